@@ -14,7 +14,6 @@ from sluicemq.chain.connection.broker_port import BrokerPort
 from sluicemq.chain.connection.deadlines import Deadlines
 from sluicemq.chain.store.local_agreement import LocalAgreement
 from sluicemq.chain.store.message_store import MessageStore
-from sluicemq.model.queue_types import STREAM
 from sluicemq.storage.journal import Journal
 from sluicemq.storage.stream_recovery import forget_streams
 
@@ -95,10 +94,9 @@ class Broker(BrokerPort):
         files are put aside."""
         for name in self.definitions.hosts:
             self.vhosts[name] = VirtualHost(self, self.store, name)
-        queues = recovery.definitions.queues
-        streams = {key for key, queue in queues.items() if queue.type == STREAM}
+        streams = {*recovery.definitions.in_stream_files()}
         forget_streams(self.world.disk.files, streams, keep=bool(recovery.losses))
-        for queue_id, definition in queues.items():
+        for queue_id, definition in recovery.definitions.queues.items():
             self.vhosts[definition.vhost].recover_queue(queue_id, definition, recovery)
         for vhost in self.vhosts.values():
             vhost.ensure_delay_queues()

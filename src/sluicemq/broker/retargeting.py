@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import SetTarget
 from sluicemq.flow.alarm import DISK, STORAGE
 from sluicemq.kernel.actor import Actor
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.broker.broker import Broker
+    from sluicemq.chain.queue.queue import Queue
     from sluicemq.config import MemoryConfig
     from sluicemq.flow.alarm import MemoryAlarm
-    from sluicemq.queues.classic.backing import Backing
 
 LOOKED_AT_MAX: Final = 50
 """Queues that are looked at in a piece."""
@@ -53,7 +52,7 @@ class Retargeting(Actor):
         """Whose limit holds."""
         self.duration_s = math.inf
         """What was found out last."""
-        self.bounded: dict[ClassicShell, None] = {}
+        self.bounded: dict[Queue, None] = {}
         """Queues that were told a bound."""
         self.is_wanted = False
         """It is to begin, or to begin anew when it is through."""
@@ -89,15 +88,15 @@ class Retargeting(Actor):
         keep messages. Yields the units of work of each step."""
         broker = self.broker
         queues = broker.all_with_messages()
-        holding: dict[ClassicShell, None] = {}
+        holding: dict[Queue, None] = {}
         loads: list[QueueLoad] = []
         leaving_bytes = broker.store.paged_bytes + broker.store.paging_bytes
         for at in range(0, len(queues), LOOKED_AT_MAX):
             for queue in queues[at : at + LOOKED_AT_MAX]:
-                if not isinstance(queue, ClassicShell):
-                    continue  # a stream keeps no messages in RAM
-                queue.machine.rates.update(self.began_ns)
-                load, leaving = load_of(queue)
+                found = queue.ram_load(self.began_ns)
+                if found is None:
+                    continue
+                load, leaving = found
                 leaving_bytes += leaving
                 if load.messages:
                     holding[queue] = None
@@ -116,36 +115,13 @@ class Retargeting(Actor):
         yield len(loads)
         yield from self.tell([*told])
 
-    def tell(self, queues: list[ClassicShell]) -> Iterator[int]:
+    def tell(self, queues: list[Queue]) -> Iterator[int]:
         """Send the duration to those of the queues that are still there. Yields the units of work
         of each step."""
         for at in range(0, len(queues), TOLD_MAX):
             for queue in queues[at : at + TOLD_MAX]:
-                if queue.machine.deleted:
+                if queue.is_deleted:
                     self.bounded.pop(queue, None)
                 else:
                     queue.post(SetTarget(self.duration_s))
             yield TOLD_MAX * TOLD_WORK
-
-
-def load_of(queue: ClassicShell) -> tuple[QueueLoad, int]:
-    """Return how much of a queue may be paged out and how fast it moves, and the bytes that are on
-    their way to the disk already.
-
-    Those are in RAM until they are written, but what is gone as soon as the disk is done must not
-    make the others pay. All messages of the queue are taken for equally large."""
-    machine = queue.machine
-    depth = machine.depth
-    pageable = depth.ram_messages + machine.ram_acks
-    going = leaving(machine.backing)
-    held = depth.ram_messages + depth.ram_unacked + going
-    if not held:
-        return QueueLoad(0.0, 0, 0), 0
-    each = depth.footprint / held
-    return QueueLoad(machine.rates.sum(), pageable, int(pageable * each)), int(going * each)
-
-
-def leaving(backing: Backing) -> int:
-    """Return the number of messages that count as out of RAM, but whose write to the disk is not
-    over yet."""
-    return sum(chunk.left() for chunk in backing.leaving() if chunk.bodies)

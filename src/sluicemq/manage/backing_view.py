@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluicemq.broker.retargeting import leaving
+from sluicemq.chain.queue.classic import leaving
 from sluicemq.model.batch import OVERHEAD_BYTES
 
 if TYPE_CHECKING:

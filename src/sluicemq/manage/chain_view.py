@@ -10,7 +10,6 @@ from itertools import chain as joined
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.amqp.connection import AnyPublishes
-from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import CreditLink
 from sluicemq.chain.store.messages import StoreWrite
 from sluicemq.flow.credit import Inflow
@@ -150,8 +149,9 @@ class Drawing:
         """Add a queue and its link to the store; returns the units of work it was."""
         own = queue_id(queue)
         self.add_stage(own, queue, queue_name(queue), queue.flow_state(self.now_ns))
-        if isinstance(queue, ClassicShell):
-            self.add_link(own, STORE, queue.storage.to_store, queue.storage.store_inflow)
+        link = queue.store_link()
+        if link is not None:
+            self.add_link(own, STORE, *link)
         return STAGE_WORK + LINK_WORK + inbox_work(queue)
 
     def add_pacer(self, broker: Broker) -> Iterator[int]:

@@ -25,6 +25,7 @@ from sluicemq.manage.backing_view import (
     ram_bytes,
 )
 from sluicemq.model.definitions import EXCHANGE, QUEUE, BindingDefinition, ExchangeDefinition
+from sluicemq.model.queue_types import TYPES
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.stream.machine import Stream
 
@@ -171,9 +172,9 @@ def of_classic(
 
 
 def messages_in(queue: Queue) -> int:
-    """Return how many messages a queue holds; what readers of a stream have read is still in it."""
+    """Return how many messages a queue holds; what was read from a log is still in it."""
     depth = queue.machine.depth
-    return depth.ready if isinstance(queue.machine, Stream) else depth.ready + depth.unacked
+    return depth.ready if TYPES[queue.definition.type].is_log else depth.ready + depth.unacked
 
 
 def of_stream(queue: Queue, value: Callable[[StreamLog], object]) -> object:

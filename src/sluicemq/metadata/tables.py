@@ -40,6 +40,7 @@ from sluicemq.metadata.codec import (
 )
 from sluicemq.metadata.record_tables import RecordTables
 from sluicemq.model.nesting import read_kept
+from sluicemq.model.queue_types import TYPES
 from sluicemq.model.vhosts import VhostDefinition
 
 if TYPE_CHECKING:
@@ -140,6 +141,15 @@ class DurableTables(RecordTables):
                 self._unbind(identity)
             for place in [each for each in self.exchanges if each[0] == key]:
                 del self.exchanges[place]
+
+    def in_stream_files(self) -> dict[int, QueueDefinition]:
+        """Return the queues whose messages are in the files of a stream, by id. A type that this
+        version does not know has none that it could read."""
+        return {
+            queue_id: queue
+            for queue_id, queue in self.queues.items()
+            if queue.type in TYPES and TYPES[queue.type].has_stream_files
+        }
 
     def delete_queue(self, queue_id: int) -> None:
         """Delete the queue of this id with its bindings; that there is none is fine."""

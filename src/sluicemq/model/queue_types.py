@@ -1,5 +1,6 @@
-"""The types of queues, as declarations and policies know them: one row a type.
+"""The types of queues: one row a type, with what others have to know of it.
 
+Nobody asks for the name of a type to decide something: who needs another fact adds it to the row.
 How queues of a type come to be, and what becomes of one with a fault, is in
 `chain/queue/types.py`, by the same names.
 """
@@ -26,14 +27,20 @@ MIRRORS: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueType:
-    """One type of queues, and what declarations and policies may say of its queues. Arguments that
-    are not refused here are checked in `arguments.py`."""
+    """One type of queues: what its queues are like, and what declarations and policies may say of
+    them. Arguments that are not refused here are checked in `arguments.py`."""
 
     name: str
     is_there: bool
     """Does this broker have it? Else its name is known, and what is about it kept."""
     lasts: bool
     """Must its queues be durable, and neither exclusive nor auto-delete?"""
+    is_log: bool
+    """Do consumers only read its queues, as a log? Then nothing is taken out by basic.get, a purge
+    or an acknowledgement, and what was read cannot be given back."""
+    has_stream_files: bool
+    """Are its messages in the segments of a stream (storage/stream_log.py), and not in the journal
+    and a queue index?"""
     scope: str
     """What a policy that is for queues of this type alone applies to."""
     refused_arguments: tuple[str, ...]
@@ -47,6 +54,8 @@ TYPES: Final[dict[str, QueueType]] = {
         name=CLASSIC,
         is_there=True,
         lasts=False,
+        is_log=False,
+        has_stream_files=False,
         scope="classic_queues",
         refused_arguments=(
             "x-dead-letter-strategy",
@@ -70,6 +79,8 @@ TYPES: Final[dict[str, QueueType]] = {
         name=QUORUM,
         is_there=False,
         lasts=True,
+        is_log=False,
+        has_stream_files=False,
         scope="quorum_queues",
         refused_arguments=(),
         unfit_policy_keys=(
@@ -84,6 +95,8 @@ TYPES: Final[dict[str, QueueType]] = {
         name=STREAM,
         is_there=True,
         lasts=True,
+        is_log=True,
+        has_stream_files=True,
         scope="streams",
         refused_arguments=(
             "x-expires",

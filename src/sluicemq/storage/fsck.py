@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.kernel.disk import Files
 from sluicemq.metadata.tables import DurableTables
-from sluicemq.model.queue_types import STREAM
 from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.checkpoint import DIRECTORY as CHECKPOINTS
 from sluicemq.storage.checkpoint import (
@@ -215,10 +214,9 @@ class Check:
         for queue in self.queues.values():
             self.queue(queue)
         self.bodies(self.message_files())
-        for key, definition in defined.items():
-            if definition.type == STREAM:
-                known = self.streams.get(key)
-                StreamCheck(self.files, key, self.finding, self.note, self.count, known).run()
+        for key in self.definitions.in_stream_files():
+            known = self.streams.get(key)
+            StreamCheck(self.files, key, self.finding, self.note, self.count, known).run()
         for name in self.files.names(QUARANTINE):
             self.put_aside(f"{QUARANTINE}/{name}")
         self.ask_the_start()

@@ -19,7 +19,6 @@ from typing import Final
 from sluicemq.errors import DiskFailed, LossRefused
 from sluicemq.kernel.disk import Files
 from sluicemq.metadata.tables import DurableTables
-from sluicemq.model.queue_types import STREAM
 from sluicemq.storage.audit import UNREADABLE, Loss
 from sluicemq.storage.bits import ranges_of
 from sluicemq.storage.checkpoint import (
@@ -474,8 +473,7 @@ class Recovery:
 
     def look_at_streams(self) -> None:
         """Look whether the files of each stream are there, and what of them is lost."""
-        streams = ((k, q) for k, q in self.definitions.queues.items() if q.type == STREAM)
-        for key, definition in streams:
+        for key, definition in self.definitions.in_stream_files().items():
             title = f"stream {definition.name!r} in {definition.vhost!r}"
             known = self.stream_files.get(key)
             stream = StreamRecovery(self.files, key, title, self.say, known, self.given_up)

@@ -12,7 +12,6 @@ from typing import Final
 
 from sluicemq.errors import Corrupt
 from sluicemq.kernel.disk import Files
-from sluicemq.model.queue_types import STREAM
 from sluicemq.storage.compaction import keep_copy, put_aside
 from sluicemq.storage.message_file import EXTENSION, number_in
 from sluicemq.storage.message_files import PERSISTENT, TRANSIENT, MessageFiles
@@ -68,9 +67,8 @@ class Repair:
         )
         recovery.run(persistent, transient)
         forget_streams(self.files, {*recovery.streams}, keep=bool(recovery.losses))
-        for key, queue in recovery.definitions.queues.items():
-            if queue.type == STREAM:
-                self.stream(key)
+        for key in recovery.definitions.in_stream_files():
+            self.stream(key)
 
     def message_files(self) -> None:
         """Write the sound records of each damaged file of the message store to a new file, and put

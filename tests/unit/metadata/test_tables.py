@@ -209,3 +209,11 @@ def test_what_makes_no_sense_is_corrupt(change: bytes) -> None:
 def test_checkpoint_that_makes_no_sense_is_corrupt(encoded: bytes) -> None:
     with pytest.raises(Corrupt):
         DurableTables(encoded)
+
+
+def test_queues_in_stream_files_are_those_of_a_type_that_has_such_files() -> None:
+    tables = DurableTables()
+    for queue_id, kind in enumerate(["classic", "stream", "of another version"], 1):
+        tables.queues[queue_id] = QueueDefinition(kind, True, arguments={"x-queue-type": kind})
+    assert [queue.name for queue in tables.in_stream_files().values()] == ["stream"]
+    assert [*tables.in_stream_files()] == [2]

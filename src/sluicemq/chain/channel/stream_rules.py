@@ -1,4 +1,4 @@
-"""What RabbitMQ refuses on streams, in its words. Classic queues pass every check."""
+"""What RabbitMQ refuses on streams, in its words. Queues that are no logs pass every check."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue.queue import Queue
 from sluicemq.errors import ChannelViolation, ConnectionViolation
-from sluicemq.model.queue_types import STREAM
+from sluicemq.model.queue_types import TYPES
 from sluicemq.queues.stream.start import ARGUMENT, complaint, start_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def is_stream(queue: Queue) -> bool:
-    return queue.definition.type == STREAM
+    return TYPES[queue.definition.type].is_log
 
 
 def not_supported(what: str, queue: Queue) -> ConnectionViolation:

@@ -17,6 +17,7 @@ from sluicemq.flow.credit import Grant
 from sluicemq.flow.prefetch import Limiter, Resume
 from sluicemq.queues.classic.deduplication import deduplication_of
 from sluicemq.queues.classic.machine import ClassicQueue
+from sluicemq.queues.classic.memory_target import QueueLoad
 from sluicemq.queues.commands import (
     COMMANDS,
     FIRST_TERM,
@@ -46,8 +47,10 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.poison import Place
     from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.chain.services import Services
+    from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
+    from sluicemq.queues.classic.backing import Backing
     from sluicemq.queues.commands import Command
     from sluicemq.storage.quarantine import Wanted
     from sluicemq.storage.queue_replica import QueueReplica
@@ -291,7 +294,14 @@ class ClassicShell(TimedQueue):
         limits = [each for each in (ttl_ms, self.message_ttl_ms) if each is not None]
         return self.services.world.clock.wall_ms() + min(limits)
 
-    # -- checkpoints
+    # -- disk and RAM
+
+    def store_link(self) -> tuple[Outflow, Inflow]:
+        return self.storage.to_store, self.storage.store_inflow
+
+    def ram_load(self, now_ns: int) -> tuple[QueueLoad, int]:
+        self.machine.rates.update(now_ns)
+        return load_of(self.machine)
 
     def checkpoint_state(self) -> bytes:
         return self.storage.checkpoint_state()
@@ -312,6 +322,28 @@ class ClassicShell(TimedQueue):
     def finish(self, answer: Deleted) -> None:
         self.timers.close()
         self.storage.finish(answer)
+
+
+def load_of(machine: ClassicQueue) -> tuple[QueueLoad, int]:
+    """Return how much of a queue may be paged out and how fast it moves, and the bytes that are on
+    their way to the disk already.
+
+    Those are in RAM until they are written, but what is gone as soon as the disk is done must not
+    make the others pay. All messages of the queue are taken for equally large."""
+    depth = machine.depth
+    pageable = depth.ram_messages + machine.ram_acks
+    going = leaving(machine.backing)
+    held = depth.ram_messages + depth.ram_unacked + going
+    if not held:
+        return QueueLoad(0.0, 0, 0), 0
+    each = depth.footprint / held
+    return QueueLoad(machine.rates.sum(), pageable, int(pageable * each)), int(going * each)
+
+
+def leaving(backing: Backing) -> int:
+    """Return the number of messages that count as out of RAM, but whose write to the disk is not
+    over yet."""
+    return sum(chunk.left() for chunk in backing.leaving() if chunk.bodies)
 
 
 def empty_index(services: Services, queue_id: int, durable: bool) -> QueueIndex:

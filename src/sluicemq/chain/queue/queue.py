@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.faults import Aftermath
     from sluicemq.chain.queue.refused_messages import Unwelcome
     from sluicemq.chain.queue.vhost_port import VhostPort
+    from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
+    from sluicemq.queues.classic.memory_target import QueueLoad
     from sluicemq.queues.machine import QueueMachine
     from sluicemq.replication.replicator import Replicator
 
@@ -225,6 +227,17 @@ class Queue(NamedQueue, StateOwner[Command]):
         """Return its state as users see it, at `now_ns`: `running`, `flow`, or what it is after a
         fault."""
         return self.flow_state(now_ns) if self.crash is None else self.crash.state
+
+    def store_link(self) -> tuple[Outflow, Inflow] | None:
+        """Return the two halves of its link to the message store; None when messages of this type
+        of queue do not go there."""
+        return None
+
+    def ram_load(self, now_ns: int) -> tuple[QueueLoad, int] | None:
+        """Return how much of the queue may be paged out and how fast it moves at `now_ns`, and the
+        bytes that are on their way to the disk already; None when this type of queue keeps no
+        messages in RAM. A queue that returns something is told a `SetTarget` for it."""
+        return None
 
     def leave(self, answer: Deleted) -> None:
         """Begin to go, for the queue is deleted. When there are many bindings they go first, some
