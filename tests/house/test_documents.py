@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -39,6 +40,15 @@ def test_every_source_file_that_is_named_exists(path: Path) -> None:
     places = (ROOT, ROOT / "src" / "sluicemq")
     named = SOURCE.findall(text_of(path))
     assert [n for n in named if not any((place / n).exists() for place in places)] == []
+
+
+def test_everything_that_examples_import_exists() -> None:
+    imports = re.compile(r"^ *from (sluicemq[\w.]*) import (\w+(?:, \w+)*)$", re.MULTILINE)
+    named = {each for path in DOCUMENTS for each in imports.findall(text_of(path))}
+    assert named
+    wanted = [(module, name) for module, names in sorted(named) for name in names.split(", ")]
+    missing = [each for each in wanted if not hasattr(import_module(each[0]), each[1])]
+    assert missing == []
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/rabbitmq-differences.md"])
