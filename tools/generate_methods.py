@@ -147,7 +147,7 @@ ALL_METHODS: Final[tuple[type[Method], ...]] = (
 METHODS: Final[dict[int, type[Method]]] = {{
     method.class_id << 16 | method.method_id: method for method in ALL_METHODS
 }}
-"""By the first four bytes of a method frame's payload."""
+"""The class of each method, by the first four bytes of a method frame's payload."""
 '''
 
 

@@ -74,11 +74,12 @@ class Node:
         self.timeouts = ConsumerTimeouts(self.broker, self.broker, config.channel.consumer_timeout)
         self.started_ms = world.clock.wall_ms()
         self.urls: list[str] = []
-        """Where clients reach it; set by its World's owner."""
+        """The URLs at which clients reach the node; set by the owner of its World."""
         self.stop: Callable[[], None] = ignore
-        """Ends it in order; set likewise."""
+        """Ends the node in order; set by the owner of its World."""
         self.broken: Callable[[], None] = ignore
-        """Ends the process at once, for something that all share is broken; set likewise."""
+        """Ends the process at once, for something that all share is broken; set by the owner of its
+        World."""
         if not recovery.is_new:
             self.log_recovery((world.clock.now_ns() - began_ns) // 1_000_000, recovery.clean)
 

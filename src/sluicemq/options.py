@@ -22,7 +22,7 @@ UNITS: Final[dict[str, int]] = {
         for ending, base in (("", 1024), ("b", 1000), ("ib", 1024))
     },
 }
-"""RabbitMQ's: kB is 1000 bytes, k and kiB are 1024."""
+"""The units as RabbitMQ has them: kB is 1000 bytes, k and kiB are 1024."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

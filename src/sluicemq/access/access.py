@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sluicemq.routing.topology import Topology
 
 DEFAULT_EXCHANGE: Final = "amq.default"
-"""By which permissions know the exchange without a name."""
+"""The name by which permissions know the exchange without a name."""
 DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 TOPIC: Final = "topic"
 

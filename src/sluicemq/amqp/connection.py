@@ -93,18 +93,19 @@ CLIENT: Final = 1
 GREETING: Final = 0
 FRAMES: Final = 1
 CLOSING: Final = 2
-"""Only connection.close and connection.close-ok count."""
+"""The state in which only connection.close and connection.close-ok are heeded."""
 DEAF: Final = 3
-"""Where the next frame begins is not known any more."""
+"""The state in which nothing is read any more, for nobody knows where the next frame begins."""
 
 PROTOCOL_NAME: Final = b"AMQP"
 PROTOCOL_HEADER_SIZE: Final = 8
 FRAME_HEAD_SIZE: Final = 7
 METHOD_ARGS: Final = 11
-"""Where a method's arguments begin in its frame."""
+"""The offset of a method's arguments in its frame."""
 TAG_SIZE: Final = 8
 CONTENT_BYTES: Final = 400
-"""What a content that is not whole takes beside its octets: the object, its places in tables."""
+"""Bytes of RAM that an unfinished content takes beside its octets: the object, its places in
+tables."""
 METHOD_IDS: Final = struct.Struct(">I")
 CONTENT_HEADER: Final = struct.Struct(">HHQ")
 PUBLISH: Final = 60 << 16 | 40
@@ -133,7 +134,7 @@ class _Content:
         self.left = 0
         self.swallowed = False
         self.held_bytes = 0
-        """What of it was counted."""
+        """Bytes of the unfinished content that were counted."""
 
     def size(self) -> int:
         """Return the bytes it takes in memory, with the room that its body has to grow."""

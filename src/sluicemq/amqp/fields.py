@@ -22,13 +22,13 @@ from sluicemq.amqp.types import (
 )
 
 Field: TypeAlias = "tuple[bytes, bytes]"
-"""Name and raw value."""
+"""A field of a table: its name and its raw value."""
 
 NUMBERS: Final = {ord("b"): 1, ord("s"): 2, ord("I"): 4, ord("l"): 8}
-"""Types of whole numbers that RabbitMQ tells from others, and their bytes."""
+"""The types of whole numbers that RabbitMQ tells from others, with their size in bytes."""
 
 name_of = itemgetter(0)
-"""Sort key of a field."""
+"""The key by which fields are sorted."""
 
 
 def fields_of(table: bytes) -> list[Field]:

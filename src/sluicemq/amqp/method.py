@@ -17,11 +17,11 @@ class Method:
     class_id: ClassVar[int] = 0
     method_id: ClassVar[int] = 0
     NAME: ClassVar[str] = ""
-    """As in "basic.publish"."""
+    """The method's name, such as "basic.publish"."""
     FIELDS: ClassVar[tuple[str, ...]] = ()
-    """The arguments' names, in wire order."""
+    """The names of the arguments, in wire order."""
     synchronous: ClassVar[bool] = False
-    """The sender waits for an answer."""
+    """Does the sender wait for an answer?"""
     has_content: ClassVar[bool] = False
 
     def encode_args(self) -> bytes:

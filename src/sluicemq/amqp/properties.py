@@ -43,7 +43,7 @@ CONTINUED: Final = 1
 NO_PROPERTIES: Final = b"\0\0"
 NESTED: Final = b"AF"
 LONG_STRINGS: Final = b"Sx"
-"""Types of field values: what begins with a length."""
+"""The types of field values that begin with a length."""
 
 CONTENT_TYPE: Final = 1 << 15
 CONTENT_ENCODING: Final = 1 << 14
@@ -62,7 +62,7 @@ CLUSTER_ID: Final = 1 << 2
 
 OCTETS: Final = DELIVERY_MODE | PRIORITY
 TELLING: Final = REPLY_TO | EXPIRATION | USER_ID
-"""Short strings that a broker looks at when it takes a message."""
+"""The properties, all of them short strings, that a broker looks at when it takes a message."""
 
 
 class Header:

@@ -29,17 +29,18 @@ from sluicemq.amqp.types import Malformed
 from sluicemq.limits import RUN_ACKS_MAX
 
 HEADER_HEAD: Final = struct.Struct(">3sI4sQ")
-"""Of a header frame: type and channel, size, class and weight, body size."""
+"""The beginning of a header frame: type and channel, size, class and weight, body size."""
 BODY_HEAD: Final = struct.Struct(">B3sI")
-"""The octet before a body frame; its type and channel, size."""
+"""The octet that ends the frame before a body frame, then the body frame's type and channel, and
+its size."""
 SMALLEST_HEADER: Final = 22
 CLASS_AND_WEIGHT: Final = b"\x00\x3c\x00\x00"
 BODY_FRAME_HEAD: Final = 7
 PROPERTIES_AT: Final = 19
-"""Where the properties begin in a header frame."""
+"""The offset of the properties in a header frame."""
 
 EXCHANGE_AT: Final = 13
-"""Where exchange and key begin in a frame of basic.publish; two octets follow them."""
+"""The offset of exchange and key in a frame of basic.publish; two octets follow them."""
 SMALLEST_PUBLISH: Final = 17
 PUBLISH_IDS: Final = b"\x00\x3c\x00\x28"
 IDS_AT: Final = 7
@@ -50,7 +51,7 @@ TAG: Final = struct.Struct(">Q")
 ACK_SIZE: Final = 21
 ACK: Final = struct.Struct(">11sQ2s")
 SINGLE: Final = b"\x00\xce"
-"""How a basic.ack ends that is not multiple."""
+"""The octets with which a basic.ack ends that is not multiple."""
 
 EVEN_MIN: Final = 8
 """An even run shorter than this is given up for a mixed one, which may be longer."""

@@ -17,12 +17,12 @@ from sluicemq.limits import KINDS_MAX
 
 NAME: Final = "x-stream-offset"
 FIELD: Final = bytes([len(NAME)]) + NAME.encode() + b"l"
-"""Name and type; the value is a signed 64-bit number."""
+"""The field's name and type; its value is a signed 64-bit number."""
 FIELD_SIZE: Final = len(FIELD) + 8
 PACK_OFFSET: Final = struct.Struct(">Q").pack
 LENGTH: Final = struct.Struct(">I")
 PROPERTIES_AT: Final = 19
-"""Behind the frame's head, class, weight and body size."""
+"""The offset of the properties: behind the frame's head, class, weight and body size."""
 
 
 def with_offsets(contents: list[bytes], first: int) -> list[bytes]:

@@ -57,7 +57,7 @@ NUMBERS: Final[dict[int, struct.Struct]] = {
 
 TEXT: Final = ord("S")
 OTHER_SIZES: Final = {ord("V"): 0, ord("T"): 8, ord("D"): 5}
-"""The bytes of those that are neither these nor have a length before them."""
+"""The sizes in bytes of field types that are no numbers and have no length before them."""
 
 
 class Malformed(ValueError):

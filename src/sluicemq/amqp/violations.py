@@ -16,7 +16,7 @@ COMMAND_INVALID: Final = 503
 UNEXPECTED_FRAME: Final = 505
 SHOWN_OCTETS: Final = 16
 ERLANG_COLUMNS: Final = 80
-"""Where Erlang breaks the lines of what it prints."""
+"""The column at which Erlang breaks the lines of what it prints."""
 PRINTABLE: Final = frozenset(range(32, 127))
 
 

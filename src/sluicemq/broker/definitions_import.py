@@ -69,7 +69,7 @@ class Plan:
     queues: list[QueueDefinition] = field(default_factory=list)
     bindings: list[BindingDefinition] = field(default_factory=list)
     left_out: list[tuple[BindingDefinition, str]] = field(default_factory=list)
-    """With why."""
+    """What of the document is not imported, and why."""
     passwords: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -58,12 +58,12 @@ class Monitor(Actor):
         limit = self.config.limit_bytes(system_total)
         total = self.config.total_memory_available_override_value or system_total
         self.total_bytes = total
-        """What this process may use."""
+        """The bytes of memory that this process may use."""
         self.alarm = MemoryAlarm(limit, self.config.clear_ratio)
         self.disk_alarm = DiskAlarm(config.storage.disk_free_limit_bytes(total))
         self.resident_bytes = self.memory.resident_bytes()
         self.accounted_then = 0
-        """Accounted bytes when that was looked at."""
+        """The accounted bytes at the moment at which `resident_bytes` was read."""
         self.unfinished = Unfinished()
         self.free_bytes = 0
         self.free_known = True

@@ -49,15 +49,16 @@ class Retargeting(Actor):
         self.clock = broker.world.clock
         self.config = config
         self.alarm = alarm
-        """Whose limit holds."""
+        """The memory alarm, whose limit holds for paging too."""
         self.duration_s = math.inf
-        """What was found out last."""
+        """The seconds' worth of messages that queues may keep in RAM, as found out last; infinity:
+        no bound."""
         self.bounded: dict[Queue, None] = {}
-        """Queues that were told a bound."""
+        """The queues that were told a bound."""
         self.is_wanted = False
-        """It is to begin, or to begin anew when it is through."""
+        """True when it is to be found out anew: soon, or when the round under way is through."""
         self.began_ns = self.clock.now_ns()
-        """When it last began."""
+        """The time at which the last round began."""
         self.post(Retarget())
 
     def receive(self, message: object) -> None:

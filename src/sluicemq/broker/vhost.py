@@ -61,9 +61,10 @@ class VirtualHost(NamespacePort):
         self.exclusive = {}
         self.crashes: dict[str, Faults] = {}
         self.connections = 0
-        """Open in it."""
+        """The number of connections that are open in it."""
         self.listener: Actor | None = None
-        """Who deletes it, and hears when its queues are gone."""
+        """The actor that deletes the virtual host, and is told when its queues are gone; None:
+        nobody does."""
 
     @property
     def is_open(self) -> bool:

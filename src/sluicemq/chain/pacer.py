@@ -23,22 +23,23 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import Clock
 
 HELD_MS: Final = 4
-"""While publishers are held they get HELD_WORK each time so much has passed."""
+"""Publishers that are held get HELD_WORK each time so many milliseconds have passed."""
 
 HELD_WORK: Final = 400
-"""Units of work, a tenth of HELD_MS; what follows from it costs more than twice as much again."""
+"""Units of work that held publishers get each time: a tenth of HELD_MS. What follows from them
+costs more than twice as much again."""
 
 LAG_MIN: Final = 500
 """Messages that queues may lag behind before anybody is held, however slowly they deal."""
 
 LAG_MS: Final = 50
-"""The lag is limited to what all queues have dealt out in so much time."""
+"""Queues may lag behind by what all of them have dealt out in so many milliseconds."""
 
 EAGER_PART: Final = 4
 """A queue that deals out less than this part of what it takes in has consumers slow themselves."""
 
 EPOCH_NS: Final = 1_000_000_000
-"""How long is looked back to tell which queues have consumers that keep up."""
+"""The length of the epochs after which it is told anew which queues have consumers that keep up."""
 
 
 class QueuePace:
@@ -51,13 +52,14 @@ class QueuePace:
         self.taken = 0
         self.dealt = 0
         self.taken_before = 0
-        """`taken` when the epoch began; `dealt_before` likewise."""
+        """The value of `taken` when the epoch began; `dealt_before` likewise."""
         self.dealt_before = 0
         self.epoch = 0
         self.is_eager = True
         """Did it deal out a fair part of what it took in, in the last epoch?"""
         self.lag = 0
-        """Messages taken in and not dealt out since it last had dealt out all; 0 unless eager."""
+        """Messages that were taken in and not dealt out since the queue last had dealt out all; 0
+        unless it is eager."""
 
     def begin_epoch(self, epoch: int) -> None:
         """Judge by the last epoch; a queue that was idle since gets the benefit of the doubt."""
@@ -75,13 +77,13 @@ class Pacer(Actor):
         super().__init__(scheduler)
         self.clock = clock
         self.lag = 0
-        """Of all queues together."""
+        """The sum of the lags of all queues."""
         self.limit = LAG_MIN
         self.lagging: dict[QueuePace, None] = {}
         self.dealt = 0
-        """Messages since the start."""
+        """Messages that all queues have dealt out since the start."""
         self.dealt_before = 0
-        """The same when the epoch began."""
+        """The value of `dealt` when the epoch began."""
         self.dealt_at_tick = 0
         self.epoch = 1
         self.epoch_since_ns = clock.now_ns()

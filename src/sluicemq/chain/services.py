@@ -63,10 +63,11 @@ class Counters:
         self.channels_opened = 0
         self.published = 0
         self.confirmed = 0
-        """Messages that their publishers were told are safe: each once, however many queues it went
-        to, and one that went to none as well. A commit is no confirm."""
+        """Messages whose publishers were told that they are safe. Each counts once, however many
+        queues it went to; so does one that went to none. A commit is no confirm."""
         self.nacked = 0
-        """Messages that their publishers were told are not: a queue was full or has failed."""
+        """Messages whose publishers were told that they are not safe: a queue was full or has
+        failed."""
         self.returned = 0
         self.dropped = 0
         self.delivered = 0
@@ -89,7 +90,8 @@ class Services:
         self.profile = flow_profile(config.flow)
         self.budget = flow_budget(config.flow)
         self.pacer = None if self.budget is None else Pacer(scheduler, world.clock)
-        """None with RabbitMQ's profiles: they take in what comes."""
+        """Holds publishers back while queues lag behind; None with RabbitMQ's profiles, which take
+        in what comes."""
         self.delivery_window = LinkSpec(DELIVERY_WINDOW, DELIVERY_WINDOW_NOTIFY)
         self.connection_window_max = CONNECTION_WINDOW
         self.held_methods_max = HELD_METHODS_MAX
@@ -104,13 +106,14 @@ class Services:
         self.accounted_bytes = 0
         self.unseen_bytes = 0
         self.memory_pressure = 0.0
-        """Accounted bytes, as a part of the limit."""
+        """The accounted bytes, as a part of the memory limit."""
         self.monitor: Callable[[], None] = ignore
         self.disk_full: Callable[[bool], None] = ignore
-        """Hears that there is no space for what has to be written, or that there is again."""
+        """Is told that there is no space for what has to be written, and when there is space
+        again."""
         self.disk_written: Callable[[], None] = ignore
         self.no_space: dict[DiskJob, None] = {}
-        """Jobs that wait for space."""
+        """The jobs that wait for space on the disk."""
         self.stream_cache = ChunkCache(STREAM_CACHE_BYTES, self.memory_used)
 
     def credit_link(

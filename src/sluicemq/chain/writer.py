@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 CHANNEL_0: Final = b"\0\0"
 FAREWELLS: Final = (b"\0\x0a\0\x32", b"\0\x0a\0\x33")
-"""connection.close and close-ok: class and method."""
+"""The class and method octets of connection.close and close-ok."""
 FRAMES_BYTES: Final = 150
-"""What frames that wait take beside their bytes."""
+"""Bytes of RAM that waiting frames take beside their octets."""
 
 
 def ignore(_: int) -> None:
@@ -108,9 +108,10 @@ class Writer(Actor):
         self.pending: deque[Frames] = deque()
         self.pending_bytes = 0
         self.unsent_bytes = 0
-        """What the socket had not taken when it was last asked; 0 while it takes everything."""
+        """Bytes that the socket had not taken when it was last asked; 0 while it takes
+        everything."""
         self.accounted = 0
-        """Bytes it was last counted with, of those in use."""
+        """The bytes of RAM that the writer was last accounted with."""
         self.choked = False
         self.closed = False
         self.hang_up: HangUp | None = None

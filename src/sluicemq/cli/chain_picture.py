@@ -35,7 +35,7 @@ NOUNS: Final = {
     "pacer": "the",
 }
 WORTH_TELLING_MS: Final = 100
-"""Less than this says little about why somebody is slow."""
+"""Milliseconds below which a blocked time says little about why somebody is slow."""
 
 
 def most_held_up_first(stage: ChainStage) -> tuple[int, int, int, str]:

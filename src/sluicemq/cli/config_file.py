@@ -23,10 +23,10 @@ ONE_OF_SEVERAL: Final = re.compile(r"(auth_mechanisms|ssl_options\.(?:ciphers|ve
 """`auth_mechanisms.1 = PLAIN`, RabbitMQ's way to write a list."""
 LISTENERS: Final = ("listeners.tcp.", "listeners.ssl.")
 NOT_OPTIONS: Final = ("SLUICEMQ_CONFIG", "SLUICEMQ_TEST_")
-"""How variables begin that are for the command line itself and for the tests."""
+"""The beginnings of variables that are for the command line itself and for the tests."""
 
 KEY_PARTS_MAX: Final = 20
-"""Dots in a key: the longest there is has four."""
+"""The most parts of a key that dots may separate: the longest key there is has four."""
 
 DIGITS: Final = re.compile("[0-9]{1,18}")
 

@@ -18,7 +18,8 @@ from sluicemq.host.control_path import runtime_dirs, socket_name, sockets_to_try
 from sluicemq.manage.command import LATER, SOFTWARE, UNAVAILABLE, CommandRefused
 
 ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
-"""A broker with a million queues answers well below this; anything more is not our broker."""
+"""The largest answer in bytes: a broker with a million queues stays well below it, so anything
+larger does not come from our broker."""
 
 Row = dict[str, Any]
 

@@ -14,7 +14,7 @@ from sluicemq.cli.formats import escaped
 from sluicemq.storage.fsck import Check, Finding, Verdict
 
 HANDLES: Final = 64
-"""Files that a repair has open at a time."""
+"""The most files that a repair has open at a time."""
 
 
 @click.command(short_help="Check a data directory.")

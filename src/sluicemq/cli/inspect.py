@@ -16,9 +16,9 @@ from sluicemq.storage.inspection import Described, Description, Inspection
 from sluicemq.storage.inspection import inspect as look
 
 RANGES_SHOWN: Final = 8
-"""More than so many ranges of positions are for programs: they get all of them."""
+"""The most ranges of positions that are printed for people; programs get all of them."""
 ONE_LINE: Final = ("message", "directory", "chunk", "places", "closed")
-"""Records with nothing but one entry."""
+"""Types of records that have nothing but one entry."""
 
 
 @click.command(short_help="Print the content of a file of a data directory.")

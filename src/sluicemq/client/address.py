@@ -22,7 +22,7 @@ QUERY: Final = (
     "server_name_indication",
     "verify",
 )
-"""What may follow the `?`, as in RabbitMQ's URI query parameters."""
+"""The parameters that may follow the `?`, as in RabbitMQ's URI query parameters."""
 
 NO_FILES: Final = TlsFiles()
 MECHANISMS: Final = ("plain", "external")
@@ -42,7 +42,7 @@ class Address:
     secure: bool = False
     tls: TlsFiles = NO_FILES
     server_name: str = ""
-    """Whom the broker's certificate must name, if not the host."""
+    """The name that the broker's certificate must have; empty: the host's."""
     mechanism: str = "PLAIN"
 
     @classmethod

@@ -26,7 +26,7 @@ from sluicemq.client.wire import CHANNEL, Wire
 __all__ = ["PREFETCH_MAX", "AckLine", "Deliveries", "Subscription"]
 
 PREFETCH_MAX: Final = 65_535
-"""Of one consumer: basic.qos has 16 bits for it."""
+"""The largest prefetch of one consumer: basic.qos has 16 bits for it."""
 
 
 class Subscription:

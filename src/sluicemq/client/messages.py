@@ -39,7 +39,8 @@ __all__ = [
 ]
 
 PROPERTIES_AT: Final = 19
-"""Where the properties begin in a content: after the head of the frame, class, weight and size."""
+"""The offset of the properties in a content: behind the head of the frame, class, weight and
+size."""
 
 
 def publish_frame(exchange: str, routing_key: str, mandatory: bool) -> bytes:

@@ -17,7 +17,7 @@ from typing import Final
 NS: Final = 1_000_000_000
 
 SELECTABLE_FDS: Final = 1024
-"""select(2) knows no descriptor from this number on."""
+"""The first descriptor that select(2) cannot wait for."""
 
 
 class Pollable:

@@ -38,7 +38,7 @@ ROOM_PART: Final = 4
 """A full window is filled up again when one part in so many is free: few large writes."""
 
 METHOD_ARGUMENTS_AT: Final = 11
-"""Behind a frame's head, class and method."""
+"""The offset of a method's arguments: behind the frame's head, class and method."""
 
 
 class RefusedMessage(BrokerError):
@@ -71,11 +71,11 @@ class Publisher:
         self._on_refused = on_refused
         self._next_tag = 1
         self._oldest = 1
-        """The first tag that is not confirmed."""
+        """The first delivery tag that is not confirmed."""
         self._ahead: set[int] = set()
-        """Tags after it that are."""
+        """The tags behind it that are confirmed."""
         self._written: deque[tuple[int, Sequence[bytes]]] = deque()
-        """First tag and messages of each write that is not wholly confirmed."""
+        """The first tag and the number of messages of each write that is not wholly confirmed."""
         self._unwritten: Sequence[bytes] = ()
         self._blocked = ""
         wire.call(ConfirmSelect(), ConfirmSelectOk)

@@ -24,7 +24,8 @@ class ResolvedAddress:
         self.socket_addresses: list[tuple[socket.AddressFamily, tuple[Any, ...]]] = [
             (each[0], each[4]) for each in found
         ]
-        """All that the name stands for, in the order in which they are to be tried."""
+        """The socket addresses that the host's name stands for, in the order in which they are to
+        be tried."""
         files = address.tls if tls == NO_FILES else tls
         self._context = files.context() if address.secure else None
 

@@ -35,7 +35,8 @@ from sluicemq.client.address import Address
 from sluicemq.errors import SluiceError
 
 HEARTBEAT_S: Final = 60
-"""Asked for; the lower of this and the broker's, and 0 from the broker is none."""
+"""Seconds between heartbeats that the client asks for. The lower of this and the broker's holds; if
+the broker says 0 there are none."""
 
 CHANNEL_MAX: Final = 2047
 FRAME_MAX_BYTES: Final = 131_072

@@ -58,7 +58,7 @@ class TlsStream:
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
         self._ready = False
         self._waiting = b""
-        """What is to be said when the handshake is done."""
+        """Bytes that are to be sent when the handshake is done."""
         self._shake_hands()
 
     def receive(self, data: bytes) -> bytes:

@@ -42,17 +42,18 @@ RECEIVE_BYTES: Final = 65_536
 it go up soon, and gains by reading more at a time."""
 
 UNSENT_BYTES_MAX: Final = 16 * 1024 * 1024
-"""More than acknowledgements of all that is in flight: a broker that leaves so much lying listens
-no more."""
+"""The most unsent bytes: more than the acknowledgements of all that is in flight, so a broker that
+leaves so much unread has stopped listening."""
 
 LAST_WORDS_BYTES_MAX: Final = 16 * 1024 * 1024
-"""How much of a lost connection is searched for the reason that the broker gave."""
+"""Bytes of a lost connection that are searched for the reason that the broker gave."""
 
 TLS_WRITE_BYTES: Final = 32_768
-"""Encrypted at a time: it stays in the cache, and a write of any size is never in memory twice."""
+"""Bytes that are encrypted at a time: they stay in the cache, and a large write is never in memory
+twice."""
 
 SILENT_HEARTBEATS_MAX: Final = 3
-"""A broker that sent nothing for so many heartbeat intervals is gone."""
+"""Heartbeat intervals without a word after which the broker counts as gone."""
 
 
 class Transport(Pollable):
@@ -91,11 +92,11 @@ class Transport(Pollable):
         self.address = resolved.address
         self.session = ClientSession(resolved.address, name, heartbeat_s)
         self.is_full = False
-        """`on_writable` comes when the socket has room; who asks writes nothing new before."""
+        """True while the socket has no room: who has something to write waits for `on_writable`."""
         self.unsent_bytes = 0
-        """Given to `transmit` and not yet to the socket."""
+        """Bytes that were given to `transmit` and not yet to the socket."""
         self.received_bytes = 0
-        """All that was read so far."""
+        """The number of bytes that were read so far."""
         self.received_ns = self._sent_ns = time.monotonic_ns()
         """When something was last read (monotonic)."""
         self.is_connecting = True
@@ -105,7 +106,7 @@ class Transport(Pollable):
         self._heartbeat_ns = 0
         self._unsent: deque[memoryview] = deque()
         self._encrypted = b""
-        """With TLS: of `_unsent`, what is ready for the socket."""
+        """With TLS: the part of `_unsent` that is encrypted and ready for the socket."""
         self._tls = resolved.tls_stream()
         self._untried = list(reversed(resolved.socket_addresses))
         self._connect()

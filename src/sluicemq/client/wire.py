@@ -33,14 +33,14 @@ from sluicemq.client.transport import RECEIVE_BYTES, Transport
 CHANNEL: Final = 1
 
 READ_AHEAD_BYTES_MAX: Final = 64 * 1024 * 1024
-"""How much is read of a broker that does not listen until one has heard it out."""
+"""Bytes that are read at most from a broker that reads nothing before it has been heard out."""
 
 KEPT_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
-"""What may come before the answer to a call: all that the broker had under way for a consumer
+"""Bytes that may come before the answer to a call: all that the broker had under way for a consumer
 without a limit."""
 
 LOOK_NS: Final = NS
-"""Between two looks at the clock while a write waits."""
+"""Nanoseconds between two looks at the clock while a write waits."""
 
 Answer = TypeVar("Answer", bound=Method)
 
@@ -68,9 +68,9 @@ class Wire:
         self.address = address
         self.timeout_s = timeout_s
         self._events: deque[SessionEvent] = deque()
-        """What came before the answers to calls."""
+        """The events that came before the answers to calls."""
         self._heard_bytes = 0
-        """What the transport had received when `poll` last gave everything."""
+        """Bytes that the transport had received when `poll` last gave everything."""
         self._channel_open = False
         try:
             resolved = ResolvedAddress(address, tls or NO_FILES)

@@ -22,10 +22,11 @@ STORAGE: Final = "storage_failed"
 met an error other than a full disk, and holds until the restart: nothing more is written."""
 
 WAITING_PART: Final = 20
-"""Of the limit: so much of what publishers have begun is above it."""
+"""Bytes of unfinished messages do not raise the alarm while they are at most one part in so many of
+the limit."""
 
 Change = Literal["raised", "cleared"] | None
-"""What a look at the figures led to."""
+"""What a look at the figures led to: an alarm was raised or cleared, or nothing changed."""
 
 
 def _mib(size_bytes: int) -> str:

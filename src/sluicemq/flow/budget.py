@@ -116,7 +116,7 @@ class AdaptiveInflow(Inflow):
         self.epoch = -1
         self.average_bytes = 0
         self.sharers = 0
-        """How many were active when `window` was computed."""
+        """The number of active links when `window` was computed."""
         budget.links += 1
         self.window = self.initial
         self._set_window(budget.first_window())

@@ -24,7 +24,7 @@ Range: TypeAlias = tuple[int, int]
 """(first, count) of consecutive sequence numbers."""
 
 COUNT = itemgetter(1)
-"""Of a Range."""
+"""The index of the count in a Range."""
 
 Frame: TypeAlias = tuple[int, bool, bool]
 """(delivery tag, multiple, is it a nack)"""
@@ -38,7 +38,8 @@ class Expected:
 
     def __init__(self, count: int, links: Collection[Link], to_come: int) -> None:
         self.size = count
-        """As it was published; the last ones may have been rejected since."""
+        """The number of messages as it was published; the last ones may have been rejected
+        since."""
         self.count = count
         self.links = links
         self.to_come = to_come

@@ -109,11 +109,11 @@ class Inflow(GrantHolder):
         self.initial = spec.initial
         self.more_after = spec.more_after
         self.owed = 0
-        """Handled, but not yet enough for a grant."""
+        """Messages that were handled, but are not yet enough for a grant."""
         self.deferred = 0
-        """Due, but kept back while a gate of the receiver is shut."""
+        """Credit that is due, but kept back while a gate of the receiver is shut."""
         self.withheld = 0
-        """Taken out of circulation; only an adaptive link does that."""
+        """Credit that was taken out of circulation; only an adaptive link does that."""
         self.attached = True
 
     def settle(self, n: int, size_bytes: int = 0) -> None:

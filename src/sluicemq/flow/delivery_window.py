@@ -29,7 +29,7 @@ class ConnectionWindow:
         self.bound = bound
         self.spent = 0
         self.waiting: dict[DeliveryOutflow, Actor] = {}
-        """The windows that are held up, each with the queue whose it is."""
+        """The windows that are held up, each with the queue that it belongs to."""
 
     def give_back(self, cost: int) -> None:
         """Free `cost` units, which have been handed to the socket or will never be."""

@@ -59,7 +59,8 @@ class Limiter:
     def __init__(self) -> None:
         self.limit = 0
         self.held = 0
-        """What the channel's consumers hold, counted without a limit too."""
+        """The number of messages that the channel's consumers hold; it is counted without a limit
+        too."""
         self.waiting: dict[Actor, None] = {}
         self.invited: Actor | None = None
 

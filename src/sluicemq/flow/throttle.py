@@ -84,7 +84,7 @@ _WIDTH: Final = len(INPUTS)
 # What to send to the client.
 NOTHING: Final = 0
 SEND_BLOCKED: Final = 1
-"""connection.blocked with `Throttle.reason`."""
+"""The action that sends connection.blocked with `Throttle.reason`."""
 SEND_UNBLOCKED: Final = 2
 
 

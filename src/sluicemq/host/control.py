@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 LOOK_SECONDS: Final = 1.0
-"""How often to look whether a client that waits for an answer is still there."""
+"""Seconds between two looks whether a client that waits for an answer is still there."""
 
 LONG: Final = 1000
-"""Items of an array, or characters of a text, in a row that is not written at one blow."""
+"""A row with more than so many items of an array, or characters of a text, is written in pieces."""
 
 TEXT_BYTES: Final = 128
 """As many bytes of JSON are written in the time that a piece of it takes, however short it is."""
@@ -104,7 +104,7 @@ class ControlServer:
         self.path: Path
         self.server: asyncio.Server
         self.tasks = 0
-        """Commands that have not been answered."""
+        """The commands that have not been answered."""
 
     async def start(self) -> None:
         """Listen; a socket file left by a broker that was killed is replaced. Raises Refused while

@@ -16,7 +16,7 @@ from typing import Final
 from sluicemq.errors import Refused
 
 PATH_BYTES_MAX: Final = 107
-"""Linux: sun_path is 108 bytes with its end."""
+"""The longest path of a socket: on Linux sun_path has 108 bytes, with its end."""
 
 
 def runtime_dirs(env: Mapping[str, str], uid: int) -> list[Path]:

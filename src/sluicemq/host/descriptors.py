@@ -10,13 +10,14 @@ import resource
 from typing import Final, NamedTuple
 
 PLENTY: Final = 1 << 20
-"""Taken for the limit where there is none."""
+"""The number of descriptors that is assumed where there is no limit."""
 
 OWN: Final = 64
-"""For the process itself: its log, its loop, the control socket and those who ask there."""
+"""Descriptors for the process itself: its log, its loop, the control socket and those who ask
+there."""
 
 SOCKETS_MIN: Final = 8
-"""So many clients there may be, however little the system gives."""
+"""The number of clients that there may always be, however few descriptors the system gives."""
 
 
 class Shares(NamedTuple):

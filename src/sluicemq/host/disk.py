@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
 
 Jobs = SimpleQueue[tuple[DiskJob, "Actor"] | None]
-"""What a thread has still to do; None ends it."""
+"""The jobs that a thread still has to do; None ends it."""
 
 
 class HostDisk(disk.Disk):
@@ -47,9 +47,9 @@ class HostDisk(disk.Disk):
         self.crashed = crashed
         self.done: deque[tuple[DiskJob, Actor]] = deque()
         self.woken = False
-        """The loop is to look at `done` soon."""
+        """True when the loop has been asked to look at `done` soon."""
         self.succeeded = 0
-        """Jobs that came back without a failure."""
+        """The number of jobs that came back without a failure."""
         self.is_broken = False
         self.is_stopped = False
         self.sync_queue = Jobs()

@@ -31,7 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 WAIT_SECONDS: Final = 0.05
-"""Between two attempts, when there is no descriptor."""
+"""Seconds between two attempts to open a file, when there is no descriptor."""
 
 
 def log_nothing(_: str) -> None:
@@ -59,9 +59,9 @@ class Handle:
         self.descriptor = descriptor
         self.position = -1
         self.dirty = False
-        """Set after a write, by who has the handle; cleared as a sync begins."""
+        """Set after a write, by whoever uses the handle; cleared when a sync begins."""
         self.gone = False
-        """Out of the table: to be closed by whoever gives it back last."""
+        """True when the handle is out of the table; the last one who gives it back closes it."""
         self.users = 1
         self.syncing = threading.Lock()
         """One sync at a time: of two on a descriptor the system tells only one of an error."""
@@ -79,12 +79,13 @@ class FileHandles:
     ) -> None:
         self.log = log
         self.is_short = False
-        """Somebody waits for a descriptor, and that was said."""
+        """True when somebody waits for a descriptor, and the log has said so."""
         self.root = f"{root}/"
         self.limit = limit
         self.counters = counters
         self.lock = threading.Lock()
-        """Over the tables and who uses what; never held over a call that may wait."""
+        """Guards the tables and who uses which handle; it is never held during a call that may
+        wait."""
         self.table: OrderedDict[str, Handle] = OrderedDict()
         self.closed: dict[str, None] = {}
         self.failed: dict[str, str] = {}

@@ -34,10 +34,11 @@ from sluicemq.host.io_counters import (
 from sluicemq.kernel.disk import Files, assert_inside
 
 READ_BYTES_MAX: Final = 16 << 20
-"""Asked of the system at a time: Python makes room for all of it before it knows what comes."""
+"""Bytes that are asked of the system at a time: Python allocates them all before it knows how many
+come."""
 
 SCRATCH: Final = ("transient/", "messages/transient/")
-"""What is below these is wiped at every start: nobody needs it synced."""
+"""Directories that are wiped at every start, so that nobody needs what is in them to be synced."""
 
 UNSUPPORTED: Final = (EINVAL, ENOSYS, EOPNOTSUPP)
 

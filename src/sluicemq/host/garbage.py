@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 YOUNG: Final = 10_000
-"""Python looks through its youngest objects when there are so many more: 2 ms."""
+"""Python looks through its youngest objects whenever there are so many more; a look takes 2 ms."""
 YOUNG_LOOKS: Final = 2
 """After so many looks it looks through what they have left, too, 5 ms; what is left then is old.
 (With its default, 10, those were 25 ms.)"""
 NEVER: Final = 1 << 30
-"""So many looks before Python would look through the old ones by itself."""
+"""So many looks before Python looks through the old objects by itself that it never does."""
 
 LOOK_SECONDS: Final = 1.0
-"""How often it is asked whether all are to be looked through."""
+"""Seconds between two decisions whether all objects are to be looked through."""
 DUE: Final = 20
-"""After so many times that some have become old there may be something to find."""
+"""All objects may be looked through after so many times that some have become old."""
 CHEAP_SECONDS: Final = 0.02
-"""Nobody minds so much."""
+"""A look that takes less than so many seconds disturbs nobody."""
 IDLE_ROUNDS: Final = 10
 """Rounds of the actors between two looks, with no more than which the node is idle: its own timers
 make a few."""
@@ -57,18 +57,18 @@ class Collector:
         collect: Callable[[], object] = gc.collect,
     ) -> None:
         self.is_short = is_short
-        """Is memory so short that it may take its time?"""
+        """Is memory so short that a look may take its time?"""
         self.now = now
         self.collect = collect
         self.rounds = 0
-        """Counted by whoever runs the actors, since the last look."""
+        """Rounds of the actors since the last decision, counted by whoever runs them."""
         self.began = 0.0
         self.whole = 0.0
-        """What it took last time to look through all of them."""
+        """Seconds that the last look through all objects took."""
         self.grown = 0.0
-        """What it took to look through those that have become old since."""
+        """Seconds that it took to look through the objects that have become old since then."""
         self.times = 0
-        """How often some have become old since."""
+        """How often objects have become old since then."""
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take over from Python the decision when to collect."""

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import Log
 
 CHANGES_MAX: Final = 4096
-"""So many changes are gathered for one transaction: it takes some 3 ms of the broker's time."""
+"""The most changes that are gathered for one transaction, which takes some 3 ms of the broker's
+time."""
 MAP_BYTES: Final = 1 << 40
-"""Of addresses, not of disk or memory: room for twenty thousand million messages."""
+"""Bytes of addresses, not of disk or memory: room for twenty thousand million messages."""
 KEY_BYTES: Final = 8
 ENTRY_BYTES: Final = 16
 
@@ -46,7 +47,7 @@ class LmdbIndex(MessageIndex):
         self.log = log
         self.changes_max = changes_max
         self.changes: dict[int, int] = {}
-        """Not written yet; 0 where an entry is to be deleted."""
+        """Changes that are not written yet; 0 where an entry is to be deleted."""
         self.flush_at = changes_max
         self.environment: lmdb.Environment
         self.reader: lmdb.Transaction

@@ -32,9 +32,9 @@ UNPARSED_BYTES = 32 << 20
 readers of those who publish can be far behind."""
 UNPARSED_BYTES_MIN = 1 << 14
 UNPARSED_BYTES_MAX = 1 << 19
-"""Bounds of one socket's part."""
+"""The least and the most bytes that one socket's part of these may be."""
 READ_BYTES_MAX = 1 << 18
-"""What one read takes at most."""
+"""The most bytes that one read takes."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -59,25 +59,26 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, net: HostNet) -> None:
         self.net = net
         self.number = 0
-        """0: it has none, or was turned away."""
+        """The connection's number; 0: it has none yet, or was turned away."""
         self.full = False
         self.held = False
-        """The owner wants nothing."""
+        """True while the owner wants nothing to be read."""
         self.unparsed = 0
-        """Bytes that were read since the owner last had done with all."""
+        """Bytes that were read since the owner last had parsed everything."""
         self.descriptor = -1
-        """The socket's, as long as the transport is not closing."""
+        """The socket's descriptor, valid as long as the transport is not closing."""
         self.clamped = 0
         """The size of the system's receive buffer that was set last; 0: the system's choice."""
         self.rests = False
-        """Enough of them: more are read when the owner has done with these, or when it pulls."""
+        """True while nothing is read because enough waits: until the owner has parsed it, or
+        pulls."""
         self.goodbye: asyncio.TimerHandle | None = None
-        """Ends the socket when its peer does not."""
+        """The timer that ends the socket when its peer does not."""
         self.owner: SocketOwner | None = None
         self.is_open = False
-        """It was not turned away, and its socket is not gone."""
+        """True while the connection was not turned away, and its socket is there."""
         self.address = ""
-        """The peer's, without its port."""
+        """The peer's address, without its port."""
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -353,18 +354,18 @@ class HostNet(Net):
         self.tls: TlsSettings | None = None
         self.connections: dict[int, Connection] = {}
         self.attempts: dict[int, asyncio.Task[object]] = {}
-        """Connections that are being made, by number."""
+        """The connections that are being made, by number."""
         self.servers: list[asyncio.Task[asyncio.Server]] = []
-        """One for each address that is listened on."""
+        """A task for each address that is listened on, which makes its server."""
         self.last_number = 0
         self.unparsed_max = UNPARSED_BYTES_MAX
-        """Bytes read of a socket and not parsed yet, from which on it rests."""
+        """Bytes of a socket that were read and not parsed, from which on it rests."""
         self.divides = True
-        """Have many sockets less each? Not with RabbitMQ's profiles, where credit alone bounds what
-        waits."""
+        """Does each socket get less when there are many? Not with RabbitMQ's profiles, where credit
+        alone bounds what waits."""
         self.room = memoryview(bytearray(READ_BYTES_MAX))
         self.buffer = self.room
-        """What sockets are read into."""
+        """The buffer that all sockets are read into."""
 
     def listen(self, acceptor: Acceptor, host: str, port: int, tls: bool = False) -> int:
         sockets = bound(host, port, self.config.backlog)

@@ -91,7 +91,7 @@ class BrokerHost:
         self.loop = asyncio.get_running_loop()
         self.config = config
         self.stopped = asyncio.Event()
-        """It is time to end: a signal came, or something broke."""
+        """Set when it is time to end: a signal came, or something broke."""
         self.exit_code = 0
         self.log = HostLog()
         storage = config.storage
@@ -110,7 +110,7 @@ class BrokerHost:
         self.collector = Collector(self.is_memory_short)
         self.control: ControlServer
         self.port = 0
-        """Of AMQP; of AMQP over TLS when there is nothing else."""
+        """The port of AMQP; that of AMQP over TLS when there is no other."""
         self.urls = self.node.urls
         self.node.stop = self.stopped.set
         self.node.broken = self.broken

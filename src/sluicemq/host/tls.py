@@ -159,9 +159,9 @@ class TlsSession:
         self.auth = settings.auth
         self.depth = settings.tls.depth
         self.ready = False
-        """The handshake is done."""
+        """True when the handshake is done."""
         self.ended = False
-        """The peer has said goodbye, or so have we."""
+        """True when the peer, or this side, has closed TLS."""
 
     def receive(self, data: bytes) -> bytes:
         """Take bytes from the socket; returns what they decrypt to, perhaps nothing yet."""

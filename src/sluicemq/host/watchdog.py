@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Scheduler
 
 TICK_SECONDS: Final = 1.0
-"""Between two looks, at most."""
+"""The most seconds between two looks."""
 
 TICKS_LEAST: Final = 4
-"""Looks in the shortest time that is to be noticed, at least."""
+"""The least number of looks in the shortest time that is to be noticed."""
 
 STDERR: Final = 2
 PIPE_BYTES: Final = 4096
-"""A pipe that takes anything takes so much without blocking."""
+"""A pipe that has room at all takes so many bytes without blocking."""
 
 STUCK_EXIT_CODE: Final = 70
-"""As after a fault that cannot be contained: EX_SOFTWARE."""
+"""The exit code EX_SOFTWARE, as after a fault that cannot be contained."""
 
 
 class Pulse(Actor):
@@ -51,7 +51,7 @@ class Pulse(Actor):
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(scheduler)
         self.answered = 0
-        """The number of the last question."""
+        """The number of the last question that was answered."""
 
     def receive(self, message: object) -> None:
         assert isinstance(message, int)

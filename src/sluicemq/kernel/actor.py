@@ -24,29 +24,29 @@ from sluicemq.kernel.containment import is_vital
 from sluicemq.kernel.turn_groups import TurnGroupMember, TurnGroups
 
 TURN_MAX: Final = 64
-"""Inbox messages handled in one turn at most."""
+"""The most inbox messages that are handled in one turn."""
 
 TURN_WORK: Final = 500
 """Units of work a turn may spend. A unit is what takes about a microsecond, as far as its spender
 knows; a turn that has spent all of them ends with the message or piece that it is at."""
 
 MESSAGE_WORK: Final = 5
-"""Units a message costs at least."""
+"""Units of work that every message costs at least."""
 
 TURN_OVERHEAD_WORK: Final = 20
-"""Units a turn costs besides."""
+"""Units of work that a turn costs besides its messages."""
 
 SHARE_WORK: Final = 1000
-"""Units that the members of one share may spend before everybody else has had a turn."""
+"""Units of work that the members of one share may spend before everybody else has had a turn."""
 
 PATIENCE_WORK: Final = 8000
-"""Units that are spent before patient actors get their turns, when others are never done."""
+"""Units of work after which patient actors get their turns, when others are never done."""
 
 PATIENCE_WORK_EACH: Final = 128
-"""So many for each patient actor that waits, if that is more..."""
+"""The same for each patient actor that waits, where their sum is more..."""
 
 PATIENCE_WORK_MAX: Final = 64_000
-"""... and no more than so many."""
+"""... but never more than this."""
 
 INTAKE_WORK: Final = 1000
 """Units that patient actors may spend until it is the others' turn again. What they bring in
@@ -54,13 +54,13 @@ together is done together, which is cheaper than one by one; PATIENCE_WORK is en
 With those who bring little each time it is so only because more of them wait then."""
 
 INTAKE_WORK_EACH: Final = 8
-"""So many for each patient actor that waits, if that is more..."""
+"""The same for each patient actor that waits, where their sum is more..."""
 
 INTAKE_WORK_MAX: Final = 4000
-"""... and no more than so many."""
+"""... but never more than this."""
 
 NEVER_US: Final = 1 << 63
-"""A time that does not come."""
+"""A time that never comes."""
 
 
 class Scheduler:
@@ -71,25 +71,25 @@ class Scheduler:
     def __init__(self) -> None:
         self.ready: deque[Actor] = deque()
         self.patient: TurnGroups[Actor] = TurnGroups()
-        """Those who bring work in, behind those who do it."""
+        """The actors that bring work in; they have their turns behind those that do it."""
         self.awake = False
         self.turn_max = TURN_MAX
         self.turn_work = TURN_WORK
         self.share_work = SHARE_WORK
         self.work = 0
-        """Units that the turn under way may still spend; see `Actor.spend`."""
+        """Units of work that the turn under way may still spend; see `Actor.spend`."""
         self.spent = 0
-        """Units spent since patient actors last had their turns."""
+        """Units of work that were spent since patient actors last had their turns."""
         self.looked_us = 0
-        """What `now_us` has said last."""
+        """The time that `now_us` returned last."""
         self.intake_at_us = 0
-        """When that was, by `now_us`."""
+        """The time, by `now_us`, at which patient actors last had their turns."""
         self.intake = 0
-        """Units that patient actors may spend before it is the others' turn again."""
+        """Units of work that patient actors may spend before it is the others' turn again."""
         self.is_held = False
-        """Do patient actors wait, though nobody else has anything to do, until `take_some_in`?"""
+        """Do patient actors wait until `take_some_in`, even when nobody else has anything to do?"""
         self.is_broken = False
-        """A fault has hit what all share: nobody gets a turn any more."""
+        """True when a fault has hit what all share: nobody gets a turn any more."""
 
     def wake(self) -> None:
         """Ask the World to call `run` soon. Set by the World (host: `loop.call_soon`; sim: an
@@ -224,7 +224,7 @@ class Actor(TurnGroupMember):
         self.struck: object = None
         """The message at which the last fault came; None: it came elsewhere, or there was none."""
         self.is_deaf = False
-        """See `go_deaf`."""
+        """True after `go_deaf`: messages that come are not handled any more."""
 
     def post(self, message: object) -> None:
         """Put `message` into the inbox; it is handled in a later turn, in order."""
@@ -348,7 +348,7 @@ class Share(Actor):
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(scheduler)
         self.members: deque[Actor] = deque()
-        """Those who wait for a turn."""
+        """The members that wait for a turn."""
 
     def add(self, actor: Actor) -> None:
         """Queue a member that has something to do. Only `Actor.schedule` calls this."""

@@ -43,7 +43,7 @@ class ActorAddress(NamedTuple):
 ADDRESS_BYTES: Final = LAYOUT.size
 
 NOBODY: Final = ActorAddress(0, 0, 0)
-"""In place of the address of an actor where there is none."""
+"""What stands in place of an actor's address where there is no actor."""
 
 
 def decode_address(data: bytes, position: int) -> ActorAddress:
@@ -75,7 +75,7 @@ class AddressTable:
         self.incarnation = incarnation
         self.limit = limit
         self.serial = 0
-        """The number that was given last."""
+        """The serial number that was given last."""
         self._actors: dict[ActorAddress, Actor] = {}
         self._addresses: dict[Actor, ActorAddress] = {}
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 SAID_MAX: Final = 8000
-"""Characters of a traceback in the log: its beginning and its end, where the cause is."""
+"""Characters of a traceback that the log gets: of its beginning and of its end, where the cause
+is."""
 SAID_FIRST: Final = 2000
 
 

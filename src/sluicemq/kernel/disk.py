@@ -103,7 +103,7 @@ class DiskJob:
     then the job itself is posted to the actor that submitted it."""
 
     failure: DiskFailed | None = None
-    """Set when `run` raised it."""
+    """The error that `run` raised; None: it raised none."""
 
     def run(self, files: Files) -> None:
         raise NotImplementedError

@@ -54,7 +54,7 @@ class Replicated(StateMachine[C, E]):
     """
 
     index = 0
-    """The entry of the log that was applied last; 0: none was."""
+    """The index of the log entry that was applied last; 0: none was."""
     now_ms = 0
     """The machine's time, in milliseconds since the epoch. It never goes back."""
 

@@ -25,9 +25,9 @@ class TurnGroups(Generic[M]):
     def __init__(self) -> None:
         self.waiting: dict[object, list[M]] = {}
         self.called: list[M] = []
-        """What is left of the group whose turns have begun, the last first."""
+        """The rest of the group whose turns have begun, the last actor first."""
         self.count = 0
-        """How many wait."""
+        """The number of actors that wait."""
 
     def __bool__(self) -> bool:
         return self.count > 0

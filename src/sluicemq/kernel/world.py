@@ -77,7 +77,7 @@ class Net:
     """
 
     sockets_max = 1 << 30
-    """How many of them there may be."""
+    """The most sockets that there may be."""
 
     def is_full(self) -> bool:
         """Tell whether the node has as many connections as it may have."""

@@ -61,21 +61,23 @@ from sluicemq.lab.verification import verify
 Problem = Literal["lost", "duplicates", "out_of_order", "foreign"]
 
 HEAD_START_NS: Final = NS // 5
-"""From Start to the beginning of the run: every worker has got the word by then."""
+"""Nanoseconds from Start to the beginning of the run, so that every worker has received the word by
+then."""
 
 WAIT_S: Final = 0.1
 REPORT_TIMEOUT_S: Final = 60.0
-"""Writing out the last rows of a large run takes seconds."""
+"""Seconds that workers have for their reports: to write the last rows of a large run takes
+seconds."""
 
 REQUEUE_TIMEOUT_S: Final = 3.0
-"""A broker may take a moment to put back what consumers had not acknowledged."""
+"""Seconds that the broker has to put back what consumers had not acknowledged."""
 
 INTERRUPTED: Final = "interrupted"
 
 SAME_CLOCK: Final = Offset(0, 0)
 
 PROBLEMS: Final[tuple[Problem, ...]] = ("lost", "duplicates", "out_of_order", "foreign")
-"""Counts of the verification that have to be 0."""
+"""The counts of the verification that have to be 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from sluicemq.lab.verification import Inspector
 ACK_FRAME: Final = struct.Struct(">BHIHHQBB")
 FRAME_END: Final = 0xCE
 SEQ: Final = 2
-"""Place of the sequence number in the stamp."""
+"""The index of the sequence number in the stamp."""
 
 _unpack_stamp = STAMP.unpack_from
 _pack_ack = ACK_FRAME.pack
@@ -76,7 +76,8 @@ class MeasuredConsumer:
         self.number = number
         self.queue = queue
         self.delivered = 0
-        """Also the last delivery tag: a channel with one consumer has no gaps."""
+        """The number of deliveries, and the last delivery tag: on a channel with one consumer there
+        are no gaps."""
         self.acked = 0
         self._ack_interval = ack_interval
         self._sample_every = sample_every

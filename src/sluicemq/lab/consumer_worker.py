@@ -28,7 +28,7 @@ from sluicemq.lab.verification import Inspector
 from sluicemq.lab.worker import Worker
 
 LIVE_SAMPLES: Final = 500
-"""Latencies for the live view, a second and worker."""
+"""Latencies that a worker hands to the live view each second."""
 
 
 class ConsumerConnection(LoadConnection):

@@ -21,10 +21,10 @@ from sluicemq.client.wire import CHANNEL
 from sluicemq.lab.plan import NS
 
 CONNECTING_MAX: Final = 64
-"""Connections opened at the same time: half of a usual listen backlog of 128."""
+"""The most connections that are opened at the same time: half of a usual listen backlog of 128."""
 
 SETUP_TIMEOUT_NS: Final = 60 * NS
-"""All connections of a worker must be open by then."""
+"""Nanoseconds within which all connections of a worker must be open."""
 
 
 class LoadConnection(Transport):
@@ -36,7 +36,7 @@ class LoadConnection(Transport):
 
     def __init__(self, resolved: ResolvedAddress, poller: Poller, name: str) -> None:
         self.is_ready = False
-        """The broker has answered all that is asked before the load begins."""
+        """True when the broker has answered everything that is asked before the load begins."""
         self._closing = False
         super().__init__(resolved, poller, name)
 

@@ -25,7 +25,7 @@ from typing import Any, Final, NotRequired, TypedDict
 import pyarrow as pa
 
 STEP_OUTSIDE: Final = -1
-"""`step` of counter rows outside all steps: the drain at the end."""
+"""The `step` of counter rows outside all steps: the drain at the end."""
 
 PUBLISHED: Final = pa.schema(
     [

@@ -61,9 +61,10 @@ class SecondPassed:
     """A worker's counters of one second that has passed."""
 
     row: dict[str, Any]
-    """A row of the counters table."""
+    """The second as a row of the counters table."""
     latencies_ns: list[int] = field(default_factory=list)
-    """Of some of the messages delivered in it, from intended to delivered; for the live view."""
+    """Latencies of some of the messages that were delivered in the second, from intended to
+    delivered; for the live view."""
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from sluicemq.lab.stamp import STAMP
 NS: Final = 1_000_000_000
 
 PREFETCH_MAX: Final = 65_535
-"""basic.qos carries 16 bits."""
+"""The largest prefetch: basic.qos has 16 bits for it."""
 
 ACK_PERCENT: Final = 10
 """Ack interval of a run with the multiple flag, as a percentage of the prefetch."""
@@ -30,7 +30,8 @@ WARM_NS_MAX: Final = 5 * NS
 QUEUE_TYPES: Final = ("classic", "mirrored", "quorum")
 
 MIRRORED_PREFIX: Final = "ha-"
-"""A client cannot ask for mirrors: a policy on the broker must apply to this prefix."""
+"""The prefix of mirrored queues' names: a client cannot ask for mirrors, so a policy of the broker
+must apply to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +61,17 @@ class RunPlan:
     queue_arguments: Table = field(default_factory=dict)
     confirms: bool = True
     ack_interval: int = 1
-    """Messages a basic.ack covers; 0: automatic acks."""
+    """The number of messages that one basic.ack covers; 0: automatic acks."""
     scale: float = 1.0
     step_seconds: int = 20
     chosen_limits: tuple[Limit, ...] | None = None
-    """In-flight limits already scaled, in place of the scenario's."""
+    """In-flight limits, already scaled, that are used in place of the scenario's."""
     body_bytes: int = 1024
     workers: int = 1
-    """Worker processes for publishers, and as many for consumers."""
+    """The number of worker processes for publishers, and as many for consumers."""
     broker_pid: int | None = None
     record_rate: int = 20_000
-    """Above this many messages a second only every k-th is recorded."""
+    """Messages a second above which only every k-th is recorded."""
     drain_timeout_s: float = 30.0
 
     def __post_init__(self) -> None:

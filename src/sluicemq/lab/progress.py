@@ -25,7 +25,7 @@ class Snapshot:
 
     second: int
     step: LoadStep | None
-    """None: all steps are over, the rest is draining."""
+    """The step under way; None: all steps are over, and the queues are being drained."""
     intended: int
     written: int
     confirmed: int
@@ -33,11 +33,11 @@ class Snapshot:
     unconfirmed: int
     unacked: int
     blocked_connections: float
-    """On average over the second."""
+    """The number of blocked connections, on average over the second."""
     messages_ready: int
-    """At the last look, which may be some seconds old."""
+    """Messages ready in the queues at the last look, which may be some seconds old."""
     p50_ns: int | None
-    """From intended to delivered, of a sample; None: nothing was delivered."""
+    """The median latency of a sample, from intended to delivered; None: nothing was delivered."""
     p99_ns: int | None
 
 

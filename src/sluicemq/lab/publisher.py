@@ -86,15 +86,17 @@ class MeasuredPublisher:
         self.queue = queue
         self.period_ns = period_ns
         self.intended = 0
-        """Messages of all steps that ended."""
+        """The number of messages that were intended in all steps that have ended."""
         self.abandoned = 0
         self.written = 0
-        """Also the next sequence number; delivery tags are one more."""
+        """The number of messages written, and so the next sequence number; delivery tags are one
+        more."""
         self.confirmed = 0
         self.nacked = 0
         self.unconfirmed = 0
         self.promises = bytearray()
-        """A byte a message: PENDING, PROMISED (confirmed) or NACKED. Empty without confirms."""
+        """A byte for each message: PENDING, PROMISED (confirmed) or NACKED. Empty without
+        confirms."""
         self._envelope = envelope
         self._phase_ns = phase_ns
         self._confirms = confirms

@@ -45,10 +45,11 @@ SEND_BUFFER_BYTES_MIN: Final = 4096
 """The buffer of a publisher's socket takes what is due in so much time: left to itself a kernel
 takes some MB before it pushes back, and what waits in there would count as written."""
 BATCH_BYTES: Final = 131_072
-"""Most bytes encoded before the socket is asked again: what is written but not sent is little."""
+"""The most bytes that are encoded before the socket is asked again, so that little is written but
+not sent."""
 
 PACE_NS: Final = 200_000
-"""Publishers whose turns are closer together than this are served together."""
+"""Publishers whose turns are fewer nanoseconds apart are served together."""
 
 PERSISTENT: Final = 2
 
@@ -188,7 +189,7 @@ class PublisherWorker(Worker[PublisherConnection]):
         self.is_loading = False
         self.returned = 0
         self.unblocked_ns = 0
-        """Blocked time of connections that are not blocked any more."""
+        """The blocked time of connections that are not blocked any more."""
         self._coming = list(reversed(self.steps))
         self._step: LoadStep | None = None
         self._slot = 0

@@ -23,10 +23,10 @@ from sluicemq.errors import SluiceError
 from sluicemq.lab.measurements import TABLES
 
 NEVER: Final = -1
-"""In a column of times: it did not happen. Becomes null."""
+"""In a column of times: it did not happen. It becomes null in the file."""
 
 ROWS_PER_PART: Final = 200_000
-"""About 4 MB compressed; some seconds of load."""
+"""Rows of one file: about 4 MB compressed, some seconds of load."""
 
 PARTS_WAITING_MAX: Final = 4
 

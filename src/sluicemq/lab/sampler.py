@@ -16,7 +16,7 @@ from sluicemq.lab.plan import NS
 from sluicemq.lab.target import BrokerProcess, TargetQueues
 
 ANSWER_TIMEOUT_S: Final = 600.0
-"""An overloaded broker may take minutes to answer a passive declare."""
+"""Seconds to wait for an answer: an overloaded broker may take minutes for a passive declare."""
 
 
 class Sampler:
@@ -25,9 +25,9 @@ class Sampler:
     def __init__(self, queues: TargetQueues, process: BrokerProcess | None, origin_ns: int) -> None:
         self.rows: list[dict[str, Any]] = []
         self.failure: str | None = None
-        """Why sampling ended before it was told to."""
+        """Why sampling ended before it was told to; None: it did not."""
         self.messages_ready = 0
-        """At the last look."""
+        """Messages ready in the queues at the last look."""
         self._queues = queues
         self._process = process
         self._cpu_before_ns = 0 if process is None else process.cpu_ns()

@@ -14,4 +14,4 @@ from typing import Final
 STAMP: Final = struct.Struct(">IIQQQHHI")
 
 MAGIC: Final = 0x51_4C_41_42
-"""First word of every lab message."""
+"""The first word of every message of the lab."""

@@ -32,11 +32,11 @@ class StepSummary:
     published_rate: float
     delivered_rate: float
     confirm_ns: Quantiles
-    """From written to confirmed."""
+    """The latency from written to confirmed."""
     service_ns: Quantiles
-    """From written to delivered."""
+    """The latency from written to delivered."""
     response_ns: Quantiles
-    """From intended to delivered."""
+    """The latency from intended to delivered."""
 
 
 def summarize(directory: Path, info: RunInfo) -> list[StepSummary]:

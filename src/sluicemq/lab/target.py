@@ -15,7 +15,8 @@ from sluicemq.errors import Refused
 from sluicemq.lab.plan import NS, RunPlan
 
 ADMIN_TIMEOUT_S: Final = 30.0
-"""For an answer of an idle broker, with a margin for one that has to elect leaders first."""
+"""Seconds to wait for an answer of an idle broker, with a margin for one that has to elect leaders
+first."""
 
 
 def resolve(url: str) -> ResolvedAddress:

@@ -58,7 +58,7 @@ class Inspector:
     def __init__(self, publishers: Iterable[int], seqs: int) -> None:
         self.seen = {publisher: bytearray(seqs) for publisher in publishers}
         self.arrived = 0
-        """Different messages seen."""
+        """The number of different messages seen."""
         self.delivered = 0
         self.redelivered = 0
         self.duplicates = 0

@@ -36,13 +36,14 @@ from sluicemq.lab.recorder import Recorder, RecorderError
 from sluicemq.lab.target import resolve
 
 TICK_NS: Final = NS // 10
-"""How often a worker does what is not urgent, a part of its links each time."""
+"""Nanoseconds between two ticks, in which a worker does what is not urgent for a part of its
+connections."""
 
 TICKS_PER_ROUND: Final = 20
-"""So every link has its turn every two seconds."""
+"""Ticks after which every connection has had its turn: two seconds."""
 
 CLOSING_NS: Final = 3 * NS
-"""How long the broker may take to answer connection.close."""
+"""Nanoseconds that the broker may take to answer connection.close."""
 
 
 ConnectionType = TypeVar("ConnectionType", bound=LoadConnection)
@@ -53,7 +54,7 @@ class Worker(Generic[ConnectionType]):
 
     role: ClassVar[str]
     table: ClassVar[str]
-    """Where its rows go."""
+    """The name of the table that the worker's rows go to."""
 
     def __init__(self, plan: RunPlan, index: int, pipe: Connection) -> None:
         self.plan = plan
@@ -65,7 +66,7 @@ class Worker(Generic[ConnectionType]):
         self.steps: Sequence[LoadStep] = plan.steps
         self.broker_addresses = [resolve(url) for url in plan.targets]
         self.hand_over: Callable[[], None] = nothing
-        """What is to be done with the files when they are written."""
+        """What is called with the files when they are written."""
         self.origin_ns = 0
         self.finished = False
         self._cpu_ns = 0

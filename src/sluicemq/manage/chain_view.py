@@ -43,7 +43,7 @@ LOOK_WORK: Final = 1
 STAGE_WORK: Final = 3
 LINK_WORK: Final = 2
 MESSAGES_PER_UNIT: Final = 8
-"""Messages of an inbox that are looked at for a unit."""
+"""Messages of an inbox that can be looked at for a unit of work."""
 
 Row = dict[str, Any]
 

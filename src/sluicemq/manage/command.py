@@ -89,7 +89,8 @@ class Command:
     shown: tuple[str, ...] = ()
     per_vhost: bool = False
     of_health: bool = False
-    """It asks whether the broker is well: one that does not answer in time is not (69)."""
+    """Does the command ask whether the broker is well? Then a broker that does not answer in time
+    is not (exit code 69)."""
 
 
 class Given:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 RABBITMQ_VERSION = "3.10.8"
-"""Whose format it is: RabbitMQ looks at that when it imports."""
+"""The version of RabbitMQ whose format this is: RabbitMQ looks at it when it imports."""
 
 OBJECT_WORK: Final = 4
 """Units of work that a queue, exchange or binding costs."""

@@ -151,12 +151,14 @@ class ChainStage(TypedDict):
     hold one up besides: an alarm that is raised, the disk."""
 
     id: str
-    """No other stage has it; links name their ends by it."""
+    """A name that no other stage has; links name their ends by it."""
     kind: str
     name: str
-    """For people: a queue's has its virtual host in it, unless that is the default one."""
+    """A name for people: that of a queue contains its virtual host, unless that is the default
+    one."""
     inbox: int
-    """Publishes waiting in its inbox; for a writer, pieces that wait for the socket."""
+    """The number of publishes that wait in its inbox; for a writer, of pieces that wait for the
+    socket."""
     state: str
     gates_shut: int
     blocked_ms: int
@@ -176,9 +178,9 @@ class ChainLink(TypedDict):
     credit: int
     initial: int
     owed: int
-    """Handled by the receiver and not granted yet."""
+    """Messages that the receiver has handled and not granted credit for yet."""
     withheld: int
-    """Kept back by the receiver to make the window smaller (profile `adaptive`)."""
+    """Credit that the receiver keeps back to make the window smaller (profile `adaptive`)."""
     deferred: int
     """Due, but held back because the receiver is itself held up."""
     shut: bool

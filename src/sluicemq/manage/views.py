@@ -217,4 +217,4 @@ SINGLE: Final[dict[str, Callable[[Node, list[Row]], Iterator[int]]]] = {
     "status": status,
     "chain": chain,
 }
-"""Commands that answer one row."""
+"""The commands that answer with a single row."""

@@ -18,7 +18,7 @@ from sluicemq.model.definitions import (
 from sluicemq.model.record import DefinitionRecord, Key
 
 Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-"""One that fits into files, in which it has 64 bits."""
+"""A number that fits into files, where it has 64 bits."""
 
 
 class Life(NamedTuple):
@@ -30,7 +30,7 @@ class Life(NamedTuple):
 
 
 ONLY_LIFE: Final = Life(0, 0)
-"""That of a node that is alone: a restart leaves nothing of what would have to be dropped."""
+"""The life of a node that is alone: its restart leaves nothing that would have to be removed."""
 
 
 class UpsertRecord(Struct, frozen=True):

@@ -85,14 +85,14 @@ RECORDS: Final[tuple[type[DefinitionRecord], ...]] = (
     Parameter,
     GlobalParameter,
 )
-"""What is plain JSON, in the order of the checkpoint."""
+"""The classes of records, which are plain JSON, in the order of the checkpoint."""
 RECORD_OF: Final = {each.KIND: each for each in RECORDS}
 DELETED: Final = "_deleted"
 TOGETHER: Final = "together"
 KEY: Final[Any] = Key
 """The type of a record's key, as a value."""
 IMPLIED: Final[Fields] = {"durable": True, "exclusive": False, "owner": None}
-"""What a definition says where nothing is written."""
+"""The values that a definition has where nothing is written."""
 MEANT: Final[dict[type, Fields]] = {
     kind: {
         "vhost": DEFAULT_VHOST,
@@ -102,9 +102,9 @@ MEANT: Final[dict[type, Fields]] = {
 }
 """The same by what it is a definition of, with what older versions did not write."""
 MISSING: Final = object()
-"""No value of a field."""
+"""Stands for a field without a value."""
 PIECE_RECORDS: Final = 30
-"""What is encoded at a time of many definitions."""
+"""The number of definitions that are encoded in a piece."""
 BROKEN: Final = (
     ValueError,
     KeyError,
@@ -113,7 +113,7 @@ BROKEN: Final = (
     OverflowError,
     RecursionError,
 )
-"""What becomes of JSON that is none, or that says something else."""
+"""The errors that JSON raises which is none, or which says something else."""
 
 
 def encode(change: Change) -> bytes:

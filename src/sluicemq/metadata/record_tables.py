@@ -33,7 +33,7 @@ class RecordTables:
         self.records: dict[str, dict[Any, Any]] = {
             each.KIND: getattr(self, each.TABLE) for each in RECORDS
         }
-        """All above by their KIND."""
+        """All tables above, by the KIND of their records."""
 
     def remove_record(self, kind: str, key: Key) -> bool:
         """Delete a record, and those that belong to it even if it is not there itself. Returns

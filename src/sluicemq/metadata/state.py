@@ -91,15 +91,16 @@ class DeclaredState(RecordTables):
         self.hosts: dict[str, VhostState] = {}
         self.next_queue_id = 1
         self.incarnations: dict[int, int] = {}
-        """Of the nodes that have started, by node."""
+        """The incarnation of each node that has started, by node."""
         self.revision = 1
-        """Rises with what is durable."""
+        """A number that rises with every change of what is durable."""
         self.problems: list[str] = []
-        """Policies that do not hold, though they are there, and why: for the log."""
+        """For the log: the policies that are there but do not hold, and why."""
         self._encoded = (0, b"")
-        """All that is durable, and the revision that this is of."""
+        """Everything durable in encoded form, and the revision that this is of."""
         self._undo: list[Callable[[], object]] | None = None
-        """How to take back what has been done together so far, the last first."""
+        """How to take back what has been done together so far, the last change first; None: nothing
+        is done together."""
         self._stale: dict[str, None] = {}
         """Virtual hosts where other policies hold, which exchanges do not know yet."""
 

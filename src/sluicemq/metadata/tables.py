@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from sluicemq.model.record import Key
 
 End: TypeAlias = tuple[str, str, str]
-"""Of a binding: virtual host, SOURCE or what kind of thing it leads to, name."""
+"""An end of a binding: the virtual host; SOURCE, or what kind of thing it leads to; the name."""
 
 
 class DurableTables(RecordTables):
@@ -192,7 +192,7 @@ class DurableTables(RecordTables):
 
 
 TABLES: Final = {"exchanges": "exchange", "queues": "queue", "bindings": "binding"}
-"""The tables that are no records, and what a change calls one of each."""
+"""The tables that are no records, each with the word that a change uses for one row."""
 
 
 def record_rows(

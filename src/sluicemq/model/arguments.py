@@ -41,7 +41,7 @@ TYPE_NAMES: Final[tuple[tuple[type, str], ...]] = (
 )
 
 Check = Callable[[object, Mapping[str, object]], str | None]
-"""Takes a value and all arguments; gives RabbitMQ's complaint, or None."""
+"""A function of the value and all arguments that returns RabbitMQ's complaint, or None."""
 
 
 def type_name(value: object) -> str:

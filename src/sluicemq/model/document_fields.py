@@ -14,9 +14,9 @@ from sluicemq.model.nesting import is_flat_enough
 from sluicemq.text import is_utf8, octets
 
 NAME_BYTES_MAX: Final = 255
-"""What a short string of AMQP holds."""
+"""The longest name in bytes: what a short string of AMQP holds."""
 ERRORS_MAX: Final = 100
-"""So many are told; somebody may have taken another file."""
+"""The most errors that are reported: somebody may have given another file."""
 REQUIRED: Final = object()
 
 

@@ -23,9 +23,11 @@ ALGORITHMS: Final = {
     "rabbit_password_hashing_sha512": "sha512",
     "rabbit_password_hashing_md5": "md5",
 }
-"""hashlib's names by RabbitMQ's. md5 is there for definitions of old brokers."""
+"""The names of algorithms in hashlib, by RabbitMQ's. md5 is there for definitions of old
+brokers."""
 NOBODY: Final = b64encode(bytes(36)).decode()
-"""What is compared when there is no such user: it takes as long, and no password is right."""
+"""The hash that is compared when there is no such user: it takes as long, and no password fits
+it."""
 
 
 def hash_password(password: str, salt: bytes, algorithm: str = DEFAULT_ALGORITHM) -> str:

@@ -28,7 +28,7 @@ from sluicemq.text import octets
 NOTHING: Final = "^$"
 """What the empty pattern of a permission means."""
 NEVER: Final = "(?!)"
-"""Not found anywhere."""
+"""A pattern that matches nothing."""
 
 
 class Pattern:

@@ -17,7 +17,8 @@ CONFIGURE: Final = "configure"
 WRITE: Final = "write"
 READ: Final = "read"
 CLIENT_ID: Final = "{client_id}"
-"""Of MQTT clients; AMQP clients have none, and it stands for itself."""
+"""The variable for the client id of MQTT. AMQP clients have none, so for them it stands for
+itself."""
 
 
 class Permission(DefinitionRecord, frozen=True):

@@ -16,7 +16,7 @@ from sluicemq.model.terms import term
 
 WHOLE_MAX: Final = (1 << 63) - 1
 SEGMENT_BYTES_MAX: Final = 3_000_000_000
-"""RabbitMQ's largest segment of a stream."""
+"""The largest segment of a stream that RabbitMQ allows, in bytes."""
 AGE: Final = re.compile(r"(?!0)[0-9]{1,18}[YMDhms]")
 
 Accepts = Callable[[object], bool]
@@ -69,7 +69,7 @@ KEYS: Final[dict[str, tuple[Accepts, str]]] = {
     ),
     "initial-cluster-size": (whole(0), "cluster size"),
 }
-"""Key -> what it takes, and what RabbitMQ calls that."""
+"""For each key the value it takes, and what RabbitMQ calls that."""
 
 OPERATOR_KEYS: Final = (
     "delivery-limit",

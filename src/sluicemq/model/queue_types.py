@@ -22,7 +22,7 @@ MIRRORS: Final = (
     "ha-sync-mode",
     "queue-master-locator",
 )
-"""Policy keys of mirrored queues."""
+"""The policy keys of mirrored queues."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +32,8 @@ class QueueType:
 
     name: str
     is_there: bool
-    """Does this broker have it? Else its name is known, and what is about it kept."""
+    """Does this broker have the type? If not, its name is known, and definitions that use it are
+    kept."""
     lasts: bool
     """Must its queues be durable, and neither exclusive nor auto-delete?"""
     is_log: bool
@@ -42,7 +43,7 @@ class QueueType:
     """Are its messages in the segments of a stream (storage/stream_log.py), and not in the journal
     and a queue index?"""
     scope: str
-    """What a policy that is for queues of this type alone applies to."""
+    """The `apply-to` of policies that are for queues of this type alone."""
     refused_arguments: tuple[str, ...]
     unfit_policy_keys: tuple[str, ...]
     """A policy that says one of these does not hold for queues of this type, whatever else it says.
@@ -135,4 +136,4 @@ TYPES: Final[dict[str, QueueType]] = {
 }
 
 TYPES_HERE: Final = tuple(each.name for each in TYPES.values() if each.is_there)
-"""Those that this broker has."""
+"""The names of the types that this broker has."""

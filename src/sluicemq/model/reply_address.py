@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 PSEUDO_QUEUE: Final = "amq.rabbitmq.reply-to"
-"""What a client consumes from, and names in the property reply_to."""
+"""The name that a client consumes from, and puts into the property reply_to."""
 
 ADDRESS: Final = PSEUDO_QUEUE + "."
-"""What every address of a channel begins with."""
+"""The beginning of every address of a channel."""

@@ -11,7 +11,7 @@ from sluicemq.model.passwords import DEFAULT_ALGORITHM, NOBODY, is_right
 from sluicemq.model.record import DefinitionRecord
 
 IMPERSONATOR: Final = "impersonator"
-"""The tag of who may set `user_id` to anybody's name."""
+"""The tag of users who may set `user_id` to anybody's name."""
 
 
 class User(DefinitionRecord, frozen=True):

@@ -11,7 +11,7 @@ from sluicemq.errors import Refused
 from sluicemq.model.record import DefinitionRecord
 
 NAME_BYTES_MAX: Final = 255
-"""Of a virtual host or a user: what a short string of AMQP holds."""
+"""The longest name in bytes of a virtual host or a user: what a short string of AMQP holds."""
 
 MAX_CONNECTIONS: Final = "max-connections"
 MAX_QUEUES: Final = "max-queues"

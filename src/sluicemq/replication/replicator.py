@@ -15,7 +15,7 @@ E = TypeVar("E")
 Role: TypeAlias = Literal["leader", "follower", "candidate"]
 
 NO_COMMANDS: Final = cast("deque[object]", ())
-"""In place of a deque, which takes its 760 bytes empty, too."""
+"""Stands for an empty deque, which would take 760 bytes."""
 
 CLOSED: Final = object()
 """In place of the command that is being applied, when none is applied any more."""
@@ -59,7 +59,7 @@ class Replicator(Generic[C, E]):
         self.current: C | None = None
         """The command that is being applied or worked off; after a fault the one it came at."""
         self.waiting: deque[C] = cast("deque[C]", NO_COMMANDS)
-        """Agreed, and behind the one that is being applied."""
+        """Commands that are agreed on, and wait for the one that is being applied."""
 
     @property
     def is_closed(self) -> bool:

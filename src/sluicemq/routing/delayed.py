@@ -26,7 +26,7 @@ DELAY: Final = "x-delay"
 DELAY_MAX_MS: Final = 2**32 - 1
 """RabbitMQ's longest timer; a message with a longer delay is not kept back at all."""
 DIGITS_MAX: Final = 10
-"""Of a delay written as text."""
+"""The most digits of a delay that is written as text."""
 HOLDING_PREFIX: Final = "amq.delayed."
 """No client may declare such a name, and none can reach it: it is not among the names of queues."""
 

@@ -20,7 +20,7 @@ Search = Generator[int, None, list[Destination]]
 VAST: Final = 1000
 """More bindings than this are not looked at in one go, where it can be in pieces."""
 PIECE: Final = 500
-"""So many are in a piece."""
+"""The number of bindings in a piece."""
 
 
 class Exchange:

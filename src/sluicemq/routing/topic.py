@@ -184,7 +184,7 @@ class Crowds:
 
     def __init__(self) -> None:
         self.words: Counter[str] = Counter()
-        """Of all patterns, and how often."""
+        """The words of all patterns, and how often each occurs."""
         self.known: dict[tuple[TrieNode, ...], Crowd] = {}
         self.size = 0
 

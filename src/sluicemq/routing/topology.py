@@ -60,12 +60,13 @@ class Topology:
         self.policies = Policies()
         self.epoch = 0
         self.serial = 0
-        """Of the last binding: numbers rise over all exchanges, so that they tell the order."""
+        """The number of the last binding: numbers rise over all exchanges, so they tell the order
+        of bindings."""
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, bool] = {}
-        """Whether each is durable, by name."""
+        """For each queue, by name, whether it is durable."""
         self.durable_bindings: dict[Identity, BindingDefinition] = {}
-        """Those that are there after a restart, because both of their ends are."""
+        """The bindings that are there after a restart, because both of their ends are."""
         self.inbound: dict[Destination, dict[Identity, BindingDefinition]] = {}
         for name, kind in PREDECLARED.items():
             self.exchanges[name] = TYPES[kind](ExchangeDefinition(name, kind, durable=True))

@@ -19,7 +19,7 @@ from sluicemq.spark.consumer_assignment import AnyConsumer, Group
 from sluicemq.spark.options import Options
 
 TOLD_MAX: Final = 10
-"""In an error."""
+"""The most consumers that an error names."""
 
 
 class AvailableNow:
@@ -29,10 +29,10 @@ class AvailableNow:
     def __init__(self, options: Options, counted: Mapping[str, int]) -> None:
         self._options = options
         self._left = dict(counted)
-        """Below 0 when more has come than was counted."""
+        """Messages that each queue still owes; below 0 when more have come than were counted."""
         self._deadline = 0.0
         self._consumers: set[str] = set()
-        """Those that could give something the last time."""
+        """The names of consumers that could still bring something at the last look."""
 
     def taken(self, queue: str, rows: int) -> None:
         """Note that `rows` messages of the queue were handed out; the queue then owes so many

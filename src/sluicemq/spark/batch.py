@@ -31,7 +31,7 @@ from sluicemq.spark.schema import Decoder
 from sluicemq.spark.worker import attempt_number
 
 ACCESS_REFUSED: Final = 403
-"""Also: the queue is in exclusive use."""
+"""The reply code of a refused access, and of a queue that is in exclusive use."""
 
 
 class QueuePartition(InputPartition):

@@ -63,10 +63,11 @@ NAME: Final = "batch-{:020d}.json"
 NAME_PATTERN: Final = re.compile(r"batch-\d{20}\.json")
 OWNER_PATTERN: Final = re.compile(r"owner-(\d+)-(\w+)-(\w+)\.json")
 OWNER_BEFORE: Final = "owner.json"
-"""Of an earlier version: `{"ledger": id, "session": id, "is_known": bool}`."""
+"""The owner's file of an earlier version: `{"ledger": id, "session": id, "is_known": bool}`."""
 
 BATCHES_KEPT_MIN: Final = 2
-"""However many ids: the one Spark may replay, and the one before."""
+"""Batches that are kept, however many ids they have: the one that Spark may replay, and the one
+before."""
 
 
 class TextFiles(Protocol):
@@ -132,13 +133,13 @@ class BatchIds:
 
     def __init__(self, location: str, window: int, session: str) -> None:
         self._location = without_password(location)
-        """As errors show it."""
+        """The ledger's location, as errors show it."""
         self._window = window
         self._session = session
         self._writing = threading.Lock()
-        """Among threads, whoever looks at the files and then does something with them."""
+        """Held by a thread that looks at the files and then does something with them."""
         self.id = ""
-        """Empty before it is claimed."""
+        """The ledger's id; empty before the ledger is claimed."""
         self._is_known = False
         try:
             self._files = open_files(location)
@@ -155,7 +156,7 @@ class BatchIds:
         except (OSError, ValueError) as error:
             raise Refused(f"ledger = {self._location!r}: cannot be used: {error}") from error
         self._known: defaultdict[str, set[str]] = defaultdict(set)
-        """By queue."""
+        """All ids that are remembered, by queue."""
         self._count = 0
         for parts in self._batches.values():
             self._learn(parts)

@@ -25,7 +25,7 @@ from sluicemq.spark.raw_contents import ContentRun, Numbers, Octets, RawContents
 
 SIZE_TYPE: Final = "I"
 Message = tuple[ContentRun, bytes]
-"""A run of one, and its content."""
+"""A message: a run of one, and its content."""
 
 LINE_MAX_BYTES: Final = 64 * 1024 * 1024
 
@@ -44,7 +44,7 @@ class GatheredChunk:
         self.generation = generation
         self.rows = 0
         self.bytes = 0
-        """The sum of the contents."""
+        """The sum of the contents' sizes."""
         self.runs: list[ContentRun] = []
         self.rejected: Sequence[int] = ()
         """Rows that become dead letters when the others are acknowledged."""

@@ -43,13 +43,14 @@ LAST_WORD_S: Final = 20.0
 unless something is wrong with it. It must be shorter than a lease (`planner_link.py`)."""
 
 LOOK_S: Final = 0.25
-"""Between two looks at the checkpoint, while something waits to be acknowledged."""
+"""Seconds between two looks at the checkpoint, while something waits to be acknowledged."""
 
 OFFSET_MAX_BYTES: Final = 60_000
-"""Of what the listener says; an offset has about a hundred for each queue and consumer."""
+"""The largest message of the listener: an offset takes about a hundred bytes for each queue and
+consumer."""
 
 SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
-"""Hadoop's names of file systems that have another one here."""
+"""Names of file systems in Hadoop that pyarrow calls by another one."""
 
 
 class CommitSigns:

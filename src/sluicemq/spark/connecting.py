@@ -17,12 +17,13 @@ log = logging.getLogger(__name__)
 
 BACKOFF_MAX_S: Final = 5.0
 TELL_S: Final = 10.0
-"""Between two lines of the log on one outage."""
+"""Seconds between two lines of the log about one outage."""
 
 RECEIVE_BYTES: Final = 256 * 1024
 
 TRANSIENT_CODES: Final = (320, 541)
-"""The broker stops, or stumbled. What else it says it will say again."""
+"""Reply codes of a broker that stops, or has had an error. With any other code it would refuse
+again."""
 
 PASSING_WORDS: Final = "is down or inaccessible", "is down"
 """A node of a cluster is away, and its queues and virtual hosts with it: RabbitMQ says so with
@@ -94,7 +95,7 @@ class Outage:
 
     def __init__(self, options: Options, what: str) -> None:
         self.attempts = 0
-        """Failures so far."""
+        """The number of failures so far."""
         self._options = options
         self._what = what
         self._began = 0.0

@@ -40,11 +40,12 @@ Group = ConsumerGroup | RemoteGroup
 AnyConsumer = ConsumerThread | ConsumerView
 
 DEATH_S: Final = 2.0
-"""How long the end of a process may take to be known here, if its machine tells it."""
+"""Seconds until the end of a process is known here, if its machine reports it."""
 
 STOP_S: Final = 5.0
 STARTS_MAX: Final = 5
-"""Processes in a row that end before they say anything, and calls that nobody follows."""
+"""Processes in a row that may end before they say anything; and calls in a row that nobody may
+follow."""
 
 
 class ConsumerAssignment:
@@ -66,13 +67,13 @@ class ConsumerAssignment:
         self._server = server
         self._call = GathererCall(session, options, server.endpoint)
         self._arrived: list[RemoteGroup] = []
-        """Processes on executors that have no consumers yet, or are more than shall gather."""
+        """Processes on executors that have no consumers: they have just come, or stand by."""
         self._children: dict[int, subprocess.Popen[bytes]] = {}
-        """By the port that was given to them, or a negative number."""
+        """The child processes, by the port that was given to them, or by a negative number."""
         self._calls = 0
         self._is_open = False
         self.consumer_bytes = -(-options.max_bytes_per_batch // max(len(self._slots()), 1))
-        """Where each consumer stops reading."""
+        """Octets at which each consumer stops reading."""
         server.answer = self.answer
 
     @property

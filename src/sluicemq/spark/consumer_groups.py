@@ -17,7 +17,7 @@ from sluicemq.spark.options import Options
 from sluicemq.spark.transfer import ChunkServer, Endpoint
 
 MessageKey = tuple[str, str | None]
-"""Queue and message id."""
+"""A queue and a message id."""
 
 BYTES_UNLIMITED: Final = 2**62
 
@@ -51,7 +51,7 @@ class ConsumerGroup:
     def __init__(self, options: Options, news: threading.Condition, server: ChunkServer) -> None:
         self.consumers: list[ConsumerThread] = []
         self.is_lost = False
-        """Never: it lives as long as this process."""
+        """Always false: the group lives as long as this process."""
         self._options = options
         self._news = news
         self._server = server

@@ -63,27 +63,30 @@ class ConsumerThread:
         self.queue = queue
         self.name = name
         self.taken = 0
-        """Position of the last message that was handed out."""
+        """The position of the last message that was handed out."""
         self.acknowledged = 0
         self.settled = 0
-        """Position up to which all is written to the broker as acknowledged, or in `lost_rows`."""
+        """The position up to which everything is acknowledged to the broker, or counted in
+        `lost_rows`."""
         self.failure: SluiceError | None = None
         self.is_gone = False
-        """There is no such queue any more."""
+        """True when the queue does not exist any more."""
         self.quiet = threading.Event()
-        """The broker has sent nothing for a poll timeout, and nothing waits here."""
+        """Set when the broker has sent nothing for a poll timeout, and nothing waits here."""
         self.tried = threading.Event()
-        """The broker has been asked since `resume`, whatever it said."""
+        """Set when the broker has been asked since `resume`, whatever it answered."""
         self.overdue_rows = 0
-        """Handed out and not acknowledged when the broker's consumer_timeout ended."""
+        """Rows that were handed out and not acknowledged when the broker's consumer_timeout
+        ended."""
         self.lost_rows = 0
-        """Handed out and not acknowledged when connections were lost: they come again."""
+        """Rows that were handed out and not acknowledged when connections were lost; they come
+        again."""
         self.reconnects = 0
-        """Connections after the first."""
+        """The number of connections after the first."""
         self.outage = Outage(options, f"queue {queue!r}")
         self._options = options
         self.is_parked = False
-        """Without a connection until `resume`."""
+        """True while there is no connection, until `resume`."""
         self._chunk_rows = min(CHUNK_ROWS_MAX, options.rows_per_batch)
         self._news = news
         self._generation = 0
@@ -92,21 +95,22 @@ class ConsumerThread:
         self._waiting_bytes = 0
         self._bytes_max = bytes_max
         self._full = False
-        """The thread does not read the socket."""
+        """True while the thread does not read the socket, because enough waits."""
         self._taken_at = time.monotonic()
-        """When something was handed out, or the connection opened."""
+        """The time at which something was last handed out, or the connection opened."""
         self._out: deque[tuple[int, GatheredChunk]] = deque()
-        """Handed out and not acknowledged, with the position of its last message."""
+        """Chunks that were handed out and not acknowledged, each with the position of its last
+        message."""
         self._done: deque[GatheredChunk] = deque()
-        """To be acknowledged by the thread."""
+        """Chunks that the thread has to acknowledge."""
         self._unwritten = False
-        """Something was added to `_done` that has not been written."""
+        """True when something in `_done` has not been written to the broker."""
         self._subscription: Subscription | None = None
         self._is_checked = False
-        """Its first delivery was seen to be a queue's."""
+        """True when the first delivery was seen to be that of a queue, not of a stream."""
         self._stopping = False
         self._poller = Poller()
-        """Of the consumer's thread: it waits here for the broker and for `_waker`."""
+        """The poller of the consumer's thread, which waits here for the broker and for `_waker`."""
         self._waker = Waker(self._poller)
         self._thread = threading.Thread(target=self._run, name=f"amqp {name}", daemon=True)
         self._thread.start()

@@ -41,7 +41,7 @@ class DeadLetters:
         self._publisher: Publisher | None = None
         self._refused: list[RefusedMessage] = []
         self.rows = 0
-        """Confirmed so far."""
+        """The number of rows confirmed so far."""
 
     def add(self, refused: RefusedMessage) -> None:
         """Keep a refused message for the next call of `settle`."""

@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 
 READ: Final = "classic", "quorum"
 MATCH_S: Final = 0.1
-"""For one name: a pattern that takes longer never ends."""
+"""Seconds for the match of one name: a pattern that takes longer never ends."""
 
 MATCHES_MAX: Final = 10_000
 TOLD_MAX: Final = 20
-"""Names in a line of the log."""
+"""The most names in a line of the log."""
 
 OWN: Final = "SluiceMQ"
 
@@ -45,7 +45,7 @@ class QueueDiscovery:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._found: tuple[str, ...] = ()
-        """By the last look; set by the thread."""
+        """The queues of the last look; set by the thread."""
         self._closing = threading.Event()
         self._trouble = ""
         self.queues: list[str] = list(options.queues or find_queues(options))

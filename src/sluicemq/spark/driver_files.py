@@ -29,7 +29,7 @@ from sluicemq.spark.own_folder import COPIES, own_folder
 log = logging.getLogger(__name__)
 
 ANSWER_S: Final = 120.0
-"""For one file of a slow file system."""
+"""Seconds to wait for an answer about one file of a slow file system."""
 
 MANAGERS: Final = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager$"
 

@@ -20,7 +20,8 @@ from typing import Any, Final
 from sluicemq.spark.own_folder import UNHEARD
 
 ANCESTORS_MAX: Final = 4
-"""Between the planner and the JVM there may be a daemon of Spark's."""
+"""How many parents are looked at: there may be a daemon of Spark's between the planner and the
+JVM."""
 
 LINE_MAX_BYTES: Final = 64 * 1024 * 1024
 

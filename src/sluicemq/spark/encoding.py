@@ -38,7 +38,7 @@ from sluicemq.spark.schema import PROPERTY_COLUMNS
 
 BODY_NAMES: Final = ("body", "value")
 SOURCE_ONLY: Final = ("redelivered", "delivery_tag", "offset", "queue")
-"""Columns of messages that were read; nothing to write."""
+"""Columns that only messages have which were read; they are not written."""
 
 DEDUPLICATION_COLUMN: Final = "deduplication_id"
 DEDUPLICATION_HEADER: Final = "x-deduplication-header"
@@ -48,15 +48,16 @@ PARTITION_HEADER: Final = "x-spark-partition"
 SEQUENCE_HEADER: Final = "x-spark-sequence"
 
 SEQUENCE_MARK: Final = 0x5E90_E95E_90
-"""Stands for the sequence while a stencil is made; what is sought is its eight octets."""
+"""Stands for the sequence number while a stencil is made, and is found again by its eight
+octets."""
 SEQUENCE_SIZE: Final = 8
 NAME_MARK: Final = "?" * NAME_SIZE
-"""Stands for the name by content."""
+"""Stands for the name by content while a stencil is made."""
 BODY_SIZE_AT: Final = 11
-"""Where a content's header frame says how long the body is."""
+"""The offset of the body's size in a content's header frame."""
 STENCILS_KEPT: Final = 512
 STENCIL_USES_MIN: Final = 4
-"""Rows a stencil must serve to be worth making."""
+"""The number of rows that a stencil must serve to be worth making."""
 
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -141,7 +142,7 @@ class Encoder:
         self._task = task
         self._frame_max = frame_max
         self._body_max = frame_max - OVERHEAD
-        """The largest body in one frame."""
+        """The largest body that fits into one frame."""
         self._stencil = lru_cache(STENCILS_KEPT)(self._make_stencil)
         self._key = lru_cache(STENCILS_KEPT)(self._make_key)
         self._counter = EqualCounter()

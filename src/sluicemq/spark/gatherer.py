@@ -30,7 +30,7 @@ from sluicemq.spark.transfer import ChunkServer
 log = logging.getLogger(__name__)
 
 REPORT_S: Final = 0.004
-"""At least, between two reports of what has come."""
+"""The least seconds between two reports of what has come."""
 
 IDLE_REPORT_S: Final = 0.05
 WRITTEN_S: Final = 1.0
@@ -68,12 +68,12 @@ class Gatherer:
         self._server = server
         self._group = ConsumerGroup(call.options, self._news, server)
         self._found: list[GatheredChunk] = []
-        """Copies that the planner fetches, for a batch that runs again."""
+        """Chunks with copies of messages that the planner fetches for a batch that runs again."""
         self._heard = 0
-        """The number of what was asked last."""
+        """The number of the last request."""
         self._reported: tuple[int, dict[str, Any]] = 0, {}
         self._speaking = threading.Lock()
-        """Between the look at the consumers and what is said of them."""
+        """Held from the look at the consumers until their state is sent."""
 
     def run(self) -> None:
         """Do what the planner asks for, until it says stop or is gone."""

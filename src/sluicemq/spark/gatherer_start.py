@@ -30,7 +30,7 @@ from sluicemq.spark.transfer import Endpoint, reach
 
 CONNECT_S: Final = 10.0
 ANSWER_S: Final = LOST_S + CONNECT_S
-"""For the planner's answer, who may have to wait until a lease has ended."""
+"""Seconds to wait for the answer of the planner, which may have to wait for the end of a lease."""
 
 MODULE: Final = "sluicemq.spark.gatherer"
 

@@ -32,7 +32,7 @@ from sluicemq.lab.process import WorkerHandle, worker_environment
 from sluicemq.spark.session import start_session
 
 CALL_TIMEOUT_S: Final = 60.0
-"""From the job's beginning until the last worker has called: executors start meanwhile."""
+"""Seconds from the job's beginning until the last worker has called; executors start meanwhile."""
 
 SETTINGS: Final = {
     "spark.executor.memory": "512m",
@@ -45,7 +45,7 @@ SETTINGS: Final = {
 cannot run is given up after 40 s, and no part of it is ever run twice."""
 
 NO_SLOTS: Final = "more slots than the total number of slots"
-"""What Spark says when a barrier job is too large for the cluster."""
+"""Spark's words for a barrier job that is too large for the cluster."""
 
 KEY_BYTES: Final = 32
 LOOK_S: Final = 0.2

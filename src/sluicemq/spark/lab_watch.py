@@ -40,7 +40,7 @@ SCHEMA: Final = StructType(
         StructField("latencies_ns", ArrayType(LongType())),
     ]
 )
-"""lab.measurements.LIVE, as Spark says it."""
+"""The table lab.measurements.LIVE, as Spark writes a schema."""
 
 PERCENTILES: Final = (0.5, 0.99)
 START_TIMEOUT_S: Final = 30.0

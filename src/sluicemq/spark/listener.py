@@ -28,7 +28,7 @@ from sluicemq.spark.driver_lines import LineServer, jvm_process
 log = logging.getLogger(__name__)
 
 LISTENS: Final = "spark.sluicemq.listens"
-"""In the configuration of a session that has a listener."""
+"""The key that the configuration of a session has when a listener was added to it."""
 
 
 class QueryRun(NamedTuple):
@@ -50,7 +50,7 @@ class CommitListener(StreamingQueryListener):
         self._session = session
         self._ends = threading.Condition()
         self._runs: dict[str, QueryRun] = {}
-        """Those whose end has not been told, by their id."""
+        """The runs whose end has not been reported, by their id."""
 
     def last_word(self, question: dict[str, Any]) -> dict[str, Any]:
         """Answer a planner that Spark has ended: return the offsets of the last commit of its

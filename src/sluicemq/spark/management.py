@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from sluicemq.spark.option_values import OptionValues
 
 PAGE_ROWS: Final = 500
-"""RabbitMQ gives no more."""
+"""The most rows of a page that RabbitMQ gives."""
 
 PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 PAGES_MAX: Final = 400
 PAGES_TIMEOUTS: Final = 10
-"""All pages must be there within so many times what one may take."""
+"""All pages together may take so many times as long as one of them."""
 
 ROUNDS_MAX: Final = 3
-"""How often a list is looked through when its length changes meanwhile."""
+"""How often a list is read again because its length has changed meanwhile."""
 
 REASON_MAX: Final = 200
-"""Letters of what a server says, in an error."""
+"""The most characters of a server's words that an error has."""
 
 OK: Final = 200
 REDIRECTS: Final = range(300, 400)
@@ -57,7 +57,7 @@ TOO_MANY: Final = 429
 SERVERS_FAULTS: Final = range(500, 600)
 
 FIXED: Final = re.compile(r"(?:\w|-|\\[.\-])*", re.ASCII)
-"""The begin of a pattern whose letters stand for themselves."""
+"""Matches the beginning of a pattern whose letters stand for themselves."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ BEFORE: Final = (
     (0x0200, SHORT_TEXT),  # reply_to
     (0x0100, SHORT_TEXT),  # expiration
 )
-"""What stands before the id, in order: the flag, and how its size is said."""
+"""The properties that stand before the id, in order: the flag of each, and how its size is
+written."""
 MESSAGE_ID: Final = 0x0080
 MORE_FLAGS: Final = 0x0001
 

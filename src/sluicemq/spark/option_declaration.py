@@ -36,7 +36,7 @@ class OptionDeclaration:
     choices: tuple[str, ...] = ()
     default_words: str = ""
     gone: str = ""
-    """A choice there was once."""
+    """A choice that earlier versions had; empty: there is none."""
     why_gone: str = ""
 
     def allowed(self) -> str:

@@ -64,7 +64,7 @@ def parse_one(declared: OptionDeclaration, key: str, text: str) -> Any:
 
 ALIASES: Final = {"uri": "uris", "queue": "queues"}
 IGNORED: Final = ("path", "queryname")
-"""What Spark itself puts among the options."""
+"""Options that Spark itself adds, and that mean nothing here."""
 
 SPARKS_OWN: Final[Mapping[Side, tuple[str, ...]]] = {
     "both": (),

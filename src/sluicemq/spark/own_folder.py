@@ -19,14 +19,14 @@ from typing import Final
 
 LOCKS: Final = "gather-"
 UNHEARD: Final = "bound-"
-"""A socket at which nobody listens yet."""
+"""The prefix of sockets at which nobody listens yet."""
 
 SOCKETS: Final = "spark-", "files-", "listener-", UNHEARD
 COPIES: Final = "copy-"
-"""Folders with a copy of a file, while it is on its way."""
+"""The prefix of folders that have a copy of a file while it is on its way."""
 
 OLD_S: Final = 3600.0
-"""What is younger may be somebody's who is about to use it."""
+"""The age in seconds from which on a file is left over; a younger one may be about to be used."""
 
 
 def own_folder() -> Path:

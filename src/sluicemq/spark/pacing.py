@@ -18,7 +18,7 @@ from sluicemq.spark.options import Options
 
 ROWS_UNLIMITED: Final = 2**62
 BURST_S: Final = 1.0
-"""So many seconds' worth of rows may be saved up between triggers that follow each other."""
+"""Seconds' worth of rows that may be saved up between triggers that follow each other."""
 
 
 class Pace:
@@ -30,13 +30,13 @@ class Pace:
         self._delay_s = options.max_trigger_delay_ms / 1000
         self._rate = options.max_rows_per_second
         self._planned_at = now
-        """When the last batch was planned."""
+        """The time at which the last batch was planned."""
         self._triggered_at = now
         self._asked_at = now
         self._most = self._rate * BURST_S
-        """What may be saved up."""
+        """The most rows that may be saved up."""
         self._allowed = self._rate * BURST_S
-        """Rows; below 0: the last batch had so many more than were allowed."""
+        """Rows that are allowed now; below 0: the last batch had so many too many."""
 
     def trigger(self, now: float) -> None:
         """Note that Spark asks for a batch, which sets how many rows may be saved up."""

@@ -26,10 +26,10 @@ from sluicemq.spark.transfer import Peer
 BEAT_S: Final = 5.0
 LEASE_S: Final = 30.0
 LOST_S: Final = LEASE_S + BEAT_S
-"""A process that says nothing for so long is known to be lost."""
+"""Seconds of silence after which a process is known to be lost."""
 
 LINE_MAX_BYTES: Final = 256 * 1024 * 1024
-"""A batch's ids are one line."""
+"""The longest line in bytes: all ids of a batch are one line."""
 
 Words = dict[str, Any]
 

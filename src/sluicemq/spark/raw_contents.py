@@ -20,13 +20,13 @@ Numbers = np.ndarray[Any, Any]
 
 FRAME_HEAD: Final = 7
 OVERHEAD: Final = 8
-"""Octets of a frame besides its payload; the last of them ends it."""
+"""Octets of a frame besides its payload; the last of them ends the frame."""
 SIZE_AT: Final = 3
-"""Where a frame's size stands, 32 bits."""
+"""The offset of a frame's size, which has 32 bits."""
 
 OFFSET_HEADER: Final = "x-stream-offset"
 OFFSET_FIELD: Final = b"\x0fx-stream-offsetl"
-"""As it stands in a headers table, before the octets of the offset."""
+"""The field as it stands in a headers table, before the octets of the offset."""
 OFFSET_SIZE: Final = 8
 
 

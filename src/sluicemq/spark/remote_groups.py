@@ -18,7 +18,7 @@ from sluicemq.spark.planner_link import BEAT_S, LEASE_S, PlannerLink, Words
 from sluicemq.spark.transfer import Endpoint, fetch
 
 ANSWER_S: Final = 20.0
-"""For an answer of a process that lives. One that gives none is lost."""
+"""Seconds to wait for an answer of a process that lives; one that gives none is lost."""
 
 
 class RemoteOutage:
@@ -26,7 +26,7 @@ class RemoteOutage:
 
     def __init__(self) -> None:
         self.attempts = 0
-        """0: there is none."""
+        """Above 0 while there is an outage."""
         self.seconds = 0.0
 
 
@@ -125,7 +125,8 @@ class RemoteGroup:
         """The number of the last request to acknowledge."""
         self._heard = 0
         self.heard_at = self._asked_at = time.monotonic()
-        """When it said something (`heard_at`), and was told something (monotonic)."""
+        """The time at which the process last said something (`heard_at`), and was last told
+        something (monotonic)."""
         self._wanted: set[int] = set()
         self._answers: dict[int, Any] = {}
 

@@ -26,11 +26,11 @@ JAVA_TIMEOUT_S: Final = 30
 MASTER_TIMEOUT_S: Final = 5
 
 LOG_LINES_SHOWN: Final = 20
-"""Of Spark's log, when the session does not start."""
+"""Lines of Spark's log that are shown when the session does not start."""
 
 
 JAVA_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Half the CPU time to warm up, a third of the speed when warm."""
+"""Options of a JVM that warms up in half the CPU time, and has a third of the speed when warm."""
 
 JAVA_FAST: Final = "-XX:+UseParallelGC"
 

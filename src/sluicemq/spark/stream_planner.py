@@ -46,10 +46,11 @@ log = logging.getLogger(__name__)
 
 WATCH_S: Final = 0.5
 PAUSE_S: Final = 5.0
-"""After something went wrong with an acknowledgement, before it is tried again."""
+"""Seconds after a failed acknowledgement, before it is tried again."""
 
 CLOSING_S: Final = 3 * LAST_WORD_S
-"""How long leases are renewed once the end has begun: longer than it takes, unless it hangs."""
+"""Seconds for which leases are renewed once the end has begun: longer than the end takes, unless it
+hangs."""
 
 ACKS_WRITTEN_S: Final = 1.0
 """How long to wait until acknowledgements are written. Without it a planner that Spark kills at the
@@ -112,7 +113,7 @@ class StreamPlanner:
             self._signs.close()
             raise
         self._books = threading.RLock()
-        """For what is planned and served."""
+        """Guards what is planned and served."""
         self._planned: list[PlannedChunk] = []
         self._replayed: list[GatheredChunk] = []
         self._serial = -1
@@ -120,23 +121,23 @@ class StreamPlanner:
         self._pace = Pace(options, time.monotonic())
         self._figures = Figures(options, self._search.queues)
         self._rows_planned = 0
-        """In the last batch."""
+        """The number of rows in the last batch."""
         self._piece_rows = ROWS_UNLIMITED
-        """As one piece, at most."""
+        """The most rows of one piece."""
         self._rows_bound = ROWS_UNLIMITED
-        """Of a batch: what the broker's consumer_timeout lets through."""
+        """The most rows of a batch that the broker's consumer_timeout lets through."""
         self._available: AvailableNow | None = None
-        """Trigger.AvailableNow: what is still to come."""
+        """With Trigger.AvailableNow: what is still to come; None without it."""
         self._checked: set[str] = set()
-        """Queues that count messages and send none, seen to be no streams."""
+        """Queues that count messages and send none, and were seen to be no streams."""
         self._ended = False
         self._assignment = ConsumerAssignment(
             self.id, options, self._search.queues, self._news, self._server
         )
         self._gone: set[str] = set()
-        """Consumers whose queues are gone, and of which something may be out."""
+        """Consumers whose queues are gone, and of which some messages may still be out."""
         self._called = 0
-        """How often executors were called."""
+        """How often executors were asked to start processes."""
         self._watching: threading.Thread | None = None
         self._closing = threading.Event()
         self._is_over = threading.Event()

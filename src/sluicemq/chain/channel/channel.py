@@ -79,14 +79,14 @@ class TooLarge:
 
 
 FORGET_MAX: Final = 1000
-"""Entries that are freed in a piece."""
+"""The most entries that are freed in a piece."""
 
 FROM_CLIENT: Final = (Acks, MethodFrame, TooLarge)
 
 HELD_BYTES: Final = 300
-"""What one event that is held takes beside its octets: objects, decoded arguments."""
+"""Bytes of RAM that a held event takes beside its octets: objects, decoded arguments."""
 TAG_BYTES: Final = 40
-"""What a tag takes in a run of acknowledgements."""
+"""Bytes of RAM that a tag takes in a run of acknowledgements."""
 
 
 def bytes_of(message: object) -> int:
@@ -131,13 +131,14 @@ class Channel(WholeChannel):
         self.crowded = Gate(reader.halts, f"methods held on channel {number}")
         self.replies: ReplyConsumer | None = None
         self.question: Question | Transaction | None = None
-        """What the client waits for; a transaction that is being committed is one, too."""
+        """What the client waits for; a transaction that is being committed counts as a question
+        too."""
         self.asked: Actor | None = None
-        """Whom it has asked last."""
+        """The actor that was asked last on behalf of the client."""
         self.held: deque[object] = deque()
         self.held_bytes = 0
         self.accounted = 0
-        """Bytes it was last counted with, of those in use."""
+        """The bytes of RAM that the channel was last accounted with."""
         self.last_queue = ""
         self.closing = False
         self.gone = False

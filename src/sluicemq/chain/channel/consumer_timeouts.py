@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.services import Services
 
 LOOKS: Final = 4
-"""At least so many in one timeout."""
+"""How often all channels are looked at within one timeout, at least."""
 LOOK_MS_MIN: Final = 10
 LOOK_MS_MAX: Final = 60_000
 

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 REMEMBERED_MIN: Final = 4
-"""So few queues that are gone may be remembered."""
+"""Up to so many queues that are gone are remembered."""
 
 TAGS_MAX: Final = 200
 SPANS_MAX: Final = 200
-"""Tags that are acknowledged singly, and spans of them, in a piece."""
+"""The most tags that are acknowledged singly, and the most spans of them, in a piece."""
 
 TAG_WORK: Final = 2
-"""Units of work of either."""
+"""Units of work that a tag or a span costs."""
 
 
 class ChannelConsumer:
@@ -66,20 +66,20 @@ class Consuming:
         self.subscriptions: dict[str, ChannelConsumer] = {}
         self.windows: dict[Queue, tuple[Outflow, Inflow]] = {}
         self.windows_max = REMEMBERED_MIN
-        """When there are so many, those of queues that are gone are forgotten."""
+        """The number of windows from which on those of queues that are gone are forgotten."""
         self.unwritten: deque[tuple[Inflow, int]] = deque()
         self.limiter = Limiter()
         self.prefetch_count = 0
         self.unacked = Unacked()
         self.settlement: type[Settlement] = Settlement
-        """Undoable in a transaction."""
+        """Settles deliveries; in a transaction this can be undone."""
         self.transaction: TransactionPort | None = None
-        """What keeps acknowledgements until the commit; None: nothing does."""
+        """The transaction, which keeps acknowledgements until the commit; None: there is none."""
         self.marks = Marks()
         self.sources: dict[Queue, Source] = {}
-        """Where it has consumed or got something from."""
+        """The queues that it has consumed or got something from."""
         self.sources_max = REMEMBERED_MIN
-        """As windows_max."""
+        """The number of sources from which on those that are gone are forgotten."""
         self.next_tag = 1
 
     def window(self, queue: Queue) -> tuple[Outflow, Inflow]:

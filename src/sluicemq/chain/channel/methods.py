@@ -74,10 +74,10 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import Queue
 
 ANSWERS: Final = (Got, Consumed, Cancelled, Inspected, Purged, Deleted, Refuse, Agreed)
-"""What a Question may be answered with."""
+"""The effects that answer a Question."""
 
 TOKEN_BYTES: Final = 16
-"""Of generated queue names and consumer tags (RabbitMQ: 128 bits)."""
+"""Random bytes in generated queue names and consumer tags (RabbitMQ: 128 bits)."""
 
 
 LINE_ENDS: Final = dict.fromkeys(map(ord, "\r\n"))
@@ -637,5 +637,5 @@ METHOD_WORK: Final[dict[type[Method], int]] = {
     m.BasicCancel: 60,
     m.BasicGet: 60,
 }
-"""Units of work that some of them cost, with the turn of the queue that they ask; the others cost a
-few, or say themselves what."""
+"""Units of work that some methods cost, with the turn of the queue that they ask. The others cost a
+few units, or say themselves how many."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.channel.consuming import Consuming
 
 PLACE: Final = struct.Struct(">QH")
-"""Connection and channel."""
+"""The numbers of connection and channel in an address."""
 RANDOM_BYTES: Final = 16
 
 

@@ -35,7 +35,8 @@ TX_COMMIT: Final = (TxCommit.class_id, TxCommit.method_id)
 
 HELD_WORK: Final = 5
 TARGET_WORK: Final = 3
-"""Units of work of a batch that is committed, and of each queue that it goes to."""
+"""Units of work that it costs to commit a batch, for the batch and for each queue that it goes
+to."""
 
 
 class Transaction(TransactionPort):
@@ -48,17 +49,19 @@ class Transaction(TransactionPort):
         self.consuming = consuming
         self.held: list[Held] = []
         self.settlements: list[tuple[Undoable, int]] = []
-        """Each with its outcome, as Settle has it."""
+        """The acknowledgements that wait for the commit, each with its outcome, as Settle has
+        it."""
         self.settling: list[tuple[Undoable, int]] = []
-        """Of what is being committed, when it has to wait for the publishes to be safe."""
+        """The acknowledgements that are being committed, while they have to wait for its publishes
+        to be safe."""
         self.held_bytes = 0
         self.messages = 0
         self.passing = False
-        """What is published now goes on at once: the commit lets it."""
+        """True while the commit publishes: what is published now goes on at once."""
         self.committing = False
-        """Not all of what is being committed is on its way yet."""
+        """True while not all of what is being committed is on its way."""
         self.failed = False
-        """A queue has rejected something of what is being committed."""
+        """True when a queue has rejected something of what is being committed."""
 
     def keep(self, held: Held) -> None:
         count = len(held.contents)

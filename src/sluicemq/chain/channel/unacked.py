@@ -16,16 +16,18 @@ if TYPE_CHECKING:
     from sluicemq.queues.commands import LinkId
 
 DEAD_MAX: Final = 64
-"""So many settled spans are not worth a cut."""
+"""Up to so many settled spans are not worth a cut."""
 
 HEAD_MAX: Final = 1000
-"""So many at the front are cut off: a long list is not made anew as a whole."""
+"""Settled spans at the front are cut off when they are so many: not one by one, for each cut moves
+a long list."""
 
 MESSAGES_A_SPAN: Final = 32
 """Settling so many messages of a span is as much work as settling another span of one message."""
 
 NO_HOLES: Final = cast("set[int]", frozenset())
-"""Of a span that is settled in order, as nearly all are: an empty set takes 216 bytes."""
+"""The holes of a span that is settled in order, as nearly all are: an empty set of its own would
+take 216 bytes."""
 
 Part = tuple[int, int, int]
 """(run, start, end): contents [start, end) of a run."""

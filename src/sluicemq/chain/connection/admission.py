@@ -25,7 +25,8 @@ class Admission:
         self.by_address: dict[str, int] = {}
         self.logged_in = 0
         self.told = False
-        """It was said that clients are turned away; not again before there is room."""
+        """True when the log has said that clients are turned away; it says so again only after
+        there was room."""
 
     def bound(self, config: NetConfig, sockets_max: int) -> None:
         """Set the bounds as configured, but never to all of the `sockets_max` sockets there may be:

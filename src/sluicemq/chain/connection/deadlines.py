@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import Clock
 
 GRAIN_MS: Final = 50
-"""Small beside the shortest heartbeat's half second."""
+"""Milliseconds to which deadlines are rounded: little beside the shortest heartbeat's half
+second."""
 NANOSECONDS: Final = 1_000_000
 
 
@@ -51,13 +52,13 @@ class Deadlines(Actor):
         super().__init__(scheduler)
         self.clock = clock
         self.slots: dict[int, dict[Actor, object]] = {}
-        """By the multiple of GRAIN_MS at which they are due."""
+        """The deadlines, by the multiple of GRAIN_MS at which they are due."""
         self.order: list[int] = []
-        """The slots' numbers, a heap."""
+        """A heap of the slots' numbers."""
         self.of: dict[Actor, int] = {}
         self.due = DeadlinesDue()
         self.due_slot = 0
-        """What `due` was sent for; 0: nothing is on its way."""
+        """The slot for which the timer was set last; 0: no timer runs."""
 
     def set(self, reader: Actor, delay_ms: int, message: object) -> None:
         """Post `message` to `reader` in `delay_ms`, rounded up to the next multiple of GRAIN_MS,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.channel.channel import Channel
 
 INBOX_MAX: Final = 200
-"""What may wait in a channel's inbox while more is parsed for it."""
+"""How many messages may wait in a channel's inbox while more is parsed for it."""
 
 
 class Handover:
@@ -24,7 +24,8 @@ class Handover:
 
     def __init__(self) -> None:
         self.channel: Channel | None = None
-        """The one that had too much to do when it was last given something."""
+        """The channel that had too much to do when it was last given something; None: there is
+        none."""
 
     def give(self, channel: Channel, event: object) -> None:
         """Post the event to the channel, and note whether that is enough for now."""

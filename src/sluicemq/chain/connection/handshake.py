@@ -49,7 +49,7 @@ CHANNEL_MAX_MOST: Final = 65_535
 
 PROTOCOL: Final = b"AMQP\x00\x00\x09\x01"
 OLDER: Final = (b"AMQP\x01\x01\x08\x00", b"AMQP\x01\x01\x00\x09")
-"""Headers of 0-8 and 0-9 clients, which RabbitMQ greets like 0-9-1 ones."""
+"""The protocol headers of 0-8 and 0-9 clients, which RabbitMQ greets like 0-9-1 ones."""
 STRANGERS: Final = (
     (b"\x16\x03", ", but TLS, for which there is another port (listeners.ssl.default)"),
     (b"GET ", ", but HTTP"),
@@ -78,13 +78,13 @@ class Handshake:
         self.access = access
         self.from_loopback = from_loopback
         self.certificate_name = certificate_name
-        """Whom the client's certificate names, "" if nobody; None without TLS."""
+        """The user that the client's certificate names, "" if it names none; None without TLS."""
         self.awaits: type[Method] = ConnectionStartOk
         self.client_properties: dict[str, Any] = {}
         self.mechanism = ""
         self.user = ""
         self.refusal = ""
-        """Why it may not log in, for the log."""
+        """Why the client may not log in, for the log."""
         self.vhost = ""
         self.frame_max = config.net.frame_max
         self.channel_max = config.net.channel_max

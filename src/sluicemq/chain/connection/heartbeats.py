@@ -22,9 +22,9 @@ class Heartbeats:
     def __init__(self) -> None:
         self.received_bytes = 0
         self.taken_bytes = 0
-        """What the system has taken of what was written."""
+        """Bytes of what was written that the system has taken."""
         self.silent_looks = 0
-        """Looks in a row without a sign of life."""
+        """How many looks in a row have found no sign of life."""
 
     def look(self, received_bytes: int, taken_bytes: int, is_read: bool, excused: bool) -> bool:
         """Count another half interval, up to which so many bytes in all were received, and taken by

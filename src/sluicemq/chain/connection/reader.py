@@ -71,14 +71,14 @@ if TYPE_CHECKING:
 EVENT_WORK: Final = 10
 """Units of work that an event costs its reader; see kernel/actor.py."""
 LARGE_BYTES: Final = 128
-"""A method that is larger has cost more than EVENT_WORK to decode..."""
+"""Octets from which on a method costs more than EVENT_WORK to decode..."""
 LARGE_BYTES_PER_UNIT: Final = 4
 """... a unit for each so many octets, as tables of small values do."""
 
 HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
 
 QUEUES_MAX: Final = 200
-"""Exclusive queues that are deleted in a piece."""
+"""The most exclusive queues that are deleted in a piece."""
 
 
 class Reader(Severable):
@@ -106,7 +106,7 @@ class Reader(Severable):
         # that publishes, or it would stop reading acknowledgements.
         self.halts = ActorKeeper(broker.world.clock, self)
         self.window = ConnectionWindow(broker.connection_window)
-        """Over the delivery windows of all its channels."""
+        """The window of the connection, over the delivery windows of all its channels."""
         self.writer = Writer(
             broker.scheduler,
             self.net,
@@ -126,24 +126,25 @@ class Reader(Severable):
         self.handover = Handover()
         self.intake = Intake(broker.scheduler, self.take_more_in, self.broken)
         self.publishes_now = False
-        """Was there a publish in what was parsed last? Then there will be more in what comes, and
-        that has to wait for its turn; not with RabbitMQ's profiles."""
+        """Was there a publish in what was parsed last? Then more are expected in what comes, and
+        that has to wait for its turn. Always false with RabbitMQ's profiles."""
         self.pulls = False
-        """Is its socket read by `intake`, and else not?"""
+        """Does `intake` read the socket, and nobody else?"""
         self.phase = HANDSHAKE
         self.half_open = True
-        """It has one of the places of those that have not logged in, until its socket is gone."""
+        """True while the connection occupies one of the places for those that have not logged in;
+        it does so until its socket is gone."""
         self.is_logged_in = False
-        """It counts as open, with the broker and with its user."""
+        """True while the connection counts as open, with the broker and with its user."""
         self.faults = 0
-        """In it, its writer and its channels."""
+        """How many faults there were in the reader, its writer and its channels."""
         self.paused = False
         self.frame_max = broker.config.net.frame_max
         self.user = ""
         self.vhost: NamespacePort | None = None
-        """There is none before connection.open-ok."""
+        """The virtual host; there is none before connection.open-ok."""
         self.rights: Rights
-        """From then on."""
+        """What the user may do there; there are none before connection.open-ok."""
         self.accounted = 0
         """Bytes it was last counted with, of those in use: see `account`."""
         self.received_bytes = self.received_reads = 0

@@ -36,11 +36,12 @@ class Unfinished:
 
     def __init__(self) -> None:
         self.since_ns: int | None = None
-        """When the alarm was first seen; None: there is none."""
+        """When the alarm was first seen; None: there is no alarm."""
         self.bytes = 0
-        """All of it: read and not parsed, and the parts of messages."""
+        """Bytes of all that is unfinished: what was read and not parsed, and the parts of
+        messages."""
         self.forgiven_bytes = 0
-        """What of it does not keep the alarm up."""
+        """Bytes of it that do not keep the alarm up."""
 
     def look(self, readers: Iterable[Reader], alarmed: bool, now_ns: int) -> list[Reader]:
         """Count it anew, and return the readers that hold some, those with most first. `alarmed`

@@ -53,11 +53,12 @@ class Ballast:
         self.size = size
         self.is_there = False
         self.wanted: CreateBallast | None = None
-        """The job that is to create it again after it was deleted; None: it was not."""
+        """The job that is to create the file again after it was deleted; None: it was not
+        deleted."""
         self.working = False
-        """A job is under way."""
+        """True while a job is under way."""
         self.not_before_ns = 0
-        """When `create_if_missing` may try again."""
+        """The time from which on `create_if_missing` may try again."""
 
     def create_if_missing(self) -> None:
         """Have the file created when it is not there and the disk is well; tried once in

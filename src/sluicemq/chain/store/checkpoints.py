@@ -44,7 +44,7 @@ MARK_WORK: Final = 1
 TELL_WORK: Final = 4
 LOOK_WORK: Final = 10
 DEFINITIONS_WORK: Final = 200
-"""Units of work of a piece."""
+"""Units of work that a piece of the definitions costs."""
 
 
 class SegmentSync(DiskJob):
@@ -101,27 +101,28 @@ class Checkpoints(Actor):
         self.cut = 0
         """The journal file that the checkpoint under way begins at; 0: none is under way."""
         self.saved_cut = 0
-        """That of the last one."""
+        """The journal file that the last checkpoint begins at."""
         self.flushing: dict[StoreClient, None] = {}
         self.telling = False
-        """Not all queues that have something to flush know it yet."""
+        """True while not all queues that have something to flush were told so."""
         self.again = False
-        """While it looked a queue has had a fault: what was seen of that does not do."""
+        """True when a queue has had a fault while the checkpoint looked at it, so that what was
+        seen of it is of no use."""
         self.looked = False
-        """All was seen, and the journal has it."""
+        """True when everything was looked at, and the journal has what was seen."""
         self.syncing = 0
-        """Jobs under way."""
+        """The number of syncs that are under way."""
         self.touched: dict[StoreClient, None] = {}
-        """Queues that have changed since they were looked at."""
+        """The queues that have changed since they were looked at."""
         self.held: dict[StoreClient, None] = {}
-        """Queues that are being read back after a fault."""
+        """The queues that are being read back after a fault."""
         self.states: dict[int, bytes] = {}
-        """Of all durable queues, as they were last seen."""
+        """The states of all durable queues, as they were last seen."""
         self.streams: list[StreamFiles] = []
-        """Of all streams, likewise."""
+        """The files of all streams, as they were last seen."""
         self.definitions = b""
         self.seen_sequence = 0
-        """Of the journal's last group before it began to look."""
+        """The number of the journal's last group before the checkpoint began to look."""
         self.closing = False
         self.closed = False
 

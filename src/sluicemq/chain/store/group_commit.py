@@ -86,17 +86,17 @@ class GroupCommit:
         self.journal = journal
         self.seals = JournalSeals(store)
         self.gathered: list[Append] = []
-        """The next group."""
+        """What will be in the next group."""
         self.gathered_bytes = 0
-        """What is known of its size."""
+        """Bytes of the next group, as far as they are known."""
         self.urgent = False
-        """Somebody waits for the next group."""
+        """True when somebody waits for the next group."""
         self.committing: list[Append] = []
         """The group that `job` makes durable."""
         self.job: GroupWrite | None = None
         self.timer_runs = False
         self.groups = 0
-        """Groups that were handed to the disk."""
+        """The number of groups that were handed to the disk."""
 
     @property
     def is_idle(self) -> bool:

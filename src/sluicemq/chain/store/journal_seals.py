@@ -29,7 +29,7 @@ class JournalSeals:
     def __init__(self, store: StorePort) -> None:
         self.store = store
         self.watching = False
-        """An `Idle` is on its way."""
+        """True while an `Idle` is on its way."""
 
     def watch(self) -> None:
         """Look in SEAL_AFTER_MS whether the group that is durable now was the last."""

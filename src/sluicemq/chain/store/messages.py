@@ -39,7 +39,7 @@ class StoreClient(FlowActor):
     strand: int
     title: str
     has_state = True
-    """Do checkpoints say something of it? Else it has files of its own."""
+    """Does a checkpoint have a state of it? A client without one has files of its own."""
 
     @property
     def is_durable(self) -> bool:

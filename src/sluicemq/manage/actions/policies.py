@@ -25,7 +25,7 @@ OF_COMMANDS: Final = {
     "operator_policy": "set_operator_policy",
     "vhost-limits": "set_vhost_limits",
 }
-"""Components whose parameters are set by commands of their own."""
+"""Components whose parameters have commands of their own."""
 
 
 def setting(kind: type[Policy]) -> Action:

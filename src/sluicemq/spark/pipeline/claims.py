@@ -22,10 +22,11 @@ class Judgement:
 
 
 Judge = Callable[[RunResult], Judgement]
-"""From one run with at least one step."""
+"""Judges a claim from one run that has at least one step."""
 
 Compare = Callable[[Sequence[RunResult]], Judgement | None]
-"""From all runs of the scenarios; None when the ones needed are not among them."""
+"""Judges a claim from all runs of its scenarios; returns None when the runs it needs are not among
+them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Claim:
     text: str
     scenarios: tuple[int, ...]
     queue_type: str | None = None
-    """None: any."""
+    """The queue type the claim is about; None: any."""
     confirms: bool | None = None
     judge: Judge | None = None
     compare: Compare | None = None

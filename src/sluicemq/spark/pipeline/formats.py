@@ -6,13 +6,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 NOTHING: Final = "–"
-"""Not measured, or not defined."""
+"""Stands for a figure that was not measured or is not defined."""
 
 SPACE: Final = "\u00a0"
-"""Between a number and its unit; no line breaks there."""
+"""The space between a number and its unit, at which no line is broken."""
 
 MINUS: Final = "\u2212"
-"""As wide as the plus sign."""
+"""A minus sign that is as wide as the plus sign."""
 
 PERCENT: Final = f"{SPACE}%"
 

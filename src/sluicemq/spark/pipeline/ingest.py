@@ -23,7 +23,7 @@ from sluicemq.errors import Refused
 from sluicemq.lab.measurements import TABLES, RunInfo, StepInfo, Verification, read_run_info
 
 LARGE: Final = ("published", "delivered")
-"""The tables with a row a message."""
+"""The tables that have a row for each message."""
 
 SPARK_TYPES: Final = {
     pa.int16(): ShortType(),
@@ -43,9 +43,9 @@ class RawRun:
     messages: DataFrame
     """Rows of `published` and of `delivered`; a column its table does not have is null."""
     counters: pa.Table
-    """A row a client and second."""
+    """A row for each client and second."""
     broker: pa.Table | None
-    """A row a second."""
+    """A row for each second."""
 
 
 def open_run(session: SparkSession, directory: Path) -> RawRun:

@@ -16,10 +16,10 @@ from sluicemq.spark.pipeline.formats import SPACE, duration, limit, share
 from sluicemq.spark.pipeline.results import Outcome, RunResult, Step, StepClass
 
 MET: Final = 0.97
-"""Share of the target that counts as reaching it."""
+"""The share of the target that counts as reaching it."""
 
 ALIKE: Final = 0.05
-"""Rates this close are the same."""
+"""Rates that differ by less than this share count as equal."""
 
 MUCH: Final = 5.0
 """A latency that grew by this factor has shot up."""
@@ -28,7 +28,7 @@ SLIGHTLY_UNDER: Final = 0.85
 FULL_LIMIT: Final = 100
 OVERFULL_LIMIT: Final = 200
 ACCEPTABLE: Final = (3, 4)
-"""Of the post's scale."""
+"""The grades of the post's scale that are acceptable."""
 
 
 def decide(holds: bool, better: bool, evidence: str) -> Judgement:

@@ -14,19 +14,19 @@ from sluicemq.spark.pipeline.formats import duration, share
 from sluicemq.spark.pipeline.results import Knee, Step, StepClass
 
 WITHIN: Final = 0.05
-"""The knee's throughput may be this much below the peak."""
+"""The share by which the knee's throughput may be below the peak."""
 
 ACK_SHARE: Final = 0.1
-"""Ack interval as a share of the prefetch, the post's rule."""
+"""The ack interval as a share of the prefetch, by the post's rule."""
 
 USED_UP: Final = 0.9
-"""A prefetch filled to this share holds consumers up."""
+"""The share of a prefetch which, when it is filled, holds consumers up."""
 
 NEARLY: Final = 0.97
-"""Share of the wanted rate that counts as reaching it."""
+"""The share of the wanted rate that counts as reaching it."""
 
 SLOWER: Final = 1.5
-"""A p99 this much above another limit's is worth a remark."""
+"""The factor by which a p99 must exceed that of another limit to be worth a remark."""
 
 UNSOUND: Final = (StepClass.COLLAPSED, StepClass.SWINGING)
 

@@ -26,13 +26,13 @@ SUBBUCKET_BITS: Final = 6
 SUBBUCKETS: Final = 1 << SUBBUCKET_BITS
 
 RELATIVE_ERROR: Final = 1 / (2 * SUBBUCKETS)
-"""Of any percentile against the exact one (nearest rank)."""
+"""The largest relative error of a percentile against the exact one (nearest rank)."""
 
 NEVER: Final = -2
-"""Bucket of what never came: no confirm."""
+"""The bucket of messages whose end never came: there was no confirm."""
 
 NEGATIVE: Final = -1
-"""Bucket of what cannot be: a latency below 0."""
+"""The bucket of latencies below 0, which cannot be."""
 
 WARM: Final = 1
 DELIVERED: Final = 2

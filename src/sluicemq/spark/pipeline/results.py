@@ -16,7 +16,7 @@ class Percentiles:
 
     messages: int = 0
     never: int = 0
-    """Messages whose end never came: not confirmed."""
+    """The number of messages whose end never came: they were not confirmed."""
     negative: int = 0
     p50_ms: float | None = None
     p75_ms: float | None = None
@@ -46,9 +46,10 @@ class Second:
 
     second: int
     step: int | None
-    """None: between or after the steps (the drain)."""
+    """The step it belongs to; None: it is between or after the steps (the drain)."""
     measured: bool
-    """Wholly inside its step and after the warm-up: figures of a step are made of these."""
+    """True when it is wholly inside its step and after the warm-up: the figures of a step are made
+    of these seconds."""
     intended_per_s: int
     published_per_s: int
     confirmed_per_s: int
@@ -59,7 +60,7 @@ class Second:
     unconfirmed: int
     unacked: int
     blocked_share: float
-    """Of the publishers' time: between connection.blocked and connection.unblocked."""
+    """The share of the publishers' time between connection.blocked and connection.unblocked."""
     messages_ready: int | None
     broker_cpu_cores: float | None
     broker_rss_bytes: int | None
@@ -83,13 +84,13 @@ class Balance:
     `queue_latency`."""
 
     publishers: Imbalance
-    """By messages published."""
+    """The imbalance between publishers, by messages published."""
     queues: Imbalance
-    """By messages delivered."""
+    """The imbalance between queues, by messages delivered."""
     consumers: Imbalance
-    """By messages delivered."""
+    """The imbalance between consumers, by messages delivered."""
     queue_latency: Imbalance
-    """By the mean end-to-end response latency of each queue, ns."""
+    """The imbalance between queues, by their mean end-to-end response latency in nanoseconds."""
 
 
 class StepClass(StrEnum):
@@ -124,7 +125,7 @@ class Step:
     published_cv: float | None
     delivered_cv: float | None
     latency_cv: float | None
-    """Of the seconds' p95 end-to-end response."""
+    """The coefficient of variation of the seconds' p95 end-to-end response latency."""
     backlog_first: int
     backlog_last: int
     backlog_max: int
@@ -159,7 +160,7 @@ class Knee:
     peak_per_s: float
     peak_limit: int
     p99_ms: float | None
-    """End-to-end response at the knee."""
+    """The 99th percentile of the end-to-end response latency at the knee."""
     largest_limit: int
     largest_p99_ms: float | None
     reason: str
@@ -241,9 +242,10 @@ class PipelineStatistics:
 
     raw_rows: int
     session_seconds: float
-    """Starting Spark; 0 when a session was running."""
+    """Seconds that Spark took to start; 0 when a session was running."""
     stage_seconds: float
-    """Reading, scanning, aggregating, classing; without the session's start and the drawing."""
+    """Seconds of reading, scanning, aggregating and classing, without the session's start and the
+    drawing."""
     rows_per_s: float
     master: str
     memory: str

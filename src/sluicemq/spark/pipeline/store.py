@@ -25,7 +25,7 @@ from sluicemq.spark.pipeline.results import (
 )
 
 ARROW_TYPES: Final = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-"""Anything else is text."""
+"""The types of columns in Arrow; any other type becomes text."""
 
 Columns = dict[str, pa.DataType]
 Rows = list[dict[str, Any]]

@@ -44,13 +44,13 @@ class SmallTables:
     """What Spark hands over of one run. Nothing in here grows with the number of messages."""
 
     counters: list[Row]
-    """A row a second."""
+    """A row for each second."""
     latencies: dict[tuple[str, int], Latencies]
-    """By (level, key)."""
+    """The latencies, by (level, key)."""
     shares: list[Row]
     """A row a table, step, warm-up or not, and client or queue: messages, sum of latencies."""
     broker: dict[int, Row]
-    """By second."""
+    """What was seen of the broker, by second."""
 
     def recorded(self, table: str, what: str) -> int:
         """Return how many "rows" a raw table has, or how many "messages" these stand for, as `what`
