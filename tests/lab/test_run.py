@@ -37,7 +37,10 @@ def test_nothing_is_lost_doubled_or_reordered(confirmed: tuple[LabResult, Notes]
     assert not result.failed
     assert counts["drained"]
     assert counts["published"] == counts["confirmed"] == counts["delivered"]
-    assert counts["published"] >= 0.9 * 2 * 1000
+    # What was still due at a step's end is abandoned: how much, is for the machine to decide.
+    abandoned = sum(step["abandoned"] for step in result.info["steps"])
+    assert counts["published"] + abandoned == 2 * 1000
+    assert counts["published"] > 0
 
 
 def test_the_rows_are_the_messages_counted(confirmed: tuple[LabResult, Notes]) -> None:
@@ -67,6 +70,7 @@ def test_both_sides_tell_the_same_of_a_message(confirmed: tuple[LabResult, Notes
 
 
 def test_counters_add_up_to_the_verification(confirmed: tuple[LabResult, Notes]) -> None:
+    """A worker that is late at the end of its last second counts what came after it, too."""
     result, _ = confirmed
     counters = rows(result.directory, "counters")
     full_seconds = {row["second"] for row in counters}
@@ -74,7 +78,7 @@ def test_counters_add_up_to_the_verification(confirmed: tuple[LabResult, Notes])
     for name, column in (("written", "written_ns"), ("confirmed", "confirmed_ns")):
         counted = sum(row[name] for row in counters)
         in_them = sum(row[column] // NS in full_seconds for row in published)
-        assert counted == pytest.approx(in_them, abs=20)
+        assert 0 < in_them <= counted <= result.verification["published"]
     assert {row["role"] for row in counters} == {"publisher", "consumer"}
     for row in counters:
         assert row["step"] == (row["second"] if row["second"] < 2 else -1)
@@ -128,8 +132,11 @@ def test_the_summary_has_a_row_a_step(confirmed: tuple[LabResult, Notes]) -> Non
     result, _ = confirmed
     steps = summarize(result.directory, result.info)
     assert [step.step["step"] for step in steps] == [0, 1]
+    published = [row["written_ns"] for row in rows(result.directory, "published")]
     for step in steps:
-        assert step.published_rate == pytest.approx(1000, rel=0.3)
+        measured = range(step.step["warm_ns"], step.step["end_ns"])
+        written = sum(at in measured for at in published)
+        assert step.published_rate == pytest.approx(written * NS / len(measured))
         assert step.service_ns is not None
         assert step.response_ns is not None
         assert step.service_ns[0] <= step.service_ns[-1] <= step.response_ns[-1]
@@ -203,6 +210,12 @@ class Meddler(Notes):
             self._meddle()
 
 
+def keeps_the_rows(directory: Path, result: LabResult) -> None:
+    """Of all that was counted."""
+    for table in ("published", "delivered"):
+        assert len(rows(directory, table)) == result.verification[table] > 0
+
+
 def test_a_queue_deleted_under_the_run_ends_it_and_keeps_the_rows(
     broker_url: str, tmp_path: Path
 ) -> None:
@@ -214,8 +227,7 @@ def test_a_queue_deleted_under_the_run_ends_it_and_keeps_the_rows(
     result = run_scenario(plan, Meddler(delete))
     assert result.failed
     assert "cancelled" in str(result.info["stopped"])
-    assert len(rows(tmp_path, "published")) >= 900
-    assert len(rows(tmp_path, "delivered")) >= 900
+    keeps_the_rows(tmp_path, result)
     assert read_run_info(tmp_path)["stopped"] == result.info["stopped"]
 
 
@@ -231,7 +243,7 @@ def test_a_broker_that_stops_ends_the_run_and_keeps_the_rows(tmp_path: Path) -> 
     assert result.failed
     assert not result.verification["drained"]
     assert result.verification["lost"] == 0
-    assert len(rows(tmp_path / "run", "delivered")) >= 900
+    keeps_the_rows(tmp_path / "run", result)
 
 
 def test_an_interrupt_ends_the_step_and_keeps_the_rows(broker_url: str, tmp_path: Path) -> None:
@@ -246,5 +258,5 @@ def test_an_interrupt_ends_the_step_and_keeps_the_rows(broker_url: str, tmp_path
     assert result.problems == {}
     assert result.verification["drained"]
     (step,) = result.info["steps"]
-    assert NS <= step["end_ns"] < 5 * NS
+    assert NS <= step["end_ns"] < plan.step_seconds * NS
     assert len(rows(tmp_path, "published")) == result.verification["published"]
