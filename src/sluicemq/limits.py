@@ -126,8 +126,9 @@ ROUTES_MAX: Final = 4096
 """Raw publish frames a channel remembers the route of; then it starts anew. A producer with more
 live routing keys than this pays a parse a run."""
 
-KINDS_MAX: Final = 1024
-"""Raw property sets a channel remembers the kind of; unique message ids fill it fast."""
+TRAITS_MAX: Final = 1024
+"""Raw property sets a channel remembers the traits of, which unique message ids fill fast; also
+different traits that a node makes once and shares."""
 
 CHOICES_MAX: Final = 4096
 """Raw property sets for which a channel remembers where an exchange sends them that looks at the

@@ -13,7 +13,7 @@ from typing import Final
 
 from sluicemq.amqp.properties import CONTENT_ENCODING, CONTENT_TYPE, HEADERS
 from sluicemq.amqp.types import Malformed, drop_field, skip_longstr
-from sluicemq.limits import KINDS_MAX
+from sluicemq.limits import TRAITS_MAX
 
 NAME: Final = "x-stream-offset"
 FIELD: Final = bytes([len(NAME)]) + NAME.encode() + b"l"
@@ -41,7 +41,7 @@ def with_offsets(contents: list[bytes], first: int) -> list[bytes]:
     return stamped
 
 
-@lru_cache(maxsize=KINDS_MAX)
+@lru_cache(maxsize=TRAITS_MAX)
 def around_offset(frame: bytes) -> tuple[bytes, bytes]:
     """A header frame with the offset's header, cut where its value goes. What a publisher has set
     under the name is replaced."""

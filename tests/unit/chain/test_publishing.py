@@ -18,7 +18,7 @@ from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import FieldValue, Table
 from sluicemq.chain.channel.channel import Channel
-from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX
+from sluicemq.limits import CHOICES_MAX, REMEMBERED_BYTES_MAX, TRAITS_MAX
 from sluicemq.routing.message import Message
 from sluicemq.routing.topology import Topology
 
@@ -237,15 +237,15 @@ def test_those_before_a_refused_one_go_out() -> None:
 def test_what_is_remembered_is_bounded() -> None:
     client = client_with(Broker())
     publishing = channel_of(client).publishing
-    for number in range(max(KINDS_MAX, CHOICES_MAX) + 10):
+    for number in range(max(TRAITS_MAX, CHOICES_MAX) + 10):
         raw = BasicProperties(headers={"h": number}, message_id="m").encode()
         client.post_bytes(publish("", "amq.headers", raw, b""))
     client.broker.run()
-    assert len(publishing.kinds) <= KINDS_MAX
+    assert len(publishing.known_properties) <= TRAITS_MAX
     assert len(publishing.choices) <= CHOICES_MAX
     long = BasicProperties(headers={"h": "x" * REMEMBERED_BYTES_MAX}).encode()
     client.send_bytes(publish("", "amq.headers", long, b""))
-    assert long not in publishing.kinds
+    assert long not in publishing.known_properties
     assert all(raw != long for _, raw in publishing.choices)
 
 

@@ -32,7 +32,7 @@ from sluicemq.chain.channel.methods import (
 from sluicemq.chain.channel.publishing import Publishing
 from sluicemq.chain.channel.reply_to import ReplyConsumer
 from sluicemq.chain.channel.transactions import Transaction, too_early
-from sluicemq.chain.message_kinds import BASIC_PUBLISH
+from sluicemq.chain.property_traits import BASIC_PUBLISH
 from sluicemq.chain.queue.queue import LinkEnded, Queue
 from sluicemq.chain.splitting import split
 from sluicemq.chain.writer import DeliveriesFlushed, Frames

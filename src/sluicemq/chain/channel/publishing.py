@@ -10,7 +10,7 @@ sent in one of two ways, as it and its route are:
 
     messages of the run           the queues are known      they depend on the message
     equal headers                 all alike                 all alike, but where chance decides
-    one length and kind           all alike                 one by one, grouped
+    one length and traits         all alike                 one by one, grouped
     any                           one by one, grouped       one by one, grouped
     keys of their own             divided among the queues  each by itself, all alike
 """
@@ -28,11 +28,11 @@ from sluicemq.amqp.types import Malformed
 from sluicemq.chain.channel.reply_to import ReplyConsumer, send_replies
 from sluicemq.chain.channel.routes import LinkToCome, Route
 from sluicemq.chain.channel.transaction_port import Held, TransactionPort
-from sluicemq.chain.message_kinds import BASIC_PUBLISH, Kind, kind_of, undecodable
+from sluicemq.chain.property_traits import BASIC_PUBLISH, traits_in, undecodable
 from sluicemq.chain.queue.queue import TARGET_WORK, TARGETS_MAX
 from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation, ProtocolViolation
 from sluicemq.flow.confirms import Unconfirmed
-from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX
+from sluicemq.limits import CHOICES_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX, TRAITS_MAX
 from sluicemq.model.batch import ADDRESSED, Batch, size_of
 from sluicemq.model.content import properties_of, with_properties
 from sluicemq.routing.exchange import PIECE
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.channel.routes import Targets
     from sluicemq.chain.queue.namespace_port import NamespacePort
     from sluicemq.chain.queue.queue import LinkEnded, PublishLink, Queue
+    from sluicemq.model.traits import PropertyTraits
     from sluicemq.queues.effects import Confirm, Rejected
 
 Asked: TypeAlias = "tuple[str, tuple[str, ...], bytes]"
@@ -125,7 +126,7 @@ class Publishing:
         self.topology = channel.vhost.topology
         self.routes: dict[bytes, Route] = {}
         self.routes_epoch = 0
-        self.kinds: dict[bytes, Kind] = {}
+        self.known_properties: dict[bytes, PropertyTraits] = {}
         self.choices: dict[tuple[Route, bytes], Targets] = {}
         self.destinations: dict[tuple[str, ...], Targets] = {}
         self.links: dict[Queue, PublishLink] = {}
@@ -187,9 +188,9 @@ class Publishing:
         if route is None or route.epoch != self.topology.epoch:
             route = self.resolve(event.raw_method, event.method, contents[0])
         if event.even:
-            kind = self.kind(contents[0])
-            if event.uniform or (route.targets is not None and kind.is_plain):
-                return self.send_alike(route, kind, contents)
+            properties = self.read_properties(contents[0])
+            if event.uniform or (route.targets is not None and properties.is_plain):
+                return self.send_alike(route, properties, contents)
         return self.send_grouped(route, contents)
 
     def gather(self, found: Iterator[T]) -> tuple[list[T], ProtocolViolation | None]:
@@ -219,13 +220,13 @@ class Publishing:
         queue; else each message goes alone. One that is refused raises its violation when those
         before it have gone out."""
         contents = event.contents
-        kind = self.kind(contents[0])
+        properties = self.read_properties(contents[0])
         routes, refusal = self.gather(
             map(self.route_of, event.raw_methods, event.methods, contents)
         )
         by_link: dict[PublishLink | None, list[bytes]] = defaultdict(list)
         large = len(contents[0]) >= self.services.large_from_bytes
-        if large or not kind.is_plain or self.transaction is not None:
+        if large or not properties.is_plain or self.transaction is not None:
             by_link[None] = []
         else:
             for route, content in zip(routes, contents, strict=False):
@@ -236,17 +237,20 @@ class Publishing:
                 if done and scheduler.work <= 0:
                     return done
                 try:
-                    self.send_alike(route, kind, [content])
+                    self.send_alike(route, properties, [content])
                 except Spent:
                     return done
         elif routes:
-            self.send_divided(by_link, len(routes), kind)
+            self.send_divided(by_link, len(routes), properties)
         if refusal is not None:
             raise refusal
         return len(routes)
 
     def send_divided(
-        self, by_link: Mapping[PublishLink | None, list[bytes]], count: int, kind: Kind
+        self,
+        by_link: Mapping[PublishLink | None, list[bytes]],
+        count: int,
+        properties: PropertyTraits,
     ) -> None:
         """Send each queue its part of `count` messages, which are confirmed when all parts are
         safe."""
@@ -257,40 +261,42 @@ class Publishing:
             contents = by_link[link]
             size = size_of(contents, False)
             link.send(
-                self.batch(ADDRESSED, contents, size, False, kind, 1), first_seq, self.confirming
+                self.batch(ADDRESSED, contents, size, False, properties, 1),
+                first_seq,
+                self.confirming,
             )
 
-    def send_alike(self, route: Route, kind: Kind, contents: list[bytes]) -> int:
-        """Send contents of one length and kind to where the first one goes; each by itself if
-        chance decides. Returns how many went out."""
-        targets, lasting = self.choose(route, kind, contents[0])
+    def send_alike(self, route: Route, properties: PropertyTraits, contents: list[bytes]) -> int:
+        """Send contents of one length, whose properties say the same, to where the first one goes;
+        each by itself if chance decides. Returns how many went out."""
+        targets, lasting = self.choose(route, properties, contents[0])
         if not lasting:
             return self.send_grouped(route, contents)
-        contents = self.prepared(route, kind, contents)
+        contents = self.prepared(route, properties, contents)
         large = len(contents[0]) >= self.services.large_from_bytes
-        self.send(route, contents, targets, True, kind, large)
+        self.send(route, contents, targets, True, properties, large)
         return len(contents)
 
     def send_grouped(self, route: Route, contents: list[bytes]) -> int:
         """Ask for each message what it is and where it goes; those in a row with the same answers
         go together, large ones, which are kept elsewhere, apart from small ones. Returns how many
         went out; one that is refused raises its violation when those before it have gone out."""
-        kinds, refusal = self.gather(map(self.kind, contents))
+        found, refusal = self.gather(map(self.read_properties, contents))
         is_large = self.services.large_from_bytes.__le__
         done = 0
-        for kind, same in stretches(kinds, contents):
+        for properties, same in stretches(found, contents):
             count = len(same)
             refused = None
-            if route.targets is not None and kind.is_plain:
+            if route.targets is not None and properties.is_plain:
                 ways: Iterable[tuple[Targets, list[bytes]]] = [(route.targets, same)]
             else:
-                found = (self.choose(route, kind, content)[0] for content in same)
-                chosen, refused = self.gather(found)
-                same = self.prepared(route, kind, same[: len(chosen)])
+                ways_found = (self.choose(route, properties, content)[0] for content in same)
+                chosen, refused = self.gather(ways_found)
+                same = self.prepared(route, properties, same[: len(chosen)])
                 ways = stretches(chosen, same)
             for targets, some in ways:
                 for large, part in stretches(map(is_large, map(len, some)), some):
-                    self.send(route, part, targets, False, kind, large)
+                    self.send(route, part, targets, False, properties, large)
             done += len(same)
             if refused is not None:
                 raise refused
@@ -300,13 +306,15 @@ class Publishing:
             raise refusal
         return done
 
-    def prepared(self, route: Route, kind: Kind, contents: list[bytes]) -> list[bytes]:
-        """Return the contents as they go on to queues, with other properties if their kind says so.
+    def prepared(
+        self, route: Route, properties: PropertyTraits, contents: list[bytes]
+    ) -> list[bytes]:
+        """Return the contents as they go on to queues, with other properties if theirs say so.
         Reply consumers among their receivers are sent them at once."""
-        if kind.rewritten is not None:
-            contents = [with_properties(content, kind.rewritten) for content in contents]
-        if route.replies or kind.copies:
-            self.reply(route, kind, contents)
+        if properties.rewritten is not None:
+            contents = [with_properties(content, properties.rewritten) for content in contents]
+        if route.replies or properties.further_keys:
+            self.reply(route, properties, contents)
         return contents
 
     def number(self, count: int, links: Sequence[PublishLink], to_come: int = 0) -> int:
@@ -326,7 +334,7 @@ class Publishing:
         contents: list[bytes],
         size: int,
         even: bool,
-        kind: Kind,
+        properties: PropertyTraits,
         copies: int,
         first_id: int = 0,
     ) -> Batch:
@@ -337,12 +345,12 @@ class Publishing:
             contents,
             size,
             even,
-            kind.persistent,
+            properties.persistent,
             self.channel.number,
             copies,
             first_id,
-            kind.ttl_ms,
-            kind.priority,
+            properties.ttl_ms,
+            properties.priority,
         )
 
     def send(
@@ -351,7 +359,7 @@ class Publishing:
         contents: list[bytes],
         targets: Targets,
         even: bool,
-        kind: Kind,
+        properties: PropertyTraits,
         large: bool,
     ) -> None:
         """Send one batch to all its queues, or keep it until the commit in a transaction. If there
@@ -360,7 +368,7 @@ class Publishing:
         size = size_of(contents, even)
         if transaction is not None and not transaction.passing:
             names = [link.queue.name for link in targets]
-            transaction.keep(Held(route, contents, names, size, even, kind, large))
+            transaction.keep(Held(route, contents, names, size, even, properties, large))
             return
         count = len(contents)
         copies = len(targets)
@@ -369,7 +377,7 @@ class Publishing:
         if not targets:
             self.unroutable(route, contents)
         first_id = self.services.message_ids(count) if large else 0
-        batch = self.batch(route.address, contents, size, even, kind, copies, first_id)
+        batch = self.batch(route.address, contents, size, even, properties, copies, first_id)
         if later:
             self.pending.append((batch, targets, first_seq))
             return
@@ -417,7 +425,7 @@ class Publishing:
         if self.access_epoch != rights.access.epoch:
             self.access_epoch = rights.access.epoch
             self.user = None if rights.is_impersonator else rights.user
-            self.kinds.clear()
+            self.known_properties.clear()
         try:
             rights.check_publish(topology, method.exchange, method.routing_key)
         except ChannelViolation as violation:
@@ -438,9 +446,10 @@ class Publishing:
         self.routes[raw_method] = route
         return route
 
-    def message(self, method: BasicPublish, copies: tuple[str, ...], properties: bytes) -> Message:
-        """Return what exchanges may know of one message; `copies` are further routing keys."""
-        message = Message((method.routing_key, *copies), properties, self.services.world.dice.below)
+    def message(self, method: BasicPublish, further_keys: tuple[str, ...], raw: bytes) -> Message:
+        """Return what exchanges may know of one message with these raw properties, which goes by
+        `further_keys` too."""
+        message = Message((method.routing_key, *further_keys), raw, self.services.world.dice.below)
         message.is_hasty = True
         return message
 
@@ -484,15 +493,17 @@ class Publishing:
         """Return the search for that message's way that is done; None when there was none."""
         return self.found.get(asked(exchange, message)) if self.found else None
 
-    def choose(self, route: Route, kind: Kind, content: bytes) -> tuple[Targets, bool]:
+    def choose(
+        self, route: Route, properties: PropertyTraits, content: bytes
+    ) -> tuple[Targets, bool]:
         """Return where one message goes, and whether others with equal properties go there too."""
-        if not kind.copies and (route.targets is not None or route.replies):
+        if not properties.further_keys and (route.targets is not None or route.replies):
             return route.targets or [], True
         raw = properties_of(content)
         targets = self.choices.get((route, raw))
         if targets is not None:
             return targets, True
-        message = self.message(route.method, kind.copies, raw)
+        message = self.message(route.method, properties.further_keys, raw)
         targets = self.targets_of(route.method, message)
         if message.by_chance:
             return targets, False
@@ -509,30 +520,30 @@ class Publishing:
             link = self.links[queue] = queue.link_from(self.channel)
         return link
 
-    def kind(self, content: bytes) -> Kind:
+    def read_properties(self, content: bytes) -> PropertyTraits:
         """Return what the broker must know of the message, found out or remembered. Raises the
         violation by which RabbitMQ refuses such properties, and Spent when the turn has no work
         left."""
         raw = content[19 : 7 + int.from_bytes(content[3:7])]
-        known = self.kinds.get(raw)
+        known = self.known_properties.get(raw)
         if known is not None:
             return known
         self.look_up()
-        kind = kind_of(raw, self.user, self.replies_at)
+        properties = traits_in(raw, self.user, self.replies_at)
         if len(raw) > REMEMBERED_BYTES_MAX:
             self.channel.spend(len(raw) // LARGE_BYTES_PER_UNIT)
-            return kind
-        if len(self.kinds) >= KINDS_MAX:
-            self.kinds.clear()
-        self.kinds[raw] = kind
-        return kind
+            return properties
+        if len(self.known_properties) >= TRAITS_MAX:
+            self.known_properties.clear()
+        self.known_properties[raw] = properties
+        return properties
 
-    def reply(self, route: Route, kind: Kind, contents: list[bytes]) -> None:
+    def reply(self, route: Route, properties: PropertyTraits, contents: list[bytes]) -> None:
         """Send the contents to the reply consumers among their receivers: at once, as in RabbitMQ,
         in a transaction too."""
         method = route.method
         if not method.exchange:
-            keys = (method.routing_key, *kind.copies)
+            keys = (method.routing_key, *properties.further_keys)
             number = self.channel.number
             dropped = send_replies(self.directory, keys, route.address, contents, number)
             self.services.counters.dropped += dropped
@@ -541,7 +552,7 @@ class Publishing:
         """Put the address of this consumer into requests that ask for a reply from now on; None:
         the channel hears none any more."""
         self.replies_at = "" if consumer is None else consumer.at
-        self.kinds.clear()
+        self.known_properties.clear()
 
     def unroutable(self, route: Route, contents: list[bytes]) -> None:
         """Send messages that go to no queue back to their publisher, before any confirm, if they

@@ -9,13 +9,13 @@ from sluicemq.limits import RUN_MESSAGES_MAX, TRANSACTION_BATCH_BYTES
 if TYPE_CHECKING:
     from sluicemq.chain.channel.routes import Route
     from sluicemq.chain.channel.unacked import Undoable
-    from sluicemq.chain.message_kinds import Kind
+    from sluicemq.model.traits import PropertyTraits
 
 
 class Held:
     """Messages that wait for the commit, with what `Publishing.send` has to know of them."""
 
-    __slots__ = ("contents", "even", "kind", "large", "names", "route", "size")
+    __slots__ = ("contents", "even", "large", "names", "properties", "route", "size")
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Held:
         names: list[str],
         size: int,
         even: bool,
-        kind: Kind,
+        properties: PropertyTraits,
         large: bool,
     ) -> None:
         self.route = route
@@ -32,7 +32,7 @@ class Held:
         self.names = names
         self.size = size
         self.even = even
-        self.kind = kind
+        self.properties = properties
         self.large = large
 
     def absorb(self, more: Held) -> bool:
@@ -42,7 +42,7 @@ class Held:
         if (
             more.route is not self.route
             or more.names != self.names
-            or not more.kind.is_like(self.kind)
+            or not more.properties.is_like(self.properties)
             or more.large != self.large
             or len(self.contents) + len(more.contents) > RUN_MESSAGES_MAX
             or self.size + more.size > TRANSACTION_BATCH_BYTES

@@ -108,7 +108,7 @@ class Transaction(TransactionPort):
                 each.contents,
                 targets,
                 each.even,
-                each.kind,
+                each.properties,
                 each.large,
             )
             self.passing = False

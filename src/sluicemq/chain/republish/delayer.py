@@ -25,7 +25,7 @@ from sluicemq.amqp import fields as f
 from sluicemq.amqp.properties import BasicProperties, headers_of, with_headers
 from sluicemq.amqp.types import decode_label, encode_value
 from sluicemq.chain.flow_actor import FlowActor
-from sluicemq.chain.message_kinds import kind_of
+from sluicemq.chain.property_traits import traits_in
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.poison import PLAIN, Place, unmanageable
 from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
@@ -275,12 +275,12 @@ class Delayer(FlowActor):
             self.clock.call_after(due_ms - now_ms, self, DelayerDue(due_ms))
 
     def republish(self) -> None:
-        """Hand what is due to the republisher, in order of time. Those in a row that are of one
-        kind go together."""
+        """Hand what is due to the republisher, in order of time. Those in a row that have
+        their traits in common go together."""
         due = self.republishing = sorted(self.due)
         self.due = []
         self.due_cost = 0
-        for (persistent, ttl_ms, number), some in groupby(due, key=kind_and_number):
+        for (persistent, ttl_ms, number), some in groupby(due, key=traits_and_number):
             same = list(some)
             safe = Safe([each.part for each in same], sum(each.cost for each in same))
             letters = list(map(letter_of, same))
@@ -314,16 +314,16 @@ class Delayer(FlowActor):
         self.republisher.post(SourceGone())
 
 
-def kind_and_number(due: DueMessage) -> tuple[bool, int | None, int]:
+def traits_and_number(due: DueMessage) -> tuple[bool, int | None, int]:
     """Return what messages must have in common to be republished together: persistence, time to
     live in milliseconds or None, and channel number."""
-    kind = kind_of(properties_of(due.content[DUE.size :]), None)
-    return kind.persistent, kind.ttl_ms, due.deliver.number
+    traits = traits_in(properties_of(due.content[DUE.size :]), None)
+    return traits.persistent, traits.ttl_ms, due.deliver.number
 
 
 def lettered(due: DueMessage) -> object:
     """Do all that is done with a message that is due, to find out whether that fails."""
-    return kind_and_number(due), letter_of(due)
+    return traits_and_number(due), letter_of(due)
 
 
 def letter_of(due: DueMessage) -> Letter:
@@ -336,6 +336,6 @@ def letter_of(due: DueMessage) -> Letter:
         table = f.replaced(table, DELAY.encode(), encode_value(-delay))
     address = due.deliver.address
     key, _ = decode_label(address, 1 + address[0], len(address))
-    kind = kind_of(raw, None)
+    traits = traits_in(raw, None)
     content = with_properties(content, with_headers(raw, f.table_of(table)))
-    return Letter(content, (key, *kind.copies), priority=kind.priority)
+    return Letter(content, (key, *traits.further_keys), priority=traits.priority)

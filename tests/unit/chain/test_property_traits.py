@@ -11,34 +11,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.chain import message_kinds
-from sluicemq.chain.message_kinds import PERSISTENT, TRANSIENT, Kind, kind_of
+from sluicemq.chain.property_traits import traits_in
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.model.arguments import TIMER_MAX_MS
+from sluicemq.model.traits import PERSISTENT, TRANSIENT, PropertyTraits, property_traits
 
 
-def kind(user: str | None = "me", replies_at: str = "", **properties: object) -> Kind:
+def traits(user: str | None = "me", replies_at: str = "", **properties: object) -> PropertyTraits:
     made = BasicProperties(**properties)  # type: ignore[arg-type]
-    return kind_of(made.encode(), user, replies_at)
+    return traits_in(made.encode(), user, replies_at)
 
 
 def refusal(**properties: object) -> str:
     with pytest.raises(ChannelViolation) as told:
-        kind(**properties)
+        traits(**properties)
     assert told.value.code == 406
     return told.value.reply_text.partition(" - ")[2]
 
 
-def test_plain_messages_are_of_two_kinds() -> None:
-    assert kind() is TRANSIENT
-    assert kind(delivery_mode=1) is TRANSIENT
-    assert kind(delivery_mode=2) is PERSISTENT
-    assert kind(delivery_mode=2, content_type="text/plain", message_id="7") is PERSISTENT
+def test_plain_messages_have_one_of_two_traits() -> None:
+    assert traits() is TRANSIENT
+    assert traits(delivery_mode=1) is TRANSIENT
+    assert traits(delivery_mode=2) is PERSISTENT
+    assert traits(delivery_mode=2, content_type="text/plain", message_id="7") is PERSISTENT
     assert (PERSISTENT.is_plain, PERSISTENT.persistent, PERSISTENT.ttl_ms) == (True, True, None)
 
 
 @given(st.booleans(), st.integers(0, TIMER_MAX_MS), st.integers(0, 255))
-def test_those_with_one_expiration_and_priority_are_of_one_kind(
+def test_those_with_one_expiration_and_priority_share_their_traits(
     persistent: bool, ttl_ms: int, priority: int
 ) -> None:
     asked = {
@@ -46,24 +46,24 @@ def test_those_with_one_expiration_and_priority_are_of_one_kind(
         "expiration": str(ttl_ms),
         "priority": priority,
     }
-    found = kind(**asked)
+    found = traits(**asked)
     assert (found.persistent, found.ttl_ms, found.priority) == (persistent, ttl_ms, priority)
-    assert found is kind(**asked, content_type="another")
+    assert found is traits(**asked, content_type="another")
     assert found.is_plain
     assert not found.is_like(PERSISTENT if persistent else TRANSIENT)
 
 
-def test_kinds_may_share_a_batch_when_all_but_the_receivers_agree() -> None:
-    copied = kind(delivery_mode=2, headers={"CC": ["a"]})
+def test_those_that_agree_in_all_but_their_receivers_may_share_a_batch() -> None:
+    copied = traits(delivery_mode=2, headers={"CC": ["a"]})
     assert copied.is_like(PERSISTENT)
     assert not copied.is_like(TRANSIENT)
-    assert not kind(priority=3).is_like(kind(priority=4))
-    assert not kind(expiration="3").is_like(kind(expiration="4"))
+    assert not traits(priority=3).is_like(traits(priority=4))
+    assert not traits(expiration="3").is_like(traits(expiration="4"))
 
 
 def test_receivers_in_headers_are_routing_keys_in_their_order() -> None:
-    found = kind(headers={"CC": ["a", "b"], "BCC": ["c"], "other": 1})
-    assert found.copies == ("a", "b", "c")
+    found = traits(headers={"CC": ["a", "b"], "BCC": ["c"], "other": 1})
+    assert found.further_keys == ("a", "b", "c")
     assert not found.is_plain
     assert found.rewritten is not None
     left = BasicProperties.decode(found.rewritten).headers
@@ -71,11 +71,11 @@ def test_receivers_in_headers_are_routing_keys_in_their_order() -> None:
 
 
 def test_without_blind_copies_the_properties_go_on_as_they_came() -> None:
-    assert kind(headers={"CC": ["a"]}).rewritten is None
+    assert traits(headers={"CC": ["a"]}).rewritten is None
 
 
 def test_what_is_no_text_among_the_receivers_is_none() -> None:
-    assert kind(headers={"CC": ["a", 5, "b"]}).copies == ("a", "b")
+    assert traits(headers={"CC": ["a", 5, "b"]}).further_keys == ("a", "b")
 
 
 @pytest.mark.parametrize("name", ["CC", "BCC"])
@@ -85,8 +85,8 @@ def test_receivers_must_be_a_list(name: str) -> None:
 
 
 def test_headers_that_only_look_like_receivers_are_left_alone() -> None:
-    found = kind(headers={"text": "\x02CC is not a header"})
-    assert (found.copies, found.rewritten) == ((), None)
+    found = traits(headers={"text": "\x02CC is not a header"})
+    assert (found.further_keys, found.rewritten) == ((), None)
 
 
 def test_headers_that_somebody_must_read_and_cannot_close_the_connection() -> None:
@@ -94,7 +94,7 @@ def test_headers_that_somebody_must_read_and_cannot_close_the_connection() -> No
     broken = raw.replace(b"\x02CCA", b"\x02CC?")
     assert broken != raw
     with pytest.raises(ConnectionViolation, match="cannot decode the headers") as told:
-        kind_of(broken, None)
+        traits_in(broken, None)
     assert told.value.code == 501
 
 
@@ -115,9 +115,9 @@ def test_an_expiration_that_is_none_is_refused(expiration: str, flaw: str) -> No
 
 
 def test_the_ends_of_the_range_are_expirations() -> None:
-    assert kind(expiration="0").ttl_ms == 0
-    assert kind(expiration="+7").ttl_ms == 7
-    assert kind(expiration=str(TIMER_MAX_MS)).ttl_ms == TIMER_MAX_MS
+    assert traits(expiration="0").ttl_ms == 0
+    assert traits(expiration="+7").ttl_ms == 7
+    assert traits(expiration=str(TIMER_MAX_MS)).ttl_ms == TIMER_MAX_MS
 
 
 def test_an_unknown_delivery_mode_is_refused() -> None:
@@ -125,23 +125,23 @@ def test_an_unknown_delivery_mode_is_refused() -> None:
 
 
 def test_nobody_publishes_in_anothers_name_but_who_may() -> None:
-    assert kind(user_id="me") is TRANSIENT
+    assert traits(user_id="me") is TRANSIENT
     text = refusal(user_id="you")
     assert text == "user_id property set to 'you' but authenticated user was 'me'"
-    assert kind(user=None, user_id="you") is TRANSIENT
+    assert traits(user=None, user_id="you") is TRANSIENT
 
 
 def test_an_asking_reply_to_becomes_the_channels_address() -> None:
-    found = kind(replies_at="amq.rabbitmq.reply-to.x.1", reply_to="amq.rabbitmq.reply-to")
+    found = traits(replies_at="amq.rabbitmq.reply-to.x.1", reply_to="amq.rabbitmq.reply-to")
     assert found.rewritten is not None
     assert BasicProperties.decode(found.rewritten).reply_to == "amq.rabbitmq.reply-to.x.1"
     text = refusal(reply_to="amq.rabbitmq.reply-to")
     assert text == "fast reply consumer does not exist"
-    assert kind(reply_to="a queue") is TRANSIENT
+    assert traits(reply_to="a queue") is TRANSIENT
 
 
 def test_a_reply_address_and_a_blind_copy_are_both_rewritten() -> None:
-    found = kind(
+    found = traits(
         replies_at="there", reply_to="amq.rabbitmq.reply-to", headers={"BCC": ["b"], "kept": True}
     )
     assert found.rewritten is not None
@@ -149,5 +149,5 @@ def test_a_reply_address_and_a_blind_copy_are_both_rewritten() -> None:
     assert (left.reply_to, left.headers) == ("there", {"kept": True})
 
 
-def test_kinds_are_remembered_up_to_a_bound() -> None:
-    assert message_kinds.timed_kind.cache_info().maxsize is not None
+def test_traits_are_remembered_up_to_a_bound() -> None:
+    assert property_traits.cache_info().maxsize is not None

@@ -1,15 +1,14 @@
 """What the broker must know of a message before it is routed, out of its raw properties.
 
-Nearly all messages are one of two kinds, PERSISTENT and TRANSIENT; those with an expiration or a
-priority are of one kind when they agree in these. One that names further receivers in its headers
-CC and BCC has a kind of its own.
+Nearly all messages share one of two PropertyTraits, PERSISTENT and TRANSIENT; those with an
+expiration or a priority share theirs when they agree in these. A message that names further
+receivers in its headers CC and BCC has PropertyTraits of its own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 
 from sluicemq.amqp.methods import BasicPublish
@@ -29,9 +28,9 @@ from sluicemq.amqp.properties import (
 )
 from sluicemq.amqp.types import FieldValue, Malformed
 from sluicemq.errors import ChannelViolation, ConnectionViolation
-from sluicemq.limits import KINDS_MAX
 from sluicemq.model.arguments import TIMER_MAX_MS, type_name
 from sluicemq.model.reply_address import PSEUDO_QUEUE
+from sluicemq.model.traits import PERSISTENT, TRANSIENT, PropertyTraits, property_traits
 from sluicemq.text import octets
 
 BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
@@ -47,53 +46,11 @@ MARKS: Final = (b"\x02CC", b"\x03BCC")
 """Where these octets are not, these headers are not."""
 
 
-class Kind:
-    """What the broker must know of a message. `ttl_ms` is what `expiration` says, None without one.
-    `copies` are the routing keys from CC and BCC; `rewritten` is the properties as they go on if
-    they are changed (no BCC, another reply_to), else None; `is_plain` says that there is
-    neither."""
-
-    __slots__ = ("copies", "is_plain", "persistent", "priority", "rewritten", "ttl_ms")
-
-    def __init__(
-        self,
-        persistent: bool,
-        copies: tuple[str, ...] = (),
-        rewritten: bytes | None = None,
-        ttl_ms: int | None = None,
-        priority: int = 0,
-    ) -> None:
-        self.persistent = persistent
-        self.ttl_ms = ttl_ms
-        self.priority = priority
-        self.copies = copies
-        self.rewritten = rewritten
-        self.is_plain = not copies and rewritten is None
-
-    def is_like(self, other: Kind) -> bool:
-        """Tell whether messages of both kinds may be in one batch, once they are routed."""
-        return (
-            self.persistent == other.persistent
-            and self.ttl_ms == other.ttl_ms
-            and self.priority == other.priority
-        )
-
-
-PERSISTENT: Final = Kind(True)
-TRANSIENT: Final = Kind(False)
-
-
-@lru_cache(maxsize=KINDS_MAX)
-def timed_kind(persistent: bool, ttl_ms: int | None, priority: int) -> Kind:
-    """Return the one Kind with these values, for what is of one kind goes on as one batch."""
-    return Kind(persistent, (), None, ttl_ms, priority)
-
-
-def kind_of(raw: bytes, user: str | None, replies_at: str = "") -> Kind:
-    """Return the kind of a message with these raw properties, which `user` publishes on a channel
-    that hears replies at `replies_at` (empty: at none); with None it may be in anybody's name.
-    Raises ChannelViolation (406) for what RabbitMQ refuses, in its order, and ConnectionViolation
-    (501) when headers that must be read cannot be."""
+def traits_in(raw: bytes, user: str | None, replies_at: str = "") -> PropertyTraits:
+    """Return the traits that these raw properties give a message, which `user` publishes on a
+    channel that hears replies at `replies_at` (empty: at none); with None it may be in anybody's
+    name. Raises ChannelViolation (406) for what RabbitMQ refuses, in its order, and
+    ConnectionViolation (501) when headers that must be read cannot be."""
     flags = raw[0] << 8 | raw[1]
     if not flags & NEEDS_LOOK:
         return TRANSIENT
@@ -109,27 +66,27 @@ def kind_of(raw: bytes, user: str | None, replies_at: str = "") -> Kind:
         ttl_ms = expiration((text_property(raw, EXPIRATION) or b"").decode(errors="replace"))
     priority = priority_of(raw) if flags & PRIORITY else 0
     if flags & HEADERS and (MARKS[0] in raw or MARKS[1] in raw):
-        return kind_with_copies(raw, rewritten, ttl_ms, priority)
+        return traits_with_receivers(raw, rewritten, ttl_ms, priority)
     if rewritten is not None:
-        return Kind(is_persistent(raw), (), rewritten, ttl_ms, priority)
+        return PropertyTraits(is_persistent(raw), (), rewritten, ttl_ms, priority)
     if ttl_ms is not None or priority:
-        return timed_kind(is_persistent(raw), ttl_ms, priority)
+        return property_traits(is_persistent(raw), ttl_ms, priority)
     return PERSISTENT if is_persistent(raw) else TRANSIENT
 
 
-def kind_with_copies(
+def traits_with_receivers(
     raw: bytes, rewritten: bytes | None, ttl_ms: int | None, priority: int
-) -> Kind:
-    """Return the kind of a message that seems to have CC or BCC. Raises ConnectionViolation (501)
+) -> PropertyTraits:
+    """Return the traits of a message that seems to have CC or BCC. Raises ConnectionViolation (501)
     when its headers cannot be decoded, and ChannelViolation (406) when these are no lists."""
     try:
         headers = BasicProperties.decode(raw).headers or {}
     except Malformed as error:
         raise undecodable(error) from error
-    copies = [key for name in (COPY, BLIND_COPY) for key in receivers(headers, name)]
+    keys = [key for name in (COPY, BLIND_COPY) for key in receivers(headers, name)]
     if BLIND_COPY in headers:
         rewritten = without_header(raw, BLIND_COPY)
-    return Kind(is_persistent(raw), tuple(copies), rewritten, ttl_ms, priority)
+    return PropertyTraits(is_persistent(raw), tuple(keys), rewritten, ttl_ms, priority)
 
 
 def receivers(headers: dict[str, FieldValue], name: str) -> Iterable[str]:
