@@ -10,6 +10,7 @@ from sluicemq.flow.link import Link
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.address import ActorAddress, AddressTable, UnknownAddress
 from sluicemq.model.batch import Batch
+from sluicemq.model.traits import TRANSIENT, message_traits, property_traits
 from sluicemq.queues import commands as c
 from sluicemq.queues.command_codec import (
     HEAD,
@@ -59,8 +60,10 @@ def check(data: bytes) -> None:
 def seeds() -> Iterator[bytes]:
     """Some of each type, an actor of elsewhere, and types and flags that there are not."""
     addresses = new_decoder().addresses
-    alike = Batch(b"\0\1a", [b"xx", b"yy"], 4, True, True, 1, 1, ttl_ms=5, priority=3)
-    unlike = Batch(b"", [b"x", b"yyy", b""], 4, False, False, 1, 1)
+    alike = Batch(
+        message_traits(b"\0\1a", 1, True), property_traits(True, 5, 3), [b"xx", b"yy"], 4, True
+    )
+    unlike = Batch(message_traits(b"", 1, False), TRANSIENT, [b"x", b"yyy", b""], 4, False)
     commands = (
         *(c.Publish(batch, Link(CHANNEL), 7, batch.even) for batch in (alike, unlike)),
         c.Settle(c.LinkId(1, 1), [(1, 0, 5), (2, 3, 4)], c.REJECT),

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from sluicemq.errors import Corrupt, Refused
+from sluicemq.model.traits import message_traits
 from sluicemq.storage.entries import (
     Ack,
     Definition,
@@ -87,11 +88,12 @@ def encode(parts: list[bytes], entry: Entry) -> int:
 
 def entry_seeds() -> Iterator[bytes]:
     """One of each, and all together."""
+    small, large = message_traits(b"\x01x\x01q", 1, True), message_traits(b"\0\0", 1, True)
     runs = [
-        Run(7, 100, 1, 3, b"\x01x\x01q", 1, True, True, [b"abc", b"def", b"ghi"], [3, 3, 3]),
-        Run(7, 103, 2, 2, b"", 2, False, False, [b"", b"hello"], [0, 5]),
-        Run(8, 1, 1, 2, b"\0\0", 1, True, True, None, [5000, 5000], first_id=9),
-        Run(8, 1, 1, 2, b"\0\0", 1, False, True, None, [5000, 1], first_id=9, id_step=3),
+        Run(7, 100, 1, 3, small, True, [b"abc", b"def", b"ghi"], [3, 3, 3]),
+        Run(7, 103, 2, 2, message_traits(b"", 2, False), False, [b"", b"hello"], [0, 5]),
+        Run(8, 1, 1, 2, large, True, None, [5000, 5000], first_id=9),
+        Run(8, 1, 1, 2, large, False, None, [5000, 1], first_id=9, id_step=3),
     ]
     every: list[bytes] = []
     for run in runs:

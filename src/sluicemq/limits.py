@@ -128,7 +128,10 @@ live routing keys than this pays a parse a run."""
 
 TRAITS_MAX: Final = 1024
 """Raw property sets a channel remembers the traits of, which unique message ids fill fast; also
-different traits that a node makes once and shares."""
+different property traits that a node makes once and shares."""
+
+SHARED_TRAITS_MAX: Final = 4096
+"""Different message traits that a node makes once and shares; each takes about 300 bytes."""
 
 CHOICES_MAX: Final = 4096
 """Raw property sets for which a channel remembers where an exchange sends them that looks at the

@@ -524,8 +524,8 @@ def a_stream_skips_a_message(patch: pytest.MonkeyPatch) -> None:
 @canary
 def a_stream_has_lost_an_entry(patch: pytest.MonkeyPatch) -> None:
     def append(original: Any, self: StreamLog, *arguments: Any) -> int:
-        address, number, contents, size = arguments
-        return cast("int", original(self, address, number, [contents[0], *contents[:-1]], size))
+        traits, contents, size = arguments
+        return cast("int", original(self, traits, [contents[0], *contents[:-1]], size))
 
     rarely(patch, StreamLog, "append", 3, append)
 

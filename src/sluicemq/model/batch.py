@@ -10,7 +10,10 @@ is ADDRESSED: its contents begin with their addresses, and few need know.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sluicemq.model.traits import MessageTraits, PropertyTraits
 
 ADDRESSED: Final = b""
 """In place of an address: each content begins with its own. See `separate`."""
@@ -20,51 +23,30 @@ OVERHEAD_BYTES: Final = 96
 
 
 class Batch:
-    """Messages in publish order that are alike in persistence, expiration and priority.
+    """Messages in publish order that have their traits in common, and agree in what their
+    `properties` say of expiration and priority.
 
-    `size` is the sum of the contents' lengths in bytes; `even` says that all have one length;
-    `copies` is the number of queues the batch was routed to, each of which accounts its share;
-    `number` is the channel number that the contents carry in their frames. `first_id` is the id of
-    the first message in the message store, and those of the others follow; 0 means that they are
-    small, and kept in queue indices. `ttl_ms` is what their property `expiration` says, in
-    milliseconds, or None when it says nothing; `priority` is what that property says."""
+    `size` is the sum of the contents' lengths in bytes; `even` says that all have one length.
+    `first_id` is the id of the first message in the message store, and those of the others follow;
+    0 means that they are small, and kept in queue indices."""
 
-    __slots__ = (
-        "address",
-        "contents",
-        "copies",
-        "even",
-        "first_id",
-        "number",
-        "persistent",
-        "priority",
-        "size",
-        "ttl_ms",
-    )
+    __slots__ = ("contents", "even", "first_id", "properties", "size", "traits")
 
     def __init__(
         self,
-        address: bytes,
+        traits: MessageTraits,
+        properties: PropertyTraits,
         contents: list[bytes],
         size: int,
         even: bool,
-        persistent: bool,
-        number: int,
-        copies: int,
         first_id: int = 0,
-        ttl_ms: int | None = None,
-        priority: int = 0,
     ) -> None:
-        self.address = address
+        self.traits = traits
+        self.properties = properties
         self.contents = contents
         self.size = size
         self.even = even
-        self.persistent = persistent
-        self.number = number
-        self.copies = copies
         self.first_id = first_id
-        self.ttl_ms = ttl_ms
-        self.priority = priority
 
 
 def names_of(address: bytes) -> tuple[bytes, bytes]:
@@ -77,16 +59,12 @@ def part_of(batch: Batch, start: int, end: int) -> Batch:
     """Return a batch of the messages from `start` to before `end`, counted from 0."""
     contents = batch.contents[start:end]
     return Batch(
-        batch.address,
+        batch.traits,
+        batch.properties,
         contents,
         size_of(contents, batch.even),
         batch.even,
-        batch.persistent,
-        batch.number,
-        batch.copies,
         batch.first_id + start if batch.first_id else 0,
-        batch.ttl_ms,
-        batch.priority,
     )
 
 

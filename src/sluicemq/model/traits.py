@@ -1,7 +1,8 @@
 """Traits: what the messages of one batch have in common, made once and carried by reference.
 
-*Property traits* are what the properties of a message say that the broker acts upon while it is
-published. Nobody changes traits that others may refer to.
+*Property traits* are what the properties of a message say, for the broker to act upon when it is
+published. *Message traits* are what the broker keeps of that and of the way it came; they hold as
+long as the message is there. Nobody changes traits, for others may refer to the same.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from sluicemq.limits import TRAITS_MAX
+from sluicemq.limits import SHARED_TRAITS_MAX, TRAITS_MAX
 
 
 class PropertyTraits:
@@ -56,3 +57,45 @@ def property_traits(persistent: bool, ttl_ms: int | None, priority: int) -> Prop
     if ttl_ms is None and not priority:
         return PERSISTENT if persistent else TRANSIENT
     return PropertyTraits(persistent, (), None, ttl_ms, priority)
+
+
+class MessageTraits:
+    """What messages have in common that are of one route and agree in persistence. `envelope` is
+    the encoded exchange and routing key (see model/batch.py); `channel_number` is the one that the
+    contents carry in their frames; `copies` is the number of queues they were routed to, each of
+    which accounts its share, and 1 when they were read back from the disk."""
+
+    __slots__ = ("channel_number", "copies", "envelope", "persistent")
+
+    def __init__(self, envelope: bytes, channel_number: int, persistent: bool, copies: int) -> None:
+        self.envelope = envelope
+        self.channel_number = channel_number
+        self.persistent = persistent
+        self.copies = copies
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MessageTraits) and (
+            self.envelope == other.envelope
+            and self.channel_number == other.channel_number
+            and self.persistent == other.persistent
+            and self.copies == other.copies
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.envelope, self.channel_number, self.persistent, self.copies))
+
+    def __repr__(self) -> str:
+        values = self.envelope, self.channel_number, self.persistent, self.copies
+        return f"MessageTraits{values}"
+
+
+@lru_cache(maxsize=SHARED_TRAITS_MAX)
+def message_traits(
+    envelope: bytes, channel_number: int, persistent: bool, copies: int = 1
+) -> MessageTraits:
+    """Return MessageTraits with these values; equal ones are mostly one object."""
+    return MessageTraits(envelope, channel_number, persistent, copies)
+
+
+NO_TRAITS: Final = MessageTraits(b"", 0, False, 0)
+"""In place of traits where there is no message."""

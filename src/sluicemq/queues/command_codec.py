@@ -25,6 +25,7 @@ from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.address import ADDRESS_BYTES, NOBODY, AddressTable, decode_address
 from sluicemq.model.batch import Batch
+from sluicemq.model.traits import message_traits, property_traits
 from sluicemq.queues.commands import (
     REJECT,
     Cancel,
@@ -119,20 +120,21 @@ def encode_command(command: Command, addresses: AddressTable) -> bytes:
 def encode_publish(command: Publish, addresses: AddressTable) -> tuple[int, list[bytes]]:
     batch = command.batch
     contents = batch.contents
-    flags = EVEN * batch.even | PERSISTENT * batch.persistent | CONFIRM * command.confirm
-    flags |= HAS_TTL * (batch.ttl_ms is not None)
+    traits, properties = batch.traits, batch.properties
+    flags = EVEN * batch.even | PERSISTENT * traits.persistent | CONFIRM * command.confirm
+    flags |= HAS_TTL * (properties.ttl_ms is not None)
     head = PUBLISH_HEAD.pack(
         command.first_seq,
         command.expiry,
         command.came_ms,
-        batch.ttl_ms or 0,
-        batch.number,
-        batch.priority,
+        properties.ttl_ms or 0,
+        traits.channel_number,
+        properties.priority,
         len(contents),
         len(contents[0]) if batch.even else 0,
-        len(batch.address),
+        len(traits.envelope),
     )
-    parts = [addresses.address_of(command.link.sender).encode(), head, batch.address]
+    parts = [addresses.address_of(command.link.sender).encode(), head, traits.envelope]
     if not batch.even:
         parts.append(Struct(f"<{len(contents)}I").pack(*map(len, contents)))
     return flags, parts + contents
@@ -249,10 +251,10 @@ class CommandDecoder:
 
     def publish(self, body: CommandBody) -> Publish:
         link = self.link(self.actor(body))
-        first_seq, expiry, came_ms, ttl_ms, number, priority, count, size, address_size = body.take(
-            PUBLISH_HEAD
+        first_seq, expiry, came_ms, ttl_ms, number, priority, count, size, envelope_size = (
+            body.take(PUBLISH_HEAD)
         )
-        address = body.cut(address_size)
+        envelope = body.cut(envelope_size)
         if body.flags & EVEN:
             raw = body.cut(count * size)
             contents = [raw[at : at + size] for at in range(0, len(raw), size or 1)]
@@ -263,16 +265,13 @@ class CommandDecoder:
             contents = [raw[a:b] for a, b in pairwise(ends)]
         if not count or len(contents) != count:
             raise UnreadableCommand("a publish has no messages")
+        persistent = bool(body.flags & PERSISTENT)
         batch = Batch(
-            address,
+            message_traits(envelope, number, persistent),
+            property_traits(persistent, ttl_ms if body.flags & HAS_TTL else None, priority),
             contents,
             len(raw),
             bool(body.flags & EVEN),
-            bool(body.flags & PERSISTENT),
-            number,
-            1,
-            ttl_ms=ttl_ms if body.flags & HAS_TTL else None,
-            priority=priority,
         )
         if not first_seq:
             raise UnreadableCommand("a publish has no number")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sluicemq.flow.link import Link
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
+    from sluicemq.model.traits import MessageTraits
     from sluicemq.queues.commands import LinkId
     from sluicemq.queues.consumers import Consumer
 
@@ -30,15 +31,14 @@ class Deliver:
     None: the queue does not count it, or they are delivered for the first time."""
 
     __slots__ = (
-        "address",
         "channel",
         "consumer",
         "contents",
         "cost",
-        "number",
         "redelivered",
         "returned",
         "run",
+        "traits",
     )
 
     def __init__(
@@ -46,8 +46,7 @@ class Deliver:
         consumer: Consumer,
         run: int,
         contents: list[bytes],
-        address: bytes,
-        number: int,
+        traits: MessageTraits,
         redelivered: bool,
         cost: int,
         returned: Comebacks | None = None,
@@ -56,8 +55,7 @@ class Deliver:
         self.consumer = consumer
         self.run = run
         self.contents = contents
-        self.address = address
-        self.number = number
+        self.traits = traits
         self.redelivered = redelivered
         self.cost = cost
         self.returned = returned
@@ -98,27 +96,17 @@ class Rejected:
 
 class DeadLetter:
     """Republishes messages that have died of `reason`: those of the run `run` from place `start`
-    on, which are settled when they are safe elsewhere. `run` 0: nobody waits for that. The rest is
-    as in Chunk."""
+    on, which are settled when they are safe elsewhere. `run` 0: nobody waits for that."""
 
-    __slots__ = ("address", "contents", "number", "persistent", "reason", "run", "start")
+    __slots__ = ("contents", "reason", "run", "start", "traits")
 
     def __init__(
-        self,
-        run: int,
-        start: int,
-        contents: list[bytes],
-        address: bytes,
-        number: int,
-        persistent: bool,
-        reason: str,
+        self, run: int, start: int, contents: list[bytes], traits: MessageTraits, reason: str
     ) -> None:
         self.run = run
         self.start = start
         self.contents = contents
-        self.address = address
-        self.number = number
-        self.persistent = persistent
+        self.traits = traits
         self.reason = reason
 
 
@@ -194,15 +182,14 @@ class Got:
     as in Deliver."""
 
     __slots__ = (
-        "address",
         "channel",
         "content",
         "link",
-        "number",
         "ready",
         "redelivered",
         "returned",
         "run",
+        "traits",
     )
 
     def __init__(
@@ -210,8 +197,7 @@ class Got:
         channel: Actor,
         content: bytes | None,
         run: int,
-        address: bytes,
-        number: int,
+        traits: MessageTraits,
         redelivered: bool,
         ready: int,
         returned: Comebacks | None = None,
@@ -221,8 +207,7 @@ class Got:
         self.link = link
         self.content = content
         self.run = run
-        self.address = address
-        self.number = number
+        self.traits = traits
         self.redelivered = redelivered
         self.ready = ready
         self.returned = returned

@@ -255,7 +255,7 @@ class QueueModel(Tap):
         got = next((each for each in effects if isinstance(each, Got)), None)
         if got is None or got.content is None or got is self.early[0] or not self.ready:
             return
-        ((_, content),) = apart(got.address, [got.content])
+        ((_, content),) = apart(got.traits.envelope, [got.content])
         head = self.ready[0]
         run = self.machine.unacked_runs.get(got.run)
         is_head = head.id == self.id_of(content)
@@ -292,12 +292,12 @@ class QueueModel(Tap):
         count = len(letter.contents)
         known = self.unacked_runs.get(letter.run)
         entries = self.ready[:count] if known is None else [e for e in known.entries if e]
-        messages = apart(letter.address, letter.contents)
+        messages = apart(letter.traits.envelope, letter.contents)
         promise(len(entries) == count, self.name, "buries", count, "of", len(entries))
         for index, (entry, (address, content)) in enumerate(zip(entries, messages, strict=True)):
             if entry.content is None:
                 self.learn(entry, content, address)
-                entry.size = kept_size(letter.address, address, content)
+                entry.size = kept_size(letter.traits.envelope, address, content)
             promise(content == entry.content, self.name, "buries another than", entry.id)
             if known is None:
                 self.must_go(entry, letter.reason, len(self.ready) - index)
@@ -361,23 +361,23 @@ class QueueModel(Tap):
     def publish(self, command: Publish, effects: list[Effect]) -> None:
         """Append to the tail; what must be written is safe later, the rest now."""
         batch = command.batch
-        messages = apart(batch.address, batch.contents)
+        messages = apart(batch.traits.envelope, batch.contents)
         ids = [self.id_of(content) for _, content in messages]
-        level = min(batch.priority, self.highest)
+        level = min(batch.properties.priority, self.highest)
         first = at = self.next_positions.get(level, first_of_priority(level))
         if not self.deleted:
             for message, (address, content) in zip(ids, messages, strict=True):
                 self.book.accept(self.name, message)
-                entry = Entry(content, at, address, batch.persistent)
+                entry = Entry(content, at, address, batch.traits.persistent)
                 entry.id = message
-                entry.size = kept_size(batch.address, address, content)
+                entry.size = kept_size(batch.traits.envelope, address, content)
                 entry.expiry = command.expiry
                 insort(self.ready, entry)
                 self.there[entry.position] = entry
                 self.fresh.add(at)
                 at += 1
             self.next_positions[level] = at
-        writes = self.machine.durable and batch.persistent and not self.deleted
+        writes = self.machine.durable and batch.traits.persistent and not self.deleted
         if writes:
             (write,) = effects
             assert isinstance(write, Write)
@@ -434,7 +434,7 @@ class QueueModel(Tap):
             promise(not waits, self.name, "serves one that should wait")
             entries = []
             turn: Entry | None = None
-            for index, message in enumerate(apart(deliver.address, deliver.contents)):
+            for index, message in enumerate(apart(deliver.traits.envelope, deliver.contents)):
                 address, content = message
                 copies = known.get(self.id_of(content), [])
                 promise(bool(copies), self.name, "deals what is not its head")
@@ -456,7 +456,7 @@ class QueueModel(Tap):
             position = self.machine.unacked_runs[deliver.run].positions[index]
             promise(position in copies, self.name, "deals what is not its head")
         else:
-            _, content = apart(deliver.address, deliver.contents)[index]
+            _, content = apart(deliver.traits.envelope, deliver.contents)[index]
             same = [at for at in copies if head[at].content in (content, None)]
             promise(bool(same), self.name, "changes", head[copies[0]].id)
             position = same[0]
@@ -472,7 +472,7 @@ class QueueModel(Tap):
         known = {entry.id for entry in head.values() if entry.content is not None}
         for deliver in sorted(delivers, key=lambda each: not each.run):
             run = self.machine.unacked_runs[deliver.run].positions if deliver.run else None
-            for index, message in enumerate(apart(deliver.address, deliver.contents)):
+            for index, message in enumerate(apart(deliver.traits.envelope, deliver.contents)):
                 address, content = message
                 if run is not None:
                     position = run[index]
@@ -483,7 +483,7 @@ class QueueModel(Tap):
                 entry = unknown.pop(position, None)
                 if entry is not None:
                     self.learn(entry, content, address)
-                    entry.size = kept_size(deliver.address, address, content)
+                    entry.size = kept_size(deliver.traits.envelope, address, content)
 
     def learn(self, entry: Entry, content: bytes, address: bytes) -> None:
         """Note content and address of an entry that was not seen before."""
@@ -521,10 +521,10 @@ class QueueModel(Tap):
         early = self.early[1] if self.early[0] is answer else None
         promise(bool(self.ready or early), self.name, "gives what it has not")
         entry = early or self.ready.pop(0)
-        ((address, content),) = apart(answer.address, [answer.content])
+        ((address, content),) = apart(answer.traits.envelope, [answer.content])
         if entry.content is None:
             self.learn(entry, content, address)
-            entry.size = kept_size(answer.address, address, content)
+            entry.size = kept_size(answer.traits.envelope, address, content)
         self.compare(entry, content, address, answer.redelivered)
         self.is_depth(answer.ready, "has left")
         self.hand_out(answer.run, answer.channel, answer.run == 0, [entry])
@@ -639,7 +639,7 @@ class QueueModel(Tap):
         for chunk in backing.in_ram():
             contents: list[bytes | None] = [None] * chunk.left()
             if chunk.bodies:
-                contents = [content for _, content in apart(chunk.address, chunk.rest())]
+                contents = [content for _, content in apart(chunk.traits.envelope, chunk.rest())]
             there.update(zip(chunk.positions(), contents, strict=True))
         paged = self.paged() - there.keys()
         promise(len(paged) == backing.delta.count, self.name, "counts delta", backing.delta.count)
@@ -689,5 +689,5 @@ class QueueModel(Tap):
             if run.sizes is None:
                 wanted = [entry.content for entry in entries if entry is not None]
                 bodies = [body for body in run.contents if body is not None]
-                contents = [content for _, content in apart(run.chunk.address, bodies)]
+                contents = [content for _, content in apart(run.chunk.traits.envelope, bodies)]
                 promise(contents == wanted, self.name, "run", number, "has other bodies")

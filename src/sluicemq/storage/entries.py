@@ -23,9 +23,13 @@ import struct
 from collections.abc import Callable
 from itertools import accumulate, chain
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.errors import Corrupt
+from sluicemq.model.traits import message_traits
+
+if TYPE_CHECKING:
+    from sluicemq.model.traits import MessageTraits
 
 RUN: Final = 1
 ACK: Final = 2
@@ -59,12 +63,11 @@ class Run:
 
     `contents` is None when the bodies are in the message store, under the ids `first_id`,
     `first_id` + `id_step`, …; embedded ones have a `first_id` of 0. `sizes` has the bytes of each
-    content, also when all are the same (`even`). `number` is the channel number in their frames.
+    content, also when all are the same (`even`). Of `traits` all but the `copies` is on the disk.
     `expiry` is the time from which on they count no more, in milliseconds since the epoch; 0 means
     that they never expire."""
 
     __slots__ = (
-        "address",
         "contents",
         "count",
         "even",
@@ -72,11 +75,10 @@ class Run:
         "first",
         "first_id",
         "id_step",
-        "number",
-        "persistent",
         "queue",
         "sizes",
         "step",
+        "traits",
     )
 
     def __init__(
@@ -85,10 +87,8 @@ class Run:
         first: int,
         step: int,
         count: int,
-        address: bytes,
-        number: int,
+        traits: MessageTraits,
         even: bool,
-        persistent: bool,
         contents: list[bytes] | None,
         sizes: list[int],
         first_id: int = 0,
@@ -99,10 +99,8 @@ class Run:
         self.first = first
         self.step = step
         self.count = count
-        self.address = address
-        self.number = number
+        self.traits = traits
         self.even = even
-        self.persistent = persistent
         self.contents = contents
         self.sizes = sizes
         self.first_id = first_id
@@ -129,10 +127,8 @@ class Run:
             self.first + self.step * start,
             self.step,
             end - start,
-            self.address,
-            self.number,
+            self.traits,
             self.even,
-            self.persistent,
             None if self.contents is None else self.contents[start:end],
             self.sizes[start:end],
             self.first_id + self.id_step * start if self.first_id else 0,
@@ -190,18 +186,19 @@ Entry = Run | Ack | Delivered | Definition | QueueDeleted | StreamFiles
 
 def encode_run(parts: list[bytes], run: Run) -> int:
     """Append a run to `parts`, and return the number of bytes appended."""
-    count, sizes, contents, address = run.count, run.sizes, run.contents, run.address
+    count, sizes, contents, traits = run.count, run.sizes, run.contents, run.traits
+    envelope = traits.envelope
     assert 0 < count <= COUNT_MAX
     assert len(sizes) == count
     assert (contents is None) == (run.first_id > 0)
-    flags = EVEN * run.even | PERSISTENT * run.persistent | EMBEDDED * (contents is not None)
+    flags = EVEN * run.even | PERSISTENT * traits.persistent | EMBEDDED * (contents is not None)
     if run.expiry:
         flags |= EXPIRES
     size = sizes[0] if run.even else 0
     head = RUN_HEAD.pack(
         RUN,
         flags,
-        run.number,
+        traits.channel_number,
         count,
         run.queue,
         run.first,
@@ -209,13 +206,13 @@ def encode_run(parts: list[bytes], run: Run) -> int:
         run.step,
         run.id_step,
         size,
-        len(address),
+        len(envelope),
         0,
     )
     if run.expiry:
         head += EXPIRY.pack(run.expiry)
-    parts.append(head + address)
-    total = len(head) + len(address)
+    parts.append(head + envelope)
+    total = len(head) + len(envelope)
     if not run.even:
         parts.append(struct.pack(f"<{count}I", *sizes))
         total += 4 * count
@@ -287,7 +284,7 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
     """Return the run at data[at:], and where it ends. Raises ValueError or struct.error when there
     is none."""
     fields = RUN_HEAD.unpack_from(data, at)
-    _, flags, number, count, queue, first, first_id, step, id_step, size, length, zero = fields
+    _, flags, channel, count, queue, first, first_id, step, id_step, size, length, zero = fields
     even, embedded = bool(flags & EVEN), bool(flags & EMBEDDED)
     demand(flags < 16 and zero == 0 and 0 < count <= COUNT_MAX and step > 0, "numbers of a run")
     demand(embedded == (first_id == 0) and (even or size == 0) and id_step > 0, "kind of a run")
@@ -298,7 +295,7 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
         (expiry,) = EXPIRY.unpack_from(data, at)
         demand(expiry > 0, "expiry of a run")
         at += EXPIRY.size
-    address = cut(data, at, length).tobytes()
+    envelope = cut(data, at, length).tobytes()
     at += length
     if even:
         sizes = [size] * count
@@ -312,16 +309,13 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
         body = cut(data, at, total)
         contents = cut_even(body, size, count) if even else cut_uneven(body.tobytes(), sizes)
         at += total
-    persistent = bool(flags & PERSISTENT)
     run = Run(
         queue,
         first,
         step,
         count,
-        address,
-        number,
+        message_traits(envelope, channel, bool(flags & PERSISTENT)),
         even,
-        persistent,
         contents,
         sizes,
         first_id,

@@ -205,7 +205,7 @@ def described(entry: Entry) -> Description:
 
 def described_run(run: Run) -> Description:
     """Describe a run of messages, with everything but their contents."""
-    exchange, key = names_in(run.address)
+    exchange, key = names_in(run.traits.envelope)
     found: Description = {
         "entry": "run",
         "queue": run.queue,
@@ -214,8 +214,8 @@ def described_run(run: Run) -> Description:
         "bytes": sum(run.sizes),
         "exchange": exchange,
         "routing_key": key,
-        "channel": run.number,
-        "persistent": run.persistent,
+        "channel": run.traits.channel_number,
+        "persistent": run.traits.persistent,
     }
     if run.contents is None:
         found["ids"] = range_text(run.ids)
@@ -233,7 +233,7 @@ def described_stream(record: Record) -> Description:
         end, first_ms, last_ms, *_ = CLOSED_PAYLOAD.unpack(record.payload)
         return {"entry": "closed", "below": end, "from_ms": first_ms, "to_ms": last_ms}
     chunk = decode_chunk(record)
-    exchange, key = names_in(chunk.address)
+    exchange, key = names_in(chunk.traits.envelope)
     return {
         "entry": "chunk",
         "offsets": range_text(range(chunk.first, chunk.end)),
@@ -243,7 +243,7 @@ def described_stream(record: Record) -> Description:
         "timestamp_ms": chunk.timestamp_ms,
         "exchange": exchange,
         "routing_key": key,
-        "channel": chunk.number,
+        "channel": chunk.traits.channel_number,
     }
 
 

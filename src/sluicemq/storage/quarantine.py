@@ -16,6 +16,7 @@ from sluicemq.errors import Corrupt
 from sluicemq.kernel.disk import Files
 from sluicemq.limits import QUARANTINE_BYTES_MAX, QUARANTINE_MESSAGES_MAX
 from sluicemq.model.batch import ADDRESSED, names_of, separate
+from sluicemq.model.traits import message_traits
 from sluicemq.storage.compaction import QUARANTINE
 from sluicemq.storage.entries import Run, decode_entries, encode_run
 from sluicemq.storage.queue_index import IndexRead, QueueIndex, picked
@@ -71,14 +72,15 @@ def poison_of(run: Run, prefix: int, known: dict[str, Any]) -> Poison:
     put `prefix` bytes."""
     assert run.contents is not None and run.count == 1
     [content] = run.contents
-    address = run.address
-    if address == ADDRESSED:
-        address, content = separate(content)
+    traits = run.traits
+    if traits.envelope == ADDRESSED:
+        envelope, content = separate(content)
+        traits = message_traits(envelope, traits.channel_number, traits.persistent)
     before, content = content[:prefix], content[prefix:]
     if before:
         known = {**known, "delayed_until_ms": int.from_bytes(before)}
     kept = run.part(0, 1)
-    kept.address, kept.contents, kept.sizes, kept.first_id = address, [content], [len(content)], 0
+    kept.traits, kept.contents, kept.sizes, kept.first_id = traits, [content], [len(content)], 0
     return Poison(known, kept)
 
 
@@ -119,7 +121,7 @@ def told(data: bytes) -> str:
     if record is None:
         raise Corrupt("its record is damaged")
     known, run = poison = decode_poison(bytes(record.payload))
-    exchange, key = (name.decode(errors="replace") for name in names_of(run.address))
+    exchange, key = (name.decode(errors="replace") for name in names_of(run.traits.envelope))
     queue = f"queue '{known.get('queue_name')}' in vhost '{known.get('vhost')}'"
     return (
         f"is a message that {queue} cannot handle: position {run.first}, exchange '{exchange}',"

@@ -287,7 +287,7 @@ class QueueIndex:
                 bits = bits_of(run.positions, base)
                 assert not write.live & bits, "a position twice in one job"
                 write.live |= bits
-                if not run.persistent:
+                if not run.traits.persistent:
                     write.transient |= bits
         return write
 

@@ -18,9 +18,11 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import Corrupt
+from sluicemq.model.traits import message_traits
 from sluicemq.storage.records import CHUNK, encode_record
 
 if TYPE_CHECKING:
+    from sluicemq.model.traits import MessageTraits
     from sluicemq.storage.records import Record
 
 CHUNK_HEAD: Final = Struct("<QQIIHHI")
@@ -46,25 +48,24 @@ class ChunkHead:
 class StreamChunk(ChunkHead):
     """A chunk with its contents, which are raw frames as they came."""
 
-    __slots__ = ("address", "contents", "number")
+    __slots__ = ("contents", "traits")
 
     def __init__(
         self,
         first: int,
         group: int,
         timestamp_ms: int,
-        address: bytes,
-        number: int,
+        traits: MessageTraits,
         contents: list[bytes],
     ) -> None:
         super().__init__(first, len(contents), group, timestamp_ms)
-        self.address = address
-        self.number = number
+        self.traits = traits
         self.contents = contents
 
     def encode(self, file_id: bytes, position: int) -> bytes:
         """Return the record for exactly this position of this file."""
         contents = self.contents
+        traits = self.traits
         sizes = list(map(len, contents))
         even = min(sizes) == max(sizes)
         head = CHUNK_HEAD.pack(
@@ -72,11 +73,11 @@ class StreamChunk(ChunkHead):
             self.timestamp_ms,
             self.count,
             sizes[0] if even else 0,
-            self.number,
-            len(self.address),
+            traits.channel_number,
+            len(traits.envelope),
             0,
         )
-        parts = [head, self.address]
+        parts = [head, traits.envelope]
         if not even:
             parts.append(Struct(f"<{len(sizes)}I").pack(*sizes))
         parts += contents
@@ -98,8 +99,8 @@ def decode_chunk(record: Record) -> StreamChunk:
     """Return the chunk in a valid record of type CHUNK. Raises Corrupt when it makes no sense."""
     head = decode_head(record)
     payload = record.payload
-    *_, size, number, length, zero = CHUNK_HEAD.unpack_from(payload)
-    address = bytes(payload[CHUNK_HEAD.size : CHUNK_HEAD.size + length])
+    *_, size, channel_number, length, zero = CHUNK_HEAD.unpack_from(payload)
+    envelope = bytes(payload[CHUNK_HEAD.size : CHUNK_HEAD.size + length])
     at = CHUNK_HEAD.size + length
     if size:
         ends = list(range(at, at + size * head.count + 1, size))
@@ -111,4 +112,5 @@ def decode_chunk(record: Record) -> StreamChunk:
     if zero or ends[-1] != len(payload):
         raise Corrupt("the contents of a chunk do not fill it")
     contents = [bytes(payload[start:end]) for start, end in pairwise(ends)]
-    return StreamChunk(head.first, head.group, head.timestamp_ms, address, number, contents)
+    traits = message_traits(envelope, channel_number, True)
+    return StreamChunk(head.first, head.group, head.timestamp_ms, traits, contents)

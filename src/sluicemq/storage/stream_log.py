@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.limits import (
@@ -25,6 +25,9 @@ from sluicemq.limits import (
 from sluicemq.storage.stream_chunk import StreamChunk
 from sluicemq.storage.stream_segment import StreamSegment, stream_directory
 
+if TYPE_CHECKING:
+    from sluicemq.model.traits import MessageTraits
+
 SYNCS: Final = ("sync", "sync directory", "sync_directory")
 
 
@@ -32,11 +35,10 @@ class Appended:
     """Messages that wait to be written: alike but for their contents, which are `size` bytes
     together."""
 
-    __slots__ = ("address", "contents", "number", "size")
+    __slots__ = ("contents", "size", "traits")
 
-    def __init__(self, address: bytes, number: int, contents: list[bytes], size: int) -> None:
-        self.address = address
-        self.number = number
+    def __init__(self, traits: MessageTraits, contents: list[bytes], size: int) -> None:
+        self.traits = traits
         self.contents = contents
         self.size = size
 
@@ -170,13 +172,13 @@ class StreamLog:
 
     # -- writing
 
-    def append(self, address: bytes, number: int, contents: list[bytes], size: int) -> int:
+    def append(self, traits: MessageTraits, contents: list[bytes], size: int) -> int:
         """Give offsets to messages, which are `size` bytes, and have them wait for the next group.
         Returns the offset of the first; the others follow."""
         first = self.next_offset
         self.next_offset += len(contents)
         self.waiting_bytes += size
-        self.waiting.append(Appended(address, number, contents, size))
+        self.waiting.append(Appended(traits, contents, size))
         return first
 
     def commit(self, now_ms: int) -> StreamCommit | None:
@@ -219,9 +221,7 @@ class StreamLog:
             self.waiting_bytes -= head.size
             self.job_bytes += head.size
             room -= head.size
-            chunk = StreamChunk(
-                first, group, self.last_ms, head.address, head.number, head.contents
-            )
+            chunk = StreamChunk(first, group, self.last_ms, head.traits, head.contents)
             chunks.append(chunk)
             first = chunk.end
         assert self.waiting_bytes >= 0, "more was taken than waited"
@@ -239,11 +239,11 @@ class StreamLog:
         contents: list[bytes] | None = None
         while waiting and head.size + waiting[0].size <= self.chunk_bytes:
             other = waiting[0]
-            if other.address != head.address or other.number != head.number:
+            if not written_alike(other.traits, head.traits):
                 break
             if contents is None:  # the list may belong to other queues too
                 contents = [*head.contents]
-                head = Appended(head.address, head.number, contents, head.size)
+                head = Appended(head.traits, contents, head.size)
             contents += other.contents
             head.size += other.size
             waiting.popleft()
@@ -344,8 +344,16 @@ def split(appended: Appended, chunk_bytes: int) -> tuple[Appended, Appended]:
             break
         count += 1
         size += len(content)
-    address, number, contents = appended.address, appended.number, appended.contents
+    traits, contents = appended.traits, appended.contents
     return (
-        Appended(address, number, contents[:count], size),
-        Appended(address, number, contents[count:], appended.size - size),
+        Appended(traits, contents[:count], size),
+        Appended(traits, contents[count:], appended.size - size),
+    )
+
+
+def written_alike(one: MessageTraits, other: MessageTraits) -> bool:
+    """Tell whether messages with these traits may be in one chunk, which says of them only what
+    their envelope and channel number are."""
+    return one is other or (
+        one.envelope == other.envelope and one.channel_number == other.channel_number
     )

@@ -20,9 +20,9 @@ from sluicemq.chain.store.messages import Flushed, StoreWrite
 from sluicemq.config import Config
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob
-from sluicemq.model.batch import Batch
 from sluicemq.storage.checkpoint import read_newest
 from sluicemq.storage.journal import GroupWrite, journal_numbers
+from support.batches import batch_of
 from support.files import DictFiles
 
 from .client import PERSISTENT, Broker, declared
@@ -184,7 +184,7 @@ def test_what_comes_behind_the_last_snapshot_is_replayed() -> None:
     node.close_storage()
     store = node.broker.store
     queue = node.broker.vhosts["/"].queues["q"]
-    late = Batch(b"\0\0", [b"late"], 4, True, True, 1, 1)
+    late = batch_of([b"late"], b"\0\0", persistent=True)
     while not store.checkpoints.syncing and not store.checkpoints.closed:
         if not node.run(1) and life.broker.world.disk.jobs:
             life.broker.world.disk.finish()

@@ -16,6 +16,7 @@ from sluicemq.flow.credit import LinkSpec, Outflow
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.limits import ADDRESSES_MAX
+from sluicemq.model.traits import message_traits
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Deliver, Got
 from support.fakes import FakeClock, bystander
@@ -86,8 +87,8 @@ def test_client_reads_what_was_published(
 ) -> None:
     encoder = DeliveryEncoder(number, tag, SMALL_FRAMES if refit else LARGE_FRAMES, refit)
     contents = contents_of(some, published_on, PERSISTENT)
-    address = short_string(exchange) + short_string(key)
-    deliver = Deliver(consumer(tag), 1, contents, address, published_on, redelivered, 1)
+    traits = message_traits(short_string(exchange) + short_string(key), published_on, True)
+    deliver = Deliver(consumer(tag), 1, contents, traits, redelivered, 1)
     data = encoder.frames(deliver, first_tag)
     events = read(data)
     for event in events:
@@ -108,7 +109,7 @@ def test_contents_are_left_alone_when_nothing_must_change() -> None:
     """The same octets go out that came in."""
     encoder = DeliveryEncoder(5, "c", LARGE_FRAMES, False)
     contents = contents_of([b"one", b"two"], 5)
-    deliver = Deliver(consumer("c"), 1, contents, b"\0\x01q", 5, False, 2)
+    deliver = Deliver(consumer("c"), 1, contents, message_traits(b"\0\x01q", 5, True), False, 2)
     data = encoder.frames(deliver, 1)
     assert data.endswith(contents[1])
     assert data.count(contents[0]) == data.count(contents[1]) == 1
@@ -118,7 +119,7 @@ def test_contents_are_left_alone_when_nothing_must_change() -> None:
 @pytest.mark.parametrize("redelivered", [False, True])
 def test_got_message_is_read_as_it_was_published(redelivered: bool) -> None:
     [content] = contents_of([b"x" * 5000], 9)
-    got = Got(bystander(), content, 1, b"\x01e\x01k", 9, redelivered, 17)
+    got = Got(bystander(), content, 1, message_traits(b"\x01e\x01k", 9, True), redelivered, 17)
     data = got_frames(got, 4, 33, SMALL_FRAMES)
     [event] = read(data)
     assert isinstance(event, ContentMethod)

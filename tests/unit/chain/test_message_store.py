@@ -40,12 +40,13 @@ from sluicemq.limits import (
     UNHURRIED_GROUP_BYTES,
 )
 from sluicemq.metadata.agreement import Agreed
-from sluicemq.model.batch import Batch
+from sluicemq.model.traits import message_traits
 from sluicemq.node import Node
 from sluicemq.queues.classic.chunk import Chunk
 from sluicemq.queues.effects import Deleted, Receipt
 from sluicemq.storage.entries import Ack, Definition, Entry, QueueDeleted, Run
 from sluicemq.storage.journal import GroupWrite, Replay, journal_numbers
+from support.batches import batch_of
 from support.fakes import FakeWorld, bystander, drain
 
 from .client import declared
@@ -76,7 +77,7 @@ class Bench:
         first = self.positions[queue]
         self.positions[queue] += count
         body = b"x" * (size // count)
-        batch = Batch(b"\0\0", [body] * count, size, True, True, 1, 1, large)
+        batch = batch_of([body] * count, b"\0\0", persistent=True, first_id=large)
         receipt = Receipt(self.link, seq, count) if seq else None
         to = self.queues[queue]
         self.store.post(StoreWrite(to, batch, receipt, first, to.storage.store_inflow))
@@ -522,7 +523,9 @@ def test_what_is_paged_out_is_accounted_until_it_is_written() -> None:
     bench = Bench()
     queue = bench.queues[0]
     for first_id in (5, 6):
-        chunk = Chunk(b"\0\0", [b"x" * 5000], True, False, 1, 1, 0, False, first_id, True)
+        chunk = Chunk(
+            message_traits(b"\0\0", 1, False), [b"x" * 5000], True, 0, False, first_id, True
+        )
         bench.store.post(StorePaged(chunk, queue.storage.store_inflow))
         bench.run()
     assert bench.broker.accounted_bytes == 10_000
@@ -530,7 +533,7 @@ def test_what_is_paged_out_is_accounted_until_it_is_written() -> None:
     assert bench.broker.accounted_bytes == 5000
     bench.finish()
     assert bench.broker.accounted_bytes == 0
-    chunk = Chunk(b"\0\0", [b"x" * 5000], True, False, 1, 1, 0, False, 7, True)
+    chunk = Chunk(message_traits(b"\0\0", 1, False), [b"x" * 5000], True, 0, False, 7, True)
     removed = StoreRemove(queue, 0)
     removed.transient.append(range(7, 8))
     bench.store.post(StorePaged(chunk, queue.storage.store_inflow))
@@ -544,7 +547,7 @@ def paged(queue: Queue, position: int, message_id: int, size: int) -> Chunk:
     """A chunk of one message whose body is in the message store."""
     base = message_id - position
     assert queue.definition.durable
-    return Chunk(b"\0\0", [], True, True, 1, 1, position, False, base, True, [size])
+    return Chunk(message_traits(b"\0\0", 1, True), [], True, position, False, base, True, [size])
 
 
 def test_reads_of_bodies_that_have_not_been_written_yet_are_answered_from_memory() -> None:

@@ -25,6 +25,7 @@ from sluicemq.model.batch import ADDRESSED, Batch
 from sluicemq.queues.classic.deduplication import Deduplication
 from sluicemq.queues.commands import Publish
 from sluicemq.queues.stream.machine import Stream
+from support.batches import batch_of
 
 from .client import PERSISTENT, Client
 from .test_poison import POISON, Bench, declare_delaying, raising
@@ -209,7 +210,7 @@ def test_one_is_the_same_on_any_channel_and_in_any_batch() -> None:
 
 
 def batch(contents: list[bytes], address: bytes) -> Batch:
-    return Batch(address, contents, sum(map(len, contents)), False, True, 1, 1)
+    return batch_of(contents, address, same_size=False, persistent=True)
 
 
 def some(*numbers: int) -> Batch:

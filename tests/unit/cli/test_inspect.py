@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from sluicemq.cli.inspect import inspect
 from sluicemq.errors import Refused
+from sluicemq.model.traits import message_traits
 from sluicemq.storage.entries import Run, encode_ack, encode_run
 from sluicemq.storage.records import GROUP, MESSAGE, FileHeader, encode_record, with_crc
 
@@ -20,7 +21,9 @@ def journal() -> bytes:
     data = FileHeader("journal", FILE_ID, 4).encode()
     parts: list[bytes] = []
     address = b"\x00\x07or\x1bders"
-    encode_run(parts, Run(5, 8, 1, 3, address, 1, True, True, [b"abc"] * 3, [3] * 3))
+    encode_run(
+        parts, Run(5, 8, 1, 3, message_traits(address, 1, True), True, [b"abc"] * 3, [3] * 3)
+    )
     data += encode_record(FILE_ID, len(data), GROUP, 1, parts)
     acks: list[bytes] = []
     encode_ack(acks, 5, [range(n, n + 1) for n in range(0, 20, 2)])

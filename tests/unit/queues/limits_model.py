@@ -268,7 +268,7 @@ class LimitedBench(Bench):
         if not self.reads:
             return
         chunk, ids = self.reads.pop(0)
-        bodies = self.persistent if self.is_kept(chunk.persistent) else self.transient
+        bodies = self.persistent if self.is_kept(chunk.traits.persistent) else self.transient
         kept = [number for number in ids if number in bodies.contents]
         missing = [number for at, number in enumerate(kept) if choice >> at & 1]
         found = {number: bodies.contents[number] for number in kept if number not in missing}

@@ -179,7 +179,7 @@ def invariant_12(bench: Bench) -> None:
     for run in bench.machine.unacked_runs.values():
         if run.sizes is None:
             bodies = [content for content in run.contents if content is not None]
-            total += footprint(bodies, False, run.chunk.copies)
+            total += footprint(bodies, False, run.chunk.traits.copies)
     assert depth.footprint == total
 
 

@@ -37,6 +37,7 @@ from sluicemq.queues.effects import Deliver, Effect, Got, Purged, Remove, Write
 from sluicemq.queues.machine import Depth
 from sluicemq.storage.positions import Mark, first_of_priority, priority_at
 from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
+from support.batches import batch_of
 from support.fakes import FakeClock, bystander
 from support.files import DictFiles, run
 
@@ -262,10 +263,13 @@ class Bench:
             else:
                 self.removed += number
             even = len(set(map(len, contents))) == 1
-            size = sum(map(len, contents))
-            copies = 1 + kind % 2
-            batch = Batch(
-                b"a", contents, size, even, persistent, 1, copies, first_id, None, priority
+            batch = batch_of(
+                contents,
+                same_size=even,
+                persistent=persistent,
+                copies=1 + kind % 2,
+                first_id=first_id,
+                priority=priority,
             )
             self.apply(Publish(batch, Link(self.channels[0]), 1, False))
         self.turn()
@@ -433,7 +437,7 @@ class Bench:
         """The message store answers the oldest question."""
         if self.reads:
             chunk, ids = self.reads.pop(0)
-            bodies = self.persistent if self.is_kept(chunk.persistent) else self.transient
+            bodies = self.persistent if self.is_kept(chunk.traits.persistent) else self.transient
             found = {number: bodies.contents[number] for number in ids if number in bodies.contents}
             assert self.machine.got_bodies(chunk, found) == []
         self.turn()
@@ -525,7 +529,9 @@ class Bench:
             assert job.failure is None
             if job.epoch < 0:
                 for found in self.backing.sought(job):
-                    (self.persistent if found.persistent else self.transient).remove(found.ids)
+                    (self.persistent if found.traits.persistent else self.transient).remove(
+                        found.ids
+                    )
             else:
                 assert self.machine.loaded(job) == []
                 assert job.damaged == []

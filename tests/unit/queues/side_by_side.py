@@ -7,7 +7,6 @@ from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.link import Link
 from sluicemq.flow.prefetch import Limiter, Prefetch, Resume
 from sluicemq.kernel.actor import Actor, Scheduler
-from sluicemq.model.batch import Batch
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import (
     Cancel,
@@ -37,6 +36,7 @@ from sluicemq.queues.effects import (
     Write,
 )
 from sluicemq.queues.settings import QueueSettings
+from support.batches import batch_of
 from support.fakes import FakeClock, bystander, drain
 
 from .carrying_out import carry_out, serve, settles
@@ -213,8 +213,8 @@ class SideBySide:
                 "deliver",
                 consumer.tag,
                 content,
-                deliver.address,
-                deliver.number,
+                deliver.traits.envelope,
+                deliver.traits.channel_number,
                 deliver.redelivered,
                 returns,
                 deliver.run != 0,
@@ -245,7 +245,8 @@ class SideBySide:
             if effect.content is None:
                 return ("got", name, None, 0)
             self.remember(pair, effect.run, [pair.positions[effect.content]])
-            seen = (effect.content, effect.address, effect.number, effect.redelivered)
+            traits = effect.traits
+            seen = (effect.content, traits.envelope, traits.channel_number, effect.redelivered)
             (returns,) = effect.returned.counts if effect.returned else [0]
             return ("got", name, (*seen, returns, effect.run != 0), effect.ready)
         if isinstance(effect, Inspected):
@@ -314,9 +315,15 @@ class SideBySide:
             pair.positions[contents[-1]] = pair.model.next_position(priority) + index
         address, number, persistent, copies = kind
         even = says_even and len(set(map(len, contents))) == 1
-        size = sum(map(len, contents))
-        batch = Batch(address, contents, size, even, persistent, number, copies)
-        batch.priority = priority
+        batch = batch_of(
+            contents,
+            address,
+            same_size=even,
+            persistent=persistent,
+            channel_number=number,
+            copies=copies,
+            priority=priority,
+        )
         sender = self.channels[0][0]
         expected: list[Expected] = []
         if persistent and name == "durable" and not pair.model.deleted:

@@ -16,6 +16,7 @@ from sluicemq.queues.classic.paging import PlainBacking
 from sluicemq.queues.classic.unacked_runs import UnackedRun
 from sluicemq.queues.commands import LinkId
 from sluicemq.queues.machine import Depth
+from support.batches import batch_of
 from support.fakes import bystander
 
 from .indices import new_index
@@ -25,7 +26,7 @@ COUNTS = st.one_of(st.integers(1, 5), st.integers(1, 5), st.integers(200, 300))
 
 def batch(contents: list[bytes]) -> Batch:
     even = len(set(map(len, contents))) == 1
-    return Batch(b"a", contents, sum(map(len, contents)), even, False, 1, 1)
+    return batch_of(contents, same_size=even)
 
 
 def numbered(first: int, count: int, size: int = 8) -> list[bytes]:
@@ -153,7 +154,7 @@ def test_six_messages_taken_and_given_back_in_every_way(
     bench.check_all()
 
 
-def test_batches_of_one_kind_are_joined() -> None:
+def test_batches_with_the_same_traits_are_joined() -> None:
     ready = new_backing()
     ready.publish(batch(numbered(0, 2)))
     ready.publish(batch(numbered(2, 3)))
@@ -163,14 +164,14 @@ def test_batches_of_one_kind_are_joined() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        Batch(b"b", numbered(2, 2), 16, True, False, 1, 1),
-        Batch(b"a", numbered(2, 2, 9), 18, True, False, 1, 1),
-        Batch(b"a", numbered(2, 2), 16, False, False, 1, 1),
-        Batch(b"a", numbered(2, 2), 16, True, True, 1, 1),
-        Batch(b"a", numbered(2, 2), 16, True, False, 2, 1),
-        Batch(b"a", numbered(2, 2), 16, True, False, 1, 2),
+        batch_of(numbered(2, 2), b"b"),
+        batch_of(numbered(2, 2, 9)),
+        batch_of(numbered(2, 2), same_size=False),
+        batch_of(numbered(2, 2), persistent=True),
+        batch_of(numbered(2, 2), channel_number=2),
+        batch_of(numbered(2, 2), copies=2),
     ],
-    ids=["address", "size", "uneven", "persistent", "number", "copies"],
+    ids=["envelope", "size", "sizes", "persistent", "channel number", "copies"],
 )
 def test_batches_that_differ_in_anything_are_not_joined(other: Batch) -> None:
     ready = new_backing()

@@ -34,6 +34,7 @@ from sluicemq.queues.command_codec import (
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.settings import QueueSettings
 from sluicemq.text import text_of
+from support.batches import batch_of
 from support.fakes import FakeClock, bystander
 
 U16, U32, U64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
@@ -84,14 +85,12 @@ def publishes(draw: st.DrawFn) -> c.Publish:
         contents = draw(st.lists(st.binary(min_size=size, max_size=size), min_size=1, max_size=5))
     else:
         contents = draw(st.lists(st.binary(max_size=20), min_size=1, max_size=5))
-    batch = Batch(
-        draw(st.binary(max_size=20)),
+    batch = batch_of(
         contents,
-        sum(map(len, contents)),
-        even,
-        draw(st.booleans()),
-        draw(st.integers(0, U16)),
-        1,
+        draw(st.binary(max_size=20)),
+        same_size=even,
+        persistent=draw(st.booleans()),
+        channel_number=draw(st.integers(0, U16)),
         ttl_ms=draw(st.none() | st.integers(0, U64)),
         priority=draw(st.integers(0, 255)),
     )
@@ -298,10 +297,10 @@ def test_an_actor_of_elsewhere_is_unknown_until_somebody_stands_for_it(kind: Any
 
 
 def test_what_is_of_no_meaning_elsewhere_is_left_out() -> None:
-    batch = Batch(b"a", [b"xx", b"yy"], 4, True, True, 3, 17, first_id=99)
+    batch = batch_of([b"xx", b"yy"], channel_number=3, copies=17, first_id=99)
     back = Bench().back(c.Publish(batch, Link(CHANNELS[0]), 1, True))
     assert isinstance(back, c.Publish)
-    assert (back.batch.copies, back.batch.first_id) == (1, 0)
+    assert (back.batch.traits.copies, back.batch.first_id) == (1, 0)
 
 
 def test_the_example_is_what_is_written() -> None:
@@ -309,7 +308,7 @@ def test_the_example_is_what_is_written() -> None:
         bytes.fromhex("".join(line[10:] for line in dump.splitlines()))
         for dump in re.findall(r"```text\n(.*?)```", EXAMPLE, re.DOTALL)
     ]
-    batch = Batch(b"\x00\x06orders", [b"hello", b"world"], 10, True, True, 1, 1)
+    batch = batch_of([b"hello", b"world"], b"\x00\x06orders", persistent=True)
     publish = c.Publish(batch, Link(CHANNELS[0]), 41, True)
     settle = c.Settle(c.LinkId(3, 2), [(7, 0, 2)], c.ACK)
     bench = Bench()

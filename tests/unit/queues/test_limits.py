@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sluicemq.flow.link import Link
-from sluicemq.model.batch import Batch
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import ACK, Publish
 from sluicemq.queues.effects import Deliver, Effect
 from sluicemq.queues.settings import QueueSettings
+from support.batches import batch_of
 
 from .carrying_out import settles
 from .limits_model import DYING, LimitedBench, tiny_limits
@@ -207,7 +207,7 @@ def test_what_is_too_old_is_not_delivered_behind_what_has_come_just_now() -> Non
         bench.publish(1, 0, False)
         machine = bench.machine
         old_ms = bench.now_ms + 10
-        fresh = Batch(b"a", [b"fresh"], 5, True, False, 1, 1, priority=2)
+        fresh = batch_of([b"fresh"], priority=2)
         publish = Publish(fresh, Link(bench.channels[0]), 1, False)
         publish.expiry = old_ms + 1
         out = [(number, 0, run.left) for number, run in machine.unacked_runs.items()]

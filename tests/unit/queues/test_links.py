@@ -12,7 +12,6 @@ from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.link import Link
 from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.kernel.actor import Actor
-from sluicemq.model.batch import Batch
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import (
     ACK,
@@ -29,6 +28,7 @@ from sluicemq.queues.effects import Consumed, Deliver, Effect, Got
 from sluicemq.queues.stream.cache import ChunkCache
 from sluicemq.queues.stream.machine import Stream
 from sluicemq.storage.stream_log import StreamLog
+from support.batches import batch_of
 from support.fakes import FakeClock, bystander
 from support.files import DictFiles
 
@@ -51,7 +51,7 @@ def consumer_of(channel: Actor) -> Consumer:
 def life(term: int) -> ClassicQueue:
     """Of a queue with two messages."""
     machine = ClassicQueue("queue 'q'", True, QUEUE, new_index(), 4096, term=term)
-    batch = Batch(b"\0\1q", [b"one", b"two"], 6, True, False, 1, 1)
+    batch = batch_of([b"one", b"two"], b"\0\1q")
     machine.apply(Publish(batch, Link(bystander()), 1, False), [])
     return machine
 
@@ -61,7 +61,7 @@ def life_of_stream(term: int) -> Stream:
     log = StreamLog(1, lambda: b"i" * 16)
     machine = Stream("stream 's'", log, ChunkCache(10**6, lambda _: None), term)
     content = b"\2\0\1\0\0\0\x0e\0\x3c\0\0" + bytes(8) + b"\0\0\xce"
-    batch = Batch(b"\0\1s", [content] * 2, 2 * len(content), True, True, 1, 1)
+    batch = batch_of([content] * 2, b"\0\1s", persistent=True)
     machine.apply(Publish(batch, Link(bystander()), 1, False), [])
     job = machine.commit()
     assert job is not None

@@ -4,10 +4,10 @@ what is shown is the sum. (What a queue with priorities does: test_paging, test_
 
 from __future__ import annotations
 
-from sluicemq.model.batch import Batch
 from sluicemq.queues.classic.priorities import PriorityBacking
 from sluicemq.queues.machine import Depth
 from sluicemq.storage.positions import Mark, first_of_priority, priority_at
+from support.batches import batch_of
 
 from .indices import new_index
 
@@ -18,9 +18,7 @@ def backing(highest: int = 5) -> PriorityBacking:
 
 def publish(queue: PriorityBacking, priority: int, count: int = 1, address: bytes = b"a") -> int:
     contents = [b"%04d" % number for number in range(count)]
-    batch = Batch(address, contents, 4 * count, True, True, 1, 1)
-    batch.priority = priority
-    return queue.publish(batch)
+    return queue.publish(batch_of(contents, address, persistent=True, priority=priority))
 
 
 def unsaved(queue: PriorityBacking, upto: int) -> list[int]:

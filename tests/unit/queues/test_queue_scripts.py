@@ -29,7 +29,6 @@ from sluicemq.flow.link import Link
 from sluicemq.flow.prefetch import Limiter, Prefetch, Resume
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.limits import DELIVERY_WINDOW
-from sluicemq.model.batch import Batch
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import (
     Cancel,
@@ -59,6 +58,7 @@ from sluicemq.queues.effects import (
     Write,
 )
 from sluicemq.queues.settings import QueueSettings
+from support.batches import batch_of
 from support.fakes import FakeClock, bystander, drain
 from support.transcripts import check, spans
 
@@ -232,10 +232,13 @@ class Interpreter:
         for index in range(int(plain[0])):
             self.published += 1
             contents.append(self.published.to_bytes(8).ljust(sizes[index % len(sizes)], b"."))
-        size = sum(map(len, contents))
-        even = len(sizes) == 1
-        batch = Batch(b"\x00\x01q", contents, size, even, "persistent" in plain, 1, 1)
-        batch.priority = int(options.get("priority", 0))
+        batch = batch_of(
+            contents,
+            b"\x00\x01q",
+            same_size=len(sizes) == 1,
+            persistent="persistent" in plain,
+            priority=int(options.get("priority", 0)),
+        )
         first_seq = int(options.get("confirm", 0))
         return self.apply(Publish(batch, Link(bystander()), first_seq or 1, first_seq > 0))
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.limits import CHUNK_BYTES, CHUNK_MESSAGES
+from sluicemq.model.traits import message_traits
 from sluicemq.queues.classic.chunk import Chunk
 from sluicemq.queues.classic.requeued import Requeued
 
@@ -21,7 +22,7 @@ ROW = 4
 
 def requeued(first: int, count: int, number: int = 1, size: int = 8) -> Chunk:
     contents = [at.to_bytes(8).ljust(size, b".") for at in range(first, first + count)]
-    return Chunk(b"address", contents, True, False, number, 1, first, True)
+    return Chunk(message_traits(b"envelope", number, False), contents, True, first, True)
 
 
 def positions(there: Requeued) -> list[int]:

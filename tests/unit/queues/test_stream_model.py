@@ -19,7 +19,6 @@ from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.link import Link
 from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.kernel.disk import DiskJob
-from sluicemq.model.batch import Batch
 from sluicemq.queues.commands import (
     ACK,
     Cancel,
@@ -36,6 +35,7 @@ from sluicemq.queues.stream.machine import Stream
 from sluicemq.sim.disk import SimFiles, run
 from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog
 from sluicemq.storage.stream_reads import StreamRead
+from support.batches import batch_of
 from support.fakes import FakeClock, bystander
 
 IDS = count(1)
@@ -113,8 +113,7 @@ class Bench:
             body = b"%d" % offset
             head = header_frame(1, len(body), BasicProperties(app_id="x" * sizes[0]))
             contents.append(b"".join([head, *body_frames(1, body, 4096)]))
-        size = sum(map(len, contents))
-        batch = Batch(b"\x00\x01s", contents, size, False, True, 1, 1)
+        batch = batch_of(contents, b"\x00\x01s", same_size=False, persistent=True)
         self.stream.apply(Publish(batch, self.link, self.next_seq, True), self.effects)
         self.next_seq += len(contents)
 

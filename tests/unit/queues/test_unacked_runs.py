@@ -8,22 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluicemq.model.traits import message_traits
 from sluicemq.queues.classic.chunk import Chunk
 from sluicemq.queues.classic.unacked_runs import UnackedRun
 from sluicemq.queues.commands import LinkId
 from support.fakes import bystander
 
+TRAITS = message_traits(b"envelope", 3, True, 2)
 
-def lot_of(count: int, step: int = 1, first: int = 100) -> UnackedRun:
+
+def run_of(count: int, step: int = 1, first: int = 100) -> UnackedRun:
     contents = [b"%d" % n for n in range(count)]
-    chunk = Chunk(b"address", [], False, True, 3, 2, first, False)
+    chunk = Chunk(TRAITS, [], False, first, False)
     positions = range(first, first + count * step, step)
     return UnackedRun(LinkId(1, 1), bystander(), None, chunk, contents, positions)
 
 
 @given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(1, 4))))
 def test_open_parts_are_what_was_not_settled(count: int, picks: list[tuple[int, int]]) -> None:
-    run = lot_of(count)
+    run = run_of(count)
     is_open = [True] * count
     for start, length in picks:
         end = min(count, start + length)
@@ -36,7 +39,7 @@ def test_open_parts_are_what_was_not_settled(count: int, picks: list[tuple[int, 
 
 
 def test_nothing_is_settled_twice() -> None:
-    run = lot_of(3)
+    run = run_of(3)
     run.take(1, 2)
     with pytest.raises(AssertionError):
         run.take(0, 3)
@@ -44,15 +47,15 @@ def test_nothing_is_settled_twice() -> None:
 
 
 def test_what_one_consumer_had_returns_as_one_chunk() -> None:
-    [chunk] = lot_of(5).give_back(1, 4)
+    [chunk] = run_of(5).give_back(1, 4)
     assert chunk.contents == [b"1", b"2", b"3"]
     assert (chunk.position, chunk.redelivered) == (101, True)
-    assert (chunk.address, chunk.persistent, chunk.number, chunk.copies) == (b"address", True, 3, 2)
+    assert chunk.traits is TRAITS
 
 
 def test_what_was_dealt_in_turn_returns_message_by_message() -> None:
     """The others' messages lie between."""
-    chunks = lot_of(4, step=3).give_back(1, 4)
+    chunks = run_of(4, step=3).give_back(1, 4)
     assert [chunk.contents for chunk in chunks] == [[b"1"], [b"2"], [b"3"]]
     assert [chunk.position for chunk in chunks] == [103, 106, 109]
     assert all(chunk.redelivered for chunk in chunks)
@@ -60,7 +63,7 @@ def test_what_was_dealt_in_turn_returns_message_by_message() -> None:
 
 def test_forgotten_messages_are_still_counted() -> None:
     """Of a deleted queue only the number of what is out matters."""
-    run = lot_of(4)
+    run = run_of(4)
     run.take(1, 2)
     run.forget()
     assert run.contents == [b"", None, b"", b""]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from sluicemq.model.traits import message_traits
 from sluicemq.storage.entries import (
     Ack,
     Definition,
@@ -37,10 +38,10 @@ def runs(draw: st.DrawFn, queues: st.SearchStrategy[int] = IDS, position_max: in
         draw(st.integers(0, position_max)),
         draw(st.integers(1, 1000)),
         len(contents),
-        draw(st.binary(max_size=40)),
-        draw(st.integers(0, 65535)),
+        message_traits(
+            draw(st.binary(max_size=40)), draw(st.integers(0, 65535)), draw(st.booleans())
+        ),
         even,
-        draw(st.booleans()),
         contents if embedded else None,
         [len(content) for content in contents],
         0 if embedded else draw(st.integers(1, 2**60)),

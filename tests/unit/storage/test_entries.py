@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.errors import Corrupt
+from sluicemq.model.traits import message_traits
 from sluicemq.storage.entries import (
     ACK_HEAD,
     DEFINITION_HEAD,
@@ -141,16 +142,16 @@ def test_the_parts_of_a_run_are_the_run(run: Run, data: st.DataObject) -> None:
 
 
 def test_positions_and_ids() -> None:
-    run = Run(1, 10, 3, 4, b"", 1, True, True, None, [7] * 4, 100, 2)
+    run = Run(1, 10, 3, 4, message_traits(b"", 1, True), True, None, [7] * 4, 100, 2)
     assert run.positions == range(10, 22, 3)
     assert list(run.ids) == [100, 102, 104, 106]
-    embedded = Run(1, 10, 3, 1, b"", 1, True, True, [b"x"], [1])
+    embedded = Run(1, 10, 3, 1, message_traits(b"", 1, True), True, [b"x"], [1])
     assert list(embedded.ids) == []
 
 
 def test_a_run_joins_its_contents_without_copying_them_one_by_one() -> None:
     contents = [bytes(1000)] * 500
     parts: list[bytes] = []
-    encode_run(parts, Run(1, 0, 1, 500, b"", 1, True, True, contents, [1000] * 500))
+    encode_run(parts, Run(1, 0, 1, 500, message_traits(b"", 1, True), True, contents, [1000] * 500))
     assert len(parts) == 501
     assert all(part is content for part, content in zip(parts[1:], contents, strict=True))

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from sluicemq.cli.inspect import lines_of
+from sluicemq.model.traits import message_traits
 from sluicemq.storage.entries import Run, encode_ack, encode_run
 from sluicemq.storage.inspection import inspect
 from sluicemq.storage.records import GROUP, FileHeader, encode_record
@@ -24,7 +25,9 @@ def test_the_example_is_what_is_written() -> None:
     file_id = bytes(range(16))
     contents = [b"hello", b"world"]
     parts: list[bytes] = []
-    encode_run(parts, Run(5, 40, 1, 2, b"\x00\x06orders", 1, True, True, contents, [5, 5]))
+    encode_run(
+        parts, Run(5, 40, 1, 2, message_traits(b"\x00\x06orders", 1, True), True, contents, [5, 5])
+    )
     encode_ack(parts, 5, [range(38, 40)])
     data = FileHeader("journal", file_id, 7).encode()
     assert data + encode_record(file_id, len(data), GROUP, 1, parts) == SHOWN

@@ -12,6 +12,7 @@ import pytest
 
 from sluicemq.errors import DiskFailed, Refused
 from sluicemq.metadata.tables import DurableTables
+from sluicemq.model.traits import message_traits
 from sluicemq.storage.checkpoint import (
     Checkpoint,
     QueueState,
@@ -35,6 +36,8 @@ from sluicemq.storage.records import GROUP, MESSAGE, FileHeader, encode_record, 
 from sluicemq.storage.segments import encode_block
 from support.files import DictFiles
 
+TRAITS = message_traits(b"\x00\x01k", 1, True)
+
 FILE_ID = bytes(range(16))
 NODE_ID = bytes(range(16, 32))
 SEGMENT = "queues/5/00000000.idx"
@@ -43,11 +46,11 @@ BODIES = "messages/persistent/00000003.rdq"
 
 def embedded(first: int, count: int, queue: int = 5) -> Run:
     contents = [b"x%d" % n for n in range(count)]
-    return Run(queue, first, 1, count, b"\x00\x01k", 1, True, True, contents, [2] * count)
+    return Run(queue, first, 1, count, TRAITS, True, contents, [2] * count)
 
 
 def reference(first: int, count: int, first_id: int) -> Run:
-    return Run(5, first, 1, count, b"\x00\x01k", 1, True, True, None, [48] * count, first_id)
+    return Run(5, first, 1, count, TRAITS, True, None, [48] * count, first_id)
 
 
 def queue(queue_id: int) -> dict[str, object]:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.errors import Refused
+from sluicemq.model.traits import message_traits
 from sluicemq.storage.checkpoint import Checkpoint, QueueState, SegmentState, encode_checkpoint
 from sluicemq.storage.entries import (
     Run,
@@ -33,8 +34,8 @@ from sluicemq.storage.segments import encode_block
 
 FILE_ID = bytes(range(16))
 ADDRESS = b"\x03amq\x06orders"
-EMBEDDED = Run(5, 8, 2, 3, ADDRESS, 1, True, True, [b"abc"] * 3, [3] * 3)
-REFERENCE = Run(5, 14, 1, 2, ADDRESS, 1, False, False, None, [5000, 6000], 77)
+EMBEDDED = Run(5, 8, 2, 3, message_traits(ADDRESS, 1, True), True, [b"abc"] * 3, [3] * 3)
+REFERENCE = Run(5, 14, 1, 2, message_traits(ADDRESS, 1, False), False, None, [5000, 6000], 77)
 
 EMBEDDED_TOLD = {
     "entry": "run",

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.errors import DiskFailed
+from sluicemq.model.traits import message_traits
 from sluicemq.storage import queue_index
 from sluicemq.storage.entries import Run
 from sluicemq.storage.queue_index import (
@@ -21,6 +22,8 @@ from sluicemq.storage.queue_index import (
     picked,
 )
 from support.files import DictFiles, run
+
+TRAITS = message_traits(b"a", 1, True)
 
 ENTRIES = 8
 DIRECTORY = "queues/7"
@@ -44,7 +47,7 @@ class Bench:
         for each in runs:
             contents = each.contents or [b"%d" % number for number in each.ids]
             self.there |= dict(zip(each.positions, contents, strict=True))
-            self.transient |= set() if each.persistent else {*each.positions}
+            self.transient |= set() if each.traits.persistent else {*each.positions}
         return self.index.write([*runs])
 
     def end(self, job: IndexWrite) -> None:
@@ -98,12 +101,12 @@ class Bench:
 def embedded(first: int, number: int, step: int = 1, persistent: bool = True) -> Run:
     contents = [b"message %04d" % n for n in range(first, first + number * step, step)]
     sizes = [len(content) for content in contents]
-    return Run(7, first, step, number, b"a", 1, True, persistent, contents, sizes)
+    return Run(7, first, step, number, message_traits(b"a", 1, persistent), True, contents, sizes)
 
 
 def reference(first: int, number: int, step: int = 1) -> Run:
     sizes = [100] * number
-    return Run(7, first, step, number, b"a", 1, True, True, None, sizes, first + 1000, step)
+    return Run(7, first, step, number, TRAITS, True, None, sizes, first + 1000, step)
 
 
 MOVES = st.lists(

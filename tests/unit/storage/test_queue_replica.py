@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluicemq.model.traits import message_traits
 from sluicemq.storage.checkpoint import decode_queue_state, encode_queue_state
 from sluicemq.storage.entries import Ack, Delivered, Run
 from sluicemq.storage.positions import first_of_priority, priority_at
@@ -51,10 +52,8 @@ class History:
             first=first,
             step=1,
             count=len(sizes),
-            address=b"a",
-            number=1,
+            traits=message_traits(b"a", 1, True),
             even=len(set(sizes)) == 1,
-            persistent=True,
             contents=contents if embedded else None,
             sizes=sizes,
             first_id=0 if embedded else ids[0],
@@ -282,7 +281,7 @@ def test_the_property_sees_a_bug(
 
 def test_transient_messages_end_with_the_process() -> None:
     subject = Subject()
-    run = Run(QUEUE, 0, 1, 2, b"a", 1, True, False, [b"x", b"y"], [1, 1])
+    run = Run(QUEUE, 0, 1, 2, message_traits(b"a", 1, False), True, [b"x", b"y"], [1, 1])
     subject.apply([run])
     subject.save()
     assert subject.contents() == {0: b"x", 1: b"y"}

@@ -15,6 +15,7 @@ from sluicemq.metadata.changes import Bind, DeclareExchange, DeclareQueue, Delet
 from sluicemq.metadata.codec import encode
 from sluicemq.metadata.tables import DurableTables
 from sluicemq.model.definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
+from sluicemq.model.traits import message_traits
 from sluicemq.storage.checkpoint import (
     Checkpoint,
     QueueState,
@@ -39,6 +40,8 @@ from sluicemq.storage.recovery import Recovery
 from sluicemq.storage.segments import queue_directory
 from support.files import DictFiles, run
 
+TRAITS = message_traits(b"", 1, True)
+
 ENTRIES = 8
 QUEUE = QueueDefinition("q", True, False, False, {})
 NUMBERS = count(1)
@@ -56,10 +59,8 @@ def run_of(first: int, *contents: bytes) -> Run:
         first=first,
         step=1,
         count=len(contents),
-        address=b"",
-        number=1,
+        traits=TRAITS,
         even=False,
-        persistent=True,
         contents=list(contents),
         sizes=[len(content) for content in contents],
     )
@@ -272,8 +273,8 @@ def test_what_is_in_a_segment_already_is_not_written_again() -> None:
 def test_runs_with_a_step_are_acknowledged_in_part() -> None:
     files = DictFiles()
     checkpoint(files)
-    even = Run(1, 2, 2, 9, b"", 1, True, True, [b"%02d" % n for n in range(2, 20, 2)], [2] * 9)
-    odd = Run(1, 3, 2, 9, b"", 1, True, True, None, [99] * 9, 503, 2)
+    even = Run(1, 2, 2, 9, TRAITS, True, [b"%02d" % n for n in range(2, 20, 2)], [2] * 9)
+    odd = Run(1, 3, 2, 9, TRAITS, True, None, [99] * 9, 503, 2)
     write_bodies(files, range(503, 521, 2))
     parts = group(lambda parts: encode_run(parts, even), lambda parts: encode_run(parts, odd))
     write_groups(files, parts, group(acked(range(4, 16, 4), range(3, 20, 6))))
@@ -299,7 +300,7 @@ def write_bodies(files: DictFiles, ids: range) -> None:
 def test_messages_without_a_body_are_dropped_and_told() -> None:
     files = DictFiles()
     checkpoint(files)
-    refers = Run(1, 0, 1, 4, b"", 1, True, True, None, [99] * 4, 50)
+    refers = Run(1, 0, 1, 4, TRAITS, True, None, [99] * 4, 50)
     write_bodies(files, range(50, 53))
     write_groups(files, group(lambda parts: encode_run(parts, refers)))
     assert refused(files).startswith("messages/persistent lacks a file, or one in there was cut")
@@ -371,7 +372,7 @@ def test_definitions_are_replayed_in_order() -> None:
     for each in changes:
         encode_definition(parts, encode(each))
     gone = group(lambda parts: encode_queue_deleted(parts, 3))
-    other_queue = Run(3, 0, 1, 1, b"", 1, False, True, [b"x"], [1])
+    other_queue = Run(3, 0, 1, 1, TRAITS, False, [b"x"], [1])
     late = group(lambda parts: encode_run(parts, other_queue))
     write_groups(files, parts, gone, late)
     recovery, errors = recover(files)
@@ -587,11 +588,11 @@ def lived() -> DictFiles:
     files = DictFiles()
     checkpoint(files, segment(files, 0, b"a", b"b"))
     write_bodies(files, range(70, 72))
-    refers = Run(1, 12, 1, 2, b"", 1, True, True, None, [99] * 2, 70)
+    refers = Run(1, 12, 1, 2, TRAITS, True, None, [99] * 2, 70)
     added = encode(DeclareQueue(QueueDefinition("r", True, False, False, {}), queue_id=2))
     numbers = [b"%d" % n for n in range(2, 12)]
     write_groups(files, group(published(2, *numbers), lambda parts: encode_run(parts, refers)))
-    second = Run(2, 0, 1, 1, b"", 1, False, True, [b"x"], [1])
+    second = Run(2, 0, 1, 1, TRAITS, False, [b"x"], [1])
     more = group(lambda parts: encode_definition(parts, added))
     more += group(lambda parts: encode_run(parts, second), acked(range(1, 5)))
     write_groups(files, more, number=2, before=1)

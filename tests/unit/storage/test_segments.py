@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.errors import Corrupt
+from sluicemq.model.traits import message_traits
 from sluicemq.storage import segments
 from sluicemq.storage.entries import Run, encode_deliver
 from sluicemq.storage.records import (
@@ -31,6 +32,8 @@ from support.files import DictFiles
 
 from .runs import runs, same
 
+TRAITS = message_traits(b"\x00\x01k", 1, True)
+
 FILE_ID = bytes(range(16))
 PATH = segment_path("queues/5", 3)
 BLOCKS = st.lists(st.lists(runs(st.just(5)), min_size=1, max_size=3), max_size=4)
@@ -48,11 +51,11 @@ def segment(blocks: list[list[Run]]) -> tuple[bytes, list[int]]:
 
 def embedded(first: int, *contents: bytes) -> Run:
     sizes = [len(content) for content in contents]
-    return Run(5, first, 1, len(sizes), b"\x00\x01k", 1, False, True, list(contents), sizes)
+    return Run(5, first, 1, len(sizes), TRAITS, False, list(contents), sizes)
 
 
 def reference(first: int, count: int) -> Run:
-    return Run(5, first, 1, count, b"\x00\x01k", 1, True, True, None, [5000] * count, 77)
+    return Run(5, first, 1, count, TRAITS, True, None, [5000] * count, 77)
 
 
 SMALL = [[embedded(48, b"a", b"bc")], [reference(50, 3)], [embedded(53, b"last")]]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sluicemq.cli.inspect import lines_of
 from sluicemq.errors import Refused
+from sluicemq.model.traits import message_traits
 from sluicemq.sim.disk import CHANGES, Crashed, SimFiles, run
 from sluicemq.storage.inspection import inspect
 from sluicemq.storage.records import FILE_HEADER_SIZE, FileHeader, with_crc
@@ -60,7 +61,7 @@ class Bench:
         start = self.log.next_offset
         assert start == len(self.messages)
         contents = [str(start + at).encode().ljust(size, b".") for at, size in enumerate(sizes)]
-        assert self.log.append(address, 1, contents, sum(sizes)) == start
+        assert self.log.append(message_traits(address, 1, True), contents, sum(sizes)) == start
         self.messages += [(content, address, 0) for content in contents]
 
     def commit(self) -> bool:
@@ -121,7 +122,7 @@ class Bench:
             assert chunks[0].first <= offset < chunks[0].end
             wanted = [content for content, _, _ in self.messages[chunks[0].first : end]]
             assert found == wanted
-            assert all(c.address == self.messages[c.first][1] for c in chunks)
+            assert all(c.traits.envelope == self.messages[c.first][1] for c in chunks)
             assert all(b.timestamp_ms >= a.timestamp_ms for a, b in zip(chunks, chunks[1:]))  # noqa: B905, RUF007
 
 

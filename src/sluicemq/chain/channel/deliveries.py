@@ -11,6 +11,7 @@ from sluicemq.model.batch import ADDRESSED, separate
 from sluicemq.text import octets
 
 if TYPE_CHECKING:
+    from sluicemq.model.traits import MessageTraits
     from sluicemq.queues.effects import Deliver, Got
 
 PACK_TAG: Final = struct.Struct(">Q").pack
@@ -28,13 +29,12 @@ class Reply:
     """Sent to a channel: contents for its reply consumer, which are dropped unless its address is
     still `at`."""
 
-    __slots__ = ("address", "at", "contents", "number", "redelivered")
+    __slots__ = ("at", "contents", "redelivered", "traits")
 
-    def __init__(self, at: str, contents: list[bytes], address: bytes, number: int) -> None:
+    def __init__(self, at: str, contents: list[bytes], traits: MessageTraits) -> None:
         self.at = at
         self.contents = contents
-        self.address = address
-        self.number = number
+        self.traits = traits
         self.redelivered = False
 
 
@@ -67,14 +67,15 @@ class DeliveryEncoder:
     def frames(self, deliver: Deliver | Reply, first_tag: int) -> bytes:
         """Return all frames of a delivery, whose messages have consecutive tags from `first_tag`
         on."""
-        if deliver.address == ADDRESSED:
+        traits = deliver.traits
+        if traits.envelope == ADDRESSED:
             return self.addressed_frames(deliver, first_tag)
         contents = deliver.contents
-        if deliver.number != self.number:
+        if traits.channel_number != self.number:
             contents = [readdress(content, self.number) for content in contents]
         if self.refit:
             contents = [fit(content, self.frame_max) for content in contents]
-        head, fresh, again = self.ends(deliver.address)
+        head, fresh, again = self.ends(traits.envelope)
         tail = again if deliver.redelivered else fresh
         count = len(contents)
         if count == 1:
@@ -89,7 +90,7 @@ class DeliveryEncoder:
         """Return all frames of a delivery whose contents begin with their addresses, with
         consecutive tags from `first_tag` on."""
         which = 2 if deliver.redelivered else 1
-        moved = deliver.number != self.number
+        moved = deliver.traits.channel_number != self.number
         parts: list[bytes] = []
         for tag, addressed in enumerate(deliver.contents, first_tag):
             address, content = separate(addressed)
@@ -106,7 +107,7 @@ def got_frames(got: Got, number: int, tag: int, frame_max: int) -> bytes:
     """Return the frames of basic.get-ok and its content for channel `number`, each of at most
     `frame_max` bytes (0: of any size)."""
     assert got.content is not None
-    address, content = got.address, got.content
+    address, content = got.traits.envelope, got.content
     if address == ADDRESSED:
         address, content = separate(content)
     arguments = struct.pack(">QB", tag, got.redelivered) + address

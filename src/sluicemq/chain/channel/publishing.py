@@ -35,6 +35,7 @@ from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.limits import CHOICES_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX, TRAITS_MAX
 from sluicemq.model.batch import ADDRESSED, Batch, size_of
 from sluicemq.model.content import properties_of, with_properties
+from sluicemq.model.traits import message_traits
 from sluicemq.routing.exchange import PIECE
 from sluicemq.routing.message import Message, TakesLong
 
@@ -230,7 +231,7 @@ class Publishing:
             by_link[None] = []
         else:
             for route, content in zip(routes, contents, strict=False):
-                by_link[route.lone].append(route.address + content)
+                by_link[route.lone].append(route.envelope + content)
         if None in by_link:
             scheduler = self.channel.scheduler
             for done, (route, content) in enumerate(zip(routes, contents, strict=False)):
@@ -257,14 +258,11 @@ class Publishing:
         links = [link for link in by_link if link is not None]
         first_seq = self.number(count, links)
         self.channel.spend(TARGET_WORK * len(links))
+        traits = message_traits(ADDRESSED, self.channel.number, properties.persistent)
         for link in links:
             contents = by_link[link]
             size = size_of(contents, False)
-            link.send(
-                self.batch(ADDRESSED, contents, size, False, properties, 1),
-                first_seq,
-                self.confirming,
-            )
+            link.send(Batch(traits, properties, contents, size, False), first_seq, self.confirming)
 
     def send_alike(self, route: Route, properties: PropertyTraits, contents: list[bytes]) -> int:
         """Send contents of one length, whose properties say the same, to where the first one goes;
@@ -328,31 +326,6 @@ class Publishing:
             self.unconfirmed.expect(first_seq, count, links, to_come)
         return first_seq
 
-    def batch(
-        self,
-        address: bytes,
-        contents: list[bytes],
-        size: int,
-        even: bool,
-        properties: PropertyTraits,
-        copies: int,
-        first_id: int = 0,
-    ) -> Batch:
-        """Make a batch that goes to `copies` queues from this channel; the rest is as Batch has
-        it."""
-        return Batch(
-            address,
-            contents,
-            size,
-            even,
-            properties.persistent,
-            self.channel.number,
-            copies,
-            first_id,
-            properties.ttl_ms,
-            properties.priority,
-        )
-
     def send(
         self,
         route: Route,
@@ -377,7 +350,8 @@ class Publishing:
         if not targets:
             self.unroutable(route, contents)
         first_id = self.services.message_ids(count) if large else 0
-        batch = self.batch(route.address, contents, size, even, properties, copies, first_id)
+        traits = route.traits_of(properties.persistent, copies)
+        batch = Batch(traits, properties, contents, size, even, first_id)
         if later:
             self.pending.append((batch, targets, first_seq))
             return
@@ -442,7 +416,7 @@ class Publishing:
             targets = None
         found = self.found_for(method.exchange, message)
         epoch = topology.epoch if found is None else found.epoch
-        route = Route(raw_method, method, epoch, targets)
+        route = Route(raw_method, method, self.channel.number, epoch, targets)
         self.routes[raw_method] = route
         return route
 
@@ -544,8 +518,7 @@ class Publishing:
         method = route.method
         if not method.exchange:
             keys = (method.routing_key, *properties.further_keys)
-            number = self.channel.number
-            dropped = send_replies(self.directory, keys, route.address, contents, number)
+            dropped = send_replies(self.directory, keys, contents, route.traits)
             self.services.counters.dropped += dropped
 
     def hear_replies(self, consumer: ReplyConsumer | None) -> None:

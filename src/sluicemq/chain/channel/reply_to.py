@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from sluicemq.chain.channel.channel_port import ChannelDirectory, ChannelPort
     from sluicemq.chain.channel.consuming import Consuming
+    from sluicemq.model.traits import MessageTraits
 
 PLACE: Final = struct.Struct(">QH")
 """The numbers of connection and channel in an address."""
@@ -75,18 +76,16 @@ def listener(directory: ChannelDirectory, address: str) -> ChannelPort | None:
 def send_replies(
     directory: ChannelDirectory,
     keys: Iterable[str],
-    address: bytes,
     contents: list[bytes],
-    number: int,
+    traits: MessageTraits,
 ) -> int:
-    """Send the contents to each of the routing `keys` that is the address of a reply consumer;
-    `address` and `number` are those of a Batch. Returns how many messages nobody hears, summed up
-    over these addresses."""
+    """Send the contents, which have these traits, to each of the routing `keys` that is the address
+    of a reply consumer. Returns how many messages nobody hears, summed up over these addresses."""
     dropped = 0
     for at in dict.fromkeys(each for each in keys if each.startswith(ADDRESS)):
         channel = listener(directory, at)
         if channel is None:
             dropped += len(contents)
         else:
-            channel.post(Reply(at, contents, address, number))
+            channel.post(Reply(at, contents, traits))
     return dropped

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from sluicemq.amqp.runs import EXCHANGE_AT
 from sluicemq.chain.queue.queue import PublishLink
 from sluicemq.model.reply_address import ADDRESS
+from sluicemq.model.traits import message_traits
 
 if TYPE_CHECKING:
     from sluicemq.amqp.methods import BasicPublish
+    from sluicemq.model.traits import MessageTraits
 
 Targets: TypeAlias = "list[PublishLink]"
 """The channel's links to the queues that messages go to."""
@@ -22,16 +24,33 @@ class LinkToCome(PublishLink):
 
 class Route:
     """Where the publishes of one raw method frame go. `targets` is None when that depends on more
-    than the method. `lone` is the only target, if there is just one and it takes ADDRESSED batches,
-    else None. `replies` says that they go to the address of a reply consumer, which is no queue."""
+    than the method. `traits` are those of the messages that went this way last. `lone` is the only
+    target, if there is just one and it takes ADDRESSED batches, else None. `replies` says that they
+    go to the address of a reply consumer, which is no queue."""
 
-    __slots__ = ("address", "epoch", "lone", "mandatory", "method", "replies", "targets")
+    __slots__ = (
+        "envelope",
+        "epoch",
+        "lone",
+        "mandatory",
+        "method",
+        "replies",
+        "targets",
+        "traits",
+    )
 
     def __init__(
-        self, raw_method: bytes, method: BasicPublish, epoch: int, targets: Targets | None
+        self,
+        raw_method: bytes,
+        method: BasicPublish,
+        channel_number: int,
+        epoch: int,
+        targets: Targets | None,
     ) -> None:
         self.method = method
-        self.address = raw_method[EXCHANGE_AT:-2]
+        self.envelope = raw_method[EXCHANGE_AT:-2]
+        copies = 0 if targets is None else len(targets)
+        self.traits = message_traits(self.envelope, channel_number, False, copies)
         self.mandatory = method.mandatory
         self.replies = not method.exchange and method.routing_key.startswith(ADDRESS)
         self.epoch = epoch
@@ -39,3 +58,11 @@ class Route:
         self.lone: PublishLink | None = None
         if self.targets and len(self.targets) == 1 and self.targets[0].queue.takes_addressed:
             self.lone = self.targets[0]
+
+    def traits_of(self, persistent: bool, copies: int) -> MessageTraits:
+        """Return the traits of messages that go this way to `copies` queues."""
+        traits = self.traits
+        if traits.persistent is not persistent or traits.copies != copies:
+            number = traits.channel_number
+            traits = self.traits = message_traits(self.envelope, number, persistent, copies)
+        return traits

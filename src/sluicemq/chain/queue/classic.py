@@ -132,8 +132,9 @@ class ClassicShell(TimedQueue):
         """Return a publish that says itself what depends on when it came, for it may be applied
         later."""
         batch = publish.batch
-        if batch.ttl_ms is not None or self.message_ttl_ms is not None:
-            publish.expiry = self.expiry_of(batch.ttl_ms)
+        ttl_ms = batch.properties.ttl_ms
+        if ttl_ms is not None or self.message_ttl_ms is not None:
+            publish.expiry = self.expiry_of(ttl_ms)
         if self.machine.deduplication is not None:
             publish.came_ms = self.services.world.clock.wall_ms()
         return publish
@@ -261,11 +262,11 @@ class ClassicShell(TimedQueue):
             self.delivered += len(effect.contents)
             if effect.returned is not None:
                 counts = effect.returned.counts
-                effect.contents = counted(effect.contents, effect.address, counts)
+                effect.contents = counted(effect.contents, effect.traits.envelope, counts)
         elif isinstance(effect, Got):
             if effect.returned is not None and effect.content is not None:
                 counts = effect.returned.counts
-                [effect.content] = counted([effect.content], effect.address, counts)
+                [effect.content] = counted([effect.content], effect.traits.envelope, counts)
         elif isinstance(effect, Deleted):
             self.leave(effect)
             return

@@ -123,7 +123,7 @@ class Crash(Aftermath, Generic[Q]):
             return  # it was deleted before, or just now
         self.say_crashed(found)
         if batch is not None and refused:
-            self.say_unwelcome(batch.address, refused)
+            self.say_unwelcome(batch.traits.envelope, refused)
         if queue.definition.durable:
             self.store.checkpoints.hold(queue)
             self.store.post(WhenSafe(queue))
@@ -480,7 +480,7 @@ class ClassicCrash(Crash[ClassicShell]):
 
     def say_set_aside(self, poison: Poison) -> None:
         """Log that a message is set aside, and in which file."""
-        exchange, key = map(text_of, names_of(poison.run.address))
+        exchange, key = map(text_of, names_of(poison.run.traits.envelope))
         self.services.world.log.write(
             "error",
             f"{self.queue.title} cannot handle its message at position {poison.run.first},"

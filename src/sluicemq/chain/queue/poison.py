@@ -17,12 +17,14 @@ from sluicemq.amqp.frames import content_frames
 from sluicemq.chain.queue.delivery_counts import counted
 from sluicemq.limits import SUSPECTS_MAX
 from sluicemq.model.batch import ADDRESSED
+from sluicemq.model.traits import message_traits
 from sluicemq.queues.effects import Comebacks, DeadLetter, Deliver, Got
 from sluicemq.storage.quarantine import NO_ADDRESS, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sluicemq.model.traits import MessageTraits
     from sluicemq.queues.classic.unacked_runs import UnackedRun
     from sluicemq.queues.effects import Effect
 
@@ -62,23 +64,23 @@ def at_hand(effect: Effect | None, letters: Callable[[DeadLetter], object]) -> l
     if isinstance(effect, DeadLetter):
         return [*died(effect, letters)]
     if isinstance(effect, Deliver) and effect.returned is not None:
-        return came_back(effect.run, effect.contents, effect.address, effect.returned)
+        return came_back(effect.run, effect.contents, effect.traits.envelope, effect.returned)
     if isinstance(effect, Got) and effect.returned is not None and effect.content is not None:
-        return came_back(effect.run, [effect.content], effect.address, effect.returned)
+        return came_back(effect.run, [effect.content], effect.traits.envelope, effect.returned)
     return []
 
 
 def died(effect: DeadLetter, letters: Callable[[DeadLetter], object]) -> list[Place]:
     """Return the places of those dead letters of which `letters` cannot make what goes on."""
-    plain = (NO_ADDRESS, PLAIN)
-    if effect.address == ADDRESSED:
-        plain = (ADDRESSED, NO_ADDRESS + PLAIN)
+    traits = effect.traits
+    plain = (message_traits(NO_ADDRESS, traits.channel_number, traits.persistent), PLAIN)
+    if traits.envelope == ADDRESSED:
+        plain = (traits, NO_ADDRESS + PLAIN)
 
-    def letter(item: tuple[bytes, bytes]) -> object:
-        one = DeadLetter(0, 0, [item[1]], item[0], effect.number, effect.persistent, effect.reason)
-        return letters(one)
+    def letter(item: tuple[MessageTraits, bytes]) -> object:
+        return letters(DeadLetter(0, 0, [item[1]], item[0], effect.reason))
 
-    items = [(effect.address, content) for content in effect.contents]
+    items = [(traits, content) for content in effect.contents]
     places = [(effect.run, effect.start + place) for place in range(len(items))]
     return [places[each] for each in unmanageable(letter, items, plain)]
 
@@ -123,7 +125,7 @@ def wanted(unacked_runs: Mapping[int, UnackedRun], place: Place | Wanted) -> Wan
         return place
     number, index = place
     run = unacked_runs.get(number)
-    if run is None or not run.chunk.persistent:
+    if run is None or not run.chunk.traits.persistent:
         return None
     content = run.contents[index]
     return None if content is None else Wanted(run.positions[index], content)

@@ -283,7 +283,7 @@ class QueueStorage:
         """Tell the message store which bodies nobody needs of what was purged on the disk."""
         removed = self.removal()
         for run in self.stored.sought(job):
-            (removed.persistent if run.persistent else removed.transient).append(run.ids)
+            (removed.persistent if run.traits.persistent else removed.transient).append(run.ids)
         self.store.post(removed)
         self.delete_files()
 

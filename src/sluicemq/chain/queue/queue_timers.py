@@ -157,12 +157,15 @@ class QueueTimers:
                 queue.post(done)
             return
         letters = self.letters(effect)
-        self.republisher.post(Republish(exchange, letters, effect.number, effect.persistent, done))
+        traits = effect.traits
+        self.republisher.post(
+            Republish(exchange, letters, traits.channel_number, traits.persistent, done)
+        )
 
     def letters(self, effect: DeadLetter) -> list[Letter]:
         """Return the dead messages as they go on, with what has become of them in their headers."""
-        pairs = [(effect.address, content) for content in effect.contents]
-        if effect.address == ADDRESSED:
+        pairs = [(effect.traits.envelope, content) for content in effect.contents]
+        if effect.traits.envelope == ADDRESSED:
             pairs = [separate(content) for content in effect.contents]
         name = self.queue.name
         new_key = self.queue.settings.dead_letter_routing_key

@@ -107,5 +107,5 @@ def digests(batch: Batch) -> Iterator[bytes]:
     """Give a digest of each message, by what its publisher has said and not by the channel it came
     on."""
     for content in batch.contents:
-        frames = separate(content)[1] if batch.address == ADDRESSED else content
+        frames = separate(content)[1] if batch.traits.envelope == ADDRESSED else content
         yield blake2b(readdress(frames, 0), digest_size=DIGEST_BYTES).digest()

@@ -42,23 +42,31 @@ class Done(Protocol):
 
 class Republish:
     """Asks to have letters published to an exchange; `done` is posted to the source when all of
-    them are safe, None: it does not want to know. `number`, `persistent` and `ttl_ms` are as in
-    Batch."""
+    them are safe, None: it does not want to know. `channel_number` and `persistent` are as in
+    MessageTraits, `ttl_ms` is as in PropertyTraits."""
 
-    __slots__ = ("done", "exchange", "letters", "number", "open", "persistent", "ttl_ms")
+    __slots__ = (
+        "channel_number",
+        "done",
+        "exchange",
+        "letters",
+        "open",
+        "persistent",
+        "ttl_ms",
+    )
 
     def __init__(
         self,
         exchange: str,
         letters: Sequence[Letter],
-        number: int,
+        channel_number: int,
         persistent: bool,
         done: Done | None,
         ttl_ms: int | None = None,
     ) -> None:
         self.exchange = exchange
         self.letters = letters
-        self.number = number
+        self.channel_number = channel_number
         self.persistent = persistent
         self.done = done
         self.ttl_ms = ttl_ms

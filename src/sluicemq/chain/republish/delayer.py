@@ -34,6 +34,7 @@ from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.limits import DELAY_LOOK_MS, DELIVERY_WINDOW, DUE_MESSAGES_MAX
 from sluicemq.model.batch import Batch, size_of
 from sluicemq.model.content import properties_of, with_properties
+from sluicemq.model.traits import PERSISTENT, TRANSIENT
 from sluicemq.queues.commands import (
     ACK,
     FIRST_TERM,
@@ -134,13 +135,11 @@ def dated(batch: Batch, now_ms: int) -> Batch:
             due = known[raw] = DUE.pack(now_ms + delay_ms(headers))
         contents.append(due + content)
     return Batch(
-        batch.address,
+        batch.traits,
+        PERSISTENT if batch.traits.persistent else TRANSIENT,
         contents,
         size_of(contents, batch.even),
         batch.even,
-        batch.persistent,
-        batch.number,
-        batch.copies,
         batch.first_id,
     )
 
@@ -318,7 +317,7 @@ def traits_and_number(due: DueMessage) -> tuple[bool, int | None, int]:
     """Return what messages must have in common to be republished together: persistence, time to
     live in milliseconds or None, and channel number."""
     traits = traits_in(properties_of(due.content[DUE.size :]), None)
-    return traits.persistent, traits.ttl_ms, due.deliver.number
+    return traits.persistent, traits.ttl_ms, due.deliver.traits.channel_number
 
 
 def lettered(due: DueMessage) -> object:
@@ -334,8 +333,8 @@ def letter_of(due: DueMessage) -> Letter:
     table = f.fields_of(headers_of(raw))
     if delay:
         table = f.replaced(table, DELAY.encode(), encode_value(-delay))
-    address = due.deliver.address
-    key, _ = decode_label(address, 1 + address[0], len(address))
+    envelope = due.deliver.traits.envelope
+    key, _ = decode_label(envelope, 1 + envelope[0], len(envelope))
     traits = traits_in(raw, None)
     content = with_properties(content, with_headers(raw, f.table_of(table)))
     return Letter(content, (key, *traits.further_keys), priority=traits.priority)

@@ -29,6 +29,7 @@ from sluicemq.kernel.cleanup_steps import take
 from sluicemq.limits import RETRY_REFUSED_MS
 from sluicemq.model.batch import Batch, part_of, size_of
 from sluicemq.model.content import properties_of
+from sluicemq.model.traits import message_traits, property_traits
 from sluicemq.queues.commands import Down
 from sluicemq.queues.effects import Confirm, Rejected
 from sluicemq.routing.message import Message, TakesLong
@@ -205,17 +206,15 @@ class Republisher(RepublisherPort):
             return
         count = len(contents)
         size = size_of(contents, False)
+        envelope = encode_shortstr(republish.exchange) + encode_shortstr(cut(key, SHORTSTR_MAX))
+        persistent = republish.persistent
         batch = Batch(
-            encode_shortstr(republish.exchange) + encode_shortstr(cut(key, SHORTSTR_MAX)),
+            message_traits(envelope, republish.channel_number, persistent, len(queues)),
+            property_traits(persistent, republish.ttl_ms, priority),
             contents,
             size,
             len(set(map(len, contents))) == 1,
-            republish.persistent,
-            republish.number,
-            len(queues),
             self.services.message_ids(count) if large else 0,
-            republish.ttl_ms,
-            priority,
         )
         for at in range(0, len(queues), TARGETS_MAX):
             some = queues[at : at + TARGETS_MAX]

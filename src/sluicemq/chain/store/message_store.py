@@ -363,7 +363,7 @@ class MessageStore(StorePort):
         if not positions:
             return
         ids = [position + chunk.id_base for position in positions]
-        durable = message.queue.is_durable and chunk.persistent
+        durable = message.queue.is_durable and chunk.traits.persistent
         files = self.persistent if durable else self.transient
         contents, job = files.find(ids)
         if job is None:
@@ -376,7 +376,7 @@ class MessageStore(StorePort):
         """Hand over what was found. What the disk has failed to read is tried again READ_TRIES
         times; what is missing after that, or damaged, is lost."""
         message, contents = self.reading.pop(job)
-        durable = message.queue.is_durable and message.chunk.persistent
+        durable = message.queue.is_durable and message.chunk.traits.persistent
         files = self.persistent if durable else self.transient
         files.done_reading(job)
         contents.update(job.contents)

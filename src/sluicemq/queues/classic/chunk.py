@@ -1,6 +1,6 @@
 """A chunk: consecutive messages of one queue that are alike; what sub-queues are made of.
 
-All messages of a chunk have the same address, kind and state. Its bodies are in RAM (`contents`),
+All messages of a chunk have the same traits and state. Its bodies are in RAM (`contents`),
 or, for those kept in the message store, only their lengths are (`sizes`).
 """
 
@@ -14,6 +14,7 @@ from sluicemq.queues.consumers import cost_of
 
 if TYPE_CHECKING:
     from sluicemq.model.batch import Batch
+    from sluicemq.model.traits import MessageTraits
 
 
 class Chunk:
@@ -25,31 +26,25 @@ class Chunk:
     """
 
     __slots__ = (
-        "address",
         "contents",
-        "copies",
         "even",
         "expiry",
         "id_base",
         "in_store",
-        "number",
         "owned",
-        "persistent",
         "position",
         "reading",
         "redelivered",
         "sizes",
         "start",
+        "traits",
     )
 
     def __init__(
         self,
-        address: bytes,
+        traits: MessageTraits,
         contents: list[bytes],
         even: bool,
-        persistent: bool,
-        number: int,
-        copies: int,
         position: int,
         redelivered: bool,
         id_base: int | None = None,
@@ -57,12 +52,9 @@ class Chunk:
         sizes: list[int] | None = None,
         expiry: int = 0,
     ) -> None:
-        self.address = address
+        self.traits = traits
         self.contents = contents
         self.even = even
-        self.persistent = persistent
-        self.number = number
-        self.copies = copies
         self.position = position
         self.redelivered = redelivered
         self.id_base = id_base
@@ -105,10 +97,10 @@ class Chunk:
 
     def footprint(self) -> int:
         """Return the bytes of RAM that it counts for; 0 when its bodies are not here."""
-        return footprint(self.rest(), self.even, self.copies) if self.sizes is None else 0
+        return footprint(self.rest(), self.even, self.traits.copies) if self.sizes is None else 0
 
     def accepts_batch(self, batch: Batch, expiry: int) -> bool:
-        """Tell whether `batch` may be appended here: it is of the same kind, there are not too
+        """Tell whether `batch` may be appended here: it has the same traits, there are not too
         many, and ids go on."""
         first_id = batch.first_id
         if self.id_base is None:
@@ -116,30 +108,28 @@ class Chunk:
                 return False
         elif self.id_base + self.position + len(self.contents) != first_id:
             return False
+        traits = batch.traits
         return (
-            self.address == batch.address
+            (self.traits is traits or self.traits == traits)
             and not self.redelivered
             and self.even
             and batch.even
             and len(self.contents) < CHUNK_MESSAGES
             and len(self.contents[-1]) == len(batch.contents[0])
             and len(self.contents) * len(self.contents[-1]) < CHUNK_BYTES
-            and self.persistent == batch.persistent
-            and self.number == batch.number
-            and self.copies == batch.copies
             and self.expiry == expiry
             and not self.in_store
         )
 
     def continues(self, other: Chunk) -> bool:
-        """Tell whether `other`, whose positions follow, may be appended here: it is of the same
-        kind, and the two are not too large together."""
+        """Tell whether `other`, whose positions follow, may be appended here: it has the same
+        traits and state, and the two are not too large together."""
         if self.sizes is not None or other.sizes is not None:
             return False
         count = len(self.contents) + len(other.contents) - other.start
         return (
             count <= CHUNK_MESSAGES
-            and self.address == other.address
+            and (self.traits is other.traits or self.traits == other.traits)
             and self.id_base == other.id_base
             and self.in_store == other.in_store
             and self.redelivered == other.redelivered
@@ -147,9 +137,6 @@ class Chunk:
             and other.even
             and len(self.contents[-1]) == len(other.contents[-1])
             and count * len(self.contents[-1]) <= CHUNK_BYTES
-            and self.persistent == other.persistent
-            and self.number == other.number
-            and self.copies == other.copies
             and self.expiry == other.expiry
         )
 
@@ -181,12 +168,9 @@ class Chunk:
             self.trim()
         sizes = self.sizes
         other = Chunk(
-            self.address,
+            self.traits,
             self.contents[count:],
             self.even,
-            self.persistent,
-            self.number,
-            self.copies,
             self.position + count,
             self.redelivered,
             self.id_base,
@@ -243,12 +227,9 @@ def divided(chunk: Chunk, border: int) -> tuple[Chunk | None, Chunk | None]:
 def copy_of(chunk: Chunk) -> Chunk:
     """Return another chunk of the messages that are not taken yet, over the same contents."""
     return Chunk(
-        chunk.address,
+        chunk.traits,
         chunk.rest(),
         chunk.even,
-        chunk.persistent,
-        chunk.number,
-        chunk.copies,
         position_of(chunk),
         chunk.redelivered,
         chunk.id_base,

@@ -181,7 +181,7 @@ def deduplication_of(arguments: Mapping[str, object]) -> Deduplication | None:
 def name_of(content: bytes, batch: Batch) -> bytes | None:
     """Return what the header says by which copies are told, any type of value; one of more than
     NAME_BYTES_MAX bytes as a digest. None: it is not there, or cannot be read."""
-    if batch.address == ADDRESSED:
+    if batch.traits.envelope == ADDRESSED:
         _, content = separate(content)
     raw = content_header(content).properties
     if not (raw[0] << 8 | raw[1]) & HEADERS:

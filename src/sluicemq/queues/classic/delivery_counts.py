@@ -62,7 +62,7 @@ class DeliveryCounts:
         if not chunk.redelivered:
             return None
         counts = [self.counts.get(position, 0) for position in positions]
-        return Comebacks(counts, positions, chunk.persistent)
+        return Comebacks(counts, positions, chunk.traits.persistent)
 
     def forget(self, positions: Iterable[int], depth: Depth) -> None:
         """Forget the counts of messages that have left the queue for good."""

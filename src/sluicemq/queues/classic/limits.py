@@ -216,7 +216,7 @@ class Limits:
         together. After a restart none goes before one of them was measured."""
         head = self.queue.backing.head()
         if self.framing_bytes is None and head is not None:
-            self.measure(head.rest(), head.address)
+            self.measure(head.rest(), head.traits.envelope)
         framing = self.framing_bytes
         over = self.body_bytes() - most
         if over <= 0 or framing is None:
@@ -294,7 +294,7 @@ class Limits:
         queue = self.queue
         batch = command.batch
         if self.settings.max_length_bytes is not None:
-            self.measure(batch.contents, batch.address)
+            self.measure(batch.contents, batch.traits.envelope)
         count = len(batch.contents)
         taken = 0
         position = 0
@@ -322,17 +322,7 @@ class Limits:
     def refuse(self, batch: Batch, effects: list[Effect]) -> None:
         """Make dead letters of messages that do not fit, if the setting says so; else drop them."""
         if self.settings.overflow == REJECT_PUBLISH_DLX and self.dead_letters:
-            effects.append(
-                DeadLetter(
-                    0,
-                    0,
-                    batch.contents,
-                    batch.address,
-                    batch.number,
-                    batch.persistent,
-                    MAX_LENGTH,
-                )
-            )
+            effects.append(DeadLetter(0, 0, batch.contents, batch.traits, MAX_LENGTH))
 
     # -- letting go
 
@@ -381,17 +371,7 @@ class Limits:
             contents = cast("list[bytes]", run.contents[start:end])
             self.in_flight += len(contents)
             self.in_flight_bytes += size_of(contents, chunk.even)
-            effects.append(
-                DeadLetter(
-                    number,
-                    start,
-                    contents,
-                    chunk.address,
-                    chunk.number,
-                    chunk.persistent,
-                    reason,
-                )
-            )
+            effects.append(DeadLetter(number, start, contents, chunk.traits, reason))
 
     def reject(
         self, run: UnackedRun, start: int, end: int, reason: str, effects: list[Effect]
@@ -483,7 +463,7 @@ class Limits:
         run.left -= count
         depth.unacked -= count
         depth.unacked_bytes -= sum(run.sizes[place] for place in places)
-        if queue.durable and run.chunk.persistent:
+        if queue.durable and run.chunk.traits.persistent:
             depth.persistent -= count
         for positions in lost:
             queue.backing.index.acknowledge(positions)

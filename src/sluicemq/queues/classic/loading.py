@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from sluicemq.limits import LOAD_BYTES, PAGE_OUT_BYTES
+from sluicemq.model.traits import message_traits
 from sluicemq.queues.classic.chunk import Chunk, copy_of, cut_at, divided, first_of, position_of
 from sluicemq.queues.classic.subqueues import DELTA, Q2, Q3, SubQueue, SubQueues
 from sluicemq.storage.bits import bits_of, ranges_of
@@ -83,7 +84,7 @@ class Loading(SubQueues):
         delta.count -= left
         assert delta.count >= 0, "more is loaded than was on the disk"
         delta.bytes -= chunk.size()
-        if self.durable and chunk.persistent:
+        if self.durable and chunk.traits.persistent:
             delta.persistent -= left
         if chunk.bodies:
             self.depth.ram_messages += left
@@ -127,15 +128,16 @@ class Loading(SubQueues):
         """Return what is left of the chunk as an entry of the index."""
         positions = chunk.positions()
         base = chunk.id_base
+        traits = chunk.traits
+        if traits.persistent and not self.durable:
+            traits = message_traits(traits.envelope, traits.channel_number, False, traits.copies)
         return Run(
             self.index.queue_id,
             positions[0],
             1,
             len(positions),
-            chunk.address,
-            chunk.number,
+            traits,
             chunk.even,
-            self.durable and chunk.persistent,
             chunk.rest() if base is None else None,
             chunk.rest_sizes(),
             0 if base is None else base + positions[0],
@@ -243,12 +245,9 @@ class Loading(SubQueues):
             return [chunk for part in parts for chunk in self._chunks_of_run(part)]
         return [
             Chunk(
-                run.address,
+                run.traits,
                 run.contents if run.contents is not None else [],
                 run.even,
-                run.persistent,
-                run.number,
-                1,
                 position,
                 position < self.delivered,
                 None if run.contents is not None else run.first_id - position,
@@ -310,7 +309,7 @@ class Loading(SubQueues):
             pieces.append(piece)
             self._has_bodies(piece, queue)
         queue.count -= len(lost)
-        if self.durable and chunk.persistent:
+        if self.durable and chunk.traits.persistent:
             self.depth.persistent -= len(lost)
         if in_q4:
             self.returned.replace(chunk, pieces)

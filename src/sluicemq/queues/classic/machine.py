@@ -1,7 +1,7 @@
 """The classic queue: a FIFO with consumers, acknowledgements and requeue to position.
 
 Where its ready messages are, in RAM or on disk, is the backing queue's affair (`paging.py`). The
-chunk a run came from is remembered for its kind only (address, persistence); its contents are
+chunk a run came from is remembered for its traits and state only; its contents are
 dropped from there as soon as the chunk has been taken.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.model.batch import footprint, size_of
+from sluicemq.model.traits import NO_TRAITS
 from sluicemq.queues.classic.calls import ClassicCalls
 from sluicemq.queues.classic.chunk import Chunk, same_cost
 from sluicemq.queues.classic.delivery_counts import DeliveryCounts
@@ -206,8 +207,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         depth = self.depth
         depth.ready += count
         depth.ready_bytes += batch.size
-        depth.footprint += footprint(batch.contents, batch.even, batch.copies)
-        if self.durable and batch.persistent:
+        depth.footprint += footprint(batch.contents, batch.even, batch.traits.copies)
+        if self.durable and batch.traits.persistent:
             depth.persistent += count
         self.rates.published += count
         return self.backing.publish(batch, expiry)
@@ -216,7 +217,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         """Confirm what was stored from `position` on, or have it written and confirmed then, where
         that makes it safer."""
         count = len(batch.contents)
-        if self.durable and batch.persistent:
+        if self.durable and batch.traits.persistent:
             receipt = None
             if command.confirm:
                 receipt = Receipt(command.link, command.first_seq, count)
@@ -303,8 +304,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
                     consumer,
                     run,
                     contents,
-                    chunk.address,
-                    chunk.number,
+                    chunk.traits,
                     chunk.redelivered,
                     consumer.take(len(contents), cost_each),
                     returned,
@@ -314,12 +314,12 @@ class ClassicQueue(ClassicCalls, StoredClassic):
     def release_chunk(
         self, chunk: Chunk, contents: list[bytes], positions: range, effects: list[Effect]
     ) -> None:
-        self.depth.footprint -= footprint(contents, chunk.even, chunk.copies)
+        self.depth.footprint -= footprint(contents, chunk.even, chunk.traits.copies)
         base = chunk.id_base
         ids = None
         if base is not None and chunk.in_store:
             ids = range(positions.start + base, positions.stop + base, positions.step)
-        self.remove(positions, chunk.persistent, ids, effects)
+        self.remove(positions, chunk.traits.persistent, ids, effects)
 
     def remove(
         self, positions: range, persistent: bool, ids: range | None, effects: list[Effect]
@@ -374,7 +374,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         self.left_ram(run, count)
         self.rates.ack_out += count
         positions = run.positions[start:end]
-        self.remove(positions, run.chunk.persistent, run.ids(positions), effects)
+        self.remove(positions, run.chunk.traits.persistent, run.ids(positions), effects)
 
     def left_ram(self, run: UnackedRun, count: int) -> None:
         """Count `count` bodies of a run less among those that are kept in RAM for consumers."""
@@ -428,13 +428,13 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             elif chunk is not None and self.limits.is_overdue(chunk):
                 if self.limits.has_room():
                     return  # it goes in this turn
-                effects.append(Got(channel, None, 0, b"", 0, False, 0))
+                effects.append(Got(channel, None, 0, NO_TRAITS, False, 0))
             elif chunk is not None:
                 effects.append(self.got(self.waiting[0], chunk, effects))
             elif self.depth.ready:
                 return  # it is being read
             else:
-                effects.append(Got(channel, None, 0, b"", 0, False, 0))
+                effects.append(Got(channel, None, 0, NO_TRAITS, False, 0))
             del self.waiting[0]
 
     def got(self, command: Get, chunk: Chunk, effects: list[Effect]) -> Got:
@@ -463,8 +463,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             command.channel,
             contents[0],
             run,
-            chunk.address,
-            chunk.number,
+            chunk.traits,
             chunk.redelivered,
             self.depth.ready,
             returned,
@@ -542,7 +541,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             if base is not None and chunk.in_store:
                 ids = range(positions.start + base, positions.stop + base)
             depth.footprint -= chunk.footprint()
-            self.remove(positions, chunk.persistent, ids, effects)
+            self.remove(positions, chunk.traits.persistent, ids, effects)
             counted = 0 if self.delivery_counts is None else len(positions) // RETURNS_A_UNIT
             yield work_of(len(positions)) + counted
         if self.durable:
@@ -552,7 +551,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
                 yield from self.delivery_counts.forget_in_pieces(positions, depth)
         persistent = 0
         for runs in batched(self.unacked_runs.values(), self.piece_max):
-            persistent += sum(run.left for run in runs if run.chunk.persistent)
+            persistent += sum(run.left for run in runs if run.chunk.traits.persistent)
             yield len(runs)
         depth.persistent = persistent if self.durable and not self.deleted else 0
 
@@ -581,7 +580,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             parts = run.open_parts()
             for start, end in parts:
                 positions = run.positions[start:end]
-                self.remove(positions, run.chunk.persistent, run.ids(positions), effects)
+                self.remove(positions, run.chunk.traits.persistent, run.ids(positions), effects)
             run.forget()
             yield PART_WORK * len(parts) + len(run.contents) // MESSAGES_A_UNIT
         self.depth = Depth()

@@ -70,16 +70,13 @@ class PlainBacking(Loading):
         position = self.next_position
         base = batch.first_id - position if batch.first_id else None
         return Chunk(
-            batch.address,
+            batch.traits,
             batch.contents,
             batch.even,
-            batch.persistent,
-            batch.number,
-            batch.copies,
             position,
             False,
             base,
-            base is not None and self.durable and batch.persistent,
+            base is not None and self.durable and batch.traits.persistent,
             None,
             expiry,
         )
@@ -116,7 +113,7 @@ class PlainBacking(Loading):
             self.delivered = max(self.delivered, end)
         if chunk.start == len(chunk.contents):
             (returned if returned.rows else queue.chunks).popleft()
-            chunk.contents = []  # runs keep the chunk for its kind, not for its messages
+            chunk.contents = []  # runs keep the chunk for its traits, not for its messages
             if queue is self.q3 and not queue.count:
                 self.q3_is_empty()
         elif chunk.start >= TRIM_MESSAGES:
@@ -294,7 +291,7 @@ class PlainBacking(Loading):
         delta.cover(chunk.positions())
         delta.count += left
         delta.bytes += chunk.size()
-        if self.durable and chunk.persistent:
+        if self.durable and chunk.traits.persistent:
             delta.persistent += left
         if chunk.id_base is not None:
             delta.references = True

@@ -114,7 +114,7 @@ class PriorityBacking(Backing):
     # -- in and out
 
     def publish(self, batch: Batch, expiry: int = 0) -> int:
-        priority = min(batch.priority, self.highest)
+        priority = min(batch.properties.priority, self.highest)
         self.occupied |= 1 << priority
         return self.level(priority).publish(batch, expiry)
 

@@ -117,7 +117,7 @@ class StoredClassic(Head, Stored):
         backing = self.backing
         for run in self.unacked_runs.values():
             first = run.positions[0]
-            if run.chunk.persistent and first < backing.bound_at(first, upto):
+            if run.chunk.traits.persistent and first < backing.bound_at(first, upto):
                 yield from ((chunk, False) for chunk in run.open_chunks())
         yield from backing.unsaved(upto, start)
 

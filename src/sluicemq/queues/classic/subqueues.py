@@ -226,11 +226,11 @@ class SubQueues(Backing):
 
     def unsaved(self, upto: int, start: int) -> Iterator[tuple[Chunk, bool]]:
         for chunk in [*self.outgoing, *self.returned]:
-            if chunk.persistent and position_of(chunk) < upto:
+            if chunk.traits.persistent and position_of(chunk) < upto:
                 yield chunk, False
         for queue in (self.q4, self.q3, self.q2, self.q1):
             for chunk in queue.chunks:
-                if start <= position_of(chunk) < upto and chunk.persistent:
+                if start <= position_of(chunk) < upto and chunk.traits.persistent:
                     yield chunk, True
 
     @property

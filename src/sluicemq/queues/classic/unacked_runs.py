@@ -25,8 +25,8 @@ class UnackedRun:
     """Keeps one delivery (or basic.get, then `consumer` is None) that went out over `link` until it
     is settled.
 
-    `chunk` is kept for its kind only. `sizes` has the bytes of each message once the bodies are
-    gone; None: they are here.
+    `chunk` is kept for its traits and state only. `sizes` has the bytes of each message once the
+    bodies are gone; None: they are here.
     """
 
     __slots__ = (
@@ -81,7 +81,9 @@ class UnackedRun:
     def footprint(self, taken: list[bytes]) -> int:
         """Return the bytes of RAM that the taken contents count for; 0 when their bodies are not
         here."""
-        return footprint(taken, self.chunk.even, self.chunk.copies) if self.sizes is None else 0
+        return (
+            footprint(taken, self.chunk.even, self.chunk.traits.copies) if self.sizes is None else 0
+        )
 
     def forget(self) -> None:
         """Let go of the bodies of what is not settled; only the number of messages matters from now
@@ -151,12 +153,9 @@ class UnackedRun:
         `sizes` None: the bodies are here."""
         chunk = self.chunk
         returned = Chunk(
-            chunk.address,
+            chunk.traits,
             contents if sizes is None else [],
             chunk.even,
-            chunk.persistent,
-            chunk.number,
-            chunk.copies,
             position,
             True,
             chunk.id_base,

@@ -18,23 +18,21 @@ class CachedChunk:
     counts who keeps it in RAM."""
 
     __slots__ = (
-        "address",
         "contents",
         "count",
         "first",
         "holders",
-        "number",
         "position",
         "segment",
         "size",
         "stamped",
+        "traits",
     )
 
     def __init__(self, chunk: StreamChunk, segment: StreamSegment, position: int) -> None:
         self.first = chunk.first
         self.count = chunk.count
-        self.address = chunk.address
-        self.number = chunk.number
+        self.traits = chunk.traits
         self.contents = chunk.contents
         self.stamped = False
         self.size = footprint(chunk.contents, False, 1)

@@ -114,7 +114,7 @@ class Stream(QueueMachine):
             if command.confirm:
                 effects.append(Confirm(command.link, command.first_seq, count))
             return
-        first = self.log.append(batch.address, batch.number, batch.contents, batch.size)
+        first = self.log.append(batch.traits, batch.contents, batch.size)
         if command.confirm:
             receipt = Receipt(command.link, command.first_seq, count)
             self.receipts.append((first + count, receipt))
@@ -313,8 +313,7 @@ class Stream(QueueMachine):
                     reader.consumer,
                     reader.run,
                     part,
-                    chunk.address,
-                    chunk.number,
+                    chunk.traits,
                     False,
                     reader.take(len(part), cost_each),
                 )
