@@ -173,7 +173,7 @@ while."""
 REPLY_BACKLOG_BYTES: Final = 32 << 20
 """So much unread by a client, replies to it are dropped: they cannot wait for it anywhere else."""
 
-ADDRESSES_MAX: Final = 1024
+ENVELOPES_MAX: Final = 1024
 """Exchange and key pairs for which a consumer's frame ends are kept ready."""
 
 WRITE_BYTES: Final = 1 << 20

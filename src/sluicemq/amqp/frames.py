@@ -81,7 +81,7 @@ def content_body(content: bytes) -> bytes:
     return b"".join(pieces)
 
 
-def readdress(content: bytes, channel: int) -> bytes:
+def on_channel(content: bytes, channel: int) -> bytes:
     """Return the same content with another channel number in all its frames."""
     number = CHANNEL.pack(channel)
     if content[1:3] == number:

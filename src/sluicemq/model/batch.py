@@ -1,11 +1,11 @@
-"""A batch: a run of messages of one publisher to one address; the unit of flow.
+"""A batch: a run of messages of one publisher with one envelope; the unit of flow.
 
 A *content* is one `bytes`: the raw header frame and body frames as they arrived. It stays that
 until somebody needs a property, and is written to a consumer's socket as it is.
 
-An *address* is the encoded exchange and routing key, the two short strings that end a
+An *envelope* is the encoded exchange and routing key, the two short strings that end a
 basic.deliver; the same bytes go out that came in. Where each message has a key of its own a batch
-is ADDRESSED: its contents begin with their addresses, and few need know.
+is ENVELOPED: its contents begin with their envelopes, and few need know.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from sluicemq.model.traits import MessageTraits, PropertyTraits
 
-ADDRESSED: Final = b""
-"""In place of an address: each content begins with its own. See `separate`."""
+ENVELOPED: Final = b""
+"""In place of an envelope: each content begins with its own. See `separate`."""
 
 OVERHEAD_BYTES: Final = 96
 """What a message costs in RAM beside its content: object head, allocator slack, list slots."""
@@ -49,10 +49,10 @@ class Batch:
         self.first_id = first_id
 
 
-def names_of(address: bytes) -> tuple[bytes, bytes]:
-    """Return the exchange and the routing key of an address."""
-    key_at = 1 + address[0]
-    return address[1:key_at], address[key_at + 1 :]
+def names_of(envelope: bytes) -> tuple[bytes, bytes]:
+    """Return the exchange and the routing key of an envelope."""
+    key_at = 1 + envelope[0]
+    return envelope[1:key_at], envelope[key_at + 1 :]
 
 
 def part_of(batch: Batch, start: int, end: int) -> Batch:
@@ -69,7 +69,7 @@ def part_of(batch: Batch, start: int, end: int) -> Batch:
 
 
 def separate(content: bytes) -> tuple[bytes, bytes]:
-    """Return the address and the content of a message of an ADDRESSED batch."""
+    """Return the envelope and the content of a message of an ENVELOPED batch."""
     key_at = 1 + content[0]
     end = key_at + 1 + content[key_at]
     return content[:end], content[end:]

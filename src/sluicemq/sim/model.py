@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.chain.republish.delayer import Delayer
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.limits import RETURN_BYTES
-from sluicemq.model.batch import ADDRESSED, separate
+from sluicemq.model.batch import ENVELOPED, separate
 from sluicemq.queues.classic.limits import EXPIRED
 from sluicemq.queues.classic.paging import PlainBacking
 from sluicemq.queues.classic.priorities import PriorityBacking
@@ -86,26 +86,26 @@ ANSWERS: Final[dict[type | str, tuple[type, ...]]] = {
 answers come with a later one."""
 
 
-def apart(address: bytes, contents: list[bytes]) -> list[tuple[bytes, bytes]]:
-    """Return address and content of each message, wherever the addresses are."""
-    if address == ADDRESSED:
+def apart(envelope: bytes, contents: list[bytes]) -> list[tuple[bytes, bytes]]:
+    """Return envelope and content of each message, wherever the envelopes are."""
+    if envelope == ENVELOPED:
         return [separate(content) for content in contents]
-    return [(address, content) for content in contents]
+    return [(envelope, content) for content in contents]
 
 
-def kept_size(of_batch: bytes, address: bytes, content: bytes) -> int:
+def kept_size(of_batch: bytes, envelope: bytes, content: bytes) -> int:
     """Return the bytes that the queue counts for a message."""
-    return len(content) + (len(address) if of_batch == ADDRESSED else 0)
+    return len(content) + (len(envelope) if of_batch == ENVELOPED else 0)
 
 
 class Entry:
     """One message of the queue; its `content` is None when it was not seen yet. `size` is what the
-    queue counts for it: the address is in that if its batch was ADDRESSED."""
+    queue counts for it: the envelope is in that if its batch was ENVELOPED."""
 
     __slots__ = (
-        "address",
         "content",
         "delivered",
+        "envelope",
         "expiry",
         "id",
         "persistent",
@@ -115,13 +115,13 @@ class Entry:
     )
 
     def __init__(
-        self, content: bytes | None, position: int, address: bytes, persistent: bool
+        self, content: bytes | None, position: int, envelope: bytes, persistent: bool
     ) -> None:
         self.id: MessageId | None = None
         self.content = content
         self.size = 0
         self.position = position
-        self.address = address
+        self.envelope = envelope
         self.persistent = persistent
         self.delivered = False
         self.expiry: int | None = None
@@ -294,10 +294,10 @@ class QueueModel(Tap):
         entries = self.ready[:count] if known is None else [e for e in known.entries if e]
         messages = apart(letter.traits.envelope, letter.contents)
         promise(len(entries) == count, self.name, "buries", count, "of", len(entries))
-        for index, (entry, (address, content)) in enumerate(zip(entries, messages, strict=True)):
+        for index, (entry, (envelope, content)) in enumerate(zip(entries, messages, strict=True)):
             if entry.content is None:
-                self.learn(entry, content, address)
-                entry.size = kept_size(letter.traits.envelope, address, content)
+                self.learn(entry, content, envelope)
+                entry.size = kept_size(letter.traits.envelope, envelope, content)
             promise(content == entry.content, self.name, "buries another than", entry.id)
             if known is None:
                 self.must_go(entry, letter.reason, len(self.ready) - index)
@@ -366,11 +366,11 @@ class QueueModel(Tap):
         level = min(batch.properties.priority, self.highest)
         first = at = self.next_positions.get(level, first_of_priority(level))
         if not self.deleted:
-            for message, (address, content) in zip(ids, messages, strict=True):
+            for message, (envelope, content) in zip(ids, messages, strict=True):
                 self.book.accept(self.name, message)
-                entry = Entry(content, at, address, batch.traits.persistent)
+                entry = Entry(content, at, envelope, batch.traits.persistent)
                 entry.id = message
-                entry.size = kept_size(batch.traits.envelope, address, content)
+                entry.size = kept_size(batch.traits.envelope, envelope, content)
                 entry.expiry = command.expiry
                 insort(self.ready, entry)
                 self.there[entry.position] = entry
@@ -435,7 +435,7 @@ class QueueModel(Tap):
             entries = []
             turn: Entry | None = None
             for index, message in enumerate(apart(deliver.traits.envelope, deliver.contents)):
-                address, content = message
+                envelope, content = message
                 copies = known.get(self.id_of(content), [])
                 promise(bool(copies), self.name, "deals what is not its head")
                 if len(copies) > 1:
@@ -443,7 +443,7 @@ class QueueModel(Tap):
                 entry = head[copies.pop(0)]
                 promise(turn is None or turn < entry, self.name, "deals", entry.id, "out of order")
                 turn = entry
-                self.compare(entry, content, address, deliver.redelivered)
+                self.compare(entry, content, envelope, deliver.redelivered)
                 entries.append(entry)
             self.hand_out(deliver.run, deliver.channel, deliver.consumer.no_ack, entries)
 
@@ -473,7 +473,7 @@ class QueueModel(Tap):
         for deliver in sorted(delivers, key=lambda each: not each.run):
             run = self.machine.unacked_runs[deliver.run].positions if deliver.run else None
             for index, message in enumerate(apart(deliver.traits.envelope, deliver.contents)):
-                address, content = message
+                envelope, content = message
                 if run is not None:
                     position = run[index]
                 elif unknown and self.id_of(content) not in known:
@@ -482,19 +482,19 @@ class QueueModel(Tap):
                     continue
                 entry = unknown.pop(position, None)
                 if entry is not None:
-                    self.learn(entry, content, address)
-                    entry.size = kept_size(deliver.traits.envelope, address, content)
+                    self.learn(entry, content, envelope)
+                    entry.size = kept_size(deliver.traits.envelope, envelope, content)
 
-    def learn(self, entry: Entry, content: bytes, address: bytes) -> None:
-        """Note content and address of an entry that was not seen before."""
+    def learn(self, entry: Entry, content: bytes, envelope: bytes) -> None:
+        """Note content and envelope of an entry that was not seen before."""
         entry.content = content
         entry.id = self.id_of(content)
-        entry.address = address
+        entry.envelope = envelope
 
-    def compare(self, entry: Entry, content: bytes, address: bytes, redelivered: bool) -> None:
+    def compare(self, entry: Entry, content: bytes, envelope: bytes, redelivered: bool) -> None:
         """Check that a message is what was published, and flagged if it was delivered before."""
         promise(content == entry.content, self.name, "changes", entry.id)
-        promise(address == entry.address, self.name, "readdresses", entry.id)
+        promise(envelope == entry.envelope, self.name, "changes the envelope of", entry.id)
         late = 0 < (entry.expiry or 0) < self.machine.limits.now_ms
         promise(
             not late or entry.position in self.fresh, self.name, "delivers after its time", entry.id
@@ -521,11 +521,11 @@ class QueueModel(Tap):
         early = self.early[1] if self.early[0] is answer else None
         promise(bool(self.ready or early), self.name, "gives what it has not")
         entry = early or self.ready.pop(0)
-        ((address, content),) = apart(answer.traits.envelope, [answer.content])
+        ((envelope, content),) = apart(answer.traits.envelope, [answer.content])
         if entry.content is None:
-            self.learn(entry, content, address)
-            entry.size = kept_size(answer.traits.envelope, address, content)
-        self.compare(entry, content, address, answer.redelivered)
+            self.learn(entry, content, envelope)
+            entry.size = kept_size(answer.traits.envelope, envelope, content)
+        self.compare(entry, content, envelope, answer.redelivered)
         self.is_depth(answer.ready, "has left")
         self.hand_out(answer.run, answer.channel, answer.run == 0, [entry])
 

@@ -4,8 +4,8 @@ They follow one another without padding; the record around them has the length a
 numbers are little-endian.
 
     run             1 u8 | flags u8 | channel u16 | count u32 | queue u64 | first u64 | first id u64
-                    | step u32 | id step u32 | size u32 | address length u16 | 0 u16
-                    | expires: expiry u64 | address | uneven: sizes, u32 each | embedded: contents
+                    | step u32 | id step u32 | size u32 | envelope length u16 | 0 u16
+                    | expires: expiry u64 | envelope | uneven: sizes, u32 each | embedded: contents
     ack             2 u32 | n u32 | queue u64 | first, u64 each | step, u32 each | count, u32 each
     delivered       3 u32 | 0 u32 | queue u64 | position u64
     definition      4 u32 | length u32 | JSON

@@ -309,10 +309,10 @@ def range_text(positions: range) -> str:
     return f"{positions[0]}-{positions[-1]}{step}"
 
 
-def names_in(address: bytes) -> tuple[str, str]:
-    """Return the exchange and the routing key of an address, which is two short strings."""
-    size = address[0] if address else 0
-    exchange, key = address[1 : 1 + size], address[2 + size :]
+def names_in(envelope: bytes) -> tuple[str, str]:
+    """Return the exchange and the routing key of an envelope, which is two short strings."""
+    size = envelope[0] if envelope else 0
+    exchange, key = envelope[1 : 1 + size], envelope[2 + size :]
     return exchange.decode(errors="replace"), key.decode(errors="replace")
 
 

@@ -15,7 +15,7 @@ from sluicemq.amqp.types import encode_shortstr
 from sluicemq.errors import Corrupt
 from sluicemq.kernel.disk import Files
 from sluicemq.limits import QUARANTINE_BYTES_MAX, QUARANTINE_MESSAGES_MAX
-from sluicemq.model.batch import ADDRESSED, names_of, separate
+from sluicemq.model.batch import ENVELOPED, names_of, separate
 from sluicemq.model.traits import message_traits
 from sluicemq.storage.compaction import QUARANTINE
 from sluicemq.storage.entries import Run, decode_entries, encode_run
@@ -32,7 +32,7 @@ from sluicemq.storage.records import (
 
 EXTENSION: Final = ".poison"
 KIND: Final = "poison"
-NO_ADDRESS: Final = encode_shortstr("") * 2
+NO_ENVELOPE: Final = encode_shortstr("") * 2
 
 
 class Wanted(NamedTuple):
@@ -73,7 +73,7 @@ def poison_of(run: Run, prefix: int, known: dict[str, Any]) -> Poison:
     assert run.contents is not None and run.count == 1
     [content] = run.contents
     traits = run.traits
-    if traits.envelope == ADDRESSED:
+    if traits.envelope == ENVELOPED:
         envelope, content = separate(content)
         traits = message_traits(envelope, traits.channel_number, traits.persistent)
     before, content = content[:prefix], content[prefix:]

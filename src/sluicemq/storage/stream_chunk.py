@@ -1,9 +1,9 @@
-"""A chunk: consecutive messages of a stream, with one address; the unit of its log.
+"""A chunk: consecutive messages of a stream, with one envelope; the unit of its log.
 
 A chunk is a record of type CHUNK; its sequence is the offset of its first message. The payload:
 
-    group u64 | timestamp u64 | count u32 | size u32 | channel u16 | address length u16 | 0 u32
-              | address | sizes u32 x count, only when size is 0 | contents
+    group u64 | timestamp u64 | count u32 | size u32 | channel u16 | envelope length u16 | 0 u32
+              | envelope | sizes u32 x count, only when size is 0 | contents
 
 `group` is the first offset of what was written for one sync, this chunk included: by it a reader
 knows a write that was cut off from damage (`stream_segment.py`). `timestamp` is the wall clock in

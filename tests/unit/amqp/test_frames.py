@@ -14,7 +14,7 @@ from sluicemq.amqp.frames import (
     content_header,
     fit,
     frame_end,
-    readdress,
+    on_channel,
 )
 
 bodies = st.integers(0, 300).map(lambda size: bytes(n % 251 for n in range(size)))
@@ -62,8 +62,8 @@ def test_content_gives_back_its_body(body: bytes, frame_max: int) -> None:
 
 
 @given(contents, st.integers(1, 65535))
-def test_readdress_changes_the_channel_of_every_frame(content: bytes, channel: int) -> None:
-    changed = readdress(content, channel)
+def test_on_channel_changes_the_number_in_every_frame(content: bytes, channel: int) -> None:
+    changed = on_channel(content, channel)
     assert [raw[1:3] for raw in frames_of(changed)] == [channel.to_bytes(2)] * len(
         frames_of(content)
     )
@@ -72,9 +72,9 @@ def test_readdress_changes_the_channel_of_every_frame(content: bytes, channel: i
     ]
 
 
-def test_readdress_gives_back_what_is_right_already() -> None:
+def test_on_channel_gives_back_what_is_right_already() -> None:
     content = content_frames(7, b"\0\0", b"abc", 0)
-    assert readdress(content, 7) is content
+    assert on_channel(content, 7) is content
 
 
 @given(contents, st.integers(40, 80) | st.just(0))

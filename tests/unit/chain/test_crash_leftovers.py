@@ -133,10 +133,10 @@ def test_a_delivery_that_could_not_be_made_takes_no_room_on_its_connection(
     client.call(1, m.BasicConsume(queue="limited", consumer_tag="c"))
     original = classic.counted
 
-    def counted(contents: list[bytes], address: bytes, counts: list[int]) -> list[bytes]:
+    def counted(contents: list[bytes], envelope: bytes, counts: list[int]) -> list[bytes]:
         if any(b"poison" in each for each in contents):
             raise Mistake
-        return original(contents, address, counts)
+        return original(contents, envelope, counts)
 
     monkeypatch.setattr(classic, "counted", counted)
     monkeypatch.setattr(poison, "counted", counted)

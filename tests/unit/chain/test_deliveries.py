@@ -15,7 +15,7 @@ from sluicemq.chain.channel.deliveries import DeliveryEncoder, got_frames, short
 from sluicemq.flow.credit import LinkSpec, Outflow
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.prefetch import Limiter, Prefetch
-from sluicemq.limits import ADDRESSES_MAX
+from sluicemq.limits import ENVELOPES_MAX
 from sluicemq.model.traits import message_traits
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Deliver, Got
@@ -138,6 +138,6 @@ def test_got_message_is_read_as_it_was_published(redelivered: bool) -> None:
 def test_outlet_remembers_only_so_many_addresses() -> None:
     """Producers may use a new key for each message."""
     encoder = DeliveryEncoder(1, "c", LARGE_FRAMES, False)
-    for number in range(ADDRESSES_MAX + 10):
+    for number in range(ENVELOPES_MAX + 10):
         encoder.ends(short_string("") + short_string(f"key {number}"))
-    assert len(encoder.known) <= ADDRESSES_MAX
+    assert len(encoder.known) <= ENVELOPES_MAX

@@ -21,7 +21,7 @@ from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.queue.refused_messages import SUSPECTS_KEPT, Unwelcome, digests
 from sluicemq.chain.republish import delayer
 from sluicemq.limits import RETRY_REFUSED_MS, UNWELCOME_MAX
-from sluicemq.model.batch import ADDRESSED, Batch
+from sluicemq.model.batch import ENVELOPED, Batch
 from sluicemq.queues.classic.deduplication import Deduplication
 from sluicemq.queues.commands import Publish
 from sluicemq.queues.stream.machine import Stream
@@ -31,7 +31,7 @@ from .client import PERSISTENT, Client
 from .test_poison import POISON, Bench, declare_delaying, raising
 from .test_queue_timers import pass_time
 
-ADDRESS = b"\0\1q"
+ENVELOPE = b"\0\1q"
 
 
 def bodies_of(*arguments: Any) -> bytes:
@@ -202,19 +202,19 @@ def test_a_fault_with_any_message_takes_the_queue_down(monkeypatch: pytest.Monke
 def test_one_is_the_same_on_any_channel_and_in_any_batch() -> None:
     frames = [content_frames(number, PERSISTENT, b"x" * 300_000, 131072) for number in (1, 2)]
     found = Unwelcome()
-    assert found.accuse(batch(frames[:1], ADDRESS)) == []
-    assert found.accuse(batch([ADDRESS + frames[1]], ADDRESSED)) == [ADDRESS + frames[1]]
-    assert found.admitted(batch([b"\0\1k" + frames[0]], ADDRESSED)) == (0, [])
+    assert found.accuse(batch(frames[:1], ENVELOPE)) == []
+    assert found.accuse(batch([ENVELOPE + frames[1]], ENVELOPED)) == [ENVELOPE + frames[1]]
+    assert found.admitted(batch([b"\0\1k" + frames[0]], ENVELOPED)) == (0, [])
     others = [content_frames(1, PERSISTENT, b"y", 131072), content_frames(1, b"\0\0", b"x", 131072)]
-    assert found.admitted(batch(others, ADDRESS)) == (2, [])
+    assert found.admitted(batch(others, ENVELOPE)) == (2, [])
 
 
-def batch(contents: list[bytes], address: bytes) -> Batch:
-    return batch_of(contents, address, same_size=False, persistent=True)
+def batch(contents: list[bytes], envelope: bytes) -> Batch:
+    return batch_of(contents, envelope, same_size=False, persistent=True)
 
 
 def some(*numbers: int) -> Batch:
-    return batch([content_frames(1, b"\0\0", b"%d" % n, 131072) for n in numbers], ADDRESS)
+    return batch([content_frames(1, b"\0\0", b"%d" % n, 131072) for n in numbers], ENVELOPE)
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -21,7 +21,7 @@ class Message:
 
     position: int
     content: bytes
-    address: bytes
+    envelope: bytes
     number: int
     persistent: bool
     copies: int
@@ -141,12 +141,12 @@ class ModelQueue:
     def publish(
         self, contents: list[bytes], kind: tuple[bytes, int, bool, int], priority: int
     ) -> None:
-        """`kind`: address, channel number, persistent, copies."""
+        """`kind`: envelope, channel number, persistent, copies."""
         for content in contents:
             position = self.next_position(priority)
             if not self.deleted:
-                address, number, persistent, copies = kind
-                self.ready.append(Message(position, content, address, number, persistent, copies))
+                envelope, number, persistent, copies = kind
+                self.ready.append(Message(position, content, envelope, number, persistent, copies))
                 if persistent and self.durable:
                     self.stored.add(position)
             level = position >> 48
@@ -318,7 +318,7 @@ class ModelQueue:
     def shown(self, message: Message) -> tuple[object, ...]:
         """What a consumer can see of a message."""
         returns = 0 if self.delivery_limit is None else message.returns
-        seen = (message.content, message.address, message.number)
+        seen = (message.content, message.envelope, message.number)
         return (*seen, message.redelivered, returns)
 
 

@@ -313,11 +313,11 @@ class SideBySide:
             self.serial += 1
             contents.append(self.serial.to_bytes(8).ljust(sizes[index % len(sizes)], b"."))
             pair.positions[contents[-1]] = pair.model.next_position(priority) + index
-        address, number, persistent, copies = kind
+        envelope, number, persistent, copies = kind
         even = says_even and len(set(map(len, contents))) == 1
         batch = batch_of(
             contents,
-            address,
+            envelope,
             same_size=even,
             persistent=persistent,
             channel_number=number,

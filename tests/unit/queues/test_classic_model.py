@@ -17,7 +17,7 @@ from sluicemq.queues import consumers as consuming
 from .side_by_side import SideBySide
 
 PLAIN = (b"\x00\x01a", 1, True, 1)
-"""Address, channel number, persistent, copies."""
+"""Envelope, channel number, persistent, copies."""
 
 queues = st.sampled_from(["durable", "durable", "durable", "transient"])
 channels = st.integers(0, 2)

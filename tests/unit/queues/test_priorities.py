@@ -16,9 +16,9 @@ def backing(highest: int = 5) -> PriorityBacking:
     return PriorityBacking(Depth(), new_index(), 4096, True, highest)
 
 
-def publish(queue: PriorityBacking, priority: int, count: int = 1, address: bytes = b"a") -> int:
+def publish(queue: PriorityBacking, priority: int, count: int = 1, envelope: bytes = b"a") -> int:
     contents = [b"%04d" % number for number in range(count)]
-    return queue.publish(batch_of(contents, address, persistent=True, priority=priority))
+    return queue.publish(batch_of(contents, envelope, persistent=True, priority=priority))
 
 
 def unsaved(queue: PriorityBacking, upto: int) -> list[int]:
@@ -53,7 +53,7 @@ def test_a_checkpoint_does_not_wait_for_what_comes_after_it_has_begun() -> None:
     was_there = {publish(queue, 0), publish(queue, 5)}
     queue.bound(max(was_there) + 1)
     for priority in (0, 3, 5):
-        publish(queue, priority, address=b"b")
+        publish(queue, priority, envelope=b"b")
     assert set(unsaved(queue, max(was_there) + 1)) == was_there
     assert queue.bound_at(0, 10**30) == 1
     assert queue.bound_at(first_of_priority(3), 10**30) == 0

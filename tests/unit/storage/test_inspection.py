@@ -33,9 +33,9 @@ from sluicemq.storage.records import (
 from sluicemq.storage.segments import encode_block
 
 FILE_ID = bytes(range(16))
-ADDRESS = b"\x03amq\x06orders"
-EMBEDDED = Run(5, 8, 2, 3, message_traits(ADDRESS, 1, True), True, [b"abc"] * 3, [3] * 3)
-REFERENCE = Run(5, 14, 1, 2, message_traits(ADDRESS, 1, False), False, None, [5000, 6000], 77)
+ENVELOPE = b"\x03amq\x06orders"
+EMBEDDED = Run(5, 8, 2, 3, message_traits(ENVELOPE, 1, True), True, [b"abc"] * 3, [3] * 3)
+REFERENCE = Run(5, 14, 1, 2, message_traits(ENVELOPE, 1, False), False, None, [5000, 6000], 77)
 
 EMBEDDED_TOLD = {
     "entry": "run",

@@ -57,12 +57,12 @@ class Bench:
     def say(self, level: str, text: str) -> None:
         self.said.append((level, text))
 
-    def append(self, sizes: list[int], address: bytes) -> None:
+    def append(self, sizes: list[int], envelope: bytes) -> None:
         start = self.log.next_offset
         assert start == len(self.messages)
         contents = [str(start + at).encode().ljust(size, b".") for at, size in enumerate(sizes)]
-        assert self.log.append(message_traits(address, 1, True), contents, sum(sizes)) == start
-        self.messages += [(content, address, 0) for content in contents]
+        assert self.log.append(message_traits(envelope, 1, True), contents, sum(sizes)) == start
+        self.messages += [(content, envelope, 0) for content in contents]
 
     def commit(self) -> bool:
         job = self.log.commit(self.now_ms)
@@ -74,8 +74,8 @@ class Bench:
     def run(self, job: StreamCommit) -> None:
         for chunk in job.chunks:
             for offset in range(chunk.first, chunk.end):
-                content, address, _ = self.messages[offset]
-                self.messages[offset] = (content, address, chunk.timestamp_ms)
+                content, envelope, _ = self.messages[offset]
+                self.messages[offset] = (content, envelope, chunk.timestamp_ms)
         run(job, self.files)
         assert job.failure is None
         self.log.committed(job)

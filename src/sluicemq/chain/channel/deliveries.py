@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.frames import fit, readdress
-from sluicemq.limits import ADDRESSES_MAX
-from sluicemq.model.batch import ADDRESSED, separate
+from sluicemq.amqp.frames import fit, on_channel
+from sluicemq.limits import ENVELOPES_MAX
+from sluicemq.model.batch import ENVELOPED, separate
 from sluicemq.text import octets
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Reply:
 
 
 class DeliveryEncoder:
-    """The encoder of one consumer's deliveries. It remembers, for each address (exchange and
+    """The encoder of one consumer's deliveries. It remembers, for each envelope (exchange and
     routing key), what stands before and behind the delivery tag."""
 
     __slots__ = ("frame_max", "known", "number", "refit", "tag")
@@ -51,28 +51,28 @@ class DeliveryEncoder:
         self.refit = refit
         self.known: dict[bytes, tuple[bytes, bytes, bytes]] = {}
 
-    def ends(self, address: bytes) -> tuple[bytes, bytes, bytes]:
+    def ends(self, envelope: bytes) -> tuple[bytes, bytes, bytes]:
         """Return what stands before the delivery tag in the method frame, what stands behind it the
         first time, and what does so when the message is redelivered."""
-        ends = self.known.get(address)
+        ends = self.known.get(envelope)
         if ends is None:
-            size = 4 + len(self.tag) + 9 + len(address)
+            size = 4 + len(self.tag) + 9 + len(envelope)
             head = struct.pack(">BHI", 1, self.number, size) + DELIVER + self.tag
-            ends = (head, b"\x00" + address + b"\xce", b"\x01" + address + b"\xce")
-            if len(self.known) >= ADDRESSES_MAX:
+            ends = (head, b"\x00" + envelope + b"\xce", b"\x01" + envelope + b"\xce")
+            if len(self.known) >= ENVELOPES_MAX:
                 self.known.clear()
-            self.known[address] = ends
+            self.known[envelope] = ends
         return ends
 
     def frames(self, deliver: Deliver | Reply, first_tag: int) -> bytes:
         """Return all frames of a delivery, whose messages have consecutive tags from `first_tag`
         on."""
         traits = deliver.traits
-        if traits.envelope == ADDRESSED:
-            return self.addressed_frames(deliver, first_tag)
+        if traits.envelope == ENVELOPED:
+            return self.enveloped_frames(deliver, first_tag)
         contents = deliver.contents
         if traits.channel_number != self.number:
-            contents = [readdress(content, self.number) for content in contents]
+            contents = [on_channel(content, self.number) for content in contents]
         if self.refit:
             contents = [fit(content, self.frame_max) for content in contents]
         head, fresh, again = self.ends(traits.envelope)
@@ -86,19 +86,19 @@ class DeliveryEncoder:
         parts[3::4] = contents
         return b"".join(parts)
 
-    def addressed_frames(self, deliver: Deliver | Reply, first_tag: int) -> bytes:
-        """Return all frames of a delivery whose contents begin with their addresses, with
+    def enveloped_frames(self, deliver: Deliver | Reply, first_tag: int) -> bytes:
+        """Return all frames of a delivery whose contents begin with their envelopes, with
         consecutive tags from `first_tag` on."""
         which = 2 if deliver.redelivered else 1
         moved = deliver.traits.channel_number != self.number
         parts: list[bytes] = []
-        for tag, addressed in enumerate(deliver.contents, first_tag):
-            address, content = separate(addressed)
+        for tag, enveloped in enumerate(deliver.contents, first_tag):
+            envelope, content = separate(enveloped)
             if moved:
-                content = readdress(content, self.number)
+                content = on_channel(content, self.number)
             if self.refit:
                 content = fit(content, self.frame_max)
-            ends = self.ends(address)
+            ends = self.ends(envelope)
             parts += (ends[0], PACK_TAG(tag), ends[which], content)
         return b"".join(parts)
 
@@ -107,11 +107,11 @@ def got_frames(got: Got, number: int, tag: int, frame_max: int) -> bytes:
     """Return the frames of basic.get-ok and its content for channel `number`, each of at most
     `frame_max` bytes (0: of any size)."""
     assert got.content is not None
-    address, content = got.traits.envelope, got.content
-    if address == ADDRESSED:
-        address, content = separate(content)
-    arguments = struct.pack(">QB", tag, got.redelivered) + address
+    envelope, content = got.traits.envelope, got.content
+    if envelope == ENVELOPED:
+        envelope, content = separate(content)
+    arguments = struct.pack(">QB", tag, got.redelivered) + envelope
     arguments += struct.pack(">I", got.ready)
     head = struct.pack(">BHI", 1, number, 4 + len(arguments))
-    content = fit(readdress(content, number), frame_max)
+    content = fit(on_channel(content, number), frame_max)
     return b"".join((head, GET_OK, arguments, b"\xce", content))

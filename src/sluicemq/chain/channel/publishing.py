@@ -33,7 +33,7 @@ from sluicemq.chain.queue.queue import TARGET_WORK, TARGETS_MAX
 from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation, ProtocolViolation
 from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.limits import CHOICES_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX, TRAITS_MAX
-from sluicemq.model.batch import ADDRESSED, Batch, size_of
+from sluicemq.model.batch import ENVELOPED, Batch, size_of
 from sluicemq.model.content import properties_of, with_properties
 from sluicemq.model.traits import message_traits
 from sluicemq.routing.exchange import PIECE
@@ -258,7 +258,7 @@ class Publishing:
         links = [link for link in by_link if link is not None]
         first_seq = self.number(count, links)
         self.channel.spend(TARGET_WORK * len(links))
-        traits = message_traits(ADDRESSED, self.channel.number, properties.persistent)
+        traits = message_traits(ENVELOPED, self.channel.number, properties.persistent)
         for link in links:
             contents = by_link[link]
             size = size_of(contents, False)

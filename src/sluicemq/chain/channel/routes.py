@@ -25,7 +25,7 @@ class LinkToCome(PublishLink):
 class Route:
     """Where the publishes of one raw method frame go. `targets` is None when that depends on more
     than the method. `traits` are those of the messages that went this way last. `lone` is the only
-    target, if there is just one and it takes ADDRESSED batches, else None. `replies` says that they
+    target, if there is just one and it takes ENVELOPED batches, else None. `replies` says that they
     go to the address of a reply consumer, which is no queue."""
 
     __slots__ = (
@@ -56,7 +56,7 @@ class Route:
         self.epoch = epoch
         self.targets = None if self.replies else targets
         self.lone: PublishLink | None = None
-        if self.targets and len(self.targets) == 1 and self.targets[0].queue.takes_addressed:
+        if self.targets and len(self.targets) == 1 and self.targets[0].queue.takes_enveloped:
             self.lone = self.targets[0]
 
     def traits_of(self, persistent: bool, copies: int) -> MessageTraits:

@@ -44,7 +44,7 @@ from sluicemq.kernel.cleanup_steps import Step, take
 from sluicemq.kernel.containment import traceback_text
 from sluicemq.limits import RETRY_FULL_MS
 from sluicemq.metadata.agreement import Agreed
-from sluicemq.model.batch import ADDRESSED, names_of
+from sluicemq.model.batch import ENVELOPED, names_of
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
 from sluicemq.storage.queue_index import IndexWrite
@@ -148,14 +148,14 @@ class Crash(Aftermath, Generic[Q]):
         text = f"{self.queue.title} has crashed: {again}; unconfirmed messages are lost"
         self.services.world.log.write("error", text)
 
-    def say_unwelcome(self, address: bytes, refused: list[bytes]) -> None:
-        """Log that these contents are refused from now on; `address` is where they were published
+    def say_unwelcome(self, envelope: bytes, refused: list[bytes]) -> None:
+        """Log that these contents are refused from now on; `envelope` is where they were published
         to."""
         sizes = ", ".join(str(len(content)) for content in refused[:UNWELCOME_SAID_MAX])
         where = (
             ""
-            if address == ADDRESSED
-            else " to exchange '{}' with routing key '{}'".format(*map(text_of, names_of(address)))
+            if envelope == ENVELOPED
+            else " to exchange '{}' with routing key '{}'".format(*map(text_of, names_of(envelope)))
         )
         text = f"{self.queue.title} refuses {len(refused)} messages from now on, for it had its"
         text += f" faults at their publish: published{where}, of {sizes} bytes"

@@ -34,7 +34,7 @@ COUNT: Final = b"count"
 
 
 class Death:
-    """Says how messages of one address die: in which queue, why, when (seconds since the epoch);
+    """Says how messages with one envelope die: in which queue, why, when (seconds since the epoch);
     they had come by `exchange` with `key`, and go on with `new_key`, None: with theirs."""
 
     __slots__ = ("exchange", "key", "new_key", "queue", "reason", "seconds")

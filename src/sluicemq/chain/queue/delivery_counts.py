@@ -11,24 +11,24 @@ from typing import Final
 from sluicemq.amqp.fields import fields_of, long, replaced, table_of
 from sluicemq.amqp.properties import headers_of, with_headers
 from sluicemq.amqp.types import Malformed
-from sluicemq.model.batch import ADDRESSED, separate
+from sluicemq.model.batch import ENVELOPED, separate
 from sluicemq.model.content import properties_of, with_properties
 
 X_DELIVERY_COUNT: Final = b"x-delivery-count"
 
 
-def counted(contents: list[bytes], address: bytes, counts: list[int]) -> list[bytes]:
+def counted(contents: list[bytes], envelope: bytes, counts: list[int]) -> list[bytes]:
     """Return the contents of a delivery, each with its count in a header where it is not 0."""
     pairs = zip(contents, counts, strict=True)
-    if address == ADDRESSED:
-        return [addressed(content, count) if count else content for content, count in pairs]
+    if envelope == ENVELOPED:
+        return [enveloped(content, count) if count else content for content, count in pairs]
     return [marked(content, count) if count else content for content, count in pairs]
 
 
-def addressed(content: bytes, count: int) -> bytes:
-    """Return a content that begins with its address, with its count in a header."""
-    address, rest = separate(content)
-    return address + marked(rest, count)
+def enveloped(content: bytes, count: int) -> bytes:
+    """Return a content that begins with its envelope, with its count in a header."""
+    envelope, rest = separate(content)
+    return envelope + marked(rest, count)
 
 
 def marked(content: bytes, count: int) -> bytes:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sluicemq.amqp.frames import content_frames
 from sluicemq.chain.queue.delivery_counts import counted
 from sluicemq.limits import SUSPECTS_MAX
-from sluicemq.model.batch import ADDRESSED
+from sluicemq.model.batch import ENVELOPED
 from sluicemq.model.traits import message_traits
 from sluicemq.queues.effects import Comebacks, DeadLetter, Deliver, Got
-from sluicemq.storage.quarantine import NO_ADDRESS, Wanted
+from sluicemq.storage.quarantine import NO_ENVELOPE, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,9 +73,9 @@ def at_hand(effect: Effect | None, letters: Callable[[DeadLetter], object]) -> l
 def died(effect: DeadLetter, letters: Callable[[DeadLetter], object]) -> list[Place]:
     """Return the places of those dead letters of which `letters` cannot make what goes on."""
     traits = effect.traits
-    plain = (message_traits(NO_ADDRESS, traits.channel_number, traits.persistent), PLAIN)
-    if traits.envelope == ADDRESSED:
-        plain = (traits, NO_ADDRESS + PLAIN)
+    plain = (message_traits(NO_ENVELOPE, traits.channel_number, traits.persistent), PLAIN)
+    if traits.envelope == ENVELOPED:
+        plain = (traits, NO_ENVELOPE + PLAIN)
 
     def letter(item: tuple[MessageTraits, bytes]) -> object:
         return letters(DeadLetter(0, 0, [item[1]], item[0], effect.reason))
@@ -86,16 +86,16 @@ def died(effect: DeadLetter, letters: Callable[[DeadLetter], object]) -> list[Pl
 
 
 def came_back(
-    run: int, contents: list[bytes], address: bytes, returned: Comebacks
+    run: int, contents: list[bytes], envelope: bytes, returned: Comebacks
 ) -> list[Place | Wanted]:
     """Return the messages that cannot be given the header which counts how often they have come
     back. Those that nobody will acknowledge are in no run: the queue has let go of them, but the
     journal has not heard it, so they are there again when it is read."""
 
     def marked(content: bytes) -> object:
-        return counted([content], address, [1])
+        return counted([content], envelope, [1])
 
-    plain = NO_ADDRESS + PLAIN if address == ADDRESSED else PLAIN
+    plain = NO_ENVELOPE + PLAIN if envelope == ENVELOPED else PLAIN
     found = unmanageable(marked, contents, plain)
     if run:
         return [(run, place) for place in found]

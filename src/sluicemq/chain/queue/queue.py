@@ -136,7 +136,7 @@ class Queue(NamedQueue, StateOwner[Command]):
 
     kind = "queue"
     is_vital = False
-    takes_addressed = True
+    takes_enveloped = True
     """Batches in which each message has a routing key of its own."""
     machine: QueueMachine
     replicator: Replicator[Command, Effect]

@@ -15,7 +15,7 @@ from sluicemq.chain.queue.death_headers import Death, Letters
 from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
 from sluicemq.limits import EXPIRY_LOOK_MS
-from sluicemq.model.batch import ADDRESSED, names_of, separate
+from sluicemq.model.batch import ENVELOPED, names_of, separate
 from sluicemq.queues.commands import ACK, Delete, Settle
 
 if TYPE_CHECKING:
@@ -165,14 +165,14 @@ class QueueTimers:
     def letters(self, effect: DeadLetter) -> list[Letter]:
         """Return the dead messages as they go on, with what has become of them in their headers."""
         pairs = [(effect.traits.envelope, content) for content in effect.contents]
-        if effect.traits.envelope == ADDRESSED:
+        if effect.traits.envelope == ENVELOPED:
             pairs = [separate(content) for content in effect.contents]
         name = self.queue.name
         new_key = self.queue.settings.dead_letter_routing_key
         seconds = self.clock.wall_ms() // 1000
         letters: list[Letter] = []
-        for address, some in groupby(pairs, address_of):
-            death = Death(name, effect.reason, seconds, *names_of(address), new_key)
+        for envelope, some in groupby(pairs, envelope_of):
+            death = Death(name, effect.reason, seconds, *names_of(envelope), new_key)
             rewritten = Letters(death)
             letters += [rewritten.letter(content) for _, content in some]
         return letters
@@ -184,6 +184,6 @@ class QueueTimers:
             self.republisher = None
 
 
-def address_of(pair: tuple[bytes, bytes]) -> bytes:
-    """Return the address of an (address, content) pair, as a sort key."""
+def envelope_of(pair: tuple[bytes, bytes]) -> bytes:
+    """Return the envelope of an (envelope, content) pair, as a sort key."""
     return pair[0]

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from sluicemq.amqp.frames import readdress
+from sluicemq.amqp.frames import on_channel
 from sluicemq.limits import UNWELCOME_MAX
-from sluicemq.model.batch import ADDRESSED, Batch, separate
+from sluicemq.model.batch import ENVELOPED, Batch, separate
 
 SUSPECTS_KEPT: Final = 10_000
 """Messages that were in a batch at which there was a fault; the oldest are forgotten first."""
@@ -107,5 +107,5 @@ def digests(batch: Batch) -> Iterator[bytes]:
     """Give a digest of each message, by what its publisher has said and not by the channel it came
     on."""
     for content in batch.contents:
-        frames = separate(content)[1] if batch.traits.envelope == ADDRESSED else content
-        yield blake2b(readdress(frames, 0), digest_size=DIGEST_BYTES).digest()
+        frames = separate(content)[1] if batch.traits.envelope == ENVELOPED else content
+        yield blake2b(on_channel(frames, 0), digest_size=DIGEST_BYTES).digest()

@@ -73,7 +73,7 @@ class StreamShell(Queue):
     """This is the shell around a stream: it sees to credit and its files, and makes effects
     real."""
 
-    takes_addressed = False
+    takes_enveloped = False
     has_state = False
     machine: Stream
 

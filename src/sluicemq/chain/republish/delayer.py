@@ -87,7 +87,7 @@ class Safe:
 class HoldingQueue(ClassicShell):
     """Holds the messages of one exchange that are not due yet. No policy is about it."""
 
-    takes_addressed = False
+    takes_enveloped = False
     prefix_bytes = DUE.size
 
     def __init__(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp.frames import content_header
 from sluicemq.amqp.properties import HEADERS, BasicProperties
 from sluicemq.amqp.types import Malformed
-from sluicemq.model.batch import ADDRESSED, part_of, separate
+from sluicemq.model.batch import ENVELOPED, part_of, separate
 from sluicemq.queues.commands import Publish
 from sluicemq.queues.effects import Confirm, Effect, Receipt, Rejected, Write
 from sluicemq.text import octets
@@ -181,7 +181,7 @@ def deduplication_of(arguments: Mapping[str, object]) -> Deduplication | None:
 def name_of(content: bytes, batch: Batch) -> bytes | None:
     """Return what the header says by which copies are told, any type of value; one of more than
     NAME_BYTES_MAX bytes as a digest. None: it is not there, or cannot be read."""
-    if batch.traits.envelope == ADDRESSED:
+    if batch.traits.envelope == ENVELOPED:
         _, content = separate(content)
     raw = content_header(content).properties
     if not (raw[0] << 8 | raw[1]) & HEADERS:

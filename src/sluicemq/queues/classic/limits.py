@@ -19,7 +19,7 @@ from sluicemq.limits import (
     DEAD_LETTER_BYTES_MAX,
     DEAD_LETTERS_MAX,
 )
-from sluicemq.model.batch import ADDRESSED, part_of, separate, size_of
+from sluicemq.model.batch import ENVELOPED, part_of, separate, size_of
 from sluicemq.queues.classic.pieces import LIMIT_WORK, work_of
 from sluicemq.queues.classic.unacked_runs import PAGED, UnackedRun
 from sluicemq.queues.effects import DeadLetter, Rejected
@@ -277,11 +277,11 @@ class Limits:
                     break
         return max(0, room)
 
-    def measure(self, contents: list[bytes], address: bytes) -> None:
+    def measure(self, contents: list[bytes], envelope: bytes) -> None:
         """Take these contents into the average of how much of a content is not body."""
         self.seen += len(contents)
         self.seen_bytes += sum(map(len, contents))
-        if address == ADDRESSED:
+        if envelope == ENVELOPED:
             contents = [separate(content)[1] for content in contents]
         self.seen_bytes -= sum(int.from_bytes(content[11:19]) for content in contents)
         self.framing_bytes = -(-self.seen_bytes // self.seen)
