@@ -251,9 +251,8 @@ class CommandDecoder:
 
     def publish(self, body: CommandBody) -> Publish:
         link = self.link(self.actor(body))
-        first_seq, expiry, came_ms, ttl_ms, number, priority, count, size, envelope_size = (
-            body.take(PUBLISH_HEAD)
-        )
+        first_seq, expiry, came_ms, ttl_ms, *rest = body.take(PUBLISH_HEAD)
+        channel_number, priority, count, size, envelope_size = rest
         envelope = body.cut(envelope_size)
         if body.flags & EVEN:
             raw = body.cut(count * size)
@@ -267,7 +266,7 @@ class CommandDecoder:
             raise UnreadableCommand("a publish has no messages")
         persistent = bool(body.flags & PERSISTENT)
         batch = Batch(
-            message_traits(envelope, number, persistent),
+            message_traits(envelope, channel_number, persistent),
             property_traits(persistent, ttl_ms if body.flags & HAS_TTL else None, priority),
             contents,
             len(raw),

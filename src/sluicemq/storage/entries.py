@@ -284,7 +284,9 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
     """Return the run at data[at:], and where it ends. Raises ValueError or struct.error when there
     is none."""
     fields = RUN_HEAD.unpack_from(data, at)
-    _, flags, channel, count, queue, first, first_id, step, id_step, size, length, zero = fields
+    _, flags, channel_number, count, queue, first, first_id, step, id_step, size, length, zero = (
+        fields
+    )
     even, embedded = bool(flags & EVEN), bool(flags & EMBEDDED)
     demand(flags < 16 and zero == 0 and 0 < count <= COUNT_MAX and step > 0, "numbers of a run")
     demand(embedded == (first_id == 0) and (even or size == 0) and id_step > 0, "kind of a run")
@@ -314,7 +316,7 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
         first,
         step,
         count,
-        message_traits(envelope, channel, bool(flags & PERSISTENT)),
+        message_traits(envelope, channel_number, bool(flags & PERSISTENT)),
         even,
         contents,
         sizes,

@@ -321,7 +321,7 @@ def declare_delaying(client: Client) -> None:
     )
 
 
-@pytest.mark.parametrize("function", ["letter_of", "traits_and_number"])
+@pytest.mark.parametrize("function", ["letter_of", "traits_and_channel"])
 def test_what_cannot_leave_an_exchange_that_delays(
     monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:

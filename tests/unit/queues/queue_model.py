@@ -22,7 +22,7 @@ class Message:
     position: int
     content: bytes
     envelope: bytes
-    number: int
+    channel_number: int
     persistent: bool
     copies: int
     redelivered: bool = False
@@ -145,8 +145,10 @@ class ModelQueue:
         for content in contents:
             position = self.next_position(priority)
             if not self.deleted:
-                envelope, number, persistent, copies = kind
-                self.ready.append(Message(position, content, envelope, number, persistent, copies))
+                envelope, channel_number, persistent, copies = kind
+                self.ready.append(
+                    Message(position, content, envelope, channel_number, persistent, copies)
+                )
                 if persistent and self.durable:
                     self.stored.add(position)
             level = position >> 48
@@ -318,7 +320,7 @@ class ModelQueue:
     def shown(self, message: Message) -> tuple[object, ...]:
         """What a consumer can see of a message."""
         returns = 0 if self.delivery_limit is None else message.returns
-        seen = (message.content, message.envelope, message.number)
+        seen = (message.content, message.envelope, message.channel_number)
         return (*seen, message.redelivered, returns)
 
 

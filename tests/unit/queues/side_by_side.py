@@ -313,14 +313,14 @@ class SideBySide:
             self.serial += 1
             contents.append(self.serial.to_bytes(8).ljust(sizes[index % len(sizes)], b"."))
             pair.positions[contents[-1]] = pair.model.next_position(priority) + index
-        envelope, number, persistent, copies = kind
+        envelope, channel_number, persistent, copies = kind
         even = says_even and len(set(map(len, contents))) == 1
         batch = batch_of(
             contents,
             envelope,
             same_size=even,
             persistent=persistent,
-            channel_number=number,
+            channel_number=channel_number,
             copies=copies,
             priority=priority,
         )

@@ -63,6 +63,7 @@ class Route:
         """Return the traits of messages that go this way to `copies` queues."""
         traits = self.traits
         if traits.persistent is not persistent or traits.copies != copies:
-            number = traits.channel_number
-            traits = self.traits = message_traits(self.envelope, number, persistent, copies)
+            traits = self.traits = message_traits(
+                self.envelope, traits.channel_number, persistent, copies
+            )
         return traits

@@ -279,12 +279,12 @@ class Delayer(FlowActor):
         due = self.republishing = sorted(self.due)
         self.due = []
         self.due_cost = 0
-        for (persistent, ttl_ms, number), some in groupby(due, key=traits_and_number):
+        for (persistent, ttl_ms, channel_number), some in groupby(due, key=traits_and_channel):
             same = list(some)
             safe = Safe([each.part for each in same], sum(each.cost for each in same))
             letters = list(map(letter_of, same))
             self.republisher.post(
-                Republish(self.exchange, letters, number, persistent, safe, ttl_ms)
+                Republish(self.exchange, letters, channel_number, persistent, safe, ttl_ms)
             )
         self.republishing = []
 
@@ -313,7 +313,7 @@ class Delayer(FlowActor):
         self.republisher.post(SourceGone())
 
 
-def traits_and_number(due: DueMessage) -> tuple[bool, int | None, int]:
+def traits_and_channel(due: DueMessage) -> tuple[bool, int | None, int]:
     """Return what messages must have in common to be republished together: persistence, time to
     live in milliseconds or None, and channel number."""
     traits = traits_in(properties_of(due.content[DUE.size :]), None)
@@ -322,7 +322,7 @@ def traits_and_number(due: DueMessage) -> tuple[bool, int | None, int]:
 
 def lettered(due: DueMessage) -> object:
     """Do all that is done with a message that is due, to find out whether that fails."""
-    return traits_and_number(due), letter_of(due)
+    return traits_and_channel(due), letter_of(due)
 
 
 def letter_of(due: DueMessage) -> Letter:
