@@ -65,7 +65,7 @@ def seeds() -> Iterator[bytes]:
     )
     unlike = Batch(message_traits(b"", 1, False), TRANSIENT, [b"x", b"yyy", b""], 4, False)
     commands = (
-        *(c.Publish(batch, Link(CHANNEL), 7, batch.even) for batch in (alike, unlike)),
+        *(c.Publish(batch, Link(CHANNEL), 7, batch.same_size) for batch in (alike, unlike)),
         c.Settle(c.LinkId(1, 1), [(1, 0, 5), (2, 3, 4)], c.REJECT),
         c.Get(CHANNEL, True),
         c.Inspect(CHANNEL),

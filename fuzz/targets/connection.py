@@ -19,8 +19,8 @@ from sluicemq.amqp.events import (
     Deliveries,
     Event,
     MethodFrame,
+    MixedKeyPublishes,
     Publishes,
-    VariedPublishes,
 )
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames, frame_end
 from sluicemq.amqp.properties import BasicProperties
@@ -127,7 +127,7 @@ def check_event(event: Event | ConnectionViolation) -> None:
         check_method(event.raw_method)
         for content in event.contents:
             check_content(content)
-    elif isinstance(event, VariedPublishes):
+    elif isinstance(event, MixedKeyPublishes):
         for raw_method, content in zip(event.raw_methods, event.contents, strict=True):
             check_method(raw_method)
             check_content(content)

@@ -52,7 +52,7 @@ RUN_METHODS_MAX: Final = 1024
 """Different basic.publish or basic.deliver frames a connection remembers, to know a run by its
 first octets; the table is emptied when full."""
 
-VARIED_METHODS_MAX: Final = 4096
+MIXED_KEY_METHODS_MAX: Final = 4096
 """Different basic.publish frames whose method a connection remembers, as many as a channel
 remembers routes; the table is emptied when full."""
 

@@ -14,9 +14,9 @@ from sluicemq.amqp.events import (
     Deliveries,
     Event,
     MethodFrame,
+    MixedKeyPublishes,
     ProtocolHeader,
     Publishes,
-    VariedPublishes,
 )
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames
 from sluicemq.amqp.method import Method
@@ -96,7 +96,7 @@ def flatten(events: Iterable[Event | ConnectionViolation]) -> Story:
         if isinstance(event, Publishes):
             assert event.size == sum(map(len, event.contents))
             story += [("publish", event.channel, event.raw_method, c) for c in event.contents]
-        elif isinstance(event, VariedPublishes):
+        elif isinstance(event, MixedKeyPublishes):
             assert event.size == sum(map(len, event.contents))
             assert [BasicPublish.decode_args(r, 11, len(r) - 1) for r in event.raw_methods] == (
                 event.methods

@@ -72,7 +72,7 @@ def one_message(
     )
 
 
-def even_publishes(count: int, size: int, fill: int) -> bytes:
+def same_size_publishes(count: int, size: int, fill: int) -> bytes:
     return b"".join(
         with_content(1, Q, bytes(((fill + n) % 256,)) * size, frame_max=FRAME_MAX)
         for n in range(count)
@@ -89,7 +89,7 @@ def numbered_headers(number: int) -> bytes:
     return HEADERS % (number.to_bytes(2), number % 256)
 
 
-def even_deliveries(count: int, size: int, fill: int) -> bytes:
+def same_size_deliveries(count: int, size: int, fill: int) -> bytes:
     return b"".join(
         with_content(1, BasicDeliver("tag", fill + n, False, "", "q"), bytes((n % 256,)) * size)
         for n in range(count)
@@ -106,7 +106,7 @@ others = st.sampled_from([HEARTBEAT_FRAME, BasicCancel("t").frame(1), BasicCance
 
 to_server = st.lists(
     st.one_of(
-        st.builds(even_publishes, counts, sizes, fills),
+        st.builds(same_size_publishes, counts, sizes, fills),
         st.builds(numbered_publishes, counts, sizes, fills),
         one_message(publish_methods),
         st.lists(ack_frames, min_size=1, max_size=8).map(b"".join),
@@ -117,7 +117,7 @@ to_server = st.lists(
 ).map(b"".join)
 to_client = st.lists(
     st.one_of(
-        st.builds(even_deliveries, counts, sizes, fills),
+        st.builds(same_size_deliveries, counts, sizes, fills),
         one_message(deliver_methods),
         st.lists(ack_frames, min_size=1, max_size=8).map(b"".join),
         others,
@@ -149,10 +149,10 @@ def check_same(role: int, stream: bytes, where: list[int], run_max: int) -> None
     for event in events:
         if isinstance(event, Publishes | Deliveries):
             assert 1 <= len(event.contents) <= run_max
-        if isinstance(event, Publishes) and event.uniform:
+        if isinstance(event, Publishes) and event.same_properties:
             heads = {content[: content.index(b"\xce") + 1] for content in event.contents}
             assert len(heads) == 1
-        if isinstance(event, Publishes) and event.even:
+        if isinstance(event, Publishes) and event.same_size:
             assert len(set(map(len, event.contents))) == 1
             assert len(set(map(fixed_part, event.contents))) == 1
 
@@ -185,7 +185,7 @@ def test_client_reads_the_same_by_both_paths(
 @pytest.mark.parametrize("fill", [2, 3])
 def test_every_changed_octet_reads_the_same_by_both_paths(role: int, fill: int) -> None:
     """Twelve messages that are alike; each octet in turn, in each of its bits' company."""
-    make = numbered_publishes if role == SERVER else even_deliveries
+    make = numbered_publishes if role == SERVER else same_size_deliveries
     stream = make(12, 5, fill)
     for place in range(len(stream)):
         for bits in (0x01, 0x80, 0xFF):
@@ -195,19 +195,19 @@ def test_every_changed_octet_reads_the_same_by_both_paths(role: int, fill: int) 
 # -- what comes in one piece
 
 
-def test_even_publishes_come_as_one_run() -> None:
-    stream = even_publishes(50, 20, 0)
+def test_publishes_of_one_size_come_as_one_run() -> None:
+    stream = same_size_publishes(50, 20, 0)
     (event,) = feed(running(), [stream])
     assert isinstance(event, Publishes)
-    assert (len(event.contents), event.uniform, event.method) == (50, True, Q)
+    assert (len(event.contents), event.same_properties, event.method) == (50, True, Q)
     assert content_body(event.contents[49]) == bytes((49,)) * 20
 
 
 @pytest.mark.parametrize("fill", [2, 3])
-def test_publishes_that_differ_in_values_come_as_one_even_run(fill: int) -> None:
+def test_publishes_that_differ_in_values_come_as_one_run(fill: int) -> None:
     (event,) = feed(running(), [numbered_publishes(50, 20, fill)])
     assert isinstance(event, Publishes)
-    assert (len(event.contents), event.uniform, event.even) == (50, False, True)
+    assert (len(event.contents), event.same_properties, event.same_size) == (50, False, True)
     assert event.contents[49] == numbered_publishes(50, 20, fill)[-len(event.contents[49]) :]
 
 
@@ -221,36 +221,38 @@ def test_publishes_that_differ_in_values_come_as_one_even_run(fill: int) -> None
         (b"\x20\0\0\0\0\x04\x01ksx", b"\x20\0\0\0\0\x04\x01lsx"),
     ],
 )
-def test_what_a_broker_looks_at_does_not_vary_in_an_even_run(raws: tuple[bytes, bytes]) -> None:
+def test_what_a_broker_looks_at_does_not_vary_in_a_run(
+    raws: tuple[bytes, bytes],
+) -> None:
     """Delivery mode, expiration, user, reply-to, names of headers."""
     stream = b"".join(with_content(1, Q, b"x", raws[n % 2]) for n in range(10))
     for event in feed(running(), [stream]):
         assert isinstance(event, Publishes)
-        assert not event.even or len(event.contents) == 1
+        assert not event.same_size or len(event.contents) == 1
 
 
 def test_mixed_publishes_come_as_one_run() -> None:
     stream = b"".join(with_content(1, Q, b"x" * n) for n in (3, 3, 0, 9, 9, 1))
     (event,) = feed(running(), [stream])
     assert isinstance(event, Publishes)
-    assert (len(event.contents), event.uniform) == (6, False)
+    assert (len(event.contents), event.same_properties) == (6, False)
 
 
 def test_run_ends_at_run_max() -> None:
-    events = feed(running(run_max=20), [even_publishes(50, 20, 0)])
+    events = feed(running(run_max=20), [same_size_publishes(50, 20, 0)])
     assert [len(event.contents) for event in events if isinstance(event, Publishes)] == [20, 20, 10]
 
 
 def test_run_ends_where_the_buffer_does_and_goes_on_with_the_next() -> None:
-    stream = even_publishes(50, 20, 0)
+    stream = same_size_publishes(50, 20, 0)
     events = feed(running(), [stream[:1000], stream[1000:]])
     runs = [len(event.contents) for event in events if isinstance(event, Publishes)]
     assert sum(runs) == 50
     assert len(runs) == 3
 
 
-def test_even_deliveries_come_as_one_run() -> None:
-    (event,) = feed(running(CLIENT), [even_deliveries(50, 20, 7)])
+def test_deliveries_of_one_size_come_as_one_run() -> None:
+    (event,) = feed(running(CLIENT), [same_size_deliveries(50, 20, 7)])
     assert isinstance(event, Deliveries)
     assert event.tags == list(range(7, 57))
     assert (event.consumer_tag, event.routing_key, event.redelivered) == ("tag", "q", False)
@@ -270,7 +272,7 @@ def test_mixed_deliveries_come_as_one_run() -> None:
     assert [len(content_body(each)) for each in event.contents] == [3, 3, 0, 9, 9, 1]
 
 
-def test_deliveries_of_a_stream_are_even_though_their_offsets_differ() -> None:
+def test_deliveries_of_a_stream_are_of_one_run_though_their_offsets_differ() -> None:
     stream = b"".join(
         BasicDeliver("tag", 7 + n, False, "", "s").frame(1)
         + header(1, 4, BasicProperties(headers={"x-stream-offset": 2**40 + n}).encode())
@@ -307,7 +309,7 @@ def test_acks_come_as_runs_of_one_channel() -> None:
 @pytest.mark.parametrize("role", [SERVER, CLIENT])
 def test_run_stops_before_what_is_too_large_for_its_owner(role: int) -> None:
     """A limit lowered between two messages counts for the next."""
-    message = even_publishes(1, 20, 0) if role == SERVER else even_deliveries(1, 20, 0)
+    message = same_size_publishes(1, 20, 0) if role == SERVER else same_size_deliveries(1, 20, 0)
     connection = running(role)
     assert len(feed(connection, [message])) == 1
     connection.max_message_size = 10

@@ -31,9 +31,9 @@ from sluicemq.amqp.events import (
     Event,
     Heartbeat,
     MethodFrame,
+    MixedKeyPublishes,
     ProtocolHeader,
     Publishes,
-    VariedPublishes,
 )
 from sluicemq.amqp.frames import (
     BODY,
@@ -50,22 +50,22 @@ from sluicemq.amqp.methods import METHODS, BasicAck, BasicDeliver, BasicPublish
 from sluicemq.amqp.properties import check_properties
 from sluicemq.amqp.runs import (
     ACK_SIZE,
-    EVEN_MIN,
+    SAME_SIZE_MIN,
     DeliverStencil,
     PublishStencil,
     cut_acks,
     cut_contents,
-    cut_varied,
+    cut_mixed_keys,
     read_publish,
 )
 from sluicemq.amqp.types import Malformed, MalformedText
 from sluicemq.errors import ConnectionViolation
 from sluicemq.limits import (
     MESSAGE_SIZE_MAX_BYTES,
+    MIXED_KEY_METHODS_MAX,
     RUN_MESSAGES_MAX,
     RUN_METHODS_MAX,
     UNTUNED_FRAME_MAX_BYTES,
-    VARIED_METHODS_MAX,
 )
 
 __all__ = [
@@ -81,9 +81,9 @@ __all__ = [
     "Event",
     "Heartbeat",
     "MethodFrame",
+    "MixedKeyPublishes",
     "ProtocolHeader",
     "Publishes",
-    "VariedPublishes",
 ]
 
 SERVER: Final = 0
@@ -464,14 +464,16 @@ class AmqpConnection:
         if self.fast:
             payload_max = self._payload_max()
             body_max = min(payload_max, self.max_message_size)
-            contents, done, even = stencil.cut(self._buf, pos, self.run_max, payload_max, body_max)
+            contents, done, same_size = stencil.cut(
+                self._buf, pos, self.run_max, payload_max, body_max
+            )
             if contents:
                 self._pos = done
-                uniform = even and (len(contents) == 1 or not stencil.varying)
-                if uniform and len(contents) < EVEN_MIN and done < len(self._buf):
-                    return self._varied(channel, raw, method, contents)
+                same_properties = same_size and (len(contents) == 1 or not stencil.varying)
+                if same_properties and len(contents) < SAME_SIZE_MIN and done < len(self._buf):
+                    return self._mixed_keys(channel, raw, method, contents)
                 size = done - pos - len(contents) * len(raw)
-                return Publishes(channel, raw, method, contents, size, uniform, even)
+                return Publishes(channel, raw, method, contents, size, same_properties, same_size)
             if done:
                 self._wait_at(pos, done)
                 return None
@@ -485,7 +487,7 @@ class AmqpConnection:
             decoded = self._decode(PUBLISH, pos, end)
             assert isinstance(decoded, BasicPublish)
             method = decoded
-        if len(self._methods) >= VARIED_METHODS_MAX:
+        if len(self._methods) >= MIXED_KEY_METHODS_MAX:
             self._methods.clear()
         self._methods[raw] = method
         return method
@@ -503,24 +505,24 @@ class AmqpConnection:
         if not contents or self._buf.startswith(raw, done):
             return None
         self._pos = done
-        return self._varied(channel, raw, method, contents)
+        return self._mixed_keys(channel, raw, method, contents)
 
-    def _varied(
+    def _mixed_keys(
         self, channel: int, raw: bytes, method: BasicPublish, contents: list[bytes]
     ) -> Event:
         """Join a short run with the messages behind it that are alike but for their routing
         keys."""
         methods = self._methods
-        if len(methods) >= VARIED_METHODS_MAX:
+        if len(methods) >= MIXED_KEY_METHODS_MAX:
             methods.clear()
         count = len(contents)
-        raws, more, self._pos = cut_varied(
+        raws, more, self._pos = cut_mixed_keys(
             self._buf, self._pos, contents[-1], methods, self.run_max - count
         )
         if not raws:
             return Publishes(channel, raw, method, contents, count * len(contents[0]), True, True)
         found = [*[method] * count, *map(methods.__getitem__, raws)]
-        return VariedPublishes(channel, [*[raw] * count, *raws], found, contents + more)
+        return MixedKeyPublishes(channel, [*[raw] * count, *raws], found, contents + more)
 
     def _deliver(self, channel: int, pos: int, end: int) -> Event | None:
         raw = self._buf[pos:end]

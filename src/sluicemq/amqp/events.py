@@ -63,11 +63,11 @@ class AnyPublishes(Event):
 
 
 class Publishes(AnyPublishes):
-    """They have the same raw method frame. `uniform` says that all header frames are equal byte for
-    byte, so that who has looked at one has looked at all. `even` says that all have one length, and
-    that their properties differ at most in the values of `free_spans`."""
+    """They have the same raw method frame. `same_properties` says that all header frames are equal
+    byte for byte, so that who has looked at one has looked at all. `same_size` says that all have
+    one length, and that their properties differ at most in the values of `free_spans`."""
 
-    __slots__ = ("even", "method", "raw_method", "uniform")
+    __slots__ = ("method", "raw_method", "same_properties", "same_size")
 
     def __init__(
         self,
@@ -76,19 +76,19 @@ class Publishes(AnyPublishes):
         method: BasicPublish,
         contents: list[bytes],
         size: int,
-        uniform: bool,
-        even: bool,
+        same_properties: bool,
+        same_size: bool,
     ) -> None:
         self.channel = channel
         self.raw_method = raw_method
         self.method = method
         self.contents = contents
         self.size = size
-        self.uniform = uniform
-        self.even = even
+        self.same_properties = same_properties
+        self.same_size = same_size
 
 
-class VariedPublishes(AnyPublishes):
+class MixedKeyPublishes(AnyPublishes):
     """Each has a method frame of its own, but all header frames are equal byte for byte, and so all
     contents have one length. The three lists go together."""
 

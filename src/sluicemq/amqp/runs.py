@@ -1,8 +1,8 @@
 """Cutting whole runs of messages out of a buffer, in few Python statements a message.
 
 A run is what peers send most: the same method again and again, each content complete in the buffer
-with its body in one frame. Two cutters share it. The even one takes messages that are alike
-in everything but the body's octets: they stand at a constant stride, so `struct.iter_unpack` cuts
+with its body in one frame. Two cutters share it. One takes messages of the same size, alike in
+everything but the body's octets: they stand at a constant stride, so `struct.iter_unpack` cuts
 heads and contents, one strided slice looks at all end octets. The mixed one takes any sizes and
 properties, message by message. A third one takes over where each message has a routing key of its
 own: there the header frames have to be equal, and the method frames must be valid.
@@ -53,8 +53,8 @@ ACK: Final = struct.Struct(">11sQ2s")
 SINGLE: Final = b"\x00\xce"
 """The octets with which a basic.ack ends that is not multiple."""
 
-EVEN_MIN: Final = 8
-"""An even run shorter than this is given up for a mixed one, which may be longer."""
+SAME_SIZE_MIN: Final = 8
+"""A run of one size that is shorter than this is given up for a mixed one, which may be longer."""
 
 
 def cut_contents(
@@ -127,7 +127,7 @@ def read_publish(raw: bytes) -> BasicPublish | None:
     return BasicPublish(exchange, routing_key, bits & 1 != 0, bits & 2 != 0)
 
 
-def cut_varied(
+def cut_mixed_keys(
     buf: bytes, pos: int, content: bytes, methods: dict[bytes, BasicPublish], run_max: int
 ) -> tuple[list[bytes], list[bytes], int]:
     """At most `run_max` publishes from `pos` on, with any routing key, whose header frames equal
@@ -155,7 +155,7 @@ def cut_varied(
             break
         if raws and raw == raws[-1]:
             repeated += 1
-            if repeated == EVEN_MIN:
+            if repeated == SAME_SIZE_MIN:
                 break  # the others do this better
         else:
             repeated = 0
@@ -244,7 +244,7 @@ class RunStencil:
         self.vary(before)
         return False
 
-    def count_even(self, buf: bytes, pos: int, run_max: int) -> int:
+    def count_same_size(self, buf: bytes, pos: int, run_max: int) -> int:
         """How many of the messages from `pos` on look like the one known, which is the first."""
         stride = self.stride
         if self.heads is None:
@@ -307,12 +307,12 @@ class PublishStencil(RunStencil):
             return [], 0, True
         count = 1
         if run_max > 1 and (self.fits(buf, end) or self.loosen(buf, end)):
-            count = self.count_even(buf, pos, run_max)
+            count = self.count_same_size(buf, pos, run_max)
             end = pos + count * self.stride
             contents = [c for (c,) in self.contents.iter_unpack(memoryview(buf)[pos:end])]
         else:
             contents = [buf[start:end]]
-        if count < min(EVEN_MIN, run_max) and buf.startswith(raw, end):
+        if count < min(SAME_SIZE_MIN, run_max) and buf.startswith(raw, end):
             contents, end = cut_contents(buf, start, raw, run_max, payload_max, body_max)
         return contents, end, len(contents) == count
 
@@ -354,9 +354,9 @@ class DeliverStencil(RunStencil):
             return [], [], 0
         count = 1
         if run_max > 1 and (self.fits(buf, end) or self.loosen(buf, end)):
-            count = self.count_even(buf, pos, run_max)
+            count = self.count_same_size(buf, pos, run_max)
             end = pos + count * self.stride
-        if count < min(EVEN_MIN, run_max) and buf.startswith(head, end):
+        if count < min(SAME_SIZE_MIN, run_max) and buf.startswith(head, end):
             contents, end = cut_contents(
                 buf, start, head, run_max, payload_max, body_max, self.after_tag
             )

@@ -26,11 +26,11 @@ class Batch:
     """Messages in publish order that have their traits in common, and agree in what their
     `properties` say of expiration and priority.
 
-    `size` is the sum of the contents' lengths in bytes; `even` says that all have one length.
+    `size` is the sum of the contents' lengths in bytes; `same_size` says that all have one length.
     `first_id` is the id of the first message in the message store, and those of the others follow;
     0 means that they are small, and kept in queue indices."""
 
-    __slots__ = ("contents", "even", "first_id", "properties", "size", "traits")
+    __slots__ = ("contents", "first_id", "properties", "same_size", "size", "traits")
 
     def __init__(
         self,
@@ -38,14 +38,14 @@ class Batch:
         properties: PropertyTraits,
         contents: list[bytes],
         size: int,
-        even: bool,
+        same_size: bool,
         first_id: int = 0,
     ) -> None:
         self.traits = traits
         self.properties = properties
         self.contents = contents
         self.size = size
-        self.even = even
+        self.same_size = same_size
         self.first_id = first_id
 
 
@@ -62,8 +62,8 @@ def part_of(batch: Batch, start: int, end: int) -> Batch:
         batch.traits,
         batch.properties,
         contents,
-        size_of(contents, batch.even),
-        batch.even,
+        size_of(contents, batch.same_size),
+        batch.same_size,
         batch.first_id + start if batch.first_id else 0,
     )
 
@@ -75,14 +75,14 @@ def separate(content: bytes) -> tuple[bytes, bytes]:
     return content[:end], content[end:]
 
 
-def size_of(contents: list[bytes], even: bool) -> int:
-    """Return the bytes of all contents together; with `even` all have the length of the first."""
-    if even:
+def size_of(contents: list[bytes], same_size: bool) -> int:
+    """Return the bytes of all contents together; with `same_size` all are as long as the first."""
+    if same_size:
         return len(contents) * len(contents[0]) if contents else 0
     return sum(map(len, contents))
 
 
-def footprint(contents: list[bytes], even: bool, copies: int) -> int:
+def footprint(contents: list[bytes], same_size: bool, copies: int) -> int:
     """Return the bytes of RAM that one of `copies` queues answers for: its share of the contents,
     and the overhead of each message.
 
@@ -90,7 +90,7 @@ def footprint(contents: list[bytes], even: bool, copies: int) -> int:
     message by message sums to zero."""
     overhead = OVERHEAD_BYTES * len(contents)
     if copies == 1:
-        return overhead + size_of(contents, even)
-    if even:
+        return overhead + size_of(contents, same_size)
+    if same_size:
         return overhead + len(contents) * (len(contents[0]) // copies if contents else 0)
     return overhead + sum(len(content) // copies for content in contents)

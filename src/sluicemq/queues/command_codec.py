@@ -52,7 +52,7 @@ PART: Final = Struct("<QII")
 CONSUME_HEAD: Final = Struct("<qIHxx")
 TAG_HEAD: Final = Struct("<I")
 
-EVEN, PERSISTENT, HAS_TTL, CONFIRM = 1, 2, 4, 8
+SAME_SIZE, PERSISTENT, HAS_TTL, CONFIRM = 1, 2, 4, 8
 NO_ACK, EXCLUSIVE = 1, 2
 IF_UNUSED, IF_EMPTY = 1, 2
 
@@ -121,7 +121,7 @@ def encode_publish(command: Publish, addresses: AddressTable) -> tuple[int, list
     batch = command.batch
     contents = batch.contents
     traits, properties = batch.traits, batch.properties
-    flags = EVEN * batch.even | PERSISTENT * traits.persistent | CONFIRM * command.confirm
+    flags = SAME_SIZE * batch.same_size | PERSISTENT * traits.persistent | CONFIRM * command.confirm
     flags |= HAS_TTL * (properties.ttl_ms is not None)
     head = PUBLISH_HEAD.pack(
         command.first_seq,
@@ -131,11 +131,11 @@ def encode_publish(command: Publish, addresses: AddressTable) -> tuple[int, list
         traits.channel_number,
         properties.priority,
         len(contents),
-        len(contents[0]) if batch.even else 0,
+        len(contents[0]) if batch.same_size else 0,
         len(traits.envelope),
     )
     parts = [addresses.address_of(command.link.sender).encode(), head, traits.envelope]
-    if not batch.even:
+    if not batch.same_size:
         parts.append(Struct(f"<{len(contents)}I").pack(*map(len, contents)))
     return flags, parts + contents
 
@@ -254,7 +254,7 @@ class CommandDecoder:
         first_seq, expiry, came_ms, ttl_ms, *rest = body.take(PUBLISH_HEAD)
         channel_number, priority, count, size, envelope_size = rest
         envelope = body.cut(envelope_size)
-        if body.flags & EVEN:
+        if body.flags & SAME_SIZE:
             raw = body.cut(count * size)
             contents = [raw[at : at + size] for at in range(0, len(raw), size or 1)]
         else:
@@ -270,7 +270,7 @@ class CommandDecoder:
             property_traits(persistent, ttl_ms if body.flags & HAS_TTL else None, priority),
             contents,
             len(raw),
-            bool(body.flags & EVEN),
+            bool(body.flags & SAME_SIZE),
         )
         if not first_seq:
             raise UnreadableCommand("a publish has no number")
@@ -363,7 +363,7 @@ class CommandDecoder:
 
 
 DECODERS: Final[dict[int, tuple[str, int, Callable[[CommandDecoder, CommandBody], Command]]]] = {
-    1: ("publish", EVEN | PERSISTENT | HAS_TTL | CONFIRM, CommandDecoder.publish),
+    1: ("publish", SAME_SIZE | PERSISTENT | HAS_TTL | CONFIRM, CommandDecoder.publish),
     2: ("settle", 0, CommandDecoder.settle),
     3: ("consume", NO_ACK | EXCLUSIVE, CommandDecoder.consume),
     4: ("cancel", 0, CommandDecoder.cancel),

@@ -5,16 +5,16 @@ numbers are little-endian.
 
     run             1 u8 | flags u8 | channel u16 | count u32 | queue u64 | first u64 | first id u64
                     | step u32 | id step u32 | size u32 | envelope length u16 | 0 u16
-                    | expires: expiry u64 | envelope | uneven: sizes, u32 each | embedded: contents
+                    | expires: expiry u64 | envelope | mixed: sizes, u32 each | embedded: contents
     ack             2 u32 | n u32 | queue u64 | first, u64 each | step, u32 each | count, u32 each
     delivered       3 u32 | 0 u32 | queue u64 | position u64
     definition      4 u32 | length u32 | JSON
     queue deleted   5 u32 | 0 u32 | queue u64
     stream files    6 u32 | 0 u32 | queue u64 | first u64 | last u64 | end u64 | size u64
 
-Flags of a run: 1 even, 2 persistent, 4 embedded, 8 expires. `size` is the size of each content when
-even, else 0. Per message there is no Python statement in either direction: contents are joined and
-cut in C.
+Flags of a run: 1 same size, 2 persistent, 4 embedded, 8 expires. `size` is the size of each content
+when all have the same, else 0. Per message there is no Python statement in either direction:
+contents are joined and cut in C.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DEFINITION: Final = 4
 QUEUE_DELETED: Final = 5
 STREAM_FILES: Final = 6
 
-EVEN: Final = 1
+SAME_SIZE: Final = 1
 PERSISTENT: Final = 2
 EMBEDDED: Final = 4
 EXPIRES: Final = 8
@@ -63,19 +63,19 @@ class Run:
 
     `contents` is None when the bodies are in the message store, under the ids `first_id`,
     `first_id` + `id_step`, …; embedded ones have a `first_id` of 0. `sizes` has the bytes of each
-    content, also when all are the same (`even`). Of `traits` all but the `copies` is on the disk.
-    `expiry` is the time from which on they count no more, in milliseconds since the epoch; 0 means
-    that they never expire."""
+    content, also when all are the same (`same_size`). Of `traits` all but the `copies` is on the
+    disk. `expiry` is the time from which on they count no more, in milliseconds since the epoch; 0
+    means that they never expire."""
 
     __slots__ = (
         "contents",
         "count",
-        "even",
         "expiry",
         "first",
         "first_id",
         "id_step",
         "queue",
+        "same_size",
         "sizes",
         "step",
         "traits",
@@ -88,7 +88,7 @@ class Run:
         step: int,
         count: int,
         traits: MessageTraits,
-        even: bool,
+        same_size: bool,
         contents: list[bytes] | None,
         sizes: list[int],
         first_id: int = 0,
@@ -100,7 +100,7 @@ class Run:
         self.step = step
         self.count = count
         self.traits = traits
-        self.even = even
+        self.same_size = same_size
         self.contents = contents
         self.sizes = sizes
         self.first_id = first_id
@@ -128,7 +128,7 @@ class Run:
             self.step,
             end - start,
             self.traits,
-            self.even,
+            self.same_size,
             None if self.contents is None else self.contents[start:end],
             self.sizes[start:end],
             self.first_id + self.id_step * start if self.first_id else 0,
@@ -191,10 +191,14 @@ def encode_run(parts: list[bytes], run: Run) -> int:
     assert 0 < count <= COUNT_MAX
     assert len(sizes) == count
     assert (contents is None) == (run.first_id > 0)
-    flags = EVEN * run.even | PERSISTENT * traits.persistent | EMBEDDED * (contents is not None)
+    flags = (
+        SAME_SIZE * run.same_size
+        | PERSISTENT * traits.persistent
+        | EMBEDDED * (contents is not None)
+    )
     if run.expiry:
         flags |= EXPIRES
-    size = sizes[0] if run.even else 0
+    size = sizes[0] if run.same_size else 0
     head = RUN_HEAD.pack(
         RUN,
         flags,
@@ -213,13 +217,13 @@ def encode_run(parts: list[bytes], run: Run) -> int:
         head += EXPIRY.pack(run.expiry)
     parts.append(head + envelope)
     total = len(head) + len(envelope)
-    if not run.even:
+    if not run.same_size:
         parts.append(struct.pack(f"<{count}I", *sizes))
         total += 4 * count
     if contents is not None:
         assert len(contents) == count
         parts.extend(contents)
-        total += size * count if run.even else sum(sizes)
+        total += size * count if run.same_size else sum(sizes)
     return total
 
 
@@ -287,9 +291,11 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
     _, flags, channel_number, count, queue, first, first_id, step, id_step, size, length, zero = (
         fields
     )
-    even, embedded = bool(flags & EVEN), bool(flags & EMBEDDED)
+    same_size, embedded = bool(flags & SAME_SIZE), bool(flags & EMBEDDED)
     demand(flags < 16 and zero == 0 and 0 < count <= COUNT_MAX and step > 0, "numbers of a run")
-    demand(embedded == (first_id == 0) and (even or size == 0) and id_step > 0, "kind of a run")
+    demand(
+        embedded == (first_id == 0) and (same_size or size == 0) and id_step > 0, "kind of a run"
+    )
     demand(first + step * count <= U64_MAX, "positions of a run")
     at += RUN_HEAD.size
     expiry = 0
@@ -299,7 +305,7 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
         at += EXPIRY.size
     envelope = cut(data, at, length).tobytes()
     at += length
-    if even:
+    if same_size:
         sizes = [size] * count
         total = size * count
     else:
@@ -309,7 +315,11 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
     contents = None
     if embedded:
         body = cut(data, at, total)
-        contents = cut_even(body, size, count) if even else cut_uneven(body.tobytes(), sizes)
+        contents = (
+            cut_same_size(body, size, count)
+            if same_size
+            else cut_mixed_sizes(body.tobytes(), sizes)
+        )
         at += total
     run = Run(
         queue,
@@ -317,7 +327,7 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
         step,
         count,
         message_traits(envelope, channel_number, bool(flags & PERSISTENT)),
-        even,
+        same_size,
         contents,
         sizes,
         first_id,
@@ -327,14 +337,14 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
     return run, at
 
 
-def cut_even(body: memoryview, size: int, count: int) -> list[bytes]:
+def cut_same_size(body: memoryview, size: int, count: int) -> list[bytes]:
     """Return the contents of a run, each of them `size` bytes long."""
     if size == 0:
         return [b""] * count
     return list(chain.from_iterable(struct.iter_unpack(f"{size}s", body)))
 
 
-def cut_uneven(body: bytes, sizes: list[int]) -> list[bytes]:
+def cut_mixed_sizes(body: bytes, sizes: list[int]) -> list[bytes]:
     """Return the contents of a run, which have these sizes in bytes."""
     ends = list(accumulate(sizes))
     return list(map(body.__getitem__, map(slice, [0, *ends[:-1]], ends)))

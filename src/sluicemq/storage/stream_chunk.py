@@ -67,18 +67,18 @@ class StreamChunk(ChunkHead):
         contents = self.contents
         traits = self.traits
         sizes = list(map(len, contents))
-        even = min(sizes) == max(sizes)
+        same_size = min(sizes) == max(sizes)
         head = CHUNK_HEAD.pack(
             self.group,
             self.timestamp_ms,
             self.count,
-            sizes[0] if even else 0,
+            sizes[0] if same_size else 0,
             traits.channel_number,
             len(traits.envelope),
             0,
         )
         parts = [head, traits.envelope]
-        if not even:
+        if not same_size:
             parts.append(Struct(f"<{len(sizes)}I").pack(*sizes))
         parts += contents
         return encode_record(file_id, position, CHUNK, self.first, parts)

@@ -106,7 +106,7 @@ def test_publish_comes_with_its_content_as_it_stood_on_the_wire() -> None:
     (event,) = feed(running(fast=False), [P1 + content])
     assert isinstance(event, Publishes)
     assert (event.channel, event.raw_method, event.method) == (1, P1, PUBLISH)
-    assert (event.contents, event.size, event.uniform) == ([content], len(content), True)
+    assert (event.contents, event.size, event.same_properties) == ([content], len(content), True)
 
 
 def test_publish_without_body_is_complete_with_its_header() -> None:

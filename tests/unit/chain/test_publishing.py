@@ -266,7 +266,7 @@ def test_a_queue_of_the_same_name_is_another_queue() -> None:
         assert [body for body, _ in fetched(client, name)] == [b"x", b"y"]
 
 
-def varied(count: int, raw: bytes = PERSISTENT, exchange: str = "amq.topic") -> bytes:
+def mixed_keys(count: int, raw: bytes = PERSISTENT, exchange: str = "amq.topic") -> bytes:
     """Messages that differ in routing key and body only."""
     return b"".join(publish(f"k.{n}", exchange, raw, b"%04d" % n) for n in range(count))
 
@@ -287,7 +287,7 @@ def test_messages_with_keys_of_their_own_are_one_batch_and_keep_their_keys() -> 
     client.open(1)
     client.call(1, m.QueueDeclare(queue="q", durable=True), m.ConfirmSelect())
     client.call(1, m.QueueBind(queue="q", exchange="amq.topic", routing_key="k.*"))
-    client.send_bytes(varied(50))
+    client.send_bytes(mixed_keys(50))
     assert confirmed(client) == set(range(1, 51))
     assert len(broker.node.broker.vhosts["/"].queues["q"].machine.backing.q4.chunks) == 1
     broker.stop()
@@ -342,7 +342,7 @@ def test_a_refusal_among_keys_of_their_own_leaves_what_was_before_it() -> None:
     broker = Broker()
     client = client_with(broker)
     client.call(1, m.QueueBind(queue="p", exchange="amq.topic", routing_key="#"))
-    client.send_bytes(varied(3) + publish("k", "nowhere", PERSISTENT, b"nope") + varied(2))
+    client.send_bytes(mixed_keys(3) + publish("k", "nowhere", PERSISTENT, b"nope") + mixed_keys(2))
     (event,) = client.events()
     assert isinstance(event, MethodFrame)
     assert isinstance(event.method, m.ChannelClose)
@@ -356,7 +356,7 @@ def test_what_nobody_gets_and_what_two_get_go_alone() -> None:
     client.call(1, m.QueueBind(queue="p", exchange="amq.topic", routing_key="k.1"))
     client.call(1, m.QueueBind(queue="q", exchange="amq.topic", routing_key="k.*"))
     client.call(1, m.QueueUnbind(queue="q", exchange="amq.topic", routing_key="k.3"))
-    client.send_bytes(varied(3) + publish("nobody", "amq.topic", PERSISTENT, b"0003"))
+    client.send_bytes(mixed_keys(3) + publish("nobody", "amq.topic", PERSISTENT, b"0003"))
     assert confirmed(client) == {1, 2, 3, 4}
     assert [body for body, _ in fetched(client, "p")] == [b"0001"]
     assert [body for body, _ in fetched(client, "q")] == [b"0000", b"0001", b"0002"]

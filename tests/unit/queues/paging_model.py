@@ -262,10 +262,10 @@ class Bench:
                 self.remember(contents, persistent, first_id, min(priority, self.highest))
             else:
                 self.removed += number
-            even = len(set(map(len, contents))) == 1
+            same_size = len(set(map(len, contents))) == 1
             batch = batch_of(
                 contents,
-                same_size=even,
+                same_size=same_size,
                 persistent=persistent,
                 copies=1 + kind % 2,
                 first_id=first_id,

@@ -300,7 +300,7 @@ class SideBySide:
         name: str,
         count: int,
         sizes: list[int],
-        says_even: bool,
+        says_same_size: bool,
         kind: tuple[bytes, int, bool, int],
         confirming: bool,
         priority: int,
@@ -314,11 +314,11 @@ class SideBySide:
             contents.append(self.serial.to_bytes(8).ljust(sizes[index % len(sizes)], b"."))
             pair.positions[contents[-1]] = pair.model.next_position(priority) + index
         envelope, channel_number, persistent, copies = kind
-        even = says_even and len(set(map(len, contents))) == 1
+        same_size = says_same_size and len(set(map(len, contents))) == 1
         batch = batch_of(
             contents,
             envelope,
-            same_size=even,
+            same_size=same_size,
             persistent=persistent,
             channel_number=channel_number,
             copies=copies,

@@ -25,8 +25,8 @@ COUNTS = st.one_of(st.integers(1, 5), st.integers(1, 5), st.integers(200, 300))
 
 
 def batch(contents: list[bytes]) -> Batch:
-    even = len(set(map(len, contents))) == 1
-    return batch_of(contents, same_size=even)
+    same_size = len(set(map(len, contents))) == 1
+    return batch_of(contents, same_size=same_size)
 
 
 def numbered(first: int, count: int, size: int = 8) -> list[bytes]:

@@ -128,7 +128,7 @@ class QueueLifeAndDeath(QueueLife):
         name=queues,
         count=st.one_of(st.integers(1, 6), st.sampled_from([100, 300, 1030])),
         sizes=st.lists(st.sampled_from([8, 9, 30, 4096, 9000]), min_size=1, max_size=4),
-        says_even=st.booleans(),
+        says_same_size=st.booleans(),
         kind=st.tuples(
             st.sampled_from([PLAIN[0], b"\x01x\x01b"]),
             st.integers(1, 2),
@@ -143,12 +143,12 @@ class QueueLifeAndDeath(QueueLife):
         name: str,
         count: int,
         sizes: list[int],
-        says_even: bool,
+        says_same_size: bool,
         kind: tuple[bytes, int, bool, int],
         confirming: bool,
         priority: int,
     ) -> None:
-        self.both.publish(name, count, sizes, says_even, kind, confirming, priority)
+        self.both.publish(name, count, sizes, says_same_size, kind, confirming, priority)
 
     @rule(one=consumers, no_ack=st.booleans(), exclusive=st.booleans())
     def consume_any(self, one: tuple[str, int, int, int], no_ack: bool, exclusive: bool) -> None:

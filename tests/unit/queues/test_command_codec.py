@@ -80,7 +80,7 @@ def consumer_of(
 
 @st.composite
 def publishes(draw: st.DrawFn) -> c.Publish:
-    if even := draw(st.booleans()):
+    if same_size := draw(st.booleans()):
         size = draw(st.integers(1, 20))
         contents = draw(st.lists(st.binary(min_size=size, max_size=size), min_size=1, max_size=5))
     else:
@@ -88,7 +88,7 @@ def publishes(draw: st.DrawFn) -> c.Publish:
     batch = batch_of(
         contents,
         draw(st.binary(max_size=20)),
-        same_size=even,
+        same_size=same_size,
         persistent=draw(st.booleans()),
         channel_number=draw(st.integers(0, U16)),
         ttl_ms=draw(st.none() | st.integers(0, U64)),

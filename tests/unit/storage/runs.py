@@ -26,8 +26,8 @@ SMALL = st.integers(0, 10**6)
 @st.composite
 def runs(draw: st.DrawFn, queues: st.SearchStrategy[int] = IDS, position_max: int = 2**60) -> Run:
     """Any run that an encoder takes."""
-    even = draw(st.booleans())
-    if even:
+    same_size = draw(st.booleans())
+    if same_size:
         size = draw(st.integers(0, 50))
         contents = draw(st.lists(st.binary(min_size=size, max_size=size), min_size=1, max_size=9))
     else:
@@ -41,7 +41,7 @@ def runs(draw: st.DrawFn, queues: st.SearchStrategy[int] = IDS, position_max: in
         message_traits(
             draw(st.binary(max_size=40)), draw(st.integers(0, 65535)), draw(st.booleans())
         ),
-        even,
+        same_size,
         contents if embedded else None,
         [len(content) for content in contents],
         0 if embedded else draw(st.integers(1, 2**60)),

@@ -53,7 +53,7 @@ class History:
             step=1,
             count=len(sizes),
             traits=message_traits(b"a", 1, True),
-            even=len(set(sizes)) == 1,
+            same_size=len(set(sizes)) == 1,
             contents=contents if embedded else None,
             sizes=sizes,
             first_id=0 if embedded else ids[0],

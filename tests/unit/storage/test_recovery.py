@@ -60,7 +60,7 @@ def run_of(first: int, *contents: bytes) -> Run:
         step=1,
         count=len(contents),
         traits=TRAITS,
-        even=False,
+        same_size=False,
         contents=list(contents),
         sizes=[len(content) for content in contents],
     )

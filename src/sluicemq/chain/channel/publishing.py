@@ -22,7 +22,7 @@ from collections import defaultdict, deque
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from sluicemq.amqp.connection import Publishes, VariedPublishes
+from sluicemq.amqp.connection import MixedKeyPublishes, Publishes
 from sluicemq.amqp.methods import BasicReturn
 from sluicemq.amqp.types import Malformed
 from sluicemq.chain.channel.reply_to import ReplyConsumer, send_replies
@@ -162,8 +162,8 @@ class Publishing:
             if isinstance(event, Publishes):
                 done = self.publish(event)
             else:
-                assert isinstance(event, VariedPublishes)
-                done = self.publish_varied(event)
+                assert isinstance(event, MixedKeyPublishes)
+                done = self.publish_mixed_keys(event)
         except Spent:
             return 0  # what was to be found out was for the first
         if self.found and done:
@@ -188,9 +188,9 @@ class Publishing:
         route = self.routes.get(event.raw_method)
         if route is None or route.epoch != self.topology.epoch:
             route = self.resolve(event.raw_method, event.method, contents[0])
-        if event.even:
+        if event.same_size:
             properties = self.read_properties(contents[0])
-            if event.uniform or (route.targets is not None and properties.is_plain):
+            if event.same_properties or (route.targets is not None and properties.is_plain):
                 return self.send_alike(route, properties, contents)
         return self.send_grouped(route, contents)
 
@@ -215,7 +215,7 @@ class Publishing:
         if self.gathered and self.channel.scheduler.work <= 0:
             raise Spent
 
-    def publish_varied(self, event: VariedPublishes) -> int:
+    def publish_mixed_keys(self, event: MixedKeyPublishes) -> int:
         """Route messages that are alike but for their routing keys, and return how many went out.
         When each has one queue to go to, and nothing special about it, there is a batch for each
         queue; else each message goes alone. One that is refused raises its violation when those
@@ -331,17 +331,17 @@ class Publishing:
         route: Route,
         contents: list[bytes],
         targets: Targets,
-        even: bool,
+        same_size: bool,
         properties: PropertyTraits,
         large: bool,
     ) -> None:
         """Send one batch to all its queues, or keep it until the commit in a transaction. If there
         are many queues, or batches that wait to go out, it is left to `spread`."""
         transaction = self.transaction
-        size = size_of(contents, even)
+        size = size_of(contents, same_size)
         if transaction is not None and not transaction.passing:
             names = [link.queue.name for link in targets]
-            transaction.keep(Held(route, contents, names, size, even, properties, large))
+            transaction.keep(Held(route, contents, names, size, same_size, properties, large))
             return
         count = len(contents)
         copies = len(targets)
@@ -351,7 +351,7 @@ class Publishing:
             self.unroutable(route, contents)
         first_id = self.services.message_ids(count) if large else 0
         traits = route.traits_of(properties.persistent, copies)
-        batch = Batch(traits, properties, contents, size, even, first_id)
+        batch = Batch(traits, properties, contents, size, same_size, first_id)
         if later:
             self.pending.append((batch, targets, first_seq))
             return

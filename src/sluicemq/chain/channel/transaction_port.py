@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Held:
     """Messages that wait for the commit, with what `Publishing.send` has to know of them."""
 
-    __slots__ = ("contents", "even", "large", "names", "properties", "route", "size")
+    __slots__ = ("contents", "large", "names", "properties", "route", "same_size", "size")
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class Held:
         contents: list[bytes],
         names: list[str],
         size: int,
-        even: bool,
+        same_size: bool,
         properties: PropertyTraits,
         large: bool,
     ) -> None:
@@ -31,7 +31,7 @@ class Held:
         self.contents = list(contents)
         self.names = names
         self.size = size
-        self.even = even
+        self.same_size = same_size
         self.properties = properties
         self.large = large
 
@@ -48,7 +48,9 @@ class Held:
             or self.size + more.size > TRANSACTION_BATCH_BYTES
         ):
             return False
-        self.even = self.even and more.even and len(self.contents[0]) == len(more.contents[0])
+        self.same_size = (
+            self.same_size and more.same_size and len(self.contents[0]) == len(more.contents[0])
+        )
         self.contents += more.contents
         self.size += more.size
         return True

@@ -107,7 +107,7 @@ class Transaction(TransactionPort):
                 each.route,
                 each.contents,
                 targets,
-                each.even,
+                each.same_size,
                 each.properties,
                 each.large,
             )

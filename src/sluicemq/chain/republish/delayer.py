@@ -138,8 +138,8 @@ def dated(batch: Batch, now_ms: int) -> Batch:
         batch.traits,
         PERSISTENT if batch.traits.persistent else TRANSIENT,
         contents,
-        size_of(contents, batch.even),
-        batch.even,
+        size_of(contents, batch.same_size),
+        batch.same_size,
         batch.first_id,
     )
 

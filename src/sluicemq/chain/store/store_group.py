@@ -114,14 +114,14 @@ def run_of(write: StoreWrite) -> Run:
     batch = write.batch
     contents = batch.contents
     count = len(contents)
-    sizes = [len(contents[0])] * count if batch.even else list(map(len, contents))
+    sizes = [len(contents[0])] * count if batch.same_size else list(map(len, contents))
     return Run(
         queue=write.queue.id,
         first=write.position,
         step=1,
         count=count,
         traits=batch.traits,
-        even=batch.even,
+        same_size=batch.same_size,
         contents=None if batch.first_id else contents,
         sizes=sizes,
         first_id=batch.first_id,

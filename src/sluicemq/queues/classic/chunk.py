@@ -27,7 +27,6 @@ class Chunk:
 
     __slots__ = (
         "contents",
-        "even",
         "expiry",
         "id_base",
         "in_store",
@@ -35,6 +34,7 @@ class Chunk:
         "position",
         "reading",
         "redelivered",
+        "same_size",
         "sizes",
         "start",
         "traits",
@@ -44,7 +44,7 @@ class Chunk:
         self,
         traits: MessageTraits,
         contents: list[bytes],
-        even: bool,
+        same_size: bool,
         position: int,
         redelivered: bool,
         id_base: int | None = None,
@@ -54,7 +54,7 @@ class Chunk:
     ) -> None:
         self.traits = traits
         self.contents = contents
-        self.even = even
+        self.same_size = same_size
         self.position = position
         self.redelivered = redelivered
         self.id_base = id_base
@@ -93,11 +93,13 @@ class Chunk:
         """Return the bytes of what is not taken yet, wherever it is."""
         if self.sizes is not None:
             return sum(self.sizes[self.start :])
-        return size_of(self.rest(), self.even)
+        return size_of(self.rest(), self.same_size)
 
     def footprint(self) -> int:
         """Return the bytes of RAM that it counts for; 0 when its bodies are not here."""
-        return footprint(self.rest(), self.even, self.traits.copies) if self.sizes is None else 0
+        return (
+            footprint(self.rest(), self.same_size, self.traits.copies) if self.sizes is None else 0
+        )
 
     def accepts_batch(self, batch: Batch, expiry: int) -> bool:
         """Tell whether `batch` may be appended here: it has the same traits, there are not too
@@ -112,8 +114,8 @@ class Chunk:
         return (
             (self.traits is traits or self.traits == traits)
             and not self.redelivered
-            and self.even
-            and batch.even
+            and self.same_size
+            and batch.same_size
             and len(self.contents) < CHUNK_MESSAGES
             and len(self.contents[-1]) == len(batch.contents[0])
             and len(self.contents) * len(self.contents[-1]) < CHUNK_BYTES
@@ -133,8 +135,8 @@ class Chunk:
             and self.id_base == other.id_base
             and self.in_store == other.in_store
             and self.redelivered == other.redelivered
-            and self.even
-            and other.even
+            and self.same_size
+            and other.same_size
             and len(self.contents[-1]) == len(other.contents[-1])
             and count * len(self.contents[-1]) <= CHUNK_BYTES
             and self.expiry == other.expiry
@@ -170,7 +172,7 @@ class Chunk:
         other = Chunk(
             self.traits,
             self.contents[count:],
-            self.even,
+            self.same_size,
             self.position + count,
             self.redelivered,
             self.id_base,
@@ -229,7 +231,7 @@ def copy_of(chunk: Chunk) -> Chunk:
     return Chunk(
         chunk.traits,
         chunk.rest(),
-        chunk.even,
+        chunk.same_size,
         position_of(chunk),
         chunk.redelivered,
         chunk.id_base,
@@ -253,7 +255,7 @@ def cut_at(positions: range, border: int) -> tuple[range, range]:
 def same_cost(chunk: Chunk, count: int, cost_each: int) -> int:
     """Return how many of the first `count` messages take `cost_each` of a window, as the first one
     does."""
-    if chunk.even:
+    if chunk.same_size:
         return count
     start = chunk.start
     for index in range(start + 1, start + count):

@@ -347,7 +347,7 @@ class Limits:
         contents = chunk.contents[start : start + count]
         first = chunk.position + start
         positions = range(first, first + count)
-        size = size_of(contents, chunk.even)
+        size = size_of(contents, chunk.same_size)
         queue.depth.ready -= count
         queue.depth.ready_bytes -= size
         if self.dead_letters:
@@ -370,7 +370,7 @@ class Limits:
         for start, end in [(0, run.left)] if is_whole else run.open_parts():
             contents = cast("list[bytes]", run.contents[start:end])
             self.in_flight += len(contents)
-            self.in_flight_bytes += size_of(contents, chunk.even)
+            self.in_flight_bytes += size_of(contents, chunk.same_size)
             effects.append(DeadLetter(number, start, contents, chunk.traits, reason))
 
     def reject(

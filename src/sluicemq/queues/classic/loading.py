@@ -137,7 +137,7 @@ class Loading(SubQueues):
             1,
             len(positions),
             traits,
-            chunk.even,
+            chunk.same_size,
             chunk.rest() if base is None else None,
             chunk.rest_sizes(),
             0 if base is None else base + positions[0],
@@ -247,7 +247,7 @@ class Loading(SubQueues):
             Chunk(
                 run.traits,
                 run.contents if run.contents is not None else [],
-                run.even,
+                run.same_size,
                 position,
                 position < self.delivered,
                 None if run.contents is not None else run.first_id - position,

@@ -21,10 +21,10 @@ from sluicemq.queues.classic.pieces import (
     DEAL_WORK,
     DEALS_MAX,
     MESSAGES_A_UNIT,
+    MIXED_SIZES_MAX,
     PART_WORK,
     PIECE_MAX,
     RETURNS_A_UNIT,
-    UNEVEN_MAX,
     batched,
     work_of,
 )
@@ -207,7 +207,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         depth = self.depth
         depth.ready += count
         depth.ready_bytes += batch.size
-        depth.footprint += footprint(batch.contents, batch.even, batch.traits.copies)
+        depth.footprint += footprint(batch.contents, batch.same_size, batch.traits.copies)
         if self.durable and batch.traits.persistent:
             depth.persistent += count
         self.rates.published += count
@@ -244,7 +244,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
                 return
             left = chunk.left()
             cost_each = cost_of(len(chunk.contents[chunk.start]))
-            most = min(left, deals if chunk.even else UNEVEN_MAX)
+            most = min(left, deals if chunk.same_size else MIXED_SIZES_MAX)
             able, each = consumers.able(cost_each, self.queue, most)
             if not able:
                 self.unserved = consumers.unasked
@@ -282,7 +282,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         depth.ready -= count
         for consumer, places in shares(able, range(chunk.start, chunk.start + count)):
             contents = chunk.contents[places.start : places.stop : places.step]
-            size = size_of(contents, chunk.even)
+            size = size_of(contents, chunk.same_size)
             depth.ready_bytes -= size
             run = 0
             positions = range(
@@ -314,7 +314,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
     def release_chunk(
         self, chunk: Chunk, contents: list[bytes], positions: range, effects: list[Effect]
     ) -> None:
-        self.depth.footprint -= footprint(contents, chunk.even, chunk.traits.copies)
+        self.depth.footprint -= footprint(contents, chunk.same_size, chunk.traits.copies)
         base = chunk.id_base
         ids = None
         if base is not None and chunk.in_store:

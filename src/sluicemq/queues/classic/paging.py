@@ -72,7 +72,7 @@ class PlainBacking(Loading):
         return Chunk(
             batch.traits,
             batch.contents,
-            batch.even,
+            batch.same_size,
             position,
             False,
             base,

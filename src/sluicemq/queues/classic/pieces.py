@@ -31,7 +31,7 @@ MESSAGES_A_UNIT: Final = 16
 RETURNS_A_UNIT: Final = 4
 """Messages whose returns are counted, or forgotten, in a unit of work."""
 
-UNEVEN_MAX: Final = 64
+MIXED_SIZES_MAX: Final = 64
 """Consumers that are asked at a time for messages of different sizes: those that cost a window the
 same, and are dealt together, may be fewer."""
 

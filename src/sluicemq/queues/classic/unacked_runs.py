@@ -76,13 +76,15 @@ class UnackedRun:
         """Return the bytes of what was taken from [start, end)."""
         if self.sizes is not None:
             return sum(self.sizes[start:end])
-        return size_of(taken, self.chunk.even)
+        return size_of(taken, self.chunk.same_size)
 
     def footprint(self, taken: list[bytes]) -> int:
         """Return the bytes of RAM that the taken contents count for; 0 when their bodies are not
         here."""
         return (
-            footprint(taken, self.chunk.even, self.chunk.traits.copies) if self.sizes is None else 0
+            footprint(taken, self.chunk.same_size, self.chunk.traits.copies)
+            if self.sizes is None
+            else 0
         )
 
     def forget(self) -> None:
@@ -155,7 +157,7 @@ class UnackedRun:
         returned = Chunk(
             chunk.traits,
             contents if sizes is None else [],
-            chunk.even,
+            chunk.same_size,
             position,
             True,
             chunk.id_base,
