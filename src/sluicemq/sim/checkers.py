@@ -554,7 +554,7 @@ class Checkers:
         for channel in self.channels:
             accounted += channel.accounted
             if channel.publishing.transaction is not None:
-                accounted += channel.publishing.transaction.held_bytes
+                accounted += channel.publishing.transaction.pending_bytes
         for queue, model in self.queues.items():
             model.compare_depth()
             if contents:

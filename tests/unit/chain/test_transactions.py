@@ -312,9 +312,9 @@ def test_publishes_of_one_kind_are_joined() -> None:
     for number, size in enumerate(sizes):
         client.publish(1, "q", (b"%d" % number).ljust(size), raw=PERSISTENT)
     client.publish(1, "q", b"%d" % len(sizes))
-    held = transaction_of(client).held
-    assert [len(each.contents) for each in held] == [RUN_MESSAGES_MAX, 80, 10, 10, 1]
-    assert [each.same_size for each in held] == [True, False, True, True, True]
+    pending = transaction_of(client).pending_publishes
+    assert [len(each.contents) for each in pending] == [RUN_MESSAGES_MAX, 80, 10, 10, 1]
+    assert [each.same_size for each in pending] == [True, False, True, True, True]
     assert client.call(1, m.TxCommit()) == [m.TxCommitOk()]
     assert broker.node.broker.store.commits.groups == 2  # the declaration, and all of this
     for number in range(len(sizes) + 1):

@@ -27,7 +27,7 @@ from sluicemq.amqp.methods import BasicReturn
 from sluicemq.amqp.types import Malformed
 from sluicemq.chain.channel.reply_to import ReplyConsumer, send_replies
 from sluicemq.chain.channel.routes import LinkToCome, Route
-from sluicemq.chain.channel.transaction_port import Held, TransactionPort
+from sluicemq.chain.channel.transaction_port import PendingPublishes, TransactionPort
 from sluicemq.chain.property_traits import BASIC_PUBLISH, traits_in, undecodable
 from sluicemq.chain.queue.queue import TARGET_WORK, TARGETS_MAX
 from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation, ProtocolViolation
@@ -341,7 +341,9 @@ class Publishing:
         size = size_of(contents, same_size)
         if transaction is not None and not transaction.passing:
             names = [link.queue.name for link in targets]
-            transaction.keep(Held(route, contents, names, size, same_size, properties, large))
+            transaction.keep(
+                PendingPublishes(route, contents, names, size, same_size, properties, large)
+            )
             return
         count = len(contents)
         copies = len(targets)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sluicemq.model.traits import PropertyTraits
 
 
-class Held:
+class PendingPublishes:
     """Messages that wait for the commit, with what `Publishing.send` has to know of them."""
 
     __slots__ = ("contents", "large", "names", "properties", "route", "same_size", "size")
@@ -35,7 +35,7 @@ class Held:
         self.properties = properties
         self.large = large
 
-    def absorb(self, more: Held) -> bool:
+    def absorb(self, more: PendingPublishes) -> bool:
         """Take in the messages that follow and return True if they may be one batch with these,
         else return False. By that a commit is few messages to each queue, and what they write is
         mostly in one group of the journal."""
@@ -58,10 +58,10 @@ class Held:
 
 class TransactionPort:
     """The transactional mode of a channel. `passing` is True while the commit lets publishes go on
-    at once. `held_bytes` and `messages` are those of publishes that wait."""
+    at once. `pending_bytes` and `messages` are those of publishes that wait."""
 
     passing: bool
-    held_bytes: int
+    pending_bytes: int
     messages: int
 
     @property
@@ -69,7 +69,7 @@ class TransactionPort:
         """The number of messages whose settlement waits for the commit."""
         raise NotImplementedError
 
-    def keep(self, held: Held) -> None:
+    def keep(self, pending: PendingPublishes) -> None:
         """Keep a publish until the commit, counted as memory in use, so that it can raise the
         alarm. Raises ChannelViolation (406) for what would be more than TRANSACTION_BYTES_MAX in
         all; a first publish may be of any size."""

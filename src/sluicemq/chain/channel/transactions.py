@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.connection import Acks, MethodFrame
 from sluicemq.amqp.methods import BasicAck, BasicPublish, TxCommit, TxCommitOk
-from sluicemq.chain.channel.transaction_port import Held, TransactionPort
+from sluicemq.chain.channel.transaction_port import PendingPublishes, TransactionPort
 from sluicemq.chain.channel.unacked import Undoable
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.limits import TRANSACTION_BYTES_MAX
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
 TX_COMMIT: Final = (TxCommit.class_id, TxCommit.method_id)
 
-HELD_WORK: Final = 5
+PENDING_WORK: Final = 5
 TARGET_WORK: Final = 3
 """Units of work that it costs to commit a batch, for the batch and for each queue that it goes
 to."""
@@ -47,14 +47,14 @@ class Transaction(TransactionPort):
         self.channel = channel
         self.publishing = publishing
         self.consuming = consuming
-        self.held: list[Held] = []
+        self.pending_publishes: list[PendingPublishes] = []
         self.settlements: list[tuple[Undoable, int]] = []
         """The acknowledgements that wait for the commit, each with its outcome, as Settle has
         it."""
         self.settling: list[tuple[Undoable, int]] = []
         """The acknowledgements that are being committed, while they have to wait for its publishes
         to be safe."""
-        self.held_bytes = 0
+        self.pending_bytes = 0
         self.messages = 0
         self.passing = False
         """True while the commit publishes: what is published now goes on at once."""
@@ -63,16 +63,16 @@ class Transaction(TransactionPort):
         self.failed = False
         """True when a queue has rejected something of what is being committed."""
 
-    def keep(self, held: Held) -> None:
-        count = len(held.contents)
-        size = held.size + OVERHEAD_BYTES * count
-        if self.held and self.held_bytes + size > TRANSACTION_BYTES_MAX:
+    def keep(self, pending: PendingPublishes) -> None:
+        count = len(pending.contents)
+        size = pending.size + OVERHEAD_BYTES * count
+        if self.pending_publishes and self.pending_bytes + size > TRANSACTION_BYTES_MAX:
             text = f"a transaction may hold {TRANSACTION_BYTES_MAX} bytes of messages"
             raise ChannelViolation(406, text, *BASIC_PUBLISH)
-        if not (self.held and self.held[-1].absorb(held)):
-            self.held.append(held)
+        if not (self.pending_publishes and self.pending_publishes[-1].absorb(pending)):
+            self.pending_publishes.append(pending)
         self.messages += count
-        self.held_bytes += size
+        self.pending_bytes += size
         self.channel.services.memory_used(size)
 
     def keep_settlement(self, settlement: Undoable, outcome: int) -> None:
@@ -84,22 +84,22 @@ class Transaction(TransactionPort):
         return sum(settlement.count for settlement, _ in self.settlements)
 
     def commit(self) -> None:
-        held = self.held
+        pending = self.pending_publishes
         settlements = self.settlements
         self.clear()
         self.channel.question = self
         self.committing = True
-        self.channel.begin(self.commit_in_pieces(held, settlements))
+        self.channel.begin(self.commit_in_pieces(pending, settlements))
 
     def commit_in_pieces(
-        self, held: list[Held], settlements: list[tuple[Undoable, int]]
+        self, pending: list[PendingPublishes], settlements: list[tuple[Undoable, int]]
     ) -> Iterator[int]:
         """Send all that was kept and yield the work of each piece. It is all one job of the
         channel, so what its queues have to say waits until its end."""
         channel = self.channel
         publishing = self.publishing
         receivers: dict[Queue, None] = {}
-        for each in held:
+        for each in pending:
             targets = self.targets(each)
             receivers |= {link.queue: None for link in targets}
             self.passing = True
@@ -112,7 +112,7 @@ class Transaction(TransactionPort):
                 each.large,
             )
             self.passing = False
-            yield HELD_WORK + TARGET_WORK * len(targets)
+            yield PENDING_WORK + TARGET_WORK * len(targets)
             yield from publishing.spread()
         self.settling = settlements
         if self.may_settle(receivers):
@@ -145,20 +145,20 @@ class Transaction(TransactionPort):
         self.settling = []
         for settlement, outcome in settling:
             self.consuming.post(settlement, outcome)
-            yield HELD_WORK
+            yield PENDING_WORK
 
-    def targets(self, held: Held) -> Targets:
+    def targets(self, pending: PendingPublishes) -> Targets:
         """Return links to the queues that kept messages go to. Only names were kept, and queues
         without one any more are left out; with the default exchange a queue that has got the name
         since is one of them."""
         publishing = self.publishing
         queues = self.channel.vhost.queues
-        names = dict.fromkeys(held.names)
-        method = held.route.method
+        names = dict.fromkeys(pending.names)
+        method = pending.route.method
         if not method.exchange:
             names[method.routing_key] = None
         there = [queues[name] for name in names if name in queues]
-        there += [queues[name] for name in held.names if name in queues.holding]
+        there += [queues[name] for name in pending.names if name in queues.holding]
         return [publishing.link(queue) for queue in there]
 
     def answers(self) -> list[bytes]:
@@ -181,12 +181,12 @@ class Transaction(TransactionPort):
         self.consuming.unacked.take_back(settlements)
 
     def clear(self) -> None:
-        self.channel.services.memory_used(-self.held_bytes)
-        self.held = []
+        self.channel.services.memory_used(-self.pending_bytes)
+        self.pending_publishes = []
         self.settlements = []
         self.settling = []
         self.messages = 0
-        self.held_bytes = 0
+        self.pending_bytes = 0
 
 
 def too_early(event: object) -> ConnectionViolation:
