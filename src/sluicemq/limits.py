@@ -182,11 +182,11 @@ WRITE_BYTES: Final = 1 << 20
 WRITER_BACKLOG_BYTES: Final = 4 << 20
 """Unwritten bytes (confirms, replies, got messages) at which a connection is no longer read."""
 
-HELD_METHODS_MAX: Final = 4096
+QUEUED_METHODS_MAX: Final = 4096
 """Methods a client may pipeline behind one that waits for its queue; then the connection is not
 read until the answer is there."""
 
-HELD_BYTES_MAX: Final = 4 << 20
+QUEUED_BYTES_MAX: Final = 4 << 20
 """Nor is it read when what is held so on one channel takes this much: a method may be as large as a
 frame."""
 

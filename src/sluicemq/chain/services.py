@@ -19,7 +19,7 @@ from sluicemq.limits import (
     CONTENT_OVERHEAD_BYTES,
     DELIVERY_WINDOW,
     DELIVERY_WINDOW_NOTIFY,
-    HELD_METHODS_MAX,
+    QUEUED_METHODS_MAX,
     STREAM_CACHE_BYTES,
     TIGHT_RATIO,
     WRITER_BACKLOG_BYTES,
@@ -94,7 +94,7 @@ class Services:
         in what comes."""
         self.delivery_window = LinkSpec(DELIVERY_WINDOW, DELIVERY_WINDOW_NOTIFY)
         self.connection_window_max = CONNECTION_WINDOW
-        self.held_methods_max = HELD_METHODS_MAX
+        self.queued_methods_max = QUEUED_METHODS_MAX
         self.writer_backlog_bytes = WRITER_BACKLOG_BYTES
         self.alarms = AlarmBoard()
         self.definitions = restored(recovery.definitions, recovery.next_queue_id)

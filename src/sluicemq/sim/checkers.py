@@ -127,7 +127,9 @@ class Waiting:
 def held_by(channel: Channel) -> int:
     """Return how many messages a channel keeps behind a question: not taken yet, as far as credit
     goes."""
-    return sum(len(each.contents) for each in channel.held if isinstance(each, AnyPublishes))
+    return sum(
+        len(each.contents) for each in channel.queued_methods if isinstance(each, AnyPublishes)
+    )
 
 
 def held_by_codec(amqp: AmqpConnection) -> int:
@@ -363,7 +365,7 @@ class Checkers:
         for reader in self.broker.connections.values():
             for number, outflow in reader.outflows.items():
                 channel = reader.channels[number]
-                held = held_by(channel) if channel.held else 0
+                held = held_by(channel) if channel.queued_methods else 0
                 self.link(READER, outflow, channel.inflow, 0, held)
         for channel in self.channels:
             double = 2 * channel.inflow.initial
@@ -542,7 +544,7 @@ class Checkers:
                 promise(right, reader.name, "counts", unsent, "bytes as unsent, of", least)
         for channel in self.channels:
             if not channel.scheduled and not channel.inbox:
-                held = sum(map(bytes_of, channel.held))
+                held = sum(map(bytes_of, channel.queued_methods))
                 promise(channel.accounted == held, channel.name, "counts", channel.accounted, held)
 
     def machines(self, contents: bool) -> None:
@@ -615,7 +617,7 @@ class Checkers:
         """Check that what a channel has unacknowledged is what queues count as unacknowledged at
         it."""
         promise(channel.question is None, channel.name, "waits for an answer for ever")
-        promise(not channel.held, channel.name, "holds methods for ever")
+        promise(not channel.queued_methods, channel.name, "holds methods for ever")
         for linked in channel.publishing.links:
             there_still = not linked.machine.deleted
             promise(there_still, channel.name, "keeps a link to the deleted", linked.name)

@@ -176,7 +176,7 @@ class Simulation(ReportedRun):
         node.scheduler.share_work = swarm.turns.share_work
         broker.delivery_window = LinkSpec(*swarm.delivery_window)
         broker.connection_window_max = 2 * swarm.delivery_window[0]
-        broker.held_methods_max = swarm.held_methods_max
+        broker.queued_methods_max = swarm.queued_methods_max
         broker.writer_backlog_bytes = swarm.writer_backlog_bytes
         broker.store.group_bytes_max = swarm.store_group_bytes
         broker.stream_cache.limit = swarm.features.cache_bytes or 0

@@ -74,7 +74,7 @@ class Swarm:
     delivery_window: tuple[int, int]
     store_group_bytes: int
     writer_backlog_bytes: int
-    held_methods_max: int
+    queued_methods_max: int
     queues: tuple[QueuePlan, ...]
     publishers: int
     channels_each: int
@@ -213,7 +213,7 @@ def _thrown(seed: int, profile: str | None) -> Swarm:
         delivery_window=(window, max(1, window // 4)),
         store_group_bytes=dice.choice((1000, 10_000, 100_000)),
         writer_backlog_bytes=dice.choice((500, 5000, 100_000)),
-        held_methods_max=dice.choice((1, 4, 100)),
+        queued_methods_max=dice.choice((1, 4, 100)),
         queues=_with_limits(_with_arguments(_queues(dice), seed), seed),
         publishers=publishers,
         channels_each=channels_each,

@@ -20,7 +20,7 @@ from sluicemq.chain.connection.unfinished import Unfinished
 from sluicemq.errors import ConnectionViolation
 from sluicemq.kernel.world import Writable
 from sluicemq.limits import (
-    HELD_BYTES_MAX,
+    QUEUED_BYTES_MAX,
     UNFINISHED_PATIENCE_NS,
 )
 from sluicemq.sim.checkers import held_by_codec
@@ -139,7 +139,7 @@ def test_what_waits_for_an_answer_counts(client: Client) -> None:
     declare = m.QueueDeclare("x", arguments={"a": "b" * 50_000}).frame(1)
     client.post_bytes(declare * 3 + with_content(1, m.BasicPublish("", "q"), bytes(9000)))
     run_but_the_disk(client)
-    assert len(channel.held) == 4
+    assert len(channel.queued_methods) == 4
     assert accounted(client) > 3 * len(declare) + 9000
     client.broker.run()
     (queue,) = [q for q in client.broker.node.broker.all_queues() if q.name == "q"]
@@ -165,7 +165,7 @@ def test_large_methods_behind_a_question_stop_the_reading(client: Client) -> Non
         client.post_bytes(declare)
         run_but_the_disk(client)
     assert channel.crowded.is_shut
-    assert channel.held_bytes < HELD_BYTES_MAX + 3 * len(declare)
+    assert channel.queued_bytes < QUEUED_BYTES_MAX + 3 * len(declare)
     client.broker.run()
     assert not channel.crowded.is_shut
     assert accounted(client) == 0

@@ -576,12 +576,14 @@ def test_what_was_held_is_done_as_far_as_a_turn_goes(broker: Broker, ends: bool)
     scheduler = broker.node.scheduler
     turn_work, scheduler.turn_work = scheduler.turn_work, 500
     client.post_bytes(b"".join([method.frame(1) for method in some]))
-    while not channel.held:
+    while not channel.queued_methods:
         assert broker.node.run(1)
     assert channel.question is not None
-    assert len(channel.held) == len(some) - 1
+    assert len(channel.queued_methods) == len(some) - 1
     scheduler.turn_work = turn_work
-    assert most_in_a_turn(broker, lambda: len(channel.held)) <= 2  # the answer's and the turn's
+    assert (
+        most_in_a_turn(broker, lambda: len(channel.queued_methods)) <= 2
+    )  # the answer's and the turn's
     said = client.call(1)
     assert said[0] == m.QueueDeclareOk(queue="q", message_count=0, consumer_count=0)
     assert said[1:] == ([m.ChannelCloseOk()] if ends else [])

@@ -40,7 +40,7 @@ from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.kernel.actor import MESSAGE_WORK
 from sluicemq.kernel.cleanup_steps import take
-from sluicemq.limits import HELD_BYTES_MAX
+from sluicemq.limits import QUEUED_BYTES_MAX
 from sluicemq.model.batch import OVERHEAD_BYTES
 from sluicemq.queues.commands import Down
 from sluicemq.queues.effects import Cancelled, Confirm, Deliver, Rejected
@@ -83,8 +83,8 @@ FORGET_MAX: Final = 1000
 
 FROM_CLIENT: Final = (Acks, MethodFrame, TooLarge)
 
-HELD_BYTES: Final = 300
-"""Bytes of RAM that a held event takes beside its octets: objects, decoded arguments."""
+QUEUED_BYTES: Final = 300
+"""Bytes of RAM that a queued event takes beside its octets: objects, decoded arguments."""
 TAG_BYTES: Final = 40
 """Bytes of RAM that a tag takes in a run of acknowledgements."""
 
@@ -93,11 +93,11 @@ def bytes_of(message: object) -> int:
     """Return about how many bytes of memory a message takes that the client has sent; 0 for
     messages of anybody else."""
     if isinstance(message, AnyPublishes):
-        return HELD_BYTES + message.size + OVERHEAD_BYTES * len(message.contents)
+        return QUEUED_BYTES + message.size + OVERHEAD_BYTES * len(message.contents)
     if isinstance(message, MethodFrame):
-        return HELD_BYTES + 2 * len(message.raw)
+        return QUEUED_BYTES + 2 * len(message.raw)
     if isinstance(message, Acks):
-        return HELD_BYTES + TAG_BYTES * len(message.tags)
+        return QUEUED_BYTES + TAG_BYTES * len(message.tags)
     return 0
 
 
@@ -135,8 +135,8 @@ class Channel(WholeChannel):
         too."""
         self.asked: Actor | None = None
         """The actor that was asked last on behalf of the client."""
-        self.held: deque[object] = deque()
-        self.held_bytes = 0
+        self.queued_methods: deque[object] = deque()
+        self.queued_bytes = 0
         self.accounted = 0
         """The bytes of RAM that the channel was last accounted with."""
         self.last_queue = ""
@@ -169,7 +169,7 @@ class Channel(WholeChannel):
         grants."""
         if isinstance(message, Cancelled) and message.by_broker:
             if isinstance(self.question, Question):
-                self.held.append(message)  # who deletes the queue hears of that first
+                self.queued_methods.append(message)  # who deletes the queue hears of that first
             else:
                 self.cancelled_by_broker(message)
         elif isinstance(message, ANSWERS):
@@ -185,10 +185,10 @@ class Channel(WholeChannel):
         elif isinstance(message, LookAtOldest):
             self.look_at_oldest(message)
         elif isinstance(message, ChannelDown):
-            if isinstance(self.question, Transaction) or not (self.question or self.held):
+            if isinstance(self.question, Transaction) or not (self.question or self.queued_methods):
                 self.down(message)
             else:
-                self.held.append(message)  # what the client sent before counts
+                self.queued_methods.append(message)  # what the client sent before counts
         else:
             super().receive(message)
 
@@ -199,7 +199,7 @@ class Channel(WholeChannel):
         if self.closing:
             self.settle(message)
             return
-        if self.question is not None or self.held:
+        if self.question is not None or self.queued_methods:
             self.behind_question(message, self.question)
         else:
             self.take(message)
@@ -237,21 +237,21 @@ class Channel(WholeChannel):
             self.settle(message)
             self.fault(too_early(message))
             return
-        self.held.append(message)
-        self.held_bytes += bytes_of(message)
+        self.queued_methods.append(message)
+        self.queued_bytes += bytes_of(message)
         if self.is_crowded:
             self.crowded.shut()
 
     @property
     def is_crowded(self) -> bool:
         """True while so many messages or bytes are held that the client must not send more."""
-        too_many = len(self.held) >= self.services.held_methods_max
-        return too_many or self.held_bytes >= HELD_BYTES_MAX
+        too_many = len(self.queued_methods) >= self.services.queued_methods_max
+        return too_many or self.queued_bytes >= QUEUED_BYTES_MAX
 
     def account(self) -> None:
         """Count the bytes that are held as memory in use, if they have changed."""
-        if self.held_bytes != self.accounted:
-            change, self.accounted = self.held_bytes - self.accounted, self.held_bytes
+        if self.queued_bytes != self.accounted:
+            change, self.accounted = self.queued_bytes - self.accounted, self.queued_bytes
             self.services.memory_used(change)
 
     def settle(self, message: object) -> None:
@@ -338,16 +338,16 @@ class Channel(WholeChannel):
             violation.class_id = question.class_id
             violation.method_id = question.method_id
             self.fail(violation)
-        self.take_held()
+        self.take_queued()
 
-    def take_held(self) -> None:
-        """Handle held messages in order until one of them takes time or the turn's work is spent;
+    def take_queued(self) -> None:
+        """Handle queued messages in order until one of them takes time or the turn's work is spent;
         at least one is handled unless an answer is due or the channel is closing."""
-        held = self.held
+        queued = self.queued_methods
         scheduler = self.scheduler
-        while held and self.question is None and self.underway is None and not self.closing:
-            message = held.popleft()
-            self.held_bytes -= bytes_of(message)
+        while queued and self.question is None and self.underway is None and not self.closing:
+            message = queued.popleft()
+            self.queued_bytes -= bytes_of(message)
             if isinstance(message, ChannelDown):
                 self.down(message)
             elif isinstance(message, Cancelled):
@@ -440,13 +440,13 @@ class Channel(WholeChannel):
             return
         self.closing = True
         self.question = None
-        while self.held:
-            message = self.held.popleft()
+        while self.queued_methods:
+            message = self.queued_methods.popleft()
             if isinstance(message, ChannelDown):
                 self.post(message)
             else:
                 self.settle(message)
-        self.held_bytes = 0
+        self.queued_bytes = 0
         self.account()
         self.crowded.open()
         self.replies = None
@@ -502,8 +502,8 @@ class Channel(WholeChannel):
         super().go_deaf()
         self.closing = self.gone = True
         self.question = self.replies = None
-        self.held.clear()
-        self.held_bytes = 0
+        self.queued_methods.clear()
+        self.queued_bytes = 0
         self.out = []
         self.out_cost = 0
 
@@ -520,9 +520,9 @@ class Channel(WholeChannel):
     def turn_ended(self) -> None:
         """Go on with what is held, append the confirms that are due, and hand all of `out` to the
         writer at once."""
-        if self.held and self.question is None:
-            self.take_held()
-            if self.held and self.question is None:
+        if self.queued_methods and self.question is None:
+            self.take_queued()
+            if self.queued_methods and self.question is None:
                 self.schedule()
         if not self.closing:
             self.flush_confirms()
