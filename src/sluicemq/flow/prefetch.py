@@ -12,29 +12,29 @@ from sluicemq.kernel.actor import Actor
 class Prefetch:
     """The limit of one consumer (basic.qos with global false)."""
 
-    __slots__ = ("held", "limit")
+    __slots__ = ("limit", "unacked")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.held = 0
+        self.unacked = 0
 
     @property
     def exhausted(self) -> bool:
-        return 0 < self.limit <= self.held
+        return 0 < self.limit <= self.unacked
 
     def take(self, n: int) -> int:
         """Return how many of `n` messages the consumer may have now; it holds these from now on."""
         if self.limit:
-            n = min(n, self.limit - self.held)
-        self.held += n
+            n = min(n, self.limit - self.unacked)
+        self.unacked += n
         return n
 
     def give(self, n: int) -> bool:
         """Give back `n` messages that were acked, rejected or requeued. Returns True when the limit
         was exhausted and no longer is."""
-        assert n <= self.held
+        assert n <= self.unacked
         was_exhausted = self.exhausted
-        self.held -= n
+        self.unacked -= n
         return was_exhausted and not self.exhausted
 
 
@@ -54,11 +54,11 @@ class Limiter:
     until it has had its turn nobody else gets any: a queue whose acknowledgements make the room is
     no nearer to it than the others."""
 
-    __slots__ = ("held", "invited", "limit", "waiting")
+    __slots__ = ("invited", "limit", "unacked", "waiting")
 
     def __init__(self) -> None:
         self.limit = 0
-        self.held = 0
+        self.unacked = 0
         """The number of messages that the channel's consumers hold; it is counted without a limit
         too."""
         self.waiting: dict[Actor, None] = {}
@@ -69,19 +69,19 @@ class Limiter:
         line."""
         if not self.limit:
             return True
-        if self.held < self.limit and self.invited in (None, queue):
+        if self.unacked < self.limit and self.invited in (None, queue):
             return True
         self.waiting.setdefault(queue)
         return False
 
     def take(self, n: int) -> None:
         """Count `n` messages that were just delivered on the channel."""
-        self.held += n
+        self.unacked += n
 
     def give(self, n: int) -> None:
         """Give back `n` messages that were acked, rejected or requeued by the channel."""
-        assert n <= self.held
-        self.held -= n
+        assert n <= self.unacked
+        self.unacked -= n
         self._invite()
 
     def set_limit(self, limit: int) -> None:
@@ -101,7 +101,7 @@ class Limiter:
         answer."""
         if not self.waiting or self.invited is not None:
             return
-        if not self.limit or self.held < self.limit:
+        if not self.limit or self.unacked < self.limit:
             queue = next(iter(self.waiting))
             del self.waiting[queue]
             self.invited = queue

@@ -108,7 +108,7 @@ class Consumer:
             return 0 if limiter.limit and not limiter.permits(queue) else room
         prefetch = self.prefetch
         if prefetch.limit:
-            room = min(room, prefetch.limit - prefetch.held)
+            room = min(room, prefetch.limit - prefetch.unacked)
         if room > 0 and limiter.limit:
             if not limiter.permits(queue):
                 return 0

@@ -570,7 +570,7 @@ class Checkers:
                 )
                 prefetch = consumer.prefetch
                 if not consumer.no_ack:
-                    promise(prefetch.held == held, consumer.tag, "holds", held, prefetch.held)
+                    promise(prefetch.unacked == held, consumer.tag, "holds", held, prefetch.unacked)
                 promise(not 0 < prefetch.limit < held, consumer.tag, "holds", held)
         accounted += self.of_streams()
         reported = self.broker.accounted_bytes

@@ -94,7 +94,7 @@ def test_what_was_dealt_out_and_not_told_counts_for_no_limit() -> None:
     bench.queue.machine.serve = serve_and_fail  # type: ignore[method-assign]
     bench.publish("q", b"1", b"2")
     assert bench.state() == "running"
-    assert bench.limiter.held == 0
+    assert bench.limiter.unacked == 0
     assert bench.gets_from_other() == 3
 
 
@@ -119,7 +119,7 @@ def test_what_was_settled_as_the_fault_came_counts_for_no_limit(
     bench.both.send(1, m.BasicAck(delivery_tag=tags[-1], multiple=True))
     bench.wait()
     assert [type(each) for each in faults] == [Mistake]
-    assert bench.limiter.held == 0
+    assert bench.limiter.unacked == 0
     assert bench.gets_from_other() == 3
 
 

@@ -25,7 +25,7 @@ def test_consumer_never_holds_more_than_its_limit(
             given_back = min(n, held)
             assert prefetch.give(given_back) == (held == limit and given_back > 0)
             held -= given_back
-        assert prefetch.held == held
+        assert prefetch.unacked == held
         assert prefetch.exhausted == (held == limit)
 
 
@@ -34,7 +34,7 @@ def test_consumer_without_a_limit_takes_everything() -> None:
     assert prefetch.take(10**6) == 10**6
     assert not prefetch.exhausted
     assert not prefetch.give(10**6)
-    assert prefetch.held == 0
+    assert prefetch.unacked == 0
 
 
 def test_consumer_cannot_give_back_what_it_does_not_hold() -> None:
@@ -72,9 +72,9 @@ def test_limiter_that_is_off_permits_everything_and_counts() -> None:
     limiter = Limiter()
     [queue] = queues(1)
     assert deliver(limiter, queue, 1000) == 1000
-    assert limiter.held == 1000
+    assert limiter.unacked == 1000
     limiter.give(1000)
-    assert limiter.held == 0
+    assert limiter.unacked == 0
 
 
 def test_refused_queues_are_invited_one_after_the_other() -> None:

@@ -45,14 +45,14 @@ class ModelChannel:
     name: str
     windows: dict[str, int]
     limit: int = 0
-    held: int = 0
+    unacked: int = 0
     line: list[str] = field(default_factory=list)
     """The queues that were refused; while the first of them is asked nobody else is served."""
     asked: str = ""
 
     @property
     def exhausted(self) -> bool:
-        return 0 < self.limit <= self.held
+        return 0 < self.limit <= self.unacked
 
     def permits(self, queue: str) -> bool:
         """May the queue deliver one message?"""
@@ -78,20 +78,20 @@ class ModelConsumer:
     exclusive: bool
     priority: int
     prefetch: int
-    held: int = 0
+    unacked: int = 0
 
     def has_room(self, queue: str) -> bool:
         """Could it have one more message?"""
         if self.channel.windows[queue] <= 0:
             return False
-        full = not self.no_ack and 0 < self.prefetch <= self.held
+        full = not self.no_ack and 0 < self.prefetch <= self.unacked
         return not (full or self.channel.exhausted)
 
     def accepts(self, queue: str) -> bool:
         """May it have one more message now? If the channel's limit is in the way: it will ask."""
         if self.channel.windows[queue] <= 0:
             return False
-        full = not self.no_ack and 0 < self.prefetch <= self.held
+        full = not self.no_ack and 0 < self.prefetch <= self.unacked
         return not full and self.channel.permits(queue)
 
 
@@ -165,8 +165,8 @@ class ModelQueue:
             message = self.ready.pop(0)
             consumer.channel.windows[self.name] -= message.cost
             if not consumer.no_ack:
-                consumer.held += 1
-                consumer.channel.held += 1
+                consumer.unacked += 1
+                consumer.channel.unacked += 1
                 self.out[message.position] = Out(message, consumer.channel, consumer)
             given.append(("deliver", consumer.name, *self.shown(message), not consumer.no_ack))
             self.wake(consumer.channel)
@@ -190,7 +190,7 @@ class ModelQueue:
     def leave(self, consumer: ModelConsumer) -> None:
         """It has no room."""
         channel = consumer.channel
-        if not consumer.no_ack and 0 < consumer.prefetch <= consumer.held:
+        if not consumer.no_ack and 0 < consumer.prefetch <= consumer.unacked:
             self.holding.append(consumer)
             self.wake(channel)
             return
@@ -267,9 +267,9 @@ class ModelQueue:
         for position in positions:
             out = self.out.pop(position)
             if out.consumer is not None:
-                out.consumer.held -= 1
-                out.channel.held -= 1
-                if out.consumer in self.holding and out.consumer.held < out.consumer.prefetch:
+                out.consumer.unacked -= 1
+                out.channel.unacked -= 1
+                if out.consumer in self.holding and out.consumer.unacked < out.consumer.prefetch:
                     self.holding.remove(out.consumer)
                     self.enter(out.consumer)
             if requeue and not self.deleted:

@@ -279,13 +279,13 @@ class SideBySide:
 
     def limits_are_kept(self) -> None:
         for _, limiter, model in self.channels:
-            assert limiter.held == model.held
+            assert limiter.unacked == model.unacked
             asked = self.of_actor[limiter.invited].model.name if limiter.invited else ""
             assert asked == model.asked
             for pair in self.pairs.values():
                 assert pair.windows[model.name].credit == model.windows[pair.model.name]
         for consumer, model_consumer, pair in self.consumers.values():
-            assert consumer.no_ack or consumer.prefetch.held == model_consumer.held
+            assert consumer.no_ack or consumer.prefetch.unacked == model_consumer.unacked
             assert consumer.active == (model_consumer in pair.model.consumers())
 
     def nobody_waits_for_nothing(self) -> None:

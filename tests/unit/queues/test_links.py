@@ -97,9 +97,9 @@ def test_what_was_delivered_in_another_life_settles_nothing(begin: type, outcome
     effects: list[Effect] = []
     machine.apply(Settle(old.link, old.parts, outcome), effects)
     assert effects == []
-    assert (machine.depth.unacked, consumer.prefetch.held) == (2, 2)
+    assert (machine.depth.unacked, consumer.prefetch.unacked) == (2, 2)
     machine.apply(mine, effects)
-    assert (machine.depth.unacked, consumer.prefetch.held) == (0, 0)
+    assert (machine.depth.unacked, consumer.prefetch.unacked) == (0, 0)
 
 
 @pytest.mark.parametrize("begin", [life, life_of_stream])
@@ -111,7 +111,7 @@ def test_what_came_over_a_link_that_has_ended_settles_nothing(begin: type) -> No
     mine, consumer = delivered(machine, channel)
     assert mine.link != old.link
     machine.apply(Settle(old.link, mine.parts, ACK), [])
-    assert (machine.depth.unacked, consumer.prefetch.held) == (2, 2)
+    assert (machine.depth.unacked, consumer.prefetch.unacked) == (2, 2)
 
 
 def test_what_was_got_is_settled_over_the_link_of_its_channel_only() -> None:

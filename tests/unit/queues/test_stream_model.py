@@ -52,7 +52,7 @@ class ReaderModel:
         self.unsent = 0
 
     @property
-    def held(self) -> int:
+    def unacked(self) -> int:
         return sum(each for _, each in self.unacked_runs)
 
 
@@ -105,7 +105,7 @@ class Bench:
             assert reader.got[-1] < self.log.durable_end
             reader.unacked_runs.append((effect.run, len(effect.contents)))
             reader.unsent += effect.cost
-            assert reader.held <= reader.consumer.prefetch.limit
+            assert reader.unacked <= reader.consumer.prefetch.limit
 
     def publish(self, sizes: list[int]) -> None:
         contents = []

@@ -221,7 +221,7 @@ class Stream(QueueMachine):
         reader.let_go(self.cache)
         for line in (self.wanting, self.moving, self.at_end):
             line.pop(reader, None)
-        if not reader.held:
+        if not reader.unacked:
             del self.unacked_runs[reader.run]
         self.consumers.remove(consumer)
         self.depth.consumers = self.consumers.count
@@ -231,7 +231,7 @@ class Stream(QueueMachine):
         for consumer in [each for each in self.readers if each.channel is channel]:
             self.drop(consumer)
         for reader in [r for r in self.unacked_runs.values() if r.consumer.channel is channel]:
-            self.depth.unacked -= reader.held
+            self.depth.unacked -= reader.unacked
             del self.unacked_runs[reader.run]
         self.links.pop(channel, None)
 
@@ -246,7 +246,7 @@ class Stream(QueueMachine):
             reader.settled(end - start)
             if not reader.consumer.cancelled:
                 self.moving[reader] = None
-            elif not reader.held:
+            elif not reader.unacked:
                 del self.unacked_runs[run]
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:

@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 class StreamReader:
     """Says where a consumer of a stream is. `offset` is that of the next message it gets.
     `timestamp_ms`: that offset is not known yet, but the time to look it up by, in milliseconds
-    since the epoch; 0: it is known. `run` names its deliveries to its channel, over `link`; `held`
-    of them are not settled."""
+    since the epoch; 0: it is known. `run` names its deliveries to its channel, over `link`;
+    `unacked` of them are not settled."""
 
     __slots__ = (
         "chunk",
         "consumer",
-        "held",
         "job",
         "link",
         "offset",
@@ -34,6 +33,7 @@ class StreamReader:
         "run",
         "timestamp_ms",
         "tries",
+        "unacked",
     )
 
     def __init__(
@@ -44,7 +44,7 @@ class StreamReader:
         self.run = run
         self.offset = offset
         self.timestamp_ms = timestamp_ms
-        self.held = 0
+        self.unacked = 0
         self.chunk: CachedChunk | None = None
         self.pieces: deque[CachedChunk] = deque()
         """Chunks behind it that were read with it."""
@@ -61,7 +61,7 @@ class StreamReader:
         if window.is_shut or not consumer.active or window.waits():
             return 0
         prefetch = consumer.prefetch
-        return min(window.credit // cost_each or 1, prefetch.limit - prefetch.held)
+        return min(window.credit // cost_each or 1, prefetch.limit - prefetch.unacked)
 
     def take(self, count: int, cost_each: int) -> int:
         """Account for `count` deliveries of `cost_each`. Returns what they cost of the window
@@ -69,13 +69,13 @@ class StreamReader:
         cost = count * cost_each
         self.consumer.window.spend(cost)
         self.consumer.prefetch.take(count)
-        self.held += count
+        self.unacked += count
         self.offset += count
         return cost
 
     def settled(self, count: int) -> None:
         """Let it have `count` more messages, for so many were settled."""
-        self.held -= count
+        self.unacked -= count
         self.consumer.prefetch.give(count)
 
     def next_chunk(self, cache: ChunkCache, queue_id: int) -> CachedChunk | None:
