@@ -185,7 +185,7 @@ class Writer(Actor):
         """Close the connection after a fault. What was to be written may have lost parts, so
         nothing of any channel is written any more, only what says that the connection ends."""
         self.has_failed = True
-        if isinstance(self.struck, Writable):
+        if isinstance(self.faulted_message, Writable):
             self.choked = False  # it comes once
         self.forget()
         if self.broken is None:

@@ -186,7 +186,7 @@ class Scheduler:
         except Exception as another:
             self.witness(actor, another)
             self.give_up(actor, another)
-        actor.struck = None
+        actor.faulted_message = None
         if actor.inbox:
             actor.schedule()
 
@@ -221,7 +221,7 @@ class Actor(TurnGroupMember):
         self.scheduled = False
         self.underway: Iterator[int] | None = None
         """Long work that goes on in the next turn, before anything else in the inbox."""
-        self.struck: object = None
+        self.faulted_message: object = None
         """The message at which the last fault came; None: it came elsewhere, or there was none."""
         self.is_deaf = False
         """True after `go_deaf`: messages that come are not handled any more."""
@@ -314,7 +314,7 @@ class Actor(TurnGroupMember):
                 if scheduler.work <= 0 or done == turn_max or self.underway is not None:
                     break
         except Exception:
-            self.struck = batch[done]
+            self.faulted_message = batch[done]
             self.inbox[:0] = batch[done + 1 :]
             raise
         if done < len(batch):
@@ -334,7 +334,7 @@ class Actor(TurnGroupMember):
 
     def faulted(self, error: Exception) -> None:
         """Decide what a fault in a turn of this actor means. The others go on; what is left of the
-        inbox, without the message `struck`, is handled in the next turn, unless it goes deaf here.
+        inbox, without the `faulted_message`, is handled in the next turn, unless it goes deaf here.
         Unless it is overridden the process has to end."""
         self.scheduler.give_up(self, error)
 

@@ -401,7 +401,7 @@ class Faulty(Scribe):
         super().receive(message)
 
     def faulted(self, error: Exception) -> None:
-        self.seen.append((self.struck, str(error)))
+        self.seen.append((self.faulted_message, str(error)))
 
 
 def test_a_fault_costs_its_message_and_nobody_else_anything() -> None:
@@ -426,7 +426,7 @@ def test_a_fault_costs_its_message_and_nobody_else_anything() -> None:
     )
     assert witnessed == [alone, member]
     assert alone.seen == member.seen == [("bad", "a mistake")]
-    assert alone.struck is None
+    assert alone.faulted_message is None
 
 
 def test_a_fault_of_one_that_says_nothing_ends_all_turns() -> None:

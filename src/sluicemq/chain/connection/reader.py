@@ -607,10 +607,10 @@ class Reader(Severable):
 
     def leave(self) -> None:
         """Leave the broker's tables, step by step."""
-        for farewell in self.farewells():
-            farewell()
+        for step in self.leaving_steps():
+            step()
 
-    def farewells(self) -> tuple[Callable[[], object], ...]:
+    def leaving_steps(self) -> tuple[Callable[[], object], ...]:
         broker = self.broker
         return (
             partial(broker.deadlines.cancel, self),
@@ -637,7 +637,7 @@ class Reader(Severable):
 
     def faulted(self, error: Exception) -> None:
         """Close the connection after a fault; when it was the news of its end, at once."""
-        if isinstance(self.struck, Closed):
+        if isinstance(self.faulted_message, Closed):
             sever(self)
         else:
             self.broken()

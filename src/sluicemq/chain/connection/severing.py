@@ -32,7 +32,7 @@ class Severable(ConnectionPort):
         """Count as memory in use what has come from the client and goes no further now."""
         raise NotImplementedError
 
-    def farewells(self) -> Iterable[Step]:
+    def leaving_steps(self) -> Iterable[Step]:
         """Return the steps by which it leaves the broker's tables. Each may be taken again."""
         raise NotImplementedError
 
@@ -57,7 +57,7 @@ def sever(reader: Severable) -> None:
         reader.outflows.clear,
         reader.account,
         partial(delete_exclusive, reader),
-        *reader.farewells(),
+        *reader.leaving_steps(),
         reader.give_up_place,
         reader.writer.connection_lost,
         partial(reader.net.close, reader.connection),

@@ -108,7 +108,7 @@ class Crash(Aftermath, Generic[Q]):
         faults = self.vhost.crashes.setdefault(queue.name, Faults())
         now_ns = self.services.world.clock.now_ns()
         lost = queue.replicator.close()
-        batch = batch_at(queue.struck, lost)
+        batch = batch_at(queue.faulted_message, lost)
         refused: list[bytes] = []
         if batch is not None:
             take(queue, [lambda: refused.extend(faults.unwelcome.accuse(batch))])
@@ -117,7 +117,10 @@ class Crash(Aftermath, Generic[Q]):
         queue.underway = None  # what it was at is the first of what is lost
         queue.receive = self.receive  # type: ignore[method-assign]
         queue.turn_ended = nothing  # type: ignore[method-assign]
-        asked = [queue.struck, *(each for each in lost if each is not queue.struck)]
+        asked = [
+            queue.faulted_message,
+            *(each for each in lost if each is not queue.faulted_message),
+        ]
         take(queue, self.steps(asked, self.unmade()))
         if queue.gone:
             return  # it was deleted before, or just now
@@ -271,7 +274,7 @@ class Crash(Aftermath, Generic[Q]):
         elif isinstance(message, c.Delete):
             self.delete(message)
         elif isinstance(message, Leaving):
-            for answer in self.queue.farewells:
+            for answer in self.queue.unanswered_deletions:
                 self.delete(c.Delete(answer.channel, False, False))
         elif isinstance(message, Flush):
             if self.is_safe:  # else the checkpoint waits for it until then
@@ -489,10 +492,10 @@ class ClassicCrash(Crash[ClassicShell]):
         )
 
 
-def batch_at(struck: object, lost: list[c.Command]) -> Batch | None:
+def batch_at(faulted_message: object, lost: list[c.Command]) -> Batch | None:
     """Return the batch that was being taken in at a fault: it has come just now, or what is lost
     begins with it. None: the fault was elsewhere."""
-    for first in (struck, *lost[:1]):
+    for first in (faulted_message, *lost[:1]):
         if isinstance(first, c.Publish):
             return first.batch
     return None

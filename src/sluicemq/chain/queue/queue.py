@@ -161,7 +161,7 @@ class Queue(NamedQueue, StateOwner[Command]):
         self.upstream: dict[Actor, Link] = {}
         """Who publishes here, each by the link that it last did it over."""
         self.gone = False
-        self.farewells: list[Deleted] = []
+        self.unanswered_deletions: list[Deleted] = []
         """Deletions that are to be answered when its bindings are gone."""
         self.forgotten = False
         """It is deleted, and that is durable."""
@@ -243,8 +243,8 @@ class Queue(NamedQueue, StateOwner[Command]):
         """Begin to go, for the queue is deleted. When there are many bindings they go first, some
         at a time; what asks meanwhile hears that the queue is not there, or has asked before it was
         deleted."""
-        self.farewells.append(answer)
-        if len(self.farewells) == 1:
+        self.unanswered_deletions.append(answer)
+        if len(self.unanswered_deletions) == 1:
             self.leave_some()
 
     def leave_some(self) -> None:
@@ -253,9 +253,9 @@ class Queue(NamedQueue, StateOwner[Command]):
             self.spend(BINDINGS_MAX * BINDING_WORK)
             self.post(Leaving())
             return
-        for answer in self.farewells:
+        for answer in self.unanswered_deletions:
             self.go(answer)
-        self.farewells = []
+        self.unanswered_deletions = []
 
     def go(self, answer: Deleted) -> None:
         """Leave the broker's tables and free those who hold credit here, for the queue is deleted.
