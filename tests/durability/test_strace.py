@@ -12,6 +12,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,7 @@ def test_death_at_the_nth_call_loses_nothing(call: str, tmp_path: Path) -> None:
     numbers = (1, 2, 4, 9, 30) if call != "openat" else (200, 300, 400, 600)
     round_ = Round(13, tmp_path)
     round_.declare()
-    hits = sum(round_.kill_at(call, number) for number in numbers)
+    # Where one number is not reached in a life, no larger one is.
+    hits = list(takewhile(lambda number: round_.kill_at(call, number), numbers))
     round_.drain()
-    assert hits >= 1, f"{call} is not made often enough"
+    assert hits, f"{call} is not made often enough"

@@ -1,7 +1,7 @@
 """Goal: no promise is broken in 200 seeded runs, a seed is a run, and there are mistakes in every
 kind of actor.
 
-Method: run them all once, in two processes; run some again, under other hash seeds; find all kinds
+Method: run them all once, in two processes; run some again, under another hash seed; find all kinds
 of actors in the code.
 """
 
@@ -140,7 +140,6 @@ def test_every_profile_is_simulated() -> None:
 @pytest.mark.timeout(600)
 def test_same_seed_gives_same_trace_under_another_hash_seed() -> None:
     expected = [reports()[seed].digest for seed in REPLAYED]
-    assert digests(REPLAYED, "1") == expected
     assert digests(REPLAYED, "4242") == expected
     assert len(set(expected)) == len(expected)
 

@@ -26,6 +26,7 @@ from support.peer import (
     start_ok,
     tune_ok,
 )
+from support.waiting import PATIENCE_S
 
 Basic, Channel, Connection = commands.Basic, commands.Channel, commands.Connection
 Confirm, Queue = commands.Confirm, commands.Queue
@@ -320,7 +321,7 @@ def test_what_was_published_before_a_close_counts(
     with Peer(target) as leaving:
         leaving.log_in().open()
         leaving.send(call(Queue.Declare(queue=name, nowait=nowait)), publish(name) * 3, close)
-        while (said := leaving.verdict(5)) == "Queue.DeclareOk":
+        while (said := leaving.verdict(PATIENCE_S)) == "Queue.DeclareOk":
             pass
         assert said == f"{what}.CloseOk"
     peer.send(call(Queue.Delete(queue=name)))
