@@ -39,7 +39,7 @@ import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,7 +63,7 @@ from spark.kill_driver import OUT, QUEUE, STREAM
 from spark.kill_parts import START_S, BrokerProcess, Driver, Publishing, kill
 
 EXCHANGE = "numbers"
-RATE = 200
+RATE = 100
 """Messages a second; a confirmed one costs a sync."""
 
 PROGRESS_S = 30.0
@@ -76,7 +76,7 @@ HASTE = 0.2
 WORK_S = 1.0
 """How long everybody lives after that, at most."""
 
-FINISH_S = 120.0
+FINISH_S = 480.0
 
 QUERIES = "files", "sink"
 ROUNDS = (
@@ -85,6 +85,8 @@ ROUNDS = (
     ("broker", "worker", "planner", "worker", "planner", "machine"),
 )
 """A driver costs ten times what the others do, so there is one in each."""
+
+OF_DRIVERS = "jvm", "driver", "machine"
 
 Name = str
 
@@ -121,9 +123,19 @@ class Verdict:
 class Run:
     """See the top of the file."""
 
-    def __init__(self, folder: Path, kills: int, seed: int, broker: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kills: int,
+        seed: int,
+        broker: str,
+        rounds: Sequence[Sequence[str]] = ROUNDS,
+    ) -> None:
         self.folder = folder
         self.kills = kills
+        self.rounds = rounds
+        self.ahead: list[str] = []
+        """Victims that are still to come."""
         self.dice = Random(seed)
         self.broker = BrokerProcess(broker, folder)
         self.killed: Counter[str] = Counter()
@@ -169,15 +181,16 @@ class Run:
         """So many victims, in random order within each round."""
         plan: list[str] = []
         while len(plan) < self.kills:
-            for victims in ROUNDS:
+            for victims in self.rounds:
                 plan += self.dice.sample(victims, len(victims))
-        plan = plan[: self.kills]
+        self.ahead = plan[: self.kills]
         self.await_progress("start")
-        for number, victim in enumerate(plan, 1):
+        while self.ahead:
+            victim = self.ahead.pop(0)
             time.sleep(self.dice.uniform(0.0, WORK_S))
             print(f"{time.monotonic() - self.began:6.1f} s: {victim}", flush=True)
             self.kill(victim)
-            if number == len(plan) or self.dice.random() >= HASTE:
+            if not self.ahead or self.dice.random() >= HASTE:
                 self.progressed += self.await_progress(victim)
 
     def kill(self, victim: str) -> None:
@@ -240,7 +253,8 @@ class Run:
             self.ensure_driver()
             time.sleep(0.05)
         self.seconds[victim] += time.monotonic() - began
-        self.stand_by()
+        if not set(OF_DRIVERS).isdisjoint(self.ahead):
+            self.stand_by()
         return True
 
     def batches(self) -> list[int]:
@@ -255,10 +269,12 @@ class Run:
         with connect(self.broker.url) as client:
             assert client.count_queues([QUEUE]) == 0
             written = client.count_queues([OUT])
-        history = self.consume(STREAM, 0, {"x-stream-offset": "first"})
+        out = [(name_of(each), int(body_of(each))) for each in self.consume(OUT, written)]
+        names = {name for name, _ in out if name}  # each is of one message of the stream
+        history = self.consume(STREAM, len(names), {"x-stream-offset": "first"})
         return Arrived(
             files=[(n, redelivered) for n, redelivered in found],
-            out=[(name_of(each), int(body_of(each))) for each in self.consume(OUT, written)],
+            out=out,
             history=[(headers_of(each)["x-stream-offset"], int(body_of(each))) for each in history],
             retried=len(list((self.folder / "retried").iterdir())),
         )

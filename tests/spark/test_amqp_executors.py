@@ -11,7 +11,7 @@ import pytest
 
 from spark.executors import Run
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
 def test_nothing_is_lost_when_executors_gather(tmp_path: Path) -> None:

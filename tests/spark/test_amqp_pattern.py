@@ -28,7 +28,7 @@ from spark.amqp_messages import Broker, Files, numbered, numbers, running
 from spark.http_api import Server, item
 from support.broker import Target
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 WAIT_S = 90
 ROOT = Path(__file__).resolve().parents[2]

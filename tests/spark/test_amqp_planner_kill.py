@@ -21,7 +21,7 @@ import pytest
 from spark.amqp_messages import Broker, numbered
 from spark.kill_planner import ROWS, TRIGGER_S
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = 5

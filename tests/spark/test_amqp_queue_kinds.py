@@ -17,7 +17,7 @@ from sluicemq.client.session import ClosedByBrokerError
 from spark.amqp_messages import Broker, Files, batch, numbered, numbers, running, streaming
 from support.broker import Target
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 PATIENT = {"timeout": "3600000"}
 """It must not take that to see that nothing comes."""
