@@ -50,7 +50,7 @@ SLOW = ("tests/durability/", "tests/interop/", "tests/lab/", "tests/sim/")
 
 
 class FileScheduling(LoadFileScheduling):
-    """By file, but all that share a Spark session as if they were one, and some tests one by one."""
+    """By file, but all that share a Spark session as if they were one, and some one by one."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(SINGLY):
