@@ -214,7 +214,7 @@ SUSPECTS_MAX: Final = 16
 """Of the messages that a queue handled when it had a fault: when more of them than this have that
 fault each by itself, it is no message's."""
 
-UNWELCOME_MAX: Final = 1000
+REFUSED_MESSAGES_MAX: Final = 1000
 """Messages that a queue takes no more because they make it fault as they come."""
 
 QUARANTINE_MESSAGES_MAX: Final = 1000

@@ -15,7 +15,7 @@ from sluicemq.amqp.methods import QueueDeclare
 from sluicemq.chain.channel import methods as channel_methods
 from sluicemq.chain.channel.channel import Channel
 from sluicemq.chain.connection.reader import Reader
-from sluicemq.chain.queue.death_headers import Letters
+from sluicemq.chain.queue.death_headers import DeadLetterHeaders
 from sluicemq.chain.writer import Writer
 from sluicemq.cli.main import main
 from sluicemq.host.net import Connection
@@ -124,7 +124,7 @@ def plant() -> None:
     at(Connection, "send", b"fault-writer", lambda _, data: data)
     at(Reader, "receive", b"fault-reader", lambda _, message: getattr(message, "data", b""))
     at(Writer, "receive", b"fault-frames", lambda _, message: getattr(message, "data", b""))
-    at(Letters, "letter", b"fault-letter", lambda _, content: content)
+    at(DeadLetterHeaders, "letter", b"fault-letter", lambda _, content: content)
     run = BrokerHost.run
 
     def run_loop(self: BrokerHost) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue.classic import empty_index
 from sluicemq.chain.queue.namespace_port import NamespacePort, Queues
-from sluicemq.chain.queue.types import SHELLS
+from sluicemq.chain.queue.shell_types import SHELLS
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX
 from sluicemq.chain.republish.delayer import HoldingQueue
 from sluicemq.chain.republish.republisher import Republisher
@@ -26,7 +26,7 @@ from sluicemq.routing.delayed import DELAYED, HOLDING_PREFIX, holding_queue, is_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluicemq.chain.queue.faults import Faults
+    from sluicemq.chain.queue.fault_history import FaultHistory
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.chain.queue.vhost_port import NamedQueue
     from sluicemq.chain.services import Services
@@ -59,7 +59,7 @@ class VirtualHost(NamespacePort):
         self.policies = self.topology.policies
         self.queues = Queues()
         self.exclusive = {}
-        self.crashes: dict[str, Faults] = {}
+        self.crashes: dict[str, FaultHistory] = {}
         self.connections = 0
         """The number of connections that are open in it."""
         self.listener: Actor | None = None

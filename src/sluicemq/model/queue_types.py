@@ -2,7 +2,7 @@
 
 Nobody asks for the name of a type to decide something: who needs another fact adds it to the row.
 How queues of a type come to be, and what becomes of one with a fault, is in
-`chain/queue/types.py`, by the same names.
+`chain/queue/shell_types.py`, by the same names.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from support.late import Late
 
 LATE_TOO: Final = {
     "test_crash_leftovers",
-    "test_crashing",
+    "test_crash_recovery",
     "test_deduplication",
-    "test_poison",
+    "test_poison_messages",
     "test_queue",
     "test_queue_timers",
     "test_refused_messages",

@@ -15,7 +15,7 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Deliveries
 from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.chain.queue import classic, poison, refused_messages
+from sluicemq.chain.queue import classic, poison_messages, refused_messages
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.store.messages import Flush, TryAgain
 from sluicemq.flow.alarm import DISK
@@ -23,7 +23,7 @@ from sluicemq.flow.prefetch import Limiter
 from sluicemq.storage.queue_index import IndexWrite
 
 from .client import PERSISTENT, Client
-from .test_crashing import Bench, Mistake
+from .test_crash_recovery import Bench, Mistake
 
 EVERYTHING = 1 << 62
 
@@ -139,7 +139,7 @@ def test_a_delivery_that_could_not_be_made_takes_no_room_on_its_connection(
         return original(contents, envelope, counts)
 
     monkeypatch.setattr(classic, "counted", counted)
-    monkeypatch.setattr(poison, "counted", counted)
+    monkeypatch.setattr(poison_messages, "counted", counted)
     bench.publisher.publish(1, "limited", b"poison" * 2000, raw=PERSISTENT)
     bench.wait()
     assert len(deliveries(client)) == 1

@@ -13,8 +13,8 @@ from sluicemq.amqp.properties import (
     text_property,
 )
 from sluicemq.amqp.types import FieldValue, Timestamp
-from sluicemq.chain.queue.death_headers import Death, Letters
-from sluicemq.chain.queue.republish_messages import Letter
+from sluicemq.chain.queue.death_headers import DeadLetterHeaders, Death
+from sluicemq.chain.queue.republish_messages import RepublishMessage
 from sluicemq.model.content import properties_of
 
 FIRST = (
@@ -45,10 +45,12 @@ COUNTED = (
 )
 
 
-def died(properties: bytes, reason: str = "rejected", new_key: str | None = None) -> Letter:
+def died(
+    properties: bytes, reason: str = "rejected", new_key: str | None = None
+) -> RepublishMessage:
     """In "src", where it had come by its name."""
     death = Death("src", reason, 1, b"", b"src", new_key)
-    return Letters(death).letter(header_frame(1, 0, properties))
+    return DeadLetterHeaders(death).letter(header_frame(1, 0, properties))
 
 
 def test_a_rejected_message_without_properties() -> None:
@@ -113,7 +115,7 @@ def test_what_a_client_has_put_there_is_no_obstacle() -> None:
         assert deaths[:1] == b"A"
 
 
-def deaths_of(letter: Letter) -> list[object]:
+def deaths_of(letter: RepublishMessage) -> list[object]:
     """As they are read."""
     headers = BasicProperties.decode(properties_of(letter.content)).headers
     assert headers is not None

@@ -20,7 +20,7 @@ from sluicemq.chain.queue.republish_messages import Republish
 from sluicemq.chain.republish.republisher import Republisher
 
 from .client import PERSISTENT, Broker, Client
-from .test_poison import Bench
+from .test_poison_messages import Bench
 from .test_queue_timers import declare, pass_time, to
 from .test_transactions import found_after_a_crash
 

@@ -21,7 +21,7 @@ from sluicemq.chain.store.messages import TryAgain
 from sluicemq.config import Config
 from sluicemq.flow.alarm import DISK
 from sluicemq.limits import TIGHT_RATIO
-from sluicemq.queues.classic import loading
+from sluicemq.queues.classic import paging_jobs
 
 from .client import PERSISTENT, Broker, Client
 
@@ -273,7 +273,7 @@ def test_segments_of_a_transient_queue_go_at_once() -> None:
 def test_publisher_waits_while_memory_is_tight_and_the_disk_is_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(loading, "PAGE_OUT_BYTES", 1000)
+    monkeypatch.setattr(paging_jobs, "PAGE_OUT_BYTES", 1000)
     broker = Broker(TINY)
     client = client_with(broker, 1)
     client.call(1, m.QueueDeclare(queue="q"))

@@ -18,9 +18,9 @@ from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import Queue
-from sluicemq.chain.queue.refused_messages import SUSPECTS_KEPT, Unwelcome, digests
+from sluicemq.chain.queue.refused_messages import SUSPECTS_KEPT, RefusedMessages, digests
 from sluicemq.chain.republish import delayer
-from sluicemq.limits import RETRY_REFUSED_MS, UNWELCOME_MAX
+from sluicemq.limits import REFUSED_MESSAGES_MAX, RETRY_REFUSED_MS
 from sluicemq.model.batch import ENVELOPED, Batch
 from sluicemq.queues.classic.deduplication import Deduplication
 from sluicemq.queues.commands import Publish
@@ -28,7 +28,7 @@ from sluicemq.queues.stream.machine import Stream
 from support.batches import batch_of
 
 from .client import PERSISTENT, Client
-from .test_poison import POISON, Bench, declare_delaying, raising
+from .test_poison_messages import POISON, Bench, declare_delaying, raising
 from .test_queue_timers import pass_time
 
 ENVELOPE = b"\0\1q"
@@ -201,7 +201,7 @@ def test_a_fault_with_any_message_takes_the_queue_down(monkeypatch: pytest.Monke
 
 def test_one_is_the_same_on_any_channel_and_in_any_batch() -> None:
     frames = [content_frames(number, PERSISTENT, b"x" * 300_000, 131072) for number in (1, 2)]
-    found = Unwelcome()
+    found = RefusedMessages()
     assert found.accuse(batch(frames[:1], ENVELOPE)) == []
     assert found.accuse(batch([ENVELOPE + frames[1]], ENVELOPED)) == [ENVELOPE + frames[1]]
     assert found.admitted(batch([b"\0\1k" + frames[0]], ENVELOPED)) == (0, [])
@@ -218,18 +218,18 @@ def some(*numbers: int) -> Batch:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    found = Unwelcome()
+    found = RefusedMessages()
     for start in range(0, 3 * SUSPECTS_KEPT, SUSPECTS_KEPT // 2):
         assert found.accuse(some(*range(start, start + SUSPECTS_KEPT // 2))) == []
         assert len(found.suspects) <= SUSPECTS_KEPT
         assert found.near <= found.suspects.keys()
     last = 3 * SUSPECTS_KEPT
-    for each in range(last - UNWELCOME_MAX, last):
+    for each in range(last - REFUSED_MESSAGES_MAX, last):
         assert found.accuse(some(each)) == some(each).contents
         assert found.has_come_nearer()
-    assert found.accuse(some(last - UNWELCOME_MAX - 1)) == []
+    assert found.accuse(some(last - REFUSED_MESSAGES_MAX - 1)) == []
     assert not found.has_come_nearer()
-    assert len(found.known) == UNWELCOME_MAX
+    assert len(found.known) == REFUSED_MESSAGES_MAX
 
 
 @pytest.mark.parametrize("parts", [1, 2])
@@ -239,7 +239,7 @@ def test_each_poison_is_found_and_no_other(bad: int, count: int, parts: int) -> 
     """What is refused is published again: after a fault as it was or in two parts, else in two."""
     random = Random(count + bad)
     poison = set(random.sample(range(count), min(bad, count)))
-    found = Unwelcome()
+    found = RefusedMessages()
     waiting = deque([list(range(count))])
     taken_in: list[int] = []
     faults = offers = 0

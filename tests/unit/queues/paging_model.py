@@ -59,8 +59,8 @@ SIZES = ((8,), (8,), (8, 20), (LARGE,), (LARGE, 60), (90,))
 def tiny() -> Iterator[None]:
     """Loads, writes and blocks of a few messages."""
     with (
-        patch("sluicemq.queues.classic.loading.LOAD_BYTES", LOAD),
-        patch("sluicemq.queues.classic.loading.PAGE_OUT_BYTES", PAGE_OUT),
+        patch("sluicemq.queues.classic.paging_jobs.LOAD_BYTES", LOAD),
+        patch("sluicemq.queues.classic.paging_jobs.PAGE_OUT_BYTES", PAGE_OUT),
         patch("sluicemq.storage.queue_index.BLOCK_BYTES", BLOCK),
     ):
         yield

@@ -21,7 +21,7 @@ from sluicemq.amqp.properties import BASIC_CLASS
 from sluicemq.chain.channel.connection_port import ConnectionFault
 from sluicemq.chain.channel.consumer_timeouts import LookAtOldest
 from sluicemq.chain.channel.consuming import Consuming
-from sluicemq.chain.channel.deliveries import Reply
+from sluicemq.chain.channel.delivery_frames import DirectReply
 from sluicemq.chain.channel.methods import (
     ANSWERS,
     METHOD_WORK,
@@ -178,7 +178,7 @@ class Channel(WholeChannel):
             self.publishing.reject(message)
         elif isinstance(message, LinkEnded):
             self.publishing.link_ended(message)
-        elif isinstance(message, Reply):
+        elif isinstance(message, DirectReply):
             replies = self.replies
             if replies is not None and replies.at == message.at:
                 replies.deliver(message)

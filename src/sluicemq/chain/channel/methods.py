@@ -13,7 +13,7 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.chain.channel.channel_port import ChannelPort
 from sluicemq.chain.channel.consuming import ChannelConsumer
-from sluicemq.chain.channel.deliveries import DeliveryEncoder
+from sluicemq.chain.channel.delivery_frames import DeliveryEncoder
 from sluicemq.chain.channel.reply_to import ReplyConsumer, listener
 from sluicemq.chain.channel.stream_rules import check_consume, check_has
 from sluicemq.chain.channel.transactions import Transaction

@@ -17,7 +17,7 @@ import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.channel.deliveries import DeliveryEncoder, Reply
+from sluicemq.chain.channel.delivery_frames import DeliveryEncoder, DirectReply
 from sluicemq.limits import REPLY_BACKLOG_BYTES
 from sluicemq.model.reply_address import ADDRESS
 
@@ -46,7 +46,7 @@ class ReplyConsumer:
         reader = channel.reader
         self.encoder = DeliveryEncoder(channel.number, tag, reader.frame_max, reader.refits)
 
-    def deliver(self, reply: Reply) -> None:
+    def deliver(self, reply: DirectReply) -> None:
         """Append the frames of a reply to what is due to the client, or drop it when more than
         REPLY_BACKLOG_BYTES wait to be read already."""
         channel = self.channel
@@ -87,5 +87,5 @@ def send_replies(
         if channel is None:
             dropped += len(contents)
         else:
-            channel.post(Reply(at, contents, traits))
+            channel.post(DirectReply(at, contents, traits))
     return dropped

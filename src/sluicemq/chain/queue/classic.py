@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.chain.pacer import QueuePace
 from sluicemq.chain.queue.delivery_counts import counted
-from sluicemq.chain.queue.poison import at_hand
+from sluicemq.chain.queue.poison_messages import at_hand
 from sluicemq.chain.queue.queue import Leaving, PolicyChanged, SetTarget
 from sluicemq.chain.queue.queue_storage import QueueStorage
 from sluicemq.chain.queue.queue_timers import HeadDue, LookUnused, QueueTimers, TimedQueue
@@ -44,7 +44,7 @@ from sluicemq.storage.segments import queue_directory
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluicemq.chain.queue.poison import Place
+    from sluicemq.chain.queue.poison_messages import Place
     from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.chain.services import Services
     from sluicemq.flow.credit import Inflow, Outflow
@@ -96,10 +96,10 @@ class ClassicShell(TimedQueue):
         """Take publishes over a credited link, commands from channels, and what the store says."""
         if isinstance(message, Publish):
             self.linked(message)
-            if self.unwelcome is None:
+            if self.refused_messages is None:
                 self.take_in(message)
             else:
-                self.take_in_part(message, self.unwelcome)
+                self.take_in_part(message, self.refused_messages)
         elif isinstance(message, COMMANDS):
             if self.machine.needs_tick:
                 self.timers.tick()

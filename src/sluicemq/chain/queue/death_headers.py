@@ -20,7 +20,7 @@ from sluicemq.amqp.properties import (
     with_headers,
     without_text,
 )
-from sluicemq.chain.queue.republish_messages import Letter
+from sluicemq.chain.queue.republish_messages import RepublishMessage
 from sluicemq.model.content import properties_of, with_properties
 from sluicemq.queues.classic.limits import REJECTED
 from sluicemq.text import octets, text_of
@@ -56,7 +56,7 @@ class Death:
         self.new_key = new_key
 
 
-class Letters:
+class DeadLetterHeaders:
     """Makes dead letters of messages that die one `Death`; what is made for some properties is kept
     for others that are equal."""
 
@@ -64,14 +64,16 @@ class Letters:
         self.death = death
         self.known: dict[bytes, tuple[bytes, tuple[str, ...], frozenset[str]]] = {}
 
-    def letter(self, content: bytes) -> Letter:
+    def letter(self, content: bytes) -> RepublishMessage:
         """Return a message as it goes on, with its headers, keys and priority."""
         raw = properties_of(content)
         found = self.known.get(raw)
         if found is None:
             found = self.known[raw] = self.read(raw)
         properties, keys, banned = found
-        return Letter(with_properties(content, properties), keys, banned, priority_of(raw))
+        return RepublishMessage(
+            with_properties(content, properties), keys, banned, priority_of(raw)
+        )
 
     def read(self, raw: bytes) -> tuple[bytes, tuple[str, ...], frozenset[str]]:
         """Return properties as they go on, routing keys, and the queues the message must not come

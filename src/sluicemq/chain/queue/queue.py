@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sluicemq.chain.flow_actor import FlowActor
-    from sluicemq.chain.queue.faults import Aftermath
-    from sluicemq.chain.queue.refused_messages import Unwelcome
+    from sluicemq.chain.queue.fault_history import CrashPort
+    from sluicemq.chain.queue.refused_messages import RefusedMessages
     from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.kernel.actor import Actor
@@ -172,14 +172,14 @@ class Queue(NamedQueue, StateOwner[Command]):
         """The effect that is being made real."""
         self.making: Iterator[Effect] = iter(())
         """Those behind it."""
-        self.crash: Aftermath | None = None
+        self.crash: CrashPort | None = None
         """It has had a fault: what is left of it answers, and does nothing else."""
         self.successor: Queue | None = None
         """What has taken its place after that."""
         faults = vhost.crashes.get(definition.name)
-        self.unwelcome = None if faults is None else faults.unwelcome
+        self.refused_messages = None if faults is None else faults.refused_messages
         self.trying: dict[Publish, Sequence[bytes]] = {}
-        """Publishes that are not applied yet, with what `unwelcome` suspects in them."""
+        """Publishes that are not applied yet, with what `refused_messages` suspects in them."""
 
     def replicate(self) -> Replicator[Command, Effect]:
         """Make the replicator that has commands agreed on, and applies them to the machine."""
@@ -301,7 +301,8 @@ class Queue(NamedQueue, StateOwner[Command]):
     # -- publishes
 
     def take_in(self, publish: Publish, tried: Sequence[bytes] = ()) -> None:
-        """Have a batch that has come agreed on. `tried` is what `unwelcome` suspects in it."""
+        """Have a batch that has come agreed on. `tried` is what `refused_messages` suspects in
+        it."""
         command = self.prepared(publish)
         if tried:
             self.trying[command] = tried
@@ -311,12 +312,12 @@ class Queue(NamedQueue, StateOwner[Command]):
         """Return a publish as it is to be stored, with what the queue has to know of its time."""
         return publish
 
-    def take_in_part(self, publish: Publish, unwelcome: Unwelcome) -> None:
+    def take_in_part(self, publish: Publish, refused_messages: RefusedMessages) -> None:
         """Take in as much of a batch as may be taken at a time, and refuse the rest. At a fault
         nothing has been answered yet."""
         batch, link, first_seq = publish.batch, publish.link, publish.first_seq
         count = len(batch.contents)
-        taken, tried = unwelcome.admitted(batch)
+        taken, tried = refused_messages.admitted(batch)
         if taken:
             part = publish
             if taken < count:
@@ -327,5 +328,5 @@ class Queue(NamedQueue, StateOwner[Command]):
 
     def applied(self, command: Command) -> None:
         """Clear the suspects in a publish that is done, for it had no fault."""
-        if self.trying and isinstance(command, Publish) and self.unwelcome is not None:
-            self.unwelcome.clear(self.trying.pop(command, ()))
+        if self.trying and isinstance(command, Publish) and self.refused_messages is not None:
+            self.refused_messages.clear(self.trying.pop(command, ()))

@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
-from sluicemq.chain.queue.death_headers import Death, Letters
+from sluicemq.chain.queue.death_headers import DeadLetterHeaders, Death
 from sluicemq.chain.queue.queue import Queue
-from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
+from sluicemq.chain.queue.republish_messages import Republish, RepublishMessage, SourceGone
 from sluicemq.limits import EXPIRY_LOOK_MS
 from sluicemq.model.batch import ENVELOPED, names_of, separate
 from sluicemq.queues.commands import ACK, Delete, Settle
@@ -162,7 +162,7 @@ class QueueTimers:
             Republish(exchange, letters, traits.channel_number, traits.persistent, done)
         )
 
-    def letters(self, effect: DeadLetter) -> list[Letter]:
+    def letters(self, effect: DeadLetter) -> list[RepublishMessage]:
         """Return the dead messages as they go on, with what has become of them in their headers."""
         pairs = [(effect.traits.envelope, content) for content in effect.contents]
         if effect.traits.envelope == ENVELOPED:
@@ -170,10 +170,10 @@ class QueueTimers:
         name = self.queue.name
         new_key = self.queue.settings.dead_letter_routing_key
         seconds = self.clock.wall_ms() // 1000
-        letters: list[Letter] = []
+        letters: list[RepublishMessage] = []
         for envelope, some in groupby(pairs, envelope_of):
             death = Death(name, effect.reason, seconds, *names_of(envelope), new_key)
-            rewritten = Letters(death)
+            rewritten = DeadLetterHeaders(death)
             letters += [rewritten.letter(content) for _, content in some]
         return letters
 

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Final
 
 from sluicemq.amqp.frames import on_channel
-from sluicemq.limits import UNWELCOME_MAX
+from sluicemq.limits import REFUSED_MESSAGES_MAX
 from sluicemq.model.batch import ENVELOPED, Batch, separate
 
 SUSPECTS_KEPT: Final = 10_000
@@ -25,7 +25,7 @@ SUSPECTS_KEPT: Final = 10_000
 DIGEST_BYTES: Final = 16
 
 
-class Unwelcome:
+class RefusedMessages:
     """Remembers which messages are suspected or refused by the queues that have had a name, since
     the start."""
 
@@ -86,7 +86,7 @@ class Unwelcome:
         if len(tried) > 1:
             self.near = set(tried)
             self.most = len(tried) // 2
-        elif len(self.known) < UNWELCOME_MAX:
+        elif len(self.known) < REFUSED_MESSAGES_MAX:
             self.clear(tried)
             self.near = set()
             self.most = 1

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 from sluicemq.chain.flow_actor import FlowActor
 
 if TYPE_CHECKING:
-    from sluicemq.chain.queue.poison import Place
+    from sluicemq.chain.queue.poison_messages import Place
 
 
-class Letter:
+class RepublishMessage:
     """Holds one message to be republished: its routing keys, the first of which it is delivered
     with; the queues it must not go to; and its priority."""
 
@@ -58,7 +58,7 @@ class Republish:
     def __init__(
         self,
         exchange: str,
-        letters: Sequence[Letter],
+        letters: Sequence[RepublishMessage],
         channel_number: int,
         persistent: bool,
         done: Done | None,

@@ -198,10 +198,10 @@ class StreamShell(Queue):
 
     def enqueue(self, publish: Publish) -> None:
         """Take a batch in. Publishers get no more credit while too much waits for a sync."""
-        if self.unwelcome is None:
+        if self.refused_messages is None:
             self.take_in(publish)
         else:
-            self.take_in_part(publish, self.unwelcome)
+            self.take_in_part(publish, self.refused_messages)
         self.linked(publish)
 
     def applied(self, command: Command) -> None:

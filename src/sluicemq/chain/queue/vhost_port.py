@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.chain.store.messages import StoreClient
 
 if TYPE_CHECKING:
-    from sluicemq.chain.queue.faults import Faults
+    from sluicemq.chain.queue.fault_history import FaultHistory
     from sluicemq.chain.queue.republish_messages import RepublisherPort
     from sluicemq.chain.services import Services
     from sluicemq.chain.store.message_store import MessageStore
@@ -37,7 +37,7 @@ class VhostPort:
     services: Services
     store: MessageStore
     policies: Policies
-    crashes: dict[str, Faults]
+    crashes: dict[str, FaultHistory]
 
     def unbind_some(self, queue: NamedQueue) -> bool:
         """Take away at most BINDINGS_MAX bindings of a deleted queue. Returns True when there are

@@ -27,8 +27,8 @@ from sluicemq.amqp.types import decode_label, encode_value
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.property_traits import traits_in
 from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.queue.poison import PLAIN, Place, unmanageable
-from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
+from sluicemq.chain.queue.poison_messages import PLAIN, Place, unmanageable
+from sluicemq.chain.queue.republish_messages import Republish, RepublishMessage, SourceGone
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.limits import DELAY_LOOK_MS, DELIVERY_WINDOW, DUE_MESSAGES_MAX
@@ -325,7 +325,7 @@ def lettered(due: DueMessage) -> object:
     return traits_and_channel(due), letter_of(due)
 
 
-def letter_of(due: DueMessage) -> Letter:
+def letter_of(due: DueMessage) -> RepublishMessage:
     """Return a message as it goes to the exchange again: with its delay negative, which is none."""
     content = due.content[DUE.size :]
     raw = properties_of(content)
@@ -337,4 +337,4 @@ def letter_of(due: DueMessage) -> Letter:
     key, _ = decode_label(envelope, 1 + envelope[0], len(envelope))
     traits = traits_in(raw, None)
     content = with_properties(content, with_headers(raw, f.table_of(table)))
-    return Letter(content, (key, *traits.further_keys), priority=traits.priority)
+    return RepublishMessage(content, (key, *traits.further_keys), priority=traits.priority)

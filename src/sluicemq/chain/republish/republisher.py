@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sluicemq.amqp.types import SHORTSTR_MAX, Malformed, encode_shortstr
 from sluicemq.chain.flow_actor import ActorKeeper
-from sluicemq.chain.queue.poison import PLAIN, places_in, unmanageable
+from sluicemq.chain.queue.poison_messages import PLAIN, places_in, unmanageable
 from sluicemq.chain.queue.queue import TARGET_WORK, TARGETS_MAX, LinkEnded
 from sluicemq.chain.queue.republish_messages import (
-    Letter,
     Republish,
     RepublisherPort,
+    RepublishMessage,
     SourceGone,
 )
 from sluicemq.kernel.cleanup_steps import take
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from sluicemq.chain.queue.namespace_port import NamespacePort
-    from sluicemq.chain.queue.poison import Place
+    from sluicemq.chain.queue.poison_messages import Place
     from sluicemq.chain.queue.queue import PublishLink, Queue
     from sluicemq.flow.link import Link
     from sluicemq.kernel.actor import Actor
@@ -148,7 +148,7 @@ class Republisher(RepublisherPort):
         self.publishing = None
         self.settled(republish)
 
-    def way_in_pieces(self, exchange: str, letter: Letter) -> Generator[int, None, Way]:
+    def way_in_pieces(self, exchange: str, letter: RepublishMessage) -> Generator[int, None, Way]:
         """Return the way of a letter, as `way` does, after steps that give their units of work:
         routing may take long."""
         message = self.message(letter)
@@ -168,18 +168,18 @@ class Republisher(RepublisherPort):
         except Malformed:
             return ()
 
-    def way(self, exchange: str, letter: Letter) -> Way:
+    def way(self, exchange: str, letter: RepublishMessage) -> Way:
         """Return the way of a letter; those with the same may be in one batch."""
         return self.way_by(self.route(exchange, self.message(letter)), letter)
 
-    def way_by(self, names: tuple[str, ...], letter: Letter) -> Way:
+    def way_by(self, names: tuple[str, ...], letter: RepublishMessage) -> Way:
         """Return the way to these queues, without those to which the letter must not go."""
         if letter.banned:
             names = tuple(name for name in names if name not in letter.banned)
         large = len(letter.content) >= self.services.large_from_bytes
         return names, letter.keys[0], letter.priority, large
 
-    def message(self, letter: Letter) -> Message:
+    def message(self, letter: RepublishMessage) -> Message:
         """Return what exchanges may know of a letter to route it."""
         return Message(letter.keys, properties_of(letter.content), self.services.world.dice.below)
 
@@ -252,7 +252,7 @@ class Republisher(RepublisherPort):
             return []
         way_of = partial(self.way, republish.exchange)
         places = places_in(republish.done.parts)
-        found = unmanageable(way_of, republish.letters, Letter(PLAIN, ("",)))
+        found = unmanageable(way_of, republish.letters, RepublishMessage(PLAIN, ("",)))
         return [places[each] for each in found]
 
     # -- answers

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.limits import TRIM_MESSAGES
 from sluicemq.queues.classic.chunk import Chunk, copy_of, divided, position_of
-from sluicemq.queues.classic.loading import Loading
+from sluicemq.queues.classic.paging_jobs import PagingJobs
 from sluicemq.queues.classic.requeued import Requeued
 from sluicemq.queues.classic.subqueues import DELTA, NO_CHUNKS, PUBLISH, Q1, Q2, Q3, Q4, REQUEUE
 from sluicemq.storage.queue_index import IndexRead
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.classic.backing import Out
 
 
-class PlainBacking(Loading):
+class PlainBacking(PagingJobs):
     """Holds the ready messages of one queue, or of one priority, and moves them in and out."""
 
     __slots__ = ()

@@ -1,6 +1,6 @@
 """The sub-queues of a backing queue: q1 to q4 in RAM, delta on disk; and the moves between them.
 
-This is state; `loading.py` brings it what is on disk, `paging.py` moves it about and tells why.
+This is state; `paging_jobs.py` brings it what is on disk, `paging.py` moves it about and tells why.
 """
 
 from __future__ import annotations

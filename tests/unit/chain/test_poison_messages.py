@@ -19,8 +19,8 @@ from sluicemq.amqp.properties import BasicProperties
 from sluicemq.broker.vhost import VirtualHost
 from sluicemq.chain.queue import delivery_counts
 from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.queue.death_headers import Letters
-from sluicemq.chain.queue.poison import unmanageable
+from sluicemq.chain.queue.death_headers import DeadLetterHeaders
+from sluicemq.chain.queue.poison_messages import unmanageable
 from sluicemq.chain.republish import delayer
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.config import Config
@@ -59,7 +59,7 @@ def raising(
 @pytest.fixture
 def letters(monkeypatch: pytest.MonkeyPatch) -> None:
     """No dead letter can be made of it."""
-    raising(monkeypatch, Letters, "letter", lambda _, content: content)
+    raising(monkeypatch, DeadLetterHeaders, "letter", lambda _, content: content)
 
 
 class Bench(Broker):
@@ -193,7 +193,7 @@ def test_many_that_cannot_be_handled_are_no_fault_of_theirs() -> None:
 
 
 def test_nor_is_a_fault_that_comes_with_any_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    raising(monkeypatch, Letters, "letter", lambda *_: POISON)
+    raising(monkeypatch, DeadLetterHeaders, "letter", lambda *_: POISON)
     bench = Bench()
     bench.declare()
     bench.publish(b"harmless")
@@ -207,7 +207,7 @@ def test_the_second_fault_may_be_much_later(monkeypatch: pytest.MonkeyPatch) -> 
     bench.declare()
     bench.publish(POISON)
     with monkeypatch.context() as patch:
-        raising(patch, Letters, "letter", lambda _, content: content)
+        raising(patch, DeadLetterHeaders, "letter", lambda _, content: content)
         clock = bench.world.clock
         clock.time_ns += 60 * 10**6
         bench.queue("q").schedule()

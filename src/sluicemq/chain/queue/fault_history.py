@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.queue.refused_messages import Unwelcome
+from sluicemq.chain.queue.refused_messages import RefusedMessages
 from sluicemq.limits import CRASH_WINDOW_NS, QUARANTINE_MESSAGES_MAX
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ RECOVERING: Final = "recovering"
 CRASHED: Final = "crashed"
 
 
-class Aftermath:
-    """Answers for a queue that has had a fault, from then on (`crashing.py`). `state` is RECOVERING
-    or CRASHED, as users see it."""
+class CrashPort:
+    """Answers for a queue that has had a fault, from then on (`crash_recovery.py`). `state` is
+    RECOVERING or CRASHED, as users see it."""
 
     state: str
     files: StreamFiles | None = None
@@ -30,14 +30,14 @@ class Aftermath:
         raise NotImplementedError
 
 
-class Faults:
+class FaultHistory:
     """Remembers the faults of all queues that have had a name, since the start."""
 
     def __init__(self) -> None:
         self.last_ns: int | None = None
         self.accused: set[tuple[int, int]] = set()
         """Messages that have been the cause once: queue's id and position."""
-        self.unwelcome = Unwelcome()
+        self.refused_messages = RefusedMessages()
 
     def judge(
         self, now_ns: int, queue_id: int, found: list[Wanted], refused: list[bytes]
@@ -46,7 +46,7 @@ class Faults:
         contents that are taken no more from now on. Returns what becomes of the queue, RECOVERING
         or CRASHED, and those messages that have been the cause before."""
         before_ns, self.last_ns = self.last_ns, now_ns
-        if refused or self.unwelcome.has_come_nearer():
+        if refused or self.refused_messages.has_come_nearer():
             return RECOVERING, []
         again = [each for each in found if (queue_id, each.position) in self.accused]
         self.accused |= {(queue_id, each.position) for each in found}

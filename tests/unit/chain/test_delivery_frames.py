@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import CLIENT, AmqpConnection, ContentMethod, Deliveries
 from sluicemq.amqp.frames import content_body, content_frames, frame_end
-from sluicemq.chain.channel.deliveries import DeliveryEncoder, got_frames, short_string
+from sluicemq.chain.channel.delivery_frames import DeliveryEncoder, got_frames, short_string
 from sluicemq.flow.credit import LinkSpec, Outflow
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.prefetch import Limiter, Prefetch

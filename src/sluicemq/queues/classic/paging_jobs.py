@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.classic.backing import Out
 
 
-class Loading(SubQueues):
+class PagingJobs(SubQueues):
     """This is the side of a backing queue that looks at the disk."""
 
     __slots__ = ()

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.chain.queue.classic import ClassicShell, empty_index
-from sluicemq.chain.queue.crashing import ClassicCrash, Crash
+from sluicemq.chain.queue.crash_recovery import ClassicCrash, Crash
 from sluicemq.chain.queue.stream import StreamShell
-from sluicemq.chain.queue.stream_crashing import StreamCrash
+from sluicemq.chain.queue.stream_crash_recovery import StreamCrash
 from sluicemq.model.queue_types import CLASSIC, STREAM
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What becomes of a stream whose own code has failed: as of a classic queue (crashing.py).
+"""What becomes of a stream whose own code has failed: as of a classic queue (crash_recovery.py).
 
 What it has written is in its own files. A group that was on its way to them may be there or not:
 nobody was told that it is. Whoever reads begins anew, at the offset that it asks for.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sluicemq.chain.queue.crashing import Crash
+from sluicemq.chain.queue.crash_recovery import Crash
 from sluicemq.chain.store.messages import StoreStreamFiles
 from sluicemq.kernel.cleanup_steps import Step
 from sluicemq.queues import commands as c

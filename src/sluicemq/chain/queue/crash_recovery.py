@@ -8,14 +8,14 @@
                 (storage/queue_recovery.py) and takes the place of the one that has failed
     crashed     after a second fault in CRASH_WINDOW_NS it is read back, so that checkpoints go on,
                 but it stays down until a restart of the broker, or until it is deleted
-    set aside   a fault for which a message is the cause (poison.py) counts for that message: when
-                it has the second one, however much later, it leaves the queue while that is read
-                back, for the quarantine (storage/quarantine.py), and the queue goes on with the
-                rest. It is durable there before the journal hears that it has left. If there is no
-                room for it the queue stays down.
-    refused     a fault as a batch came is told of its messages; of those that were in such a batch
-                before fewer are tried at a time, until one has its fault alone: it is refused from
-                then on (refused_messages.py). Meanwhile the queue goes on, too
+    set aside   a fault whose cause is a message (poison_messages.py) counts for that message. After
+                the second one, however much later, the message leaves the queue
+                while that is read back, for the quarantine (storage/quarantine.py), and the queue
+                goes on with the rest. It is durable there before the journal hears that it has
+                left. If there is no room for it the queue stays down.
+    refused     after a fault at the publish of a batch its messages are suspects. Of suspects that
+                come again fewer are tried at a time, until one has its fault alone: it is refused
+                from then on (refused_messages.py). Meanwhile the queue goes on, too
 
 What only RAM had is lost: transient messages, and persistent ones that were not confirmed yet.
 Nothing is trusted of the queue's own state but what to tell whom, and each such step stands alone.
@@ -27,8 +27,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.queue.faults import CRASHED, RECOVERING, Aftermath, Faults
-from sluicemq.chain.queue.poison import suspects
+from sluicemq.chain.queue.fault_history import CRASHED, RECOVERING, CrashPort, FaultHistory
+from sluicemq.chain.queue.poison_messages import suspects
 from sluicemq.chain.queue.queue import FilesGone, Leaving, LinkEnded
 from sluicemq.chain.store.messages import (
     Flush,
@@ -64,7 +64,7 @@ FAULT_SAID_MAX: Final = 1000
 """Characters of a fault that are kept with a message; the log has all of it."""
 
 
-UNWELCOME_SAID_MAX: Final = 10
+REFUSED_SAID_MAX: Final = 10
 """Of the messages that are refused, how many are told of one by one."""
 
 
@@ -75,7 +75,7 @@ UNTOLD: Final = (e.Confirm, e.Rejected, e.Write, e.Remove, e.DeadLetter)
 Q = TypeVar("Q", bound="Queue")
 
 
-class Crash(Aftermath, Generic[Q]):
+class Crash(CrashPort, Generic[Q]):
     """Stands in for a queue that has had a fault; from `begin` on it is what the queue's actor
     does."""
 
@@ -105,13 +105,13 @@ class Crash(Aftermath, Generic[Q]):
         """Stop the queue, tell everybody, and have it read back."""
         queue = self.queue
         found = self.cause()
-        faults = self.vhost.crashes.setdefault(queue.name, Faults())
+        faults = self.vhost.crashes.setdefault(queue.name, FaultHistory())
         now_ns = self.services.world.clock.now_ns()
         lost = queue.replicator.close()
         batch = batch_at(queue.faulted_message, lost)
         refused: list[bytes] = []
         if batch is not None:
-            take(queue, [lambda: refused.extend(faults.unwelcome.accuse(batch))])
+            take(queue, [lambda: refused.extend(faults.refused_messages.accuse(batch))])
         self.state, self.wanted = faults.judge(now_ns, queue.id, found, refused)
         queue.crash = self
         queue.underway = None  # what it was at is the first of what is lost
@@ -126,7 +126,7 @@ class Crash(Aftermath, Generic[Q]):
             return  # it was deleted before, or just now
         self.say_crashed(found)
         if batch is not None and refused:
-            self.say_unwelcome(batch.traits.envelope, refused)
+            self.say_refused(batch.traits.envelope, refused)
         if queue.definition.durable:
             self.store.checkpoints.hold(queue)
             self.store.post(WhenSafe(queue))
@@ -151,10 +151,10 @@ class Crash(Aftermath, Generic[Q]):
         text = f"{self.queue.title} has crashed: {again}; unconfirmed messages are lost"
         self.services.world.log.write("error", text)
 
-    def say_unwelcome(self, envelope: bytes, refused: list[bytes]) -> None:
+    def say_refused(self, envelope: bytes, refused: list[bytes]) -> None:
         """Log that these contents are refused from now on; `envelope` is where they were published
         to."""
-        sizes = ", ".join(str(len(content)) for content in refused[:UNWELCOME_SAID_MAX])
+        sizes = ", ".join(str(len(content)) for content in refused[:REFUSED_SAID_MAX])
         where = (
             ""
             if envelope == ENVELOPED

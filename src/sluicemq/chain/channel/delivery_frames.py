@@ -25,7 +25,7 @@ def short_string(text: str) -> bytes:
     return bytes((len(raw),)) + raw
 
 
-class Reply:
+class DirectReply:
     """Sent to a channel: contents for its reply consumer, which are dropped unless its address is
     still `at`."""
 
@@ -64,7 +64,7 @@ class DeliveryEncoder:
             self.known[envelope] = ends
         return ends
 
-    def frames(self, deliver: Deliver | Reply, first_tag: int) -> bytes:
+    def frames(self, deliver: Deliver | DirectReply, first_tag: int) -> bytes:
         """Return all frames of a delivery, whose messages have consecutive tags from `first_tag`
         on."""
         traits = deliver.traits
@@ -86,7 +86,7 @@ class DeliveryEncoder:
         parts[3::4] = contents
         return b"".join(parts)
 
-    def enveloped_frames(self, deliver: Deliver | Reply, first_tag: int) -> bytes:
+    def enveloped_frames(self, deliver: Deliver | DirectReply, first_tag: int) -> bytes:
         """Return all frames of a delivery whose contents begin with their envelopes, with
         consecutive tags from `first_tag` on."""
         which = 2 if deliver.redelivered else 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.effects import Effect, Receipt
 
 
-class ClassicCalls(Head):
+class LocalCalls(Head):
     """This is a classic queue as its shell sees it where it is not about commands."""
 
     limits: Limits
