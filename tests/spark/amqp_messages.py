@@ -25,7 +25,7 @@ from sluicemq.client.messages import (
 from sluicemq.client.publishing import Publisher
 from sluicemq.client.wire import Wire
 
-WAIT_S = 60
+WAIT_S = 300
 
 
 class Broker:

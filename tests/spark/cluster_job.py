@@ -181,7 +181,7 @@ class Job:
         writer = writer.options(uri=self.broker.url, routingKey=queue, deduplication="content")
         checkpoint = str(self.folder / name / "checkpoint")
         writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
-        writer.start().awaitTermination(60)
+        writer.start().awaitTermination(300)
         return self.taken(queue)
 
     def taken(self, queue: str) -> Outcome:

@@ -209,7 +209,7 @@ class Run:
 
     def await_any(self, victim: str) -> list[int]:
         """Pids of the workers, or the planners, of a driver that may just be starting some."""
-        deadline = time.monotonic() + PROGRESS_S
+        deadline = time.monotonic() + FINISH_S
         while True:
             driver = self.ensure_driver()
             if pids := driver.workers() if victim == "worker" else driver.planners():

@@ -50,7 +50,7 @@ def test_a_missing_queue_is_named(
         running(writer.start()) as query,
         pytest.raises(Exception, match=f"queue '{name}'.*404 NOT_FOUND"),
     ):
-        query.awaitTermination(30)
+        query.awaitTermination(300)
 
 
 def test_wrong_credentials_are_not_tried_again(
@@ -93,7 +93,7 @@ def test_a_queue_that_is_deleted_ends_the_query(
         with amqp.admin() as admin:
             admin.delete_queue(name)
         with pytest.raises(Exception, match=f"queue '{name}'"):
-            query.awaitTermination(30)
+            query.awaitTermination(300)
 
 
 def test_messages_without_an_id_cannot_be_read_exactly_once(
@@ -104,5 +104,5 @@ def test_messages_without_an_id_cannot_be_read_exactly_once(
     frame = streaming(spark, amqp, name, exactlyOnce="true", ledger=str(tmp_path / "ledger"))
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
     with running(writer.start()) as query, pytest.raises(Exception, match="has no message_id"):
-        query.awaitTermination(30)
+        query.awaitTermination(300)
     assert amqp.ready(name, 3) == 3

@@ -27,7 +27,7 @@ from support.broker import Target
 pytestmark = pytest.mark.spark
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "orders.py"
-RUN_S = 250
+RUN_S = 600
 """The time a run may take, on a machine that has much else to do."""
 ORDERS = 600
 KILLED_IN = 2

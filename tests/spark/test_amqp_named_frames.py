@@ -75,7 +75,7 @@ def test_a_batch_that_runs_again_in_other_partitions_adds_nothing(
         writer = frame.writeStream.format("amqp").option("checkpointLocation", str(tmp_path / "c"))
         options = {"uri": amqp.url, "routingKey": queue, "deduplication": "column"}
         with running(writer.options(**options).trigger(availableNow=True).start()) as query:
-            assert query.awaitTermination(60)
+            assert query.awaitTermination(300)
         for each in ("0", ".0.crc"):
             (tmp_path / "c" / "commits" / each).unlink()
     spark.conf.unset("spark.sql.files.minPartitionNum")

@@ -80,7 +80,7 @@ def test_a_query_that_runs_refuses_a_stream_by_its_first_delivery(
         query.processAllAvailable()
         amqp.publish(stream, numbered(100, first=100))
         with pytest.raises(Exception, match=words(stream)):
-            query.awaitTermination(30)
+            query.awaitTermination(300)
     assert seen == []
 
 

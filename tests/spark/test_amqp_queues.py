@@ -209,10 +209,10 @@ def test_a_failed_batch_comes_again_flagged(
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
         if work is fail:
             with pytest.raises(Exception, match="no disk left"):
-                query.awaitTermination(60)
+                query.awaitTermination(300)
             assert amqp.ready(name, 100) == 100
         else:
-            query.awaitTermination(60)
+            query.awaitTermination(300)
     assert sorted(seen) == [(n, True) for n in range(100)]
     assert amqp.ready(name, 0) == 0
 
@@ -279,11 +279,11 @@ def test_exactly_once_replays_the_batch_that_failed(
         )
         if failing:
             with pytest.raises(Exception, match="after the output"):
-                query.awaitTermination(60)
+                query.awaitTermination(300)
             amqp.publish(name, numbered(200, first=100), ids[100:])
             failing = False
         else:
-            query.awaitTermination(60)
+            query.awaitTermination(300)
     (first, rows), *later = batches
     assert rows
     assert later[0] == (first, rows)

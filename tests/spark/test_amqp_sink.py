@@ -167,7 +167,7 @@ def test_a_stream_flows_from_queue_to_exchange(
     writer = frame.writeStream.format("amqp").option("checkpointLocation", str(tmp_path / "c"))
     query = writer.options(uri=amqp.url, routingKey=target).trigger(availableNow=True).start()
     with running(query):
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(300)
     taken = amqp.take(target, 1000)
     assert sorted(int(body) for _, body in taken) == list(range(1000))
     headers = taken[0][0].headers or {}

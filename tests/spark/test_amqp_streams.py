@@ -96,9 +96,9 @@ def test_a_batch_that_failed_has_the_same_rows_again(
         return writer.trigger(availableNow=True).option("checkpointLocation", checkpoint).start()
 
     with pytest.raises(Exception, match="after the output"):
-        start().awaitTermination(60)
+        start().awaitTermination(300)
     amqp.publish(stream, numbered(50, first=100))
-    start().awaitTermination(60)
+    start().awaitTermination(300)
     assert seen[0] == seen[1] == (0, list(range(100)))
     assert sorted(n for _, rows in seen[1:] for n in rows) == list(range(150))
 
