@@ -58,7 +58,12 @@ IF_UNUSED, IF_EMPTY = 1, 2
 
 PART_SIZE: Final = PART.size
 
-WORDS: Final = ("overflow", "dead_letter_exchange", "dead_letter_routing_key")
+WORDS: Final = (
+    "overflow",
+    "dead_letter_exchange",
+    "dead_letter_routing_key",
+    "dead_letter_strategy",
+)
 SWITCHES: Final = ("single_active_consumer", "lazy")
 SETTINGS: Final[dict[str, type]] = {
     each.name: str if each.name in WORDS else bool if each.name in SWITCHES else int
@@ -179,9 +184,31 @@ def encode_delete(command: Delete, addresses: AddressTable) -> tuple[int, list[b
 
 
 def encode_configure(command: Configure, _: AddressTable) -> tuple[int, list[bytes]]:
+    return 0, [encode_settings(command.settings)]
+
+
+def encode_settings(settings: QueueSettings) -> bytes:
+    """Return as JSON the settings that are not as by default, by name, in the order of names."""
     default = asdict(NO_SETTINGS)
-    said = {key: value for key, value in asdict(command.settings).items() if value != default[key]}
-    return 0, [json.dumps(said, sort_keys=True, separators=(",", ":")).encode()]
+    said = {key: value for key, value in asdict(settings).items() if value != default[key]}
+    return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+
+
+def decode_settings(raw: bytes) -> QueueSettings:
+    """Return the settings that encode_settings was given. Raises UnreadableCommand when `raw` is
+    none of its, or has settings that are not known here."""
+    try:
+        said = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableCommand(f"the settings of a configure are no JSON: {error}") from error
+    if not isinstance(said, dict):
+        raise UnreadableCommand("the settings of a configure are no object")
+    for key, value in said.items():
+        if key not in SETTINGS:
+            raise UnreadableCommand(f"the setting {key!r} of a queue is not known here")
+        if type(value) is not SETTINGS[key]:
+            raise UnreadableCommand(f"the setting {key!r} of a queue is no {SETTINGS[key]}")
+    return QueueSettings(**said)
 
 
 Encode = Callable[[Any, AddressTable], tuple[int, list[bytes]]]
@@ -347,19 +374,7 @@ class CommandDecoder:
         return Down(channel)
 
     def configure(self, body: CommandBody) -> Configure:
-        raw = body.rest()
-        try:
-            said = json.loads(raw)
-        except (ValueError, RecursionError) as error:
-            raise UnreadableCommand(f"the settings of a configure are no JSON: {error}") from error
-        if not isinstance(said, dict):
-            raise UnreadableCommand("the settings of a configure are no object")
-        for key, value in said.items():
-            if key not in SETTINGS:
-                raise UnreadableCommand(f"the setting {key!r} of a queue is not known here")
-            if type(value) is not SETTINGS[key]:
-                raise UnreadableCommand(f"the setting {key!r} of a queue is no {SETTINGS[key]}")
-        return Configure(QueueSettings(**said))
+        return Configure(decode_settings(body.rest()))
 
 
 DECODERS: Final[dict[int, tuple[str, int, Callable[[CommandDecoder, CommandBody], Command]]]] = {

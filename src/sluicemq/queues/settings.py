@@ -14,6 +14,8 @@ from typing import Final
 DROP_HEAD: Final = "drop-head"
 REJECT_PUBLISH: Final = "reject-publish"
 REJECT_PUBLISH_DLX: Final = "reject-publish-dlx"
+AT_MOST_ONCE: Final = "at-most-once"
+AT_LEAST_ONCE: Final = "at-least-once"
 
 AGE_UNITS_S: Final = {
     "Y": 365 * 86400,
@@ -38,12 +40,15 @@ class QueueSettings:
     overflow: str = DROP_HEAD
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
+    dead_letter_strategy: str = AT_MOST_ONCE
     max_priority: int | None = None
     single_active_consumer: bool = False
     delivery_limit: int | None = None
     lazy: bool = False
     max_age_ms: int | None = None
     max_segment_bytes: int | None = None
+    max_in_memory_length: int | None = None
+    max_in_memory_bytes: int | None = None
 
     @property
     def has_limit(self) -> bool:
@@ -60,6 +65,7 @@ def settings_of(arguments: Mapping[str, object], policy: Mapping[str, object]) -
     if not arguments and not policy:
         return NO_SETTINGS
     overflow = _either(arguments, policy, "overflow")
+    strategy = _either(arguments, policy, "dead-letter-strategy")
     return QueueSettings(
         message_ttl_ms=_smaller(arguments, policy, "message-ttl"),
         expires_ms=_smaller(arguments, policy, "expires"),
@@ -68,6 +74,7 @@ def settings_of(arguments: Mapping[str, object], policy: Mapping[str, object]) -
         overflow=DROP_HEAD if overflow is None else overflow,
         dead_letter_exchange=_either(arguments, policy, "dead-letter-exchange"),
         dead_letter_routing_key=_either(arguments, policy, "dead-letter-routing-key"),
+        dead_letter_strategy=AT_MOST_ONCE if strategy is None else strategy,
         max_priority=_number(arguments.get("x-max-priority")),
         single_active_consumer=arguments.get("x-single-active-consumer") is True,
         delivery_limit=_smaller(arguments, policy, "delivery-limit"),
@@ -80,6 +87,8 @@ def settings_of(arguments: Mapping[str, object], policy: Mapping[str, object]) -
             _number(policy.get("stream-max-segment-size-bytes")),
             _number(arguments.get("x-stream-max-segment-size-bytes")),
         ),
+        max_in_memory_length=_smaller(arguments, policy, "max-in-memory-length"),
+        max_in_memory_bytes=_smaller(arguments, policy, "max-in-memory-bytes"),
     )
 
 

@@ -110,12 +110,15 @@ settings_of_queues = st.builds(
     overflow=st.sampled_from(["drop-head", "reject-publish", "reject-publish-dlx"]),
     dead_letter_exchange=st.none() | st.text(max_size=5),
     dead_letter_routing_key=st.none() | texts,
+    dead_letter_strategy=st.sampled_from(["at-most-once", "at-least-once"]),
     max_priority=numbers,
     single_active_consumer=st.booleans(),
     delivery_limit=numbers,
     lazy=st.booleans(),
     max_age_ms=numbers,
     max_segment_bytes=numbers,
+    max_in_memory_length=numbers,
+    max_in_memory_bytes=numbers,
 )
 parts = st.tuples(st.integers(0, U64), st.integers(0, U32), st.integers(0, U32))
 consumers = st.builds(
