@@ -388,3 +388,19 @@ RAFT_PIECE_BYTES: Final = 256 << 10
 RAFT_PROMOTE_LAG_ENTRIES: Final = 128
 """A learner becomes a voter when it has all of the leader's log but so many entries: a majority
 that needs it must not have to wait for it."""
+
+# quorum queues
+
+QUORUM_PREFETCH_MAX: Final = 2000
+"""Messages that a consumer of a quorum queue may hold, also one that asks for no limit, as in
+RabbitMQ: what a consumer holds each member of the group has in its state."""
+
+QUORUM_DEAD_LETTERS_MAX: Final = 256
+"""Dead letters of a quorum queue that must arrive and are on their way; the others wait."""
+
+QUORUM_EXPIRES_MAX: Final = 1000
+"""Batches that expire, or are dropped at the head, in one command: about a millisecond's work."""
+
+QUORUM_LOW_PERCENT: Final = 80
+"""Of its limits, down to which a quorum queue that was full must have been emptied before it takes
+messages again, as in RabbitMQ."""

@@ -1,0 +1,419 @@
+"""Commands of quorum queues as bytes, for the log. docs/command-format.md has each byte.
+
+An entry of the log is one or more commands, one behind the other. To apply a command no body is
+looked at; whoever delivers messages reads them with `batches_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate, pairwise
+from struct import Struct
+from typing import Any, Final, TypeVar
+
+from sluicemq.amqp.types import Malformed, decode_table
+from sluicemq.kernel.address import ADDRESS_BYTES, NOBODY, ActorAddress, decode_address
+from sluicemq.model.batch import ENVELOPED, Batch, separate
+from sluicemq.model.traits import message_traits, property_traits
+from sluicemq.queues.command_codec import (
+    CONSUME_HEAD,
+    EXCLUSIVE,
+    HAS_TTL,
+    HEAD,
+    IF_EMPTY,
+    IF_UNUSED,
+    NO_ACK,
+    PERSISTENT,
+    SAME_SIZE,
+    TAG_HEAD,
+    CommandBody,
+    UnreadableCommand,
+    decode_settings,
+    encode_settings,
+)
+from sluicemq.queues.commands import REJECT, Configure
+from sluicemq.queues.quorum.commands import (
+    AddConsumer,
+    AddressDown,
+    CancelConsumer,
+    ConsumerKey,
+    DeleteFifo,
+    Enqueue,
+    FifoCommand,
+    GetMessage,
+    NodeRestarted,
+    PassTime,
+    PurgeQueue,
+    RegisterEnqueuer,
+    ResumeConsumer,
+    SettleDelivered,
+    UseQueue,
+)
+from sluicemq.text import octets, text_of
+
+ENQUEUE_HEAD: Final = Struct("<QQQIIIHHBxxx")
+SETTLE_HEAD: Final = Struct("<III")
+IDS: Final = Struct("<QQ")
+RESUME_HEAD: Final = Struct("<QI")
+NODE: Final = Struct("<II")
+
+C = TypeVar("C")
+
+SAME_BODIES: Final = 8
+"""All bodies of an enqueue have the same size."""
+IS_LOST: Final = 1
+SEQ_MAX: Final = (1 << 64) - 1
+
+BODY_SIZE_AT: Final = slice(11, 19)
+"""Where in a content the size of its body is, behind the head of its header frame."""
+
+
+def enqueue_of(batch: Batch, sender: ActorAddress, first_seq: int, heard_seq: int) -> Enqueue:
+    """Return the command that enqueues a batch. What is alike in all contents of one size is found
+    without looking at each."""
+    contents = batch.contents
+    count = len(contents)
+    ttl_ms = batch.properties.ttl_ms
+    if batch.traits.envelope == ENVELOPED:
+        sizes = [int.from_bytes(separate(each)[1][BODY_SIZE_AT]) for each in contents]
+    else:
+        size = contents[0][BODY_SIZE_AT]
+        if batch.same_size and (count == 1 or has_one_size(contents, size)):
+            return Enqueue(
+                sender, first_seq, count, int.from_bytes(size), None, ttl_ms, heard_seq, batch
+            )
+        sizes = [int.from_bytes(each[BODY_SIZE_AT]) for each in contents]
+    if min(sizes) == max(sizes):
+        return Enqueue(sender, first_seq, count, sizes[0], None, ttl_ms, heard_seq, batch)
+    return Enqueue(sender, first_seq, count, 0, sizes, ttl_ms, heard_seq, batch)
+
+
+def has_one_size(contents: list[bytes], size: bytes) -> bool:
+    """Tell whether all contents, which have one length, say the same size of their bodies."""
+    step = len(contents[0])
+    data = b"".join(contents)
+    count = len(contents)
+    return all(
+        data[at::step] == size[offset : offset + 1] * count
+        for offset, at in enumerate(range(BODY_SIZE_AT.start, BODY_SIZE_AT.stop))
+    )
+
+
+# -- to bytes
+
+
+def encode_entry(commands: list[FifoCommand]) -> bytes:
+    """Return what the log has of these commands, which are applied in this order."""
+    parts: list[bytes] = []
+    for command in commands:
+        kind, encode = ENCODERS[type(command)]
+        flags, body = encode(command)
+        parts += [HEAD.pack(kind, flags, sum(map(len, body))), *body]
+    return b"".join(parts)
+
+
+def encode_enqueue(command: Enqueue) -> tuple[int, list[bytes]]:
+    batch = command.batch
+    assert batch is not None, "a batch without bodies is in the log already"
+    contents, sizes = batch.contents, command.sizes
+    assert len(contents) == command.count
+    traits = batch.traits
+    flags = SAME_SIZE * batch.same_size | PERSISTENT * traits.persistent
+    flags |= SAME_BODIES * (sizes is None)
+    flags |= HAS_TTL * (command.ttl_ms is not None)
+    head = ENQUEUE_HEAD.pack(
+        command.first_seq,
+        command.heard_seq,
+        command.ttl_ms or 0,
+        command.count,
+        len(contents[0]) if batch.same_size else 0,
+        command.size,
+        traits.channel_number,
+        len(traits.envelope),
+        batch.properties.priority,
+    )
+    parts = [command.sender.encode(), head, traits.envelope]
+    row = Struct(f"<{command.count}I")
+    if not batch.same_size:
+        parts.append(row.pack(*map(len, contents)))
+    if sizes is not None:
+        parts.append(row.pack(*sizes))
+    return flags, parts + contents
+
+
+def encode_register(command: RegisterEnqueuer) -> tuple[int, list[bytes]]:
+    return 0, [command.sender.encode()]
+
+
+def encode_add(command: AddConsumer) -> tuple[int, list[bytes]]:
+    tag = octets(command.consumer.tag)
+    return NO_ACK * command.no_ack | EXCLUSIVE * command.exclusive, [
+        command.consumer.channel.encode(),
+        CONSUME_HEAD.pack(command.priority, command.prefetch, len(tag)),
+        tag,
+        command.arguments,
+    ]
+
+
+def encode_cancel(command: CancelConsumer) -> tuple[int, list[bytes]]:
+    tag = octets(command.consumer.tag)
+    return 0, [command.consumer.channel.encode(), TAG_HEAD.pack(len(tag)), tag]
+
+
+def encode_settle(command: SettleDelivered) -> tuple[int, list[bytes]]:
+    tag = octets(command.consumer.tag)
+    head = SETTLE_HEAD.pack(len(command.ids), command.outcome, len(tag))
+    ids = [IDS.pack(*each) for each in command.ids]
+    return 0, [command.consumer.channel.encode(), head, tag, *ids]
+
+
+def encode_resume(command: ResumeConsumer) -> tuple[int, list[bytes]]:
+    tag = octets(command.consumer.tag)
+    head = RESUME_HEAD.pack(command.next_id, len(tag))
+    return 0, [command.consumer.channel.encode(), head, tag]
+
+
+def encode_get(command: GetMessage) -> tuple[int, list[bytes]]:
+    return NO_ACK * command.no_ack, [command.channel.encode()]
+
+
+def encode_purge(command: PurgeQueue) -> tuple[int, list[bytes]]:
+    return 0, [command.channel.encode()]
+
+
+def encode_delete(command: DeleteFifo) -> tuple[int, list[bytes]]:
+    address = NOBODY if command.channel is None else command.channel
+    return IF_UNUSED * command.if_unused | IF_EMPTY * command.if_empty, [address.encode()]
+
+
+def encode_down(command: AddressDown) -> tuple[int, list[bytes]]:
+    return IS_LOST * command.is_lost, [command.channel.encode()]
+
+
+def encode_restarted(command: NodeRestarted) -> tuple[int, list[bytes]]:
+    return 0, [NODE.pack(*command)]
+
+
+def encode_empty(_: UseQueue | PassTime) -> tuple[int, list[bytes]]:
+    return 0, []
+
+
+def encode_configure(command: Configure) -> tuple[int, list[bytes]]:
+    return 0, [encode_settings(command.settings)]
+
+
+ENCODERS: Final[dict[type, tuple[int, Callable[[Any], tuple[int, list[bytes]]]]]] = {
+    AddConsumer: (3, encode_add),
+    CancelConsumer: (4, encode_cancel),
+    GetMessage: (5, encode_get),
+    PurgeQueue: (7, encode_purge),
+    DeleteFifo: (8, encode_delete),
+    AddressDown: (9, encode_down),
+    Configure: (10, encode_configure),
+    Enqueue: (11, encode_enqueue),
+    RegisterEnqueuer: (12, encode_register),
+    SettleDelivered: (13, encode_settle),
+    ResumeConsumer: (14, encode_resume),
+    NodeRestarted: (15, encode_restarted),
+    UseQueue: (16, encode_empty),
+    PassTime: (17, encode_empty),
+}
+"""The number of each type, the same as in `queues/command_codec.py` where both have it."""
+
+
+# -- and back
+
+
+def decode_entry(data: bytes) -> list[FifoCommand]:
+    """Return the commands of an entry, without bodies. Raises UnreadableCommand when it is none, or
+    one of them is not known here."""
+    return [decode(body) for decode, body in split(data)]
+
+
+def batches_of(data: bytes) -> list[Batch]:
+    """Return the batches of an entry with their bodies, in the order of places. Raises
+    UnreadableCommand as decode_entry does."""
+    return [batch_of(body) for decode, body in split(data) if decode is decode_enqueue]
+
+
+def split(data: bytes) -> list[tuple[Callable[[CommandBody], FifoCommand], CommandBody]]:
+    """Return for each command of an entry how it is read, and what."""
+    found: list[tuple[Callable[[CommandBody], FifoCommand], CommandBody]] = []
+    at = 0
+    while at < len(data) or not found:
+        if len(data) - at < HEAD.size:
+            raise UnreadableCommand(f"{len(data) - at} bytes are too few for a command")
+        kind, flags, length = HEAD.unpack_from(data, at)
+        if kind not in DECODERS:
+            text = f"command type {kind} is not known here: it is of a later version of SluiceMQ"
+            raise UnreadableCommand(text)
+        word, known, decode = DECODERS[kind]
+        if flags & ~known:
+            raise UnreadableCommand(f"flags {flags & ~known} of a {word} are not known here")
+        end = at + HEAD.size + length
+        if end > len(data):
+            there = len(data) - at - HEAD.size
+            raise UnreadableCommand(f"a {word} of {length} bytes has {there}")
+        found.append((decode, CommandBody(word, flags, data[at:end])))
+        at = end
+    return found
+
+
+def address_of(body: CommandBody) -> ActorAddress:
+    """Read an address. Raises UnreadableCommand when there are too few bytes."""
+    return decode_address(body.cut(ADDRESS_BYTES), 0)
+
+
+def decode_enqueue(body: CommandBody) -> Enqueue:
+    sender = address_of(body)
+    first_seq, heard_seq, ttl_ms, count, content, size, _, envelope_size, _ = body.take(
+        ENQUEUE_HEAD
+    )
+    if not count or not 0 < first_seq <= SEQ_MAX - count:
+        raise UnreadableCommand("an enqueue has no messages, or no number")
+    body.cut(envelope_size)
+    total = count * content
+    if not body.flags & SAME_SIZE:
+        total = sum(Struct(f"<{count}I").unpack(body.cut(4 * count)))
+    sizes: list[int] | None = None
+    if not body.flags & SAME_BODIES:
+        sizes = [*Struct(f"<{count}I").unpack(body.cut(4 * count))]
+    if len(body.data) - body.at != total:
+        there = len(body.data) - body.at
+        raise UnreadableCommand(f"an enqueue with {total} bytes of contents has {there}")
+    has_ttl = bool(body.flags & HAS_TTL)
+    return Enqueue(sender, first_seq, count, size, sizes, ttl_ms if has_ttl else None, heard_seq)
+
+
+def batch_of(body: CommandBody) -> Batch:
+    """Return the batch of an enqueue."""
+    address_of(body)
+    _, _, ttl_ms, count, size, _, channel_number, envelope_size, priority = body.take(ENQUEUE_HEAD)
+    envelope = body.cut(envelope_size)
+    same_size = bool(body.flags & SAME_SIZE)
+    lengths = () if same_size else Struct(f"<{count}I").unpack(body.cut(4 * count))
+    if not body.flags & SAME_BODIES:
+        body.cut(4 * count)
+    raw = body.rest()
+    if same_size:
+        contents = [raw[at : at + size] for at in range(0, len(raw), size or 1)]
+    else:
+        contents = [raw[a:b] for a, b in pairwise(accumulate(lengths, initial=0))]
+    if len(contents) != count:
+        raise UnreadableCommand(f"an enqueue of {count} messages has {len(contents)}")
+    persistent = bool(body.flags & PERSISTENT)
+    return Batch(
+        message_traits(envelope, channel_number, persistent),
+        property_traits(persistent, ttl_ms if body.flags & HAS_TTL else None, priority),
+        contents,
+        len(raw),
+        same_size,
+    )
+
+
+def decode_register(body: CommandBody) -> RegisterEnqueuer:
+    return done(body, RegisterEnqueuer(address_of(body)))
+
+
+def decode_add(body: CommandBody) -> AddConsumer:
+    channel = address_of(body)
+    priority, prefetch, tag_size = body.take(CONSUME_HEAD)
+    tag = text_of(body.cut(tag_size))
+    arguments = body.rest()
+    try:
+        _, end = decode_table(arguments)
+    except Malformed as error:
+        raise UnreadableCommand(f"the arguments of a consume are no table: {error}") from error
+    if end < len(arguments):
+        raise UnreadableCommand(f"a consume has {len(arguments) - end} bytes too many")
+    if not tag:
+        raise UnreadableCommand("a consume has no tag")
+    no_ack, exclusive = bool(body.flags & NO_ACK), bool(body.flags & EXCLUSIVE)
+    key = ConsumerKey(channel, tag)
+    return AddConsumer(key, prefetch, priority, exclusive, no_ack, arguments)
+
+
+def decode_cancel(body: CommandBody) -> CancelConsumer:
+    channel = address_of(body)
+    (tag_size,) = body.take(TAG_HEAD)
+    return done(body, CancelConsumer(ConsumerKey(channel, text_of(body.cut(tag_size)))))
+
+
+def decode_settle(body: CommandBody) -> SettleDelivered:
+    channel = address_of(body)
+    count, outcome, tag_size = body.take(SETTLE_HEAD)
+    key = ConsumerKey(channel, text_of(body.cut(tag_size)))
+    if outcome > REJECT:
+        raise UnreadableCommand(f"outcome {outcome} of a settle is not known here")
+    ids = tuple((start, end) for start, end in IDS.iter_unpack(body.cut(count * IDS.size)))
+    if any(start >= end for start, end in ids):
+        raise UnreadableCommand("a settle has ids from one to no later one")
+    return done(body, SettleDelivered(key, ids, outcome))
+
+
+def decode_resume(body: CommandBody) -> ResumeConsumer:
+    channel = address_of(body)
+    next_id, tag_size = body.take(RESUME_HEAD)
+    key = ConsumerKey(channel, text_of(body.cut(tag_size)))
+    return done(body, ResumeConsumer(key, next_id))
+
+
+def decode_get(body: CommandBody) -> GetMessage:
+    return done(body, GetMessage(address_of(body), bool(body.flags & NO_ACK)))
+
+
+def decode_purge(body: CommandBody) -> PurgeQueue:
+    return done(body, PurgeQueue(address_of(body)))
+
+
+def decode_delete(body: CommandBody) -> DeleteFifo:
+    address = address_of(body)
+    channel = None if address == NOBODY else address
+    if_unused, if_empty = bool(body.flags & IF_UNUSED), bool(body.flags & IF_EMPTY)
+    return done(body, DeleteFifo(channel, if_unused, if_empty))
+
+
+def decode_down(body: CommandBody) -> AddressDown:
+    return done(body, AddressDown(address_of(body), bool(body.flags & IS_LOST)))
+
+
+def decode_restarted(body: CommandBody) -> NodeRestarted:
+    return done(body, NodeRestarted(*body.take(NODE)))
+
+
+def decode_use(body: CommandBody) -> UseQueue:
+    return done(body, UseQueue())
+
+
+def decode_pass(body: CommandBody) -> PassTime:
+    return done(body, PassTime())
+
+
+def decode_configure(body: CommandBody) -> Configure:
+    return Configure(decode_settings(body.rest()))
+
+
+def done(body: CommandBody, command: C) -> C:
+    body.end()
+    return command
+
+
+Decode = Callable[[CommandBody], FifoCommand]
+
+DECODERS: Final[dict[int, tuple[str, int, Decode]]] = {
+    3: ("consume", NO_ACK | EXCLUSIVE, decode_add),
+    4: ("cancel", 0, decode_cancel),
+    5: ("get", NO_ACK, decode_get),
+    7: ("purge", 0, decode_purge),
+    8: ("delete", IF_UNUSED | IF_EMPTY, decode_delete),
+    9: ("down", IS_LOST, decode_down),
+    10: ("configure", 0, decode_configure),
+    11: ("enqueue", SAME_SIZE | PERSISTENT | HAS_TTL | SAME_BODIES, decode_enqueue),
+    12: ("register", 0, decode_register),
+    13: ("settle", 0, decode_settle),
+    14: ("resume", 0, decode_resume),
+    15: ("node-restarted", 0, decode_restarted),
+    16: ("use", 0, decode_use),
+    17: ("pass-time", 0, decode_pass),
+}
+"""By number: the word for it, the flags that it may have, and how it is read."""

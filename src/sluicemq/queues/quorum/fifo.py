@@ -1,0 +1,502 @@
+"""The state of a quorum queue, as each member makes it from the log: RabbitMQ's rabbit_fifo.
+
+Its inputs are commands, with the index and the time of their entry. Bodies are in the log and not
+in here. docs/quorum-queues.md says how it works and where it differs from RabbitMQ.
+
+What a command costs is Python per batch, not per message: messages that came together, and have had
+one fate, are one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from sluicemq.kernel.address import ActorAddress
+from sluicemq.limits import QUORUM_EXPIRES_MAX, QUORUM_LOW_PERCENT
+from sluicemq.queues.commands import ACK, REQUEUE, Configure
+from sluicemq.queues.quorum.commands import (
+    DEAD_LETTER_WORKER,
+    AddConsumer,
+    AddressDown,
+    CancelConsumer,
+    ConsumerKey,
+    DeleteFifo,
+    Enqueue,
+    FifoCommand,
+    GetMessage,
+    NodeRestarted,
+    PassTime,
+    PurgeQueue,
+    RegisterEnqueuer,
+    ResumeConsumer,
+    SettleDelivered,
+    UseQueue,
+)
+from sluicemq.queues.quorum.dead_letter_queue import (
+    DELIVERY_LIMIT,
+    EXPIRED,
+    MAX_LENGTH,
+    NO_ID,
+    REJECTED,
+)
+from sluicemq.queues.quorum.effects import (
+    ConsumerActive,
+    ConsumerAdded,
+    ConsumerGone,
+    DeliveredPart,
+    Enqueued,
+    EnqueueRefused,
+    EnqueueRejected,
+    EnqueuerRegistered,
+    FifoDeleted,
+    FifoDelivered,
+    FifoEffect,
+    FifoRefused,
+    MessageGot,
+    PublishStatus,
+    QueuePurged,
+)
+from sluicemq.queues.quorum.enqueuers import Enqueuers
+from sluicemq.queues.quorum.fifo_state import FifoState
+from sluicemq.queues.quorum.message_runs import MessageRun, StoredBatch
+from sluicemq.queues.quorum.service_queue import CANCELLED, UP, QueueConsumer, ServiceQueue
+from sluicemq.queues.quorum.snapshot import digest_of, pieces_of, restored
+from sluicemq.queues.settings import NO_SETTINGS, REJECT_PUBLISH, QueueSettings
+
+
+class Fifo(FifoState):
+    """The state of one quorum queue. `title` is how errors name it: "queue 'q' in vhost '/'"."""
+
+    def __init__(self, title: str, settings: QueueSettings = NO_SETTINGS) -> None:
+        super().__init__(settings)
+        self.title = title
+        self.place = 0
+        """Where the next message of the present entry is in it."""
+        self.configure(settings)
+
+    # -- what is applied
+
+    def entered(self, index: int, stamp_ms: int) -> None:
+        """Begin an entry: see Replicated. Messages are counted anew in each."""
+        super().entered(index, stamp_ms)
+        self.place = 0
+        self.used_ms = self.used_ms or self.now_ms
+
+    def apply(self, command: FifoCommand, effects: list[FifoEffect]) -> None:
+        assert self.index, "a command of no entry"
+        if self.is_deleted:
+            self.answer_deleted(command, effects)
+            return
+        HANDLERS[type(command)](self, command, effects)
+        if self.is_deleted:
+            return
+        self.serve(effects)
+        self.limit(effects)
+        self.dead_letters.hand_over(effects)
+
+    def answer_deleted(self, command: FifoCommand, effects: list[FifoEffect]) -> None:
+        """Answer for a queue that is gone: publishes are confirmed and dropped, as the publisher
+        meant a queue that was deleted by wish; other questions are refused."""
+        if isinstance(command, Enqueue):
+            effects.append(Enqueued(command.sender, command.first_seq, command.count))
+        elif isinstance(command, RegisterEnqueuer):
+            effects.append(EnqueuerRegistered(command.sender, 1, rejects=False))
+        elif isinstance(command, AddConsumer):
+            self.refuse(command.consumer.channel, 404, f"no {self.title}", effects)
+        elif isinstance(command, GetMessage | PurgeQueue):
+            self.refuse(command.channel, 404, f"no {self.title}", effects)
+        elif isinstance(command, DeleteFifo) and command.channel is not None:
+            effects.append(FifoDeleted(command.channel, 0))
+
+    def refuse(
+        self, channel: ActorAddress, code: int, text: str, effects: list[FifoEffect]
+    ) -> None:
+        effects.append(FifoRefused(channel, code, text))
+
+    # -- enqueueing
+
+    def register(self, command: RegisterEnqueuer, effects: list[FifoEffect]) -> None:
+        enqueuer = self.enqueuers.register(command.sender)
+        next_seq = 0 if enqueuer is None else enqueuer.next_seq
+        effects.append(EnqueuerRegistered(command.sender, next_seq, self.rejects))
+
+    def enqueue(self, command: Enqueue, effects: list[FifoEffect]) -> None:
+        """Take what is new of a batch, and answer for all of it."""
+        sender, first_seq, count = command.sender, command.first_seq, command.count
+        first = self.place
+        self.place += count
+        enqueuer = self.enqueuers.members.get(sender)
+        if enqueuer is None:
+            effects.append(EnqueueRefused(sender, first_seq, 0))
+            return
+        enqueuer.heard(min(command.heard_seq, enqueuer.next_seq))
+        next_seq = enqueuer.next_seq
+        if first_seq > next_seq:
+            effects.append(EnqueueRefused(sender, first_seq, next_seq))
+            return
+        end = first_seq + count
+        if first_seq < next_seq:
+            for start, stop, is_taken in enqueuer.answers(first_seq, min(end, next_seq)):
+                answer = Enqueued if is_taken else EnqueueRejected
+                effects.append(answer(sender, start, stop - start))
+            if end <= next_seq:
+                return
+        skip = next_seq - first_seq
+        if self.rejects:
+            enqueuer.reject(next_seq, end)
+            effects.append(EnqueueRejected(sender, next_seq, end - next_seq))
+            return
+        enqueuer.next_seq = end
+        self.store(command, first + skip, skip)
+        effects.append(Enqueued(sender, next_seq, end - next_seq))
+
+    def store(self, command: Enqueue, first: int, skip: int) -> None:
+        """Put the messages of a batch behind the first `skip` at the tail."""
+        ttl_ms = command.ttl_ms
+        queue_ttl_ms = self.settings.message_ttl_ms
+        if queue_ttl_ms is not None and (ttl_ms is None or queue_ttl_ms < ttl_ms):
+            ttl_ms = queue_ttl_ms
+        expiry = 0 if ttl_ms is None else self.now_ms + max(1, ttl_ms)
+        sizes = command.sizes
+        if sizes is not None and skip:
+            sizes = sizes[skip:]
+        count = command.count - skip
+        assert count > 0, "nothing is stored"
+        self.messages.enqueue(StoredBatch(self.index, first, count, command.size, sizes, expiry))
+
+    # -- serving
+
+    def serve(self, effects: list[FifoEffect]) -> None:
+        """Drop what has expired at the head, and deal messages to consumers, until there are none
+        or nobody may hold more. What expires may be too much for one command: then nothing behind
+        it is dealt, and `due_ms` is now."""
+        messages, consumers = self.messages, self.consumers
+        now_ms = self.now_ms
+        expires = QUORUM_EXPIRES_MAX
+        dealt: dict[QueueConsumer, list[DeliveredPart]] = {}
+        while (run := messages.next()) is not None:
+            if 0 < run.batch.expiry <= now_ms:
+                if not expires:
+                    break
+                expires -= 1
+                whole = messages.take(run, len(run.places))
+                self.dead_letters.die(whole, EXPIRED, messages)
+                continue
+            able, each = consumers.able(len(run.places))
+            if not able:
+                break
+            count = min(len(run.places), each * len(able))
+            self.deal(messages.take(run, count), able, dealt)
+            consumers.dealt(able, count)
+        for consumer, parts in dealt.items():
+            effects.append(FifoDelivered(consumer.key, parts))
+
+    def deal(
+        self,
+        run: MessageRun,
+        able: list[QueueConsumer],
+        dealt: dict[QueueConsumer, list[DeliveredPart]],
+    ) -> None:
+        """Give the messages of a run to these consumers, in turn, one each."""
+        step = len(able)
+        batch, places, returns, redelivered, _ = run
+        for at, consumer in enumerate(able):
+            part = run if step == 1 else run._replace(places=places[at::step])
+            if not part.places:
+                break
+            first_id = consumer.next_id
+            consumer.next_id += len(part.places)
+            consumer.checked_out.add(first_id, part)
+            assert consumer.checked_out.count <= consumer.prefetch, "more than it may hold"
+            delivered = DeliveredPart(first_id, batch.index, part.places, returns, redelivered)
+            dealt.setdefault(consumer, []).append(delivered)
+
+    def get(self, command: GetMessage, effects: list[FifoEffect]) -> None:
+        """Give one message to a channel; consumers that may hold more come first."""
+        self.used_ms = self.now_ms
+        self.serve(effects)
+        messages = self.messages
+        run = messages.next()
+        if run is None or 0 < run.batch.expiry <= self.now_ms:
+            effects.append(MessageGot(command.channel, None, messages.count))
+            return
+        run = messages.take(run, 1)
+        first_id = NO_ID
+        if command.no_ack:
+            messages.release(run)
+        else:
+            holder = self.consumers.holder(ConsumerKey(command.channel, ""))
+            first_id = holder.next_id
+            holder.next_id += 1
+            holder.checked_out.add(first_id, run)
+        part = DeliveredPart(first_id, run.batch.index, run.places, run.returns, run.redelivered)
+        effects.append(MessageGot(command.channel, part, messages.count))
+
+    # -- settling
+
+    def settle(self, command: SettleDelivered, effects: list[FifoEffect]) -> None:
+        """Let a consumer be done with messages, and give it room again."""
+        if command.consumer == DEAD_LETTER_WORKER:
+            for start, end in command.ids:
+                has_arrived = command.outcome != REQUEUE
+                self.dead_letters.settle(start, end, has_arrived, self.messages)
+            return
+        consumer = self.consumers.members.get(command.consumer)
+        if consumer is None:
+            return
+        for start, end in command.ids:
+            runs = consumer.checked_out.take(start, end)
+            if command.outcome == ACK:
+                for run in runs:
+                    self.messages.release(run)
+            elif command.outcome == REQUEUE:
+                self.give_back(runs, counts=True)
+            else:
+                for run in runs:
+                    self.dead_letters.die(run, REJECTED, self.messages)
+        self.consumers.gained(consumer)
+        self.consumers.tidy(consumer)
+
+    def give_back(self, runs: Iterable[MessageRun], counts: bool) -> None:
+        """Put messages back, behind what has come back before. If it `counts`, those that have come
+        back too often die."""
+        limit = self.settings.delivery_limit
+        for batch, places, returns, _, _ in runs:
+            run = MessageRun(batch, places, returns + counts, redelivered=True)
+            if counts and limit is not None and 0 <= limit < run.returns:
+                self.dead_letters.die(run, DELIVERY_LIMIT, self.messages)
+            else:
+                self.messages.give_back(run)
+
+    def resume(self, command: ResumeConsumer, effects: list[FifoEffect]) -> None:
+        """Deliver again what a consumer has not settled and not seen."""
+        if command.consumer == DEAD_LETTER_WORKER:
+            self.dead_letters.resume(command.next_id, effects)
+            return
+        consumer = self.consumers.members.get(command.consumer)
+        if consumer is None:
+            effects.append(ConsumerGone(command.consumer, by_broker=True))
+            return
+        parts = [
+            DeliveredPart(first_id, run.batch.index, run.places, run.returns, run.redelivered)
+            for first_id, run in consumer.checked_out.since(command.next_id)
+        ]
+        if parts:
+            effects.append(FifoDelivered(consumer.key, parts, is_again=True))
+
+    # -- consumers
+
+    def consume(self, command: AddConsumer, effects: list[FifoEffect]) -> None:
+        """Add a consumer, unless an exclusive one is in the way."""
+        key = command.consumer
+        consumer = self.consumers.members.get(key)
+        if consumer is None or consumer.status == CANCELLED:
+            if self.consumers.refuses(command):
+                text = f"{self.title} in exclusive use"
+                self.refuse(key.channel, 403, text, effects)
+                return
+            consumer = self.consumers.add(command)
+        effects.append(ConsumerAdded(key, consumer.next_id, consumer.status == UP))
+
+    def cancel(self, command: CancelConsumer, effects: list[FifoEffect]) -> None:
+        consumer = self.consumers.members.get(command.consumer)
+        if consumer is not None and consumer.status != CANCELLED:
+            self.used_ms = self.now_ms
+            self.succeed(self.consumers.cancel(consumer), effects)
+        effects.append(ConsumerGone(command.consumer, by_broker=False))
+
+    def succeed(self, successor: QueueConsumer | None, effects: list[FifoEffect]) -> None:
+        if successor is not None:
+            effects.append(ConsumerActive(successor.key))
+
+    def down(self, command: AddressDown, effects: list[FifoEffect]) -> None:
+        self.end(command.channel, counts=not command.is_lost, effects=effects)
+        self.enqueuers.end(command.channel)
+
+    def restarted(self, command: NodeRestarted, effects: list[FifoEffect]) -> None:
+        """End all that earlier lives of a node have left."""
+        self.enqueuers.restarted(command.node, command.incarnation)
+        for address in dict.fromkeys(key.channel for key in self.consumers.members):
+            if address.node == command.node and self.enqueuers.is_earlier(address):
+                self.end(address, counts=False, effects=effects)
+
+    def end(self, address: ActorAddress, counts: bool, effects: list[FifoEffect]) -> None:
+        """Remove the consumers of a channel, and put back what it held."""
+        for consumer in self.consumers.of(address):
+            if consumer.status != CANCELLED:
+                self.used_ms = self.now_ms
+            runs = consumer.checked_out.take_all()
+            self.succeed(self.consumers.cancel(consumer), effects)
+            self.give_back(runs, counts)
+        assert address not in self.consumers.of_channel, "something of a channel is left"
+
+    # -- the queue itself
+
+    def purge(self, command: PurgeQueue, effects: list[FifoEffect]) -> None:
+        effects.append(QueuePurged(command.channel, self.messages.purge()))
+
+    def delete(self, command: DeleteFifo, effects: list[FifoEffect]) -> None:
+        """Delete the queue, on conditions."""
+        unmet = ""
+        if command.if_unused and self.consumers.is_used:
+            unmet = "in use"
+        elif command.if_empty and self.messages.count:
+            unmet = "not empty"
+        if not unmet:
+            self.disappear(command.channel, effects)
+        elif command.channel is not None:
+            self.refuse(command.channel, 406, f"{self.title} {unmet}", effects)
+
+    def disappear(self, channel: ActorAddress | None, effects: list[FifoEffect]) -> None:
+        """Delete the queue with all that it has."""
+        count = self.messages.purge()
+        self.dead_letters.forget(self.messages)
+        for consumer in [*self.consumers.members.values()]:
+            for run in consumer.checked_out.take_all():
+                self.messages.release(run)
+            if consumer.status != CANCELLED:
+                effects.append(ConsumerGone(consumer.key, by_broker=True))
+        self.consumers = ServiceQueue()
+        self.enqueuers = Enqueuers()
+        self.is_deleted = True
+        assert not self.messages.taken and not self.messages.out, "a message outlives its queue"
+        effects.append(FifoDeleted(channel, count))
+
+    def use(self, command: UseQueue, effects: list[FifoEffect]) -> None:
+        self.used_ms = self.now_ms
+
+    def pass_time(self, command: PassTime, effects: list[FifoEffect]) -> None:
+        """Delete the queue if it was unused for too long."""
+        expires_ms = self.settings.expires_ms
+        if expires_ms is None or self.consumers.is_used:
+            return
+        if self.now_ms >= self.used_ms + expires_ms:
+            self.disappear(None, effects)
+
+    def reconfigure(self, command: Configure, effects: list[FifoEffect]) -> None:
+        self.configure(command.settings)
+
+    # -- limits
+
+    def limit(self, effects: list[FifoEffect]) -> None:
+        """Hold the queue to its limits: drop from the head, or reject what comes from now on."""
+        settings = self.settings
+        if not settings.has_limit and not self.rejects:
+            return
+        if settings.overflow != REJECT_PUBLISH:
+            self.drop_head()
+        rejects = self.is_full()
+        if rejects != self.rejects:
+            self.rejects = rejects
+            effects.append(PublishStatus(rejects))
+
+    def drop_head(self) -> None:
+        """Let messages die at the head until the rest is within the limits, or as many runs as one
+        command may: then `due_ms` is now."""
+        messages = self.messages
+        for _ in range(QUORUM_EXPIRES_MAX):
+            run = messages.next()
+            if run is None:
+                return
+            count = self.excess(run)
+            if not count:
+                return
+            self.dead_letters.die(messages.take(run, count), MAX_LENGTH, messages)
+
+    def excess(self, run: MessageRun) -> int:
+        """Return how many of the first messages, which are `run`, are too many; 0 to all of it."""
+        settings, messages = self.settings, self.messages
+        count = 0
+        if settings.max_length is not None:
+            count = min(len(run.places), max(0, messages.count - settings.max_length))
+        if settings.max_length_bytes is not None:
+            over = messages.bytes - settings.max_length_bytes
+            if over > 0:
+                count = max(count, run.batch.covering(run.places, over))
+        return count
+
+    def is_full(self) -> bool:
+        """Tell whether the queue rejects: it begins when there is more than the limits say, and
+        ends at four fifths of them (RabbitMQ's soft limit). Dead letters count."""
+        settings, messages = self.settings, self.messages
+        if settings.overflow != REJECT_PUBLISH:
+            return False
+        count = messages.count + self.dead_letters.count
+        size = messages.bytes + self.dead_letters.bytes
+        percent = QUORUM_LOW_PERCENT if self.rejects else 100
+        return exceeds(count, settings.max_length, percent) or exceeds(
+            size, settings.max_length_bytes, percent
+        )
+
+    @property
+    def due_ms(self) -> int | None:
+        """Return when the leader must have time pass, in milliseconds since the epoch: something
+        expires then, or is left to do (then it is not later than `now_ms`). None: whenever."""
+        due: list[int] = []
+        if self.is_deleted:
+            return None
+        run = self.messages.next()
+        if run is not None:
+            if run.batch.expiry:
+                due.append(run.batch.expiry)
+            if self.settings.overflow != REJECT_PUBLISH and self.excess(run):
+                due.append(self.now_ms)
+        if self.settings.expires_ms is not None and not self.consumers.is_used:
+            due.append(self.used_ms + self.settings.expires_ms)
+        return min(due, default=None)
+
+    # -- the whole of it
+
+    def snapshot(self) -> Iterator[bytes]:
+        return pieces_of(self)
+
+    def restore(self, pieces: Iterable[bytes]) -> None:
+        was = restored(pieces)
+        self.index = was.index
+        self.now_ms = was.now_ms
+        self.settings = was.settings
+        self.messages = was.messages
+        self.consumers = was.consumers
+        self.enqueuers = was.enqueuers
+        self.dead_letters = was.dead_letters
+        self.rejects = was.rejects
+        self.used_ms = was.used_ms
+        self.is_deleted = was.is_deleted
+
+    def digest(self) -> bytes:
+        """Return 16 bytes that members have in common after the same entry, and that differ if one
+        of them has gone wrong. It costs as much as a snapshot."""
+        return digest_of(pieces_of(self))
+
+    def live(self) -> Iterator[tuple[int, Sequence[range]]]:
+        return self.messages.live(self.runs_out())
+
+    @property
+    def released(self) -> int:
+        """Return the index up to which no entry is needed any more, in constant time."""
+        first = self.messages.first_index
+        return first - 1 if first else self.index
+
+
+def exceeds(number: int, limit: int | None, percent: int) -> bool:
+    """Tell whether the number is above so many percent of the limit; None: there is none."""
+    return limit is not None and number > limit * percent // 100
+
+
+HANDLERS: Final[dict[type, Callable[[Fifo, Any, list[FifoEffect]], None]]] = {
+    RegisterEnqueuer: Fifo.register,
+    Enqueue: Fifo.enqueue,
+    AddConsumer: Fifo.consume,
+    CancelConsumer: Fifo.cancel,
+    SettleDelivered: Fifo.settle,
+    ResumeConsumer: Fifo.resume,
+    GetMessage: Fifo.get,
+    PurgeQueue: Fifo.purge,
+    DeleteFifo: Fifo.delete,
+    AddressDown: Fifo.down,
+    NodeRestarted: Fifo.restarted,
+    UseQueue: Fifo.use,
+    PassTime: Fifo.pass_time,
+    Configure: Fifo.reconfigure,
+}

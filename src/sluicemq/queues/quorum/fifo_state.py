@@ -1,0 +1,46 @@
+"""What a quorum queue has, and nothing of what it does: that is `fifo.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluicemq.kernel.machine import Replicated
+from sluicemq.queues.quorum.commands import FifoCommand
+from sluicemq.queues.quorum.dead_letter_queue import DeadLetterQueue
+from sluicemq.queues.quorum.effects import FifoEffect
+from sluicemq.queues.quorum.enqueuers import Enqueuers
+from sluicemq.queues.quorum.message_runs import MessageRun
+from sluicemq.queues.quorum.ready_messages import ReadyMessages
+from sluicemq.queues.quorum.service_queue import ServiceQueue
+from sluicemq.queues.settings import QueueSettings
+
+
+class FifoState(Replicated[FifoCommand, FifoEffect]):
+    """The parts of the state of one quorum queue; all of them are in its snapshots."""
+
+    def __init__(self, settings: QueueSettings) -> None:
+        self.settings = settings
+        self.messages = ReadyMessages()
+        self.consumers = ServiceQueue()
+        self.enqueuers = Enqueuers()
+        self.dead_letters = DeadLetterQueue()
+        self.rejects = False
+        """It is full, and rejects what comes until it is a good deal less full."""
+        self.used_ms = 0
+        """When it was in use last, which is always while it has consumers."""
+        self.is_deleted = False
+
+    def configure(self, settings: QueueSettings) -> None:
+        """Replace the settings; they hold from now on, the TTL for what comes. Whether there is a
+        single active consumer can be said only before there is any."""
+        self.settings = settings
+        self.dead_letters.configure(settings, self.messages)
+        if not self.consumers.members:
+            self.consumers.single_active = settings.single_active_consumer
+
+    def runs_out(self) -> Iterator[MessageRun]:
+        """Give all runs that consumers hold, or that are dead letters."""
+        for consumer in self.consumers.members.values():
+            yield from consumer.checked_out.runs
+        yield from self.dead_letters.pending
+        yield from self.dead_letters.checked_out.runs

@@ -1,0 +1,78 @@
+"""Messages of a quorum queue as its state has them: where they are in the log, and no bodies."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import NamedTuple
+
+
+class StoredBatch:
+    """Messages that one command has enqueued. They are in the entry at `index`, at the `count`
+    places from `first` on; `size` and `sizes` are as in Enqueue. They expire at `expiry`, in
+    milliseconds since the epoch, 0: never. `taken` counts those that have left the ready ones at
+    the tail and are still in the queue: with consumers, returned, or dead letters."""
+
+    __slots__ = ("count", "expiry", "first", "index", "size", "sizes", "taken")
+
+    def __init__(
+        self,
+        index: int,
+        first: int,
+        count: int,
+        size: int,
+        sizes: list[int] | None,
+        expiry: int,
+    ) -> None:
+        assert sizes is None or len(sizes) == count, "one size a message"
+        self.index = index
+        self.first = first
+        self.count = count
+        self.size = size
+        self.sizes = sizes
+        self.expiry = expiry
+        self.taken = 0
+
+    @property
+    def end(self) -> int:
+        """Return the place behind the last message."""
+        return self.first + self.count
+
+    def bytes_of(self, places: range) -> int:
+        """Return the bytes of the bodies at these places."""
+        if self.sizes is None:
+            return len(places) * self.size
+        first = self.first
+        return sum(self.sizes[places.start - first : places.stop - first : places.step])
+
+    def covering(self, places: range, bytes_min: int) -> int:
+        """Return how many of the messages at `places`, from the first on, have `bytes_min` bytes
+        together; all when they have less."""
+        if self.sizes is None:
+            return min(len(places), -(-bytes_min // self.size)) if self.size else len(places)
+        first = self.first
+        sizes = self.sizes[places.start - first : places.stop - first : places.step]
+        short = sum(1 for total in accumulate(sizes) if total < bytes_min)
+        return min(len(places), short + 1)
+
+
+class MessageRun(NamedTuple):
+    """Messages of one batch, in the order of `places`, that have had one fate: each has come back
+    `returns` times in a way that counts. `redelivered`: they have been delivered before; `reason`
+    is why they have died, "" for the living."""
+
+    batch: StoredBatch
+    places: range
+    returns: int = 0
+    redelivered: bool = False
+    reason: str = ""
+
+    def part(self, start: int, end: int) -> MessageRun:
+        """Return the messages from the `start`th to before the `end`th, counted from 0."""
+        return MessageRun(
+            self.batch, self.places[start:end], self.returns, self.redelivered, self.reason
+        )
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes of the bodies together."""
+        return self.batch.bytes_of(self.places)
