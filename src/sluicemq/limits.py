@@ -389,6 +389,12 @@ RAFT_PROMOTE_LAG_ENTRIES: Final = 128
 """A learner becomes a voter when it has all of the leader's log but so many entries: a majority
 that needs it must not have to wait for it."""
 
+RAFT_SEGMENT_ENTRIES: Final = 4096
+"""Entries of a segment file: RabbitMQ has as many since 3.8.4. Smaller files go sooner."""
+
+RAFT_SEGMENT_BYTES: Final = 64 << 20
+"""The same in bytes, unless one entry alone is larger: a start reads a file at a time."""
+
 # quorum queues
 
 QUORUM_PREFETCH_MAX: Final = 2000

@@ -4,11 +4,13 @@
                     | next message id u64 | next queue id u64 | node id 16
                     | segment entry count u32 | definitions length u32 | definitions (JSON)
                     | queue states | streams u32 | 0 u32 | streams
+                    | raft groups u32 | 0 u32 | raft groups
     queue state     id u64 | next position u64 | delivered u64 | size u64 | segments u32 | marks u32
                     | segments | marks
     segment         number u64 | length u64 | file id 16 | bits length u32 | bits
     mark            next position u64 | delivered u64 | size u64, for each priority above 0 in use
     stream          queue u64 | first u64 | last u64 | end u64 | size u64, as in `entries`
+    raft group      length u32 | 0 u32 | so many bytes, as in `raft/group_state.py`
 
 All numbers are little-endian; bits are as `bits` encodes them. A file is written beside its name,
 made durable, and renamed: under its name it is whole, unless the disk has damaged it. The one
@@ -52,12 +54,16 @@ HEAD: Final = Struct("<BBHIQQQ16sII")
 QUEUE: Final = Struct("<QQQQII")
 NO_STREAMS_FORMAT: Final = 2
 """Up to this format nothing is said of streams."""
+NO_GROUPS_FORMAT: Final = 3
+"""Up to this format nothing is said of Raft groups."""
 QUEUE_1: Final = Struct("<QQQQI")
 """Of format 1, without marks."""
 MARK: Final = Struct("<QQQ")
 SEGMENT: Final = Struct("<QQ16sI")
 STREAMS: Final = Struct("<II")
 STREAM: Final = Struct("<QQQQQ")
+GROUPS: Final = Struct("<II")
+GROUP_LENGTH: Final = Struct("<II")
 U64: Final = Struct("<Q")
 
 NAME: Final = re.compile(r"(\d{1,19})\.ckp")
@@ -108,12 +114,13 @@ class Checkpoint:
     was written after it: the broker has stopped in order. `segment_entry_count` is the number of
     positions of a segment: the numbers and bits of all segments mean nothing without it, so what
     the configuration says counts for a new data directory only. `streams` has the files of each
-    stream, `format` that of the file it was read from."""
+    stream, `groups` every Raft group, encoded; `format` is that of the file it was read from."""
 
     __slots__ = (
         "clean",
         "definitions",
         "format",
+        "groups",
         "journal_first",
         "next_message_id",
         "next_queue_id",
@@ -136,6 +143,7 @@ class Checkpoint:
         queues: list[QueueState],
         segment_entry_count: int,
         streams: Sequence[StreamFiles] = (),
+        groups: Sequence[bytes] = (),
         format: int = FORMAT,  # noqa: A002
     ) -> None:
         assert len(node_id) == FILE_ID_SIZE
@@ -149,6 +157,7 @@ class Checkpoint:
         self.queues = queues
         self.segment_entry_count = segment_entry_count
         self.streams = [*streams]
+        self.groups = [*groups]
         self.format = format
 
 
@@ -192,6 +201,9 @@ def encode_checkpoint(checkpoint: Checkpoint, states: Sequence[bytes] | None = N
     number = checkpoint.number
     parts = [head, checkpoint.definitions, *states, STREAMS.pack(len(checkpoint.streams), 0)]
     parts += [STREAM.pack(*stream) for stream in checkpoint.streams]
+    parts.append(GROUPS.pack(len(checkpoint.groups), 0))
+    for group in checkpoint.groups:
+        parts += (GROUP_LENGTH.pack(len(group), 0), group)
     header = FileHeader("checkpoint", file_id, number).encode()
     return header + encode_record(file_id, FILE_HEADER_SIZE, CHECKPOINT, number, parts)
 
@@ -221,6 +233,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
             state, at = decode_queue_state(payload, at, header.format)
             queues.append(state)
         streams, at = decode_streams(payload, at, header.format)
+        groups, at = decode_groups(payload, at, header.format)
     except struct.error as error:
         raise Corrupt(f"the record does not parse: {error}") from None
     if at != len(payload) or flags > CLEAN or zero or zeroes or not entry_count:
@@ -237,6 +250,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         queues,
         entry_count,
         streams,
+        groups,
         header.format,
     )
 
@@ -251,6 +265,24 @@ def decode_streams(data: bytes, at: int, version: int) -> tuple[list[StreamFiles
     if zero:
         raise Corrupt("the record does not parse: fields that no version writes")
     return [StreamFiles(*each) for each in STREAM.iter_unpack(raw)], at
+
+
+def decode_groups(data: bytes, at: int, version: int) -> tuple[list[bytes], int]:
+    """Return the Raft groups at data[at:] of a file of format `version`, each as it is encoded, and
+    where they end. Raises Corrupt or struct.error when there are none that are whole."""
+    groups: list[bytes] = []
+    if version <= NO_GROUPS_FORMAT:
+        return groups, at
+    count, zero = GROUPS.unpack_from(data, at)
+    at += GROUPS.size
+    for _ in range(count):
+        length, zeroes = GROUP_LENGTH.unpack_from(data, at)
+        zero |= zeroes
+        group, at = cut(data, at + GROUP_LENGTH.size, length)
+        groups.append(group)
+    if zero:
+        raise Corrupt("the record does not parse: fields that no version writes")
+    return groups, at
 
 
 def decode_queue_state(data: bytes, at: int, version: int) -> tuple[QueueState, int]:

@@ -11,6 +11,7 @@ numbers are little-endian.
     definition      4 u32 | length u32 | JSON
     queue deleted   5 u32 | 0 u32 | queue u64
     stream files    6 u32 | 0 u32 | queue u64 | first u64 | last u64 | end u64 | size u64
+    of Raft groups  7 to 11, see raft/codec.py
 
 Flags of a run: 1 same size, 2 persistent, 4 embedded, 8 expires. `size` is the size of each content
 when all have the same, else 0. Per message there is no Python statement in either direction:
@@ -27,6 +28,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.errors import Corrupt
 from sluicemq.model.traits import message_traits
+from sluicemq.storage.parsing import cut, demand
+from sluicemq.storage.raft.codec import (
+    RAFT_ENTRIES,
+    RAFT_GROUP_GONE,
+    RAFT_SNAPSHOT,
+    RAFT_TRUNCATION,
+    TERM_AND_VOTE,
+    RaftRecord,
+    decode_raft_entries,
+    decode_raft_group_gone,
+    decode_raft_snapshot,
+    decode_raft_truncation,
+    decode_term_and_vote,
+)
 
 if TYPE_CHECKING:
     from sluicemq.model.traits import MessageTraits
@@ -181,7 +196,7 @@ class StreamFiles(NamedTuple):
         return StreamFiles(self.queue, first, newest.last, end, newest.size)
 
 
-Entry = Run | Ack | Delivered | Definition | QueueDeleted | StreamFiles
+Entry = Run | Ack | Delivered | Definition | QueueDeleted | StreamFiles | RaftRecord
 
 
 def encode_run(parts: list[bytes], run: Run) -> int:
@@ -403,16 +418,9 @@ DECODERS: Final[dict[int, Callable[[memoryview, int], tuple[Entry, int]]]] = {
     DEFINITION: decode_definition,
     QUEUE_DELETED: decode_queue_deleted,
     STREAM_FILES: decode_stream_files,
+    RAFT_ENTRIES: decode_raft_entries,
+    RAFT_TRUNCATION: decode_raft_truncation,
+    TERM_AND_VOTE: decode_term_and_vote,
+    RAFT_SNAPSHOT: decode_raft_snapshot,
+    RAFT_GROUP_GONE: decode_raft_group_gone,
 }
-
-
-def cut(data: memoryview, at: int, length: int) -> memoryview:
-    """Return data[at:at + length]. Raises ValueError when the data ends before that."""
-    demand(len(data) - at >= length, f"{length} bytes")
-    return data[at : at + length]
-
-
-def demand(holds: bool, what: str) -> None:
-    """Raise ValueError, which says that `what` is wrong, unless `holds` is true."""
-    if not holds:
-        raise ValueError(f"wrong {what}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.kernel.disk import Files
 from sluicemq.metadata.tables import DurableTables
+from sluicemq.storage.audit import UNREADABLE
 from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.checkpoint import DIRECTORY as CHECKPOINTS
 from sluicemq.storage.checkpoint import (
@@ -29,8 +30,8 @@ from sluicemq.storage.checkpoint import (
 from sluicemq.storage.entries import (
     Ack,
     Definition,
-    Delivered,
     Entry,
+    QueueDeleted,
     Run,
     StreamFiles,
     decode_entries,
@@ -44,6 +45,11 @@ from sluicemq.storage.message_files import PERSISTENT, MessageFiles
 from sluicemq.storage.message_index import DictIndex
 from sluicemq.storage.quarantine import EXTENSION, told
 from sluicemq.storage.queue_index import QueueIndex
+from sluicemq.storage.raft.audit import RaftAudit
+from sluicemq.storage.raft.codec import RaftRecord
+from sluicemq.storage.raft.group_state import decode_raft_group
+from sluicemq.storage.raft.groups import RaftGroups
+from sluicemq.storage.raft.segment_file import raft_directory
 from sluicemq.storage.records import (
     DIRECTORY,
     FILE_HEADER_SIZE,
@@ -100,6 +106,9 @@ class Verdict:
                 "streams",
                 "stream_segments",
                 "chunks",
+                "raft_groups",
+                "raft_segments",
+                "raft_entries",
             ),
             0,
         )
@@ -199,6 +208,7 @@ class Check:
         self.entry_count = 0
         self.streams: dict[int, StreamFiles] = {}
         """What is known of the files of streams."""
+        self.groups = RaftGroups()
         self.sequence = 0
         """Of the group before; 0: there was none."""
 
@@ -217,6 +227,7 @@ class Check:
         for key in self.definitions.in_stream_files():
             known = self.streams.get(key)
             StreamCheck(self.files, key, self.finding, self.note, self.count, known).run()
+        self.raft_groups()
         for name in self.files.names(QUARANTINE):
             self.put_aside(f"{QUARANTINE}/{name}")
         self.ask_the_start()
@@ -311,6 +322,12 @@ class Check:
         for state in checkpoint.queues:
             self.look(state.id).adopt(state)
         self.streams = {each.queue: each for each in checkpoint.streams}
+        for encoded in checkpoint.groups:
+            try:
+                group = decode_raft_group(encoded)
+                self.groups.groups[group.id] = group
+            except Corrupt as error:
+                self.finding(CHECKPOINTS, f"checkpoint {checkpoint.number} has {error}")
 
     def look(self, queue: int) -> QueueLook:
         """Return what is known of the queue with that id; nothing for one that is new."""
@@ -397,6 +414,8 @@ class Check:
         elif isinstance(entry, StreamFiles):
             known = self.streams.get(entry.queue, entry)
             self.streams[entry.queue] = entry.after(known)
+        elif isinstance(entry, RaftRecord):
+            self.groups.apply(entry)
         elif not self.entry_count or entry.queue in self.deleted:
             return
         elif isinstance(entry, Run):
@@ -405,7 +424,7 @@ class Check:
             look = self.look(entry.queue)
             for positions in entry.ranges:
                 look.acknowledged(positions)
-        elif not isinstance(entry, Delivered):
+        elif isinstance(entry, QueueDeleted):
             self.deleted.add(entry.queue)
             self.definitions.delete_queue(entry.queue)
             self.queues.pop(entry.queue, None)
@@ -529,6 +548,28 @@ class Check:
                 more = ", …" * (len(missing) > RANGES_SHOWN)
                 text = f"{len(missing)} bodies of queue {name!r} are missing: ids {some}{more}"
                 self.finding(MESSAGES, text)
+
+    # Raft groups
+
+    def raft_groups(self) -> None:
+        """Look at the segments of all Raft groups; what they lack of their logs is a finding. A
+        member that was silenced by damage before is noted."""
+        silent = [group for group in self.groups.groups.values() if group.is_amnesiac]
+        audit = RaftAudit(self.files, self.groups, self.finding, self.damage, UNREADABLE)
+        audit.look()
+        self.count("raft_groups", len(self.groups.groups))
+        self.count("raft_segments", audit.segments)
+        self.count("raft_entries", audit.entries)
+        for group in silent:
+            text = "this node's member has lost something and is silent: remove it, add a new one"
+            self.note(raft_directory(group.id), text)
+        for path in audit.strangers():
+            self.note(path, "no Raft group refers to it; the next start deletes it")
+
+    def damage(self, text: str) -> None:
+        """Make a finding of a text that begins with the path it is about."""
+        path, _, what = text.partition(": ")
+        self.finding(path, what)
 
     # Any file
 

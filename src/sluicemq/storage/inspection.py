@@ -10,6 +10,7 @@ from sluicemq.amqp.frames import content_body, content_header
 from sluicemq.amqp.properties import PROPERTIES, BasicProperties
 from sluicemq.amqp.types import Malformed
 from sluicemq.errors import Corrupt
+from sluicemq.raft.entry import DATA, LogEntry
 from sluicemq.storage.bits import ranges_of
 from sluicemq.storage.checkpoint import Checkpoint, QueueState, decode_checkpoint
 from sluicemq.storage.entries import (
@@ -17,6 +18,7 @@ from sluicemq.storage.entries import (
     Definition,
     Delivered,
     Entry,
+    QueueDeleted,
     Run,
     StreamFiles,
     decode_entries,
@@ -24,6 +26,15 @@ from sluicemq.storage.entries import (
 from sluicemq.storage.manifest import PAYLOAD, decode_manifest
 from sluicemq.storage.message_file import decode_directory
 from sluicemq.storage.quarantine import decode_poison
+from sluicemq.storage.raft.codec import (
+    RaftEntries,
+    RaftRecord,
+    RaftSnapshot,
+    RaftTruncation,
+    TermAndVote,
+)
+from sluicemq.storage.raft.group_state import decode_raft_group, runs_without_gaps
+from sluicemq.storage.raft.segment_file import decode_raft_entry
 from sluicemq.storage.records import (
     BLOCK,
     CHECKPOINT,
@@ -35,6 +46,7 @@ from sluicemq.storage.records import (
     MESSAGE,
     PLACES,
     POISON,
+    RAFT_ENTRY,
     SEAL,
     TYPE_NAMES,
     any_header,
@@ -57,6 +69,7 @@ EXPECTED: Final = {
     "stream": (CHUNK, PLACES, CLOSED),
     "manifest": (MANIFEST,),
     "poison": (POISON,),
+    "raft segment": (RAFT_ENTRY,),
 }
 """Which types of records a file of a kind has."""
 
@@ -148,6 +161,9 @@ def contents_of(record: Record, header: FileHeader) -> list[Description]:
         return [described_manifest(record)]
     if record.type == POISON:
         return described_poison(record)
+    if record.type == RAFT_ENTRY:
+        entry = decode_raft_entry(record)
+        return [{"entry": "raft entry", "term": entry.term, **described_raft_kind(entry)}]
     if record.type == DIRECTORY:
         directory = decode_directory(record.payload, record.sequence)
         return [{"entry": "directory", "messages": len(directory.ids)}]
@@ -200,7 +216,60 @@ def described(entry: Entry) -> Description:
         return {"entry": "definition", "change": json_of(entry.change)}
     if isinstance(entry, StreamFiles):
         return {"entry": "stream files", **entry._asdict()}
-    return {"entry": "queue deleted", "queue": entry.queue}
+    if isinstance(entry, QueueDeleted):
+        return {"entry": "queue deleted", "queue": entry.queue}
+    return described_raft(entry)
+
+
+def described_raft(record: RaftRecord) -> Description:
+    """Describe one record of a Raft group, with everything but the data of entries."""
+    if isinstance(record, RaftEntries):
+        entries = record.entries
+        found: Description = {"entry": "raft entries", "group": record.group}
+        found["indexes"] = range_text(range(entries[0].index, entries[-1].index + 1))
+        found["terms"] = [*dict.fromkeys(entry.term for entry in entries)]
+        return found | {"bytes": sum(len(entry.data) for entry in entries)}
+    if isinstance(record, RaftTruncation):
+        return {"entry": "raft truncation", **record._asdict()}
+    if isinstance(record, TermAndVote):
+        return {"entry": "term and vote", **record._asdict()}
+    if isinstance(record, RaftSnapshot):
+        snapshot = record.snapshot
+        return {
+            "entry": "raft snapshot",
+            "group": record.group,
+            "index": snapshot.index,
+            "term": snapshot.term,
+            "members": str(snapshot.configuration),
+            "version": snapshot.version,
+            "bytes": snapshot.size_bytes,
+            "live": [range_text(each) for each in record.live],
+            "installed": record.is_installed,
+        }
+    return {"entry": "raft group gone", "group": record.group}
+
+
+def described_raft_kind(entry: LogEntry) -> Description:
+    """Describe what an entry of a Raft log is for; of commands only how many bytes they have."""
+    if entry.kind == DATA:
+        return {"kind": entry.kind, "bytes": len(entry.data)}
+    return {"kind": entry.kind, "says": entry.data.decode(errors=ESCAPED)}
+
+
+def described_group(encoded: bytes) -> list[Description]:
+    """Describe a Raft group of a checkpoint, each of its segments, and what is carried. Raises
+    Corrupt when it makes no sense."""
+    group = decode_raft_group(encoded)
+    snapshot = RaftSnapshot(group.id, group.snapshot, group.snapshot_file, group.live)
+    state = {"group": group.id, "term": group.term, "vote": group.vote}
+    found = [{"entry": "raft group", **state, "amnesiac": group.is_amnesiac}]
+    found.append(described_raft(snapshot))
+    for segment in group.segments:
+        numbers = segment._asdict() | {"file_id": segment.file_id.hex()}
+        found.append({"entry": "raft segment", "group": group.id, **numbers})
+    carried = [each.entry for each in group.held.values()]
+    runs = runs_without_gaps(sorted(carried, key=lambda entry: entry.index))
+    return found + [described_raft(RaftEntries(group.id, run)) for run in runs]
 
 
 def described_run(run: Run) -> Description:
@@ -255,6 +324,8 @@ def whole_checkpoint(record: Described, data: bytes) -> Described:
     for queue in checkpoint.queues:
         contents += described_queue(queue, checkpoint.segment_entry_count)
     contents += map(described, checkpoint.streams)
+    for group in checkpoint.groups:
+        contents += described_group(group)
     return record._replace(contents=contents)
 
 

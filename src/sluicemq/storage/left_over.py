@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.storage.checkpoint import DIRECTORY as CHECKPOINT
 from sluicemq.storage.checkpoint import UNFINISHED
 from sluicemq.storage.journal import DIRECTORY as JOURNAL
+from sluicemq.storage.raft.segment_file import RAFT
 from sluicemq.storage.segments import QUEUES
 from sluicemq.storage.stream_segment import STREAMS
 
@@ -21,7 +22,7 @@ def left_over(files: Files) -> Iterator[str]:
     """Yield the paths of files that a broker of this directory has made and that something may be
     in."""
     directories = [CHECKPOINT, JOURNAL, MESSAGES]
-    for parent in (QUEUES, STREAMS):
+    for parent in (QUEUES, STREAMS, RAFT):
         directories += [f"{parent}/{name}" for name in files.names(parent)]
     for directory in directories:
         if files.is_directory(directory):

@@ -23,18 +23,28 @@ from google_crc32c import extend
 
 from sluicemq.errors import Corrupt, Refused
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """What is written."""
-FORMATS: Final = (1, 2, 3)
+FORMATS: Final = (1, 2, 3, 4)
 """What can be read. In format 1 no run had an expiry, no queue marks for more than one priority;
-up to format 2 there was no manifest, no seal, and no checkpoint knew the files of streams."""
+up to format 2 there was no manifest, no seal, and no checkpoint knew the files of streams; up to
+format 3 there were no Raft groups."""
 CRC32C: Final = 1
 FILE_HEADER_SIZE: Final = 64
 RECORD_HEAD_SIZE: Final = 24
 ALIGNMENT: Final = 8
 FILE_ID_SIZE: Final = 16
 
-KINDS: Final = ("journal", "segment", "messages", "checkpoint", "stream", "manifest", "poison")
+KINDS: Final = (
+    "journal",
+    "segment",
+    "messages",
+    "checkpoint",
+    "stream",
+    "manifest",
+    "poison",
+    "raft segment",
+)
 """A kind's number in the header is its place here, from 1 on."""
 
 GROUP: Final = 1
@@ -48,6 +58,7 @@ CLOSED: Final = 8
 SEAL: Final = 9
 MANIFEST: Final = 10
 POISON: Final = 11
+RAFT_ENTRY: Final = 12
 TYPE_NAMES: Final = {
     GROUP: "group",
     BLOCK: "block",
@@ -60,6 +71,7 @@ TYPE_NAMES: Final = {
     SEAL: "seal",
     MANIFEST: "manifest",
     POISON: "poison",
+    RAFT_ENTRY: "raft entry",
 }
 
 FILE_MAGIC: Final = b"\x89SLUICE\n"

@@ -63,6 +63,9 @@ from sluicemq.storage.message_files import MessageFiles
 from sluicemq.storage.message_recovery import Recovered
 from sluicemq.storage.queue_index import QueueIndex
 from sluicemq.storage.queue_replica import QueueReplica
+from sluicemq.storage.raft.audit import RaftAudit
+from sluicemq.storage.raft.group_state import decode_raft_group, encode_raft_group
+from sluicemq.storage.raft.groups import RaftGroups
 from sluicemq.storage.records import size_of_record
 from sluicemq.storage.segments import NAME as SEGMENT_NAME
 from sluicemq.storage.segments import QUEUES, TRANSIENT_QUEUES, queue_directory
@@ -72,6 +75,8 @@ BALLAST: Final = "reserve"
 """The file that is deleted when the disk is full (chain/store/ballast.py)."""
 WHAT_IS_LOST: Final = "messages, acknowledgements and definitions are lost"
 """With a file of the journal; what they were only the file could tell."""
+EVERY_FILE: Final = 1
+"""What a start has found of Raft groups is in no file of its own journal, but carried on."""
 PROGRESS_EVERY: Final = 1000
 """Queues between two lines about the progress."""
 
@@ -113,6 +118,10 @@ class Recovery:
         """What is known of the files of streams."""
         self.streams: dict[int, StreamRecovery] = {}
         """What was found of them; each is settled by whoever owns its log."""
+        self.groups = RaftGroups()
+        """What is known of Raft groups."""
+        self.may_have_forgotten = False
+        """Something that the journal or a checkpoint had is damaged or lost."""
         self.losses: list[Loss] = []
         """What must be there and is not."""
         self.manifest: Manifest | None = None
@@ -125,6 +134,7 @@ class Recovery:
         self.aside: list[str] = []
         """Files that are not what they have to be, but for segments."""
         self.segments = IndexAudit(files, self.losses, say, self.given_up, thorough)
+        self.raft = self.raft_audit()
 
     def run(
         self,
@@ -147,6 +157,7 @@ class Recovery:
         files = self.files
         checkpoint, problems = read_newest(files)
         self.warn(problems if checkpoint is not None else [])  # without any that is the loss
+        self.may_have_forgotten = bool(problems)
         self.numbers = journal_numbers(files)
         manifest = self.look_at_manifest(checkpoint)
         if checkpoint is None:
@@ -158,6 +169,7 @@ class Recovery:
         self.look_at_segments()
         self.count_references(persistent)
         self.look_at_streams()
+        self.look_at_groups()
 
     def decide(self) -> None:
         """Log what is lost, and raise LossRefused if something is and that was not accepted."""
@@ -186,6 +198,7 @@ class Recovery:
         persistent.make_durable(files)
         for stream in self.streams.values():
             stream.settle()  # before a checkpoint says what must be there of it
+        self.raft.settle()
         self.journal_number = max([self.journal_number, *self.numbers]) + 1
         manifest = self.manifest or Manifest(self.node_id)
         if not self.manifest_is_whole:
@@ -207,6 +220,7 @@ class Recovery:
         files = self.files
         persistent.tidy(keep=bool(self.losses))
         self.drop_unknown()
+        self.raft.tidy(self.drop)
         for number in self.numbers:
             files.delete(journal_path(number))
         if self.numbers:
@@ -234,6 +248,7 @@ class Recovery:
             self.lose(MANIFEST, f"cannot be read: {found.problem}; {text}")
         if found.problem:
             self.damaged.append(MANIFEST)
+            self.may_have_forgotten = True
         is_due = checkpoint is not None and checkpoint.format > NO_MANIFEST_FORMAT
         if found.manifest is None and not found.problem and is_due:
             text = "is missing; without it nobody knows whether journal files are missing"
@@ -264,6 +279,8 @@ class Recovery:
         """Take note that something is not there that must be; `text` says of `path` what is
         lost."""
         self.losses.append(Loss(path, text))
+        if path.startswith((CHECKPOINT, JOURNAL, MANIFEST)):
+            self.may_have_forgotten = True
 
     def start_from(self, checkpoint: Checkpoint) -> None:
         """Take over the state as of the checkpoint."""
@@ -283,6 +300,8 @@ class Recovery:
         for state in checkpoint.queues:
             self.queue(state.id).adopt(state)
         self.stream_files = {each.queue: each for each in checkpoint.streams}
+        self.groups = RaftGroups(map(decode_raft_group, checkpoint.groups))
+        self.raft = self.raft_audit()
 
     # -- segments
 
@@ -332,6 +351,7 @@ class Recovery:
             self.warn(found.problems)
             if found.problems or found.unreadable:
                 self.damaged.append(found.path)
+                self.may_have_forgotten = True
             for entry in found.entries:
                 self.apply(entry)
 
@@ -387,8 +407,9 @@ class Recovery:
         elif isinstance(entry, StreamFiles):
             known = self.stream_files.get(entry.queue, entry)
             self.stream_files[entry.queue] = entry.after(known)
+        elif not isinstance(entry, QueueDeleted):
+            self.groups.apply(entry)
         else:
-            assert isinstance(entry, QueueDeleted)
             self.deleted.add(entry.queue)
             self.definitions.delete_queue(entry.queue)
             self.queues.pop(entry.queue, None)
@@ -481,6 +502,23 @@ class Recovery:
             self.losses += stream.losses
             self.streams[key] = stream
 
+    # -- Raft groups
+
+    def raft_audit(self) -> RaftAudit:
+        """Return what will look at the files of the groups that are known."""
+        warn = self.warn
+        return RaftAudit(
+            self.files, self.groups, self.lose, lambda text: warn([text]), self.given_up
+        )
+
+    def look_at_groups(self) -> None:
+        """Read the logs of all Raft groups. After damage of anything that they share no member
+        knows whether it has forgotten something."""
+        self.raft.look()
+        if self.may_have_forgotten and self.groups.groups:
+            self.groups.suspect_all()
+            self.warn(["what this node's Raft members have said may be lost: they are silent now"])
+
     # -- the end
 
     def drop_unknown(self) -> None:
@@ -548,4 +586,5 @@ class Recovery:
             states,
             self.entry_count,
             [now for stream in self.streams.values() if (now := stream.files_now) is not None],
+            [encode_raft_group(each, EVERY_FILE) for each in self.groups.groups.values()],
         )

@@ -31,7 +31,8 @@ DEFINITIONS = {
 }
 NOTHING = (
     "checked: 0 journal files, 0 groups, 1 queues, {} segments, 0 blocks, 0 message files,"
-    " 0 messages, {} live messages, 0 streams, 0 stream segments, 0 chunks\n"
+    " 0 messages, {} live messages, 0 streams, 0 stream segments, 0 chunks,"
+    " 0 raft groups, 0 raft segments, 0 raft entries\n"
 )
 
 
@@ -76,7 +77,7 @@ def test_repair(tmp_path: Path) -> None:
     code, text = run(path, "--repair")
     assert code == 0
     assert "error: queues/5/00000000.idx is missing, 2 messages" in text
-    assert text.endswith("0 chunks\nsound\n")
+    assert text.endswith("0 raft entries\nsound\n")
 
 
 def test_json(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from sluicemq.model.traits import message_traits
+from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.entry import LogEntry, LogSnapshot
 from sluicemq.storage.entries import (
     Ack,
     Definition,
@@ -17,6 +19,16 @@ from sluicemq.storage.entries import (
     encode_deliver,
     encode_queue_deleted,
     encode_run,
+)
+from sluicemq.storage.raft.codec import (
+    KINDS,
+    RaftEntries,
+    RaftGroupGone,
+    RaftRecord,
+    RaftSnapshot,
+    RaftTruncation,
+    TermAndVote,
+    encode_raft_record,
 )
 
 IDS = st.integers(0, 2**64 - 1)
@@ -57,7 +69,44 @@ RANGES = st.builds(
     st.integers(1, 2**32 - 1),
 )
 
+MEMBERS = st.lists(st.integers(1, 99), unique=True, max_size=5).map(
+    lambda ids: Configuration((*sorted(ids[:3]),), (*sorted(ids[3:]),))
+)
+
+
+@st.composite
+def raft_entries(draw: st.DrawFn) -> RaftEntries:
+    """Some entries of one group, one after the other."""
+    first = draw(st.integers(1, 2**62))
+    contents = draw(
+        st.lists(
+            st.tuples(IDS, st.sampled_from(KINDS), st.binary(max_size=30)), min_size=1, max_size=6
+        )
+    )
+    return RaftEntries(draw(IDS), [LogEntry(first + n, *each) for n, each in enumerate(contents)])
+
+
+@st.composite
+def raft_snapshots(draw: st.DrawFn) -> RaftSnapshot:
+    """Any snapshot, with live entries before it."""
+    index = draw(st.integers(0, 10**6))
+    ends = sorted(draw(st.sets(st.integers(1, index), max_size=6))) if index > 6 else []
+    live = (*(range(a, b) for a, b in zip(ends[::2], ends[1::2], strict=False)),)
+    snapshot = LogSnapshot(index, draw(IDS), draw(MEMBERS), draw(IDS), draw(IDS))
+    file_id = draw(st.binary(min_size=16, max_size=16))
+    return RaftSnapshot(draw(IDS), snapshot, file_id, live, draw(st.booleans()))
+
+
+RAFT = st.one_of(
+    raft_entries(),
+    st.builds(RaftTruncation, IDS, st.integers(1, 2**64 - 1)),
+    st.builds(TermAndVote, IDS, IDS, IDS),
+    raft_snapshots(),
+    st.builds(RaftGroupGone, IDS),
+)
+
 ENTRIES = st.one_of(
+    RAFT,
     runs(),
     st.builds(Ack, IDS, st.lists(RANGES, max_size=6)),
     st.builds(Delivered, IDS, IDS),
@@ -76,6 +125,10 @@ def encode(parts: list[bytes], entry: Entry) -> int:
         return encode_deliver(parts, entry.queue, entry.position)
     if isinstance(entry, Definition):
         return encode_definition(parts, entry.change)
+    if isinstance(entry, RaftRecord):
+        before = sum(map(len, parts))
+        encode_raft_record(parts, entry)
+        return sum(map(len, parts)) - before
     return encode_queue_deleted(parts, entry.queue)
 
 

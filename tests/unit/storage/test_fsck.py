@@ -138,6 +138,9 @@ def test_a_sound_directory() -> None:
         "streams": 0,
         "stream_segments": 0,
         "chunks": 0,
+        "raft_groups": 0,
+        "raft_segments": 0,
+        "raft_entries": 0,
     }
 
 
@@ -311,7 +314,7 @@ def test_a_file_that_the_system_cannot_read_is_found() -> None:
 def test_a_newer_version_is_refused() -> None:
     files = directory()
     newer = bytearray(files.content(SEGMENT))
-    newer[8] = 4
+    newer[8] = 5
     files.put(SEGMENT, with_crc(bytes(newer[:60])) + bytes(newer[64:]))
-    with pytest.raises(Refused, match=r"queues/5/00000000\.idx: .*newer format 4"):
+    with pytest.raises(Refused, match=r"queues/5/00000000\.idx: .*newer format 5"):
         Check(files).run()

@@ -507,7 +507,7 @@ def test_a_file_of_a_newer_version_stops_the_start() -> None:
     header = bytearray(store.files.table[0].header())
     header[8] += 1
     store.disk.write(store.path(0), 0, with_crc(bytes(header[:-4])))
-    with pytest.raises(Refused, match="newer format 4"):
+    with pytest.raises(Refused, match="newer format 5"):
         Store(store.disk, {1: 1})
 
 

@@ -75,8 +75,8 @@ def test_another_kind_is_corrupt() -> None:
 
 def test_a_newer_format_is_refused_by_name() -> None:
     data = bytearray(SMALL[: FILE_HEADER_SIZE - 4])
-    data[8] = 4
-    with pytest.raises(Refused, match="of a newer format 4, this version reads 3"):
+    data[8] = 5
+    with pytest.raises(Refused, match="of a newer format 5, this version reads 4"):
         decode_header(with_crc(bytes(data)), "journal")
 
 

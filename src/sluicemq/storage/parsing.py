@@ -1,0 +1,15 @@
+"""Cutting bytes into fields: what is not there, or not as written, is a ValueError."""
+
+from __future__ import annotations
+
+
+def cut(data: memoryview, at: int, length: int) -> memoryview:
+    """Return data[at:at + length]. Raises ValueError when the data ends before that."""
+    demand(len(data) - at >= length, f"{length} bytes")
+    return data[at : at + length]
+
+
+def demand(holds: bool, what: str) -> None:
+    """Raise ValueError, which says that `what` is wrong, unless `holds` is true."""
+    if not holds:
+        raise ValueError(f"wrong {what}")

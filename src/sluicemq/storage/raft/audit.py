@@ -1,0 +1,130 @@
+"""A start's look at the files of Raft groups, and what it does to them. The look reads only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.errors import DiskFailed
+from sluicemq.storage.raft.segment_file import (
+    NAME,
+    RAFT,
+    raft_directory,
+    raft_segment_path,
+    read_raft_segment,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sluicemq.kernel.disk import Files
+    from sluicemq.raft.entry import LogEntry
+    from sluicemq.storage.raft.group import RaftGroup
+    from sluicemq.storage.raft.groups import RaftGroups
+
+
+class RaftAudit:
+    """One look at the segments of all groups, after everything else was applied to `groups`.
+
+    `lose` hears of a file that must be there and is not: its path and what is lost; `warn` hears of
+    damage in one that is there. Either makes an amnesiac of the group's member. `given_up` are
+    errors of the disk with which a file counts as lost."""
+
+    def __init__(
+        self,
+        files: Files,
+        groups: RaftGroups,
+        lose: Callable[[str, str], None],
+        warn: Callable[[str], None],
+        given_up: tuple[str, ...] = (),
+    ) -> None:
+        self.files = files
+        self.groups = groups
+        self.lose = lose
+        self.warn = warn
+        self.given_up = given_up
+        self.lost: list[tuple[RaftGroup, int]] = []
+        """Segments that are lost, by their numbers."""
+        self.segments = 0
+        """Segments that were read."""
+        self.entries = 0
+        """Entries that were read."""
+
+    def look(self) -> None:
+        """Read what all groups have above their snapshots. Raises Refused when a newer version
+        wrote a file, DiskFailed when the disk fails in a way that is not given up."""
+        for group in self.groups.groups.values():
+            logged = self._logged(group)
+            was_suspect = group.is_amnesiac
+            self.groups.found[group.id] = group.close_gaps(logged)
+            if group.is_amnesiac and not was_suspect:
+                self.warn(f"{raft_directory(group.id)}: entries of the group are missing")
+
+    def _logged(self, group: RaftGroup) -> list[LogEntry]:
+        entries: list[LogEntry] = []
+        for segment in group.segments:
+            path = raft_segment_path(group.id, segment.number)
+            try:
+                read = read_raft_segment(self.files, group.id, segment)
+            except DiskFailed as failure:
+                if failure.code not in self.given_up:
+                    raise
+                self._lost(group, segment.number, f"cannot be read ({failure.code})")
+                continue
+            self.segments += 1
+            self.entries += len(read.entries)
+            if not read.is_there:
+                self._lost(group, segment.number, read.problem)
+            elif read.problem:
+                group.is_amnesiac = True
+                self.warn(f"{path}: {read.problem}")
+            entries += (each for each in read.entries if each.index > group.snapshot.index)
+        return entries
+
+    def _lost(self, group: RaftGroup, number: int, problem: str) -> None:
+        group.is_amnesiac = True
+        self.lost.append((group, number))
+        path = raft_segment_path(group.id, number)
+        self.lose(path, f"{problem}: entries of a Raft group are lost")
+
+    def settle(self) -> None:
+        """Forget segments that are lost, for that was accepted, and cut the others to the length
+        that counts. Raises DiskFailed."""
+        files = self.files
+        for group, number in self.lost:
+            group.segments = (*(each for each in group.segments if each.number != number),)
+        for group in self.groups.groups.values():
+            for segment in group.segments:
+                path = raft_segment_path(group.id, segment.number)
+                if files.size(path) > segment.length:
+                    files.truncate(path, segment.length)
+                    files.sync(path)
+
+    def tidy(self, drop: Callable[[str], None]) -> None:
+        """Have files that nothing refers to dropped, now that a checkpoint does without them.
+        Raises DiskFailed."""
+        files = self.files
+        for path in [*self.strangers()]:
+            drop(path)
+        for name in files.names(RAFT) if files.is_directory(RAFT) else ():
+            directory = f"{RAFT}/{name}"
+            if self._is_gone(name) and not files.names(directory):
+                files.delete_tree(directory)
+
+    def _is_gone(self, name: str) -> bool:
+        is_ours = name.isdecimal() and self.files.is_directory(f"{RAFT}/{name}")
+        return is_ours and int(name) not in self.groups.groups
+
+    def strangers(self) -> Iterable[str]:
+        """Yield the paths of segments to which no group refers."""
+        files = self.files
+        for name in files.names(RAFT) if files.is_directory(RAFT) else ():
+            directory = f"{RAFT}/{name}"
+            if not name.isdecimal() or not files.is_directory(directory):
+                continue
+            group = self.groups.groups.get(int(name))
+            segments = group.segments if group is not None else ()
+            known = {raft_segment_path(int(name), each.number) for each in segments}
+            for file in files.names(directory):
+                path = f"{directory}/{file}"
+                if NAME.fullmatch(file) and path not in known:
+                    yield path

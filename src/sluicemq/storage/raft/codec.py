@@ -1,0 +1,214 @@
+"""What the journal has of Raft groups: entries of a log, what is cut off of it, terms and votes,
+snapshots. All numbers are little-endian.
+
+    raft entries     7 u32 | count u32 | group u64 | first u64 | terms, u64 each | lengths, u32 each
+                     | kinds, u8 each | data of all, one after the other
+    raft truncation  8 u32 | 0 u32 | group u64 | start u64
+    term and vote    9 u32 | 0 u32 | group u64 | term u64 | vote u64
+    raft snapshot    10 u32 | flags u32 (1: installed) | group u64 | index u64 | term u64
+                     | machine version u64 | size u64 | file id 16 | live ranges u32
+                     | configuration length u32 | live ranges: first u64, last u64 each
+                     | configuration
+    raft group gone  11 u32 | 0 u32 | group u64
+
+The entries of one record have consecutive indexes. A snapshot at index 0 is a group's birth.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import accumulate
+from struct import Struct
+from typing import Final, NamedTuple
+
+from sluicemq.raft.configuration import decoded
+from sluicemq.raft.entry import CONFIGURATION, DATA, NOOP, LogEntry, LogSnapshot
+from sluicemq.storage.parsing import cut, demand
+
+RAFT_ENTRIES: Final = 7
+RAFT_TRUNCATION: Final = 8
+TERM_AND_VOTE: Final = 9
+RAFT_SNAPSHOT: Final = 10
+RAFT_GROUP_GONE: Final = 11
+
+KINDS: Final = (DATA, NOOP, CONFIGURATION)
+"""An entry's kind in a file is its place here, from 1 on."""
+
+ENTRIES_MAX: Final = 1 << 16
+"""Entries of one record, and ranges of a snapshot: far beyond any append."""
+INDEX_MAX: Final = (1 << 63) - 1
+NO_FILE: Final = bytes(16)
+"""In the place of a file's id, for a snapshot without content."""
+INSTALLED: Final = 1
+
+ENTRIES_HEAD: Final = Struct("<IIQQ")
+TRUNCATION: Final = Struct("<IIQQ")
+VOTE: Final = Struct("<IIQQQ")
+SNAPSHOT: Final = Struct("<IIQQQQQ16sII")
+LIVE: Final = Struct("<QQ")
+GONE: Final = Struct("<IIQ")
+
+
+class RaftEntries(NamedTuple):
+    """Entries that were appended to a group's log, one after the other."""
+
+    group: int
+    entries: list[LogEntry]
+
+
+class RaftTruncation(NamedTuple):
+    """A group's log is cut off from the index `start` on."""
+
+    group: int
+    start: int
+
+
+class TermAndVote(NamedTuple):
+    """The term that this node's member of a group is in, and whom it has voted for in it; 0 is
+    nobody."""
+
+    group: int
+    term: int
+    vote: int
+
+
+class RaftSnapshot(NamedTuple):
+    """A snapshot stands for the beginning of a group's log from now on. Its content is in the file
+    with the id `file_id`, NO_FILE when there is none. `live` are the ranges of indexes up to the
+    snapshot's whose entries are still needed. One that is `is_installed` came from a leader and
+    takes the place of the whole log."""
+
+    group: int
+    snapshot: LogSnapshot
+    file_id: bytes = NO_FILE
+    live: tuple[range, ...] = ()
+    is_installed: bool = False
+
+
+class RaftGroupGone(NamedTuple):
+    """This node has no member of the group any more, and never will."""
+
+    group: int
+
+
+RaftRecord = RaftEntries | RaftTruncation | TermAndVote | RaftSnapshot | RaftGroupGone
+
+
+def encode_raft_entries(parts: list[bytes], group: int, entries: list[LogEntry]) -> None:
+    """Append entries with consecutive indexes, at least one, to `parts`."""
+    count = len(entries)
+    first = entries[0].index
+    assert 0 < count <= ENTRIES_MAX
+    assert entries[-1].index == first + count - 1, "a log has no gap"
+    parts.append(ENTRIES_HEAD.pack(RAFT_ENTRIES, count, group, first))
+    terms = [entry.term for entry in entries]
+    lengths = [len(entry.data) for entry in entries]
+    parts.append(struct.pack(f"<{count}Q{count}I", *terms, *lengths))
+    parts.append(bytes([KINDS.index(entry.kind) + 1 for entry in entries]))
+    parts.extend(entry.data for entry in entries)
+
+
+def encode_raft_record(parts: list[bytes], record: RaftRecord) -> None:
+    """Append any record of a Raft group to `parts`."""
+    if isinstance(record, RaftEntries):
+        encode_raft_entries(parts, record.group, record.entries)
+    elif isinstance(record, RaftTruncation):
+        parts.append(TRUNCATION.pack(RAFT_TRUNCATION, 0, *record))
+    elif isinstance(record, TermAndVote):
+        parts.append(VOTE.pack(TERM_AND_VOTE, 0, *record))
+    elif isinstance(record, RaftSnapshot):
+        parts.append(encoded_snapshot(record))
+    else:
+        parts.append(GONE.pack(RAFT_GROUP_GONE, 0, record.group))
+
+
+def encoded_snapshot(record: RaftSnapshot) -> bytes:
+    """Return a snapshot's record, as the journal and a checkpoint have it."""
+    snapshot = record.snapshot
+    members = snapshot.configuration.encoded()
+    assert len(record.live) <= ENTRIES_MAX
+    head = SNAPSHOT.pack(
+        RAFT_SNAPSHOT,
+        INSTALLED * record.is_installed,
+        record.group,
+        snapshot.index,
+        snapshot.term,
+        snapshot.version,
+        snapshot.size_bytes,
+        record.file_id,
+        len(record.live),
+        len(members),
+    )
+    return head + b"".join(LIVE.pack(each[0], each[-1]) for each in record.live) + members
+
+
+def decode_raft_entries(data: memoryview, at: int) -> tuple[RaftEntries, int]:
+    """Return the entries at data[at:], and where they end. Raises ValueError or struct.error when
+    there are none."""
+    kind, count, group, first = ENTRIES_HEAD.unpack_from(data, at)
+    demand(kind == RAFT_ENTRIES and 0 < count <= ENTRIES_MAX, "number of raft entries")
+    demand(0 < first <= INDEX_MAX, "index of raft entries")
+    at += ENTRIES_HEAD.size
+    numbers = struct.unpack_from(f"<{count}Q{count}I", data, at)
+    at += 12 * count
+    kinds = cut(data, at, count)
+    demand(min(kinds) > 0 and max(kinds) <= len(KINDS), "kind of a raft entry")
+    at += count
+    ends = [at, *accumulate(numbers[count:], initial=at)][1:]
+    cut(data, at, ends[-1] - at)
+    entries = [
+        LogEntry(first + n, numbers[n], KINDS[kinds[n] - 1], bytes(data[ends[n] : ends[n + 1]]))
+        for n in range(count)
+    ]
+    return RaftEntries(group, entries), ends[-1]
+
+
+def decode_raft_truncation(data: memoryview, at: int) -> tuple[RaftTruncation, int]:
+    """Return the truncation at data[at:], and where it ends. Raises ValueError or struct.error when
+    there is none."""
+    kind, zero, group, start = TRUNCATION.unpack_from(data, at)
+    demand(kind == RAFT_TRUNCATION and zero == 0 and start > 0, "raft truncation")
+    return RaftTruncation(group, start), at + TRUNCATION.size
+
+
+def decode_term_and_vote(data: memoryview, at: int) -> tuple[TermAndVote, int]:
+    """Return the term and vote at data[at:], and where they end. Raises ValueError or struct.error
+    when there are none."""
+    kind, zero, group, term, vote = VOTE.unpack_from(data, at)
+    demand(kind == TERM_AND_VOTE and zero == 0, "term and vote")
+    return TermAndVote(group, term, vote), at + VOTE.size
+
+
+def decode_raft_snapshot(data: memoryview, at: int) -> tuple[RaftSnapshot, int]:
+    """Return the snapshot at data[at:], and where it ends. Raises ValueError or struct.error when
+    there is none."""
+    kind, flags, group, index, term, version, size, file_id, count, length = SNAPSHOT.unpack_from(
+        data, at
+    )
+    demand(kind == RAFT_SNAPSHOT and flags <= INSTALLED and count <= ENTRIES_MAX, "raft snapshot")
+    at += SNAPSHOT.size
+    raw = cut(data, at, LIVE.size * count)
+    live = [range(first, last + 1) for first, last in LIVE.iter_unpack(raw)]
+    ends = [0, *(each for some in live for each in (some.start, some.stop - 1))]
+    demand(
+        index <= INDEX_MAX
+        and all(0 < some.start < some.stop <= index + 1 for some in live)
+        and ends == sorted(ends),
+        "live entries of a raft snapshot",
+    )
+    at += len(raw)
+    try:
+        configuration = decoded(bytes(cut(data, at, length)))
+    except AssertionError:
+        raise ValueError("wrong members of a raft snapshot") from None
+    snapshot = LogSnapshot(index, term, configuration, version, size)
+    found = RaftSnapshot(group, snapshot, file_id, (*live,), bool(flags))
+    return found, at + length
+
+
+def decode_raft_group_gone(data: memoryview, at: int) -> tuple[RaftGroupGone, int]:
+    """Return the news that a group is gone at data[at:], and where it ends. Raises ValueError or
+    struct.error when there is none."""
+    kind, zero, group = GONE.unpack_from(data, at)
+    demand(kind == RAFT_GROUP_GONE and zero == 0, "raft group gone")
+    return RaftGroupGone(group), at + GONE.size

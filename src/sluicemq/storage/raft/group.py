@@ -1,0 +1,257 @@
+"""One Raft group's log on this node's disk: what is in the journal, what is in segments.
+
+    ... snapshot | in segments ... top | held: in the journal ... last
+
+Records change it in the order in which the journal has them: when a group of the journal is closed,
+and again at a start. What a start reads may be older than the checkpoint it began with, for states
+in a checkpoint are newer than the oldest journal file that stays; a record that is older than what
+is known changes nothing, or is undone by a later one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sluicemq.limits import (
+    RAFT_SEGMENT_BYTES,
+    RAFT_SEGMENT_ENTRIES,
+    RAFT_UNCOMMITTED_BYTES,
+    RAFT_UNCOMMITTED_ENTRIES,
+)
+from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.entry import DATA, LogEntry, LogSnapshot
+from sluicemq.raft.member import Durable
+from sluicemq.storage.raft.codec import (
+    NO_FILE,
+    RaftEntries,
+    RaftRecord,
+    RaftSnapshot,
+    RaftTruncation,
+    TermAndVote,
+)
+from sluicemq.storage.raft.segment_file import RaftSegment, RaftSegmentWrite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UNBORN = LogSnapshot(0, 0, Configuration())
+
+
+class HeldEntry(NamedTuple):
+    """An entry that is not in a segment: it is in the journal's file `file`, where the append of
+    that number has put it. Both are 0 for what an earlier life has left, which the checkpoint
+    has."""
+
+    entry: LogEntry
+    file: int
+    append: int
+
+
+class RaftGroup:
+    """What this node has of one group's log."""
+
+    __slots__ = (
+        "commit",
+        "held",
+        "id",
+        "is_amnesiac",
+        "is_born",
+        "last_index",
+        "live",
+        "next_segment",
+        "segments",
+        "snapshot",
+        "snapshot_file",
+        "synced",
+        "term",
+        "vote",
+    )
+
+    def __init__(self, group_id: int) -> None:
+        self.id = group_id
+        self.is_born = False
+        """Whether it is known with what members it began. A group of which only the rest is known
+        has lost something."""
+        self.is_amnesiac = False
+        """Something of it was lost, or may have been: a vote, an entry that was acknowledged. The
+        member must say nothing any more."""
+        self.term = 0
+        self.vote = 0
+        self.snapshot = UNBORN
+        self.snapshot_file = NO_FILE
+        self.live: tuple[range, ...] = ()
+        """Indexes up to the snapshot's whose entries are still needed."""
+        self.segments: tuple[RaftSegment, ...] = ()
+        self.next_segment = 1
+        self.held: dict[int, HeldEntry] = {}
+        """By index: what is in no segment."""
+        self.last_index = 0
+        self.commit = 0
+        """Everything up to here is known to be committed."""
+        self.synced = 0
+        """The last append that is durable, with all before it."""
+
+    @property
+    def top(self) -> int:
+        """The last index that is in a segment; 0 when there is none."""
+        return self.segments[-1].last if self.segments else 0
+
+    def is_live(self, index: int) -> bool:
+        """Tell whether the entry at an index is still needed."""
+        return index > self.snapshot.index or any(index in some for some in self.live)
+
+    # what the journal has
+
+    def demand(self, record: RaftRecord) -> None:
+        """Assert that a record follows on what is there: one that does not would lose something
+        that was agreed on."""
+        if isinstance(record, RaftEntries):
+            assert record.entries[0].index == self.last_index + 1, "a log has no gap"
+        elif isinstance(record, RaftTruncation):
+            floor = max(self.commit, self.top, self.snapshot.index)
+            assert record.start > floor, "what is committed is never truncated"
+            assert record.start <= self.last_index, "there must be something to truncate"
+        elif isinstance(record, TermAndVote):
+            assert record.term > self.term or (
+                record.term == self.term and self.vote in (0, record.vote)
+            ), "one vote a term, and terms never go back"
+        elif isinstance(record, RaftSnapshot) and self.is_born:
+            assert record.snapshot.index > self.snapshot.index, "snapshots never go back"
+            assert record.is_installed or record.snapshot.index <= self.commit, (
+                "what is not committed is in no snapshot"
+            )
+
+    def apply(self, record: RaftRecord, file: int = 0, append: int = 0) -> None:
+        """Change by a record, which the append of that number puts into the journal's file
+        `file`."""
+        if isinstance(record, RaftEntries):
+            for entry in record.entries:
+                if entry.index > self.top and self.is_live(entry.index):
+                    self.held[entry.index] = HeldEntry(entry, file, append)
+            self.last_index = max(record.entries[-1].index, self.snapshot.index, self.top)
+        elif isinstance(record, RaftTruncation):
+            self._truncate(record.start)
+        elif isinstance(record, TermAndVote):
+            self.term, self.vote = max((self.term, self.vote), (record.term, record.vote))
+        elif isinstance(record, RaftSnapshot):
+            self._snapshot(record)
+
+    def _truncate(self, start: int) -> None:
+        """Forget what is held from an index on; what is in a segment is committed, and stays."""
+        self.held = {index: each for index, each in self.held.items() if index < start}
+        self.last_index = min(self.last_index, max(start - 1, self.snapshot.index, self.top))
+
+    def _snapshot(self, record: RaftSnapshot) -> None:
+        snapshot = record.snapshot
+        is_newer = snapshot.index > self.snapshot.index or not self.is_born
+        if record.is_installed:
+            self.held = {}
+            if is_newer:
+                self.segments = ()
+            self.last_index = max(snapshot.index, self.snapshot.index, self.top)
+        if not is_newer:
+            return
+        self.is_born = True
+        self.snapshot = snapshot
+        self.snapshot_file = record.file_id
+        self.live = record.live
+        self.commit = max(self.commit, snapshot.index)
+        self.last_index = max(self.last_index, snapshot.index)
+        self.held = {index: each for index, each in self.held.items() if self.is_live(index)}
+        self.segments = (*(each for each in self.segments if self.needs(each)),)
+
+    def needs(self, segment: RaftSegment) -> bool:
+        """Tell whether an entry that is still needed may be in a segment."""
+        return segment.last > self.snapshot.index or any(
+            some.start <= segment.last and segment.first < some.stop for some in self.live
+        )
+
+    def was_synced(self, append: int) -> None:
+        """Note that all appends up to this one are durable. They vouch for nothing that a later one
+        has put in the place of theirs."""
+        assert append >= self.synced, "syncs are told in order"
+        self.synced = append
+
+    def committed(self, index: int) -> None:
+        """Note that everything up to an index is committed; a lower one says nothing new."""
+        self.commit = max(self.commit, index)
+
+    # to segments
+
+    def settled(self, cut: int) -> list[LogEntry]:
+        """Return what is held from before the journal's file `cut` and is committed, in order: it
+        has to go to a segment before that part of the journal goes."""
+        found = [
+            each.entry
+            for index, each in self.held.items()
+            if each.file < cut and index <= self.commit and each.append <= self.synced
+        ]
+        return sorted(found, key=lambda entry: entry.index)
+
+    def flush(
+        self, cut: int, strand: int, new_file_id: Callable[[], bytes]
+    ) -> RaftSegmentWrite | None:
+        """Move what is settled to segments, and return the job that makes it durable there; None
+        when there is nothing. The state counts on the job from now on."""
+        entries = self.settled(cut)
+        if not entries:
+            return None
+        job = RaftSegmentWrite(self.id, strand)
+        while entries:
+            segment = self._segment_with_room(new_file_id)
+            count = self._fitting(segment, entries)
+            others = (each for each in self.segments if each.number != segment.number)
+            self.segments = (*others, job.add(segment, entries[:count]))
+            del entries[:count]
+        self.held = {index: each for index, each in self.held.items() if index > self.top}
+        return job
+
+    def _segment_with_room(self, new_file_id: Callable[[], bytes]) -> RaftSegment:
+        newest = self.segments[-1] if self.segments else None
+        if newest and newest.entries < RAFT_SEGMENT_ENTRIES and newest.length < RAFT_SEGMENT_BYTES:
+            return newest
+        self.next_segment += 1
+        return RaftSegment(self.next_segment - 1, new_file_id(), 0, 0, 0, 0)
+
+    def _fitting(self, segment: RaftSegment, entries: list[LogEntry]) -> int:
+        room = RAFT_SEGMENT_BYTES - segment.length
+        count = 0
+        for entry in entries[: RAFT_SEGMENT_ENTRIES - segment.entries]:
+            if room <= 0:
+                break
+            room -= entry.size_bytes
+            count += 1
+        return max(count, 1)
+
+    def carried(self, cut: int) -> list[LogEntry]:
+        """Return what is held from before the journal's file `cut` and was not settled, in order: a
+        checkpoint has to carry it, and a group that is not committed is bounded."""
+        found = sorted(
+            (each for each in self.held.values() if each.file < cut),
+            key=lambda each: each.entry.index,
+        )
+        own = [each.entry for each in found if each.append and each.entry.kind == DATA]
+        assert len(own) <= RAFT_UNCOMMITTED_ENTRIES, "a leader proposes no more"
+        assert sum(len(each.data) for each in own[:-1]) <= RAFT_UNCOMMITTED_BYTES, (
+            "a leader proposes no more"
+        )
+        return [each.entry for each in found]
+
+    # at a start
+
+    def close_gaps(self, logged: list[LogEntry]) -> Durable:
+        """Return what a member finds on its disk, once everything was applied. `logged` is what its
+        segments have above the snapshot. What does not follow on the rest without a gap was lost
+        with what is in the gap."""
+        entries: list[LogEntry] = []
+        found = {entry.index: entry for entry in logged}
+        found |= {index: each.entry for index, each in self.held.items()}
+        index = self.snapshot.index + 1
+        while index in found:
+            entries.append(found[index])
+            index += 1
+        if not self.is_born or any(each > index for each in found):
+            self.is_amnesiac = True
+        self.held = {each: held for each, held in self.held.items() if each < index}
+        self.last_index = index - 1
+        return Durable(self.term, self.vote, self.snapshot, entries)

@@ -1,0 +1,101 @@
+"""A Raft group as a checkpoint has it. All numbers are little-endian.
+
+    flags u32 (1: amnesiac, 2: born) | 0 u32 | term u64 | vote u64 | next segment u64 | segments u32
+    | carried u32 | snapshot, as in `codec` | segments | carried: raft entries, as in `codec`
+
+    segment   number u64 | file id 16 | length u64 | first u64 | last u64 | entries u32
+              | 0 u32
+
+What is carried are entries that the journal's files before the checkpoint have and that are not
+known to be committed, so that they are in no segment.
+"""
+
+from __future__ import annotations
+
+import struct
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.errors import Corrupt
+from sluicemq.storage.parsing import cut, demand
+from sluicemq.storage.raft.codec import (
+    ENTRIES_MAX,
+    RaftEntries,
+    RaftSnapshot,
+    decode_raft_entries,
+    decode_raft_snapshot,
+    encode_raft_entries,
+    encoded_snapshot,
+)
+from sluicemq.storage.raft.group import RaftGroup
+from sluicemq.storage.raft.segment_file import RaftSegment
+
+if TYPE_CHECKING:
+    from sluicemq.raft.entry import LogEntry
+
+AMNESIAC: Final = 1
+BORN: Final = 2
+
+GROUP_HEAD: Final = Struct("<IIQQQII")
+SEGMENT: Final = Struct("<Q16sQQQI4x")
+
+
+def encode_raft_group(group: RaftGroup, cut_file: int) -> bytes:
+    """Return a group for a checkpoint after which the journal counts from the file `cut_file`
+    on."""
+    carried = runs_without_gaps(group.carried(cut_file))
+    flags = AMNESIAC * group.is_amnesiac | BORN * group.is_born
+    counts = len(group.segments), len(carried)
+    head = GROUP_HEAD.pack(flags, 0, group.term, group.vote, group.next_segment, *counts)
+    snapshot = RaftSnapshot(group.id, group.snapshot, group.snapshot_file, group.live)
+    parts = [head, encoded_snapshot(snapshot)]
+    parts += [SEGMENT.pack(*segment) for segment in group.segments]
+    for run in carried:
+        encode_raft_entries(parts, group.id, run)
+    return b"".join(parts)
+
+
+def runs_without_gaps(entries: list[LogEntry]) -> list[list[LogEntry]]:
+    """Cut entries that are in order into runs with consecutive indexes, none too long for a
+    record."""
+    runs: list[list[LogEntry]] = []
+    for entry in entries:
+        if runs and len(runs[-1]) < ENTRIES_MAX and entry.index == runs[-1][-1].index + 1:
+            runs[-1].append(entry)
+        else:
+            runs.append([entry])
+    return runs
+
+
+def decode_raft_group(data: bytes) -> RaftGroup:
+    """Return the group that `encode_raft_group` made these bytes of. Raises Corrupt when there is
+    none."""
+    try:
+        return parse_raft_group(memoryview(data))
+    except (struct.error, ValueError) as error:
+        raise Corrupt(f"a raft group does not parse: {error}") from None
+
+
+def parse_raft_group(data: memoryview) -> RaftGroup:
+    """Return the group in these bytes. Raises ValueError or struct.error when there is none."""
+    flags, zero, term, vote, next_segment, segments, carried = GROUP_HEAD.unpack_from(data)
+    demand(flags <= AMNESIAC | BORN and zero == 0, "flags of a raft group")
+    record, at = decode_raft_snapshot(data, GROUP_HEAD.size)
+    group = RaftGroup(record.group)
+    raw = cut(data, at, SEGMENT.size * segments)
+    at += len(raw)
+    group.is_amnesiac = bool(flags & AMNESIAC)
+    group.is_born = bool(flags & BORN)
+    group.term, group.vote = term, vote
+    group.snapshot, group.snapshot_file, group.live = record[1:4]
+    group.next_segment = next_segment
+    group.segments = (*(RaftSegment(*each) for each in SEGMENT.iter_unpack(raw)),)
+    demand(all(0 < each.first <= each.last for each in group.segments), "segments of a raft group")
+    group.last_index = max(group.snapshot.index, group.top)
+    group.commit = group.last_index
+    for _ in range(carried):
+        entries, at = decode_raft_entries(data, at)
+        demand(entries.group == group.id, "carried entries of a raft group")
+        group.apply(RaftEntries(group.id, entries.entries))
+    demand(at == len(data), "end of a raft group")
+    return group

@@ -1,0 +1,183 @@
+"""Segment files of Raft groups: entries that are committed, each in a record of its own.
+
+    record   type RAFT_ENTRY, its sequence the entry's index
+             payload: term u64 | kind u8 | 0 7 | data
+
+What an entry's record says is checked by its crc whenever it is read. How much of a file counts,
+and which entries are in there, the checkpoint says; so there is no torn tail here.
+"""
+
+from __future__ import annotations
+
+import re
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sluicemq.errors import Corrupt
+from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.raft.entry import LogEntry
+from sluicemq.storage.raft.codec import KINDS
+from sluicemq.storage.records import (
+    FILE_HEADER_SIZE,
+    RAFT_ENTRY,
+    FileHeader,
+    decode_header,
+    pieces_of_records,
+    scan,
+    size_of_record,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluicemq.storage.records import Record
+
+RAFT: Final = "raft"
+NAME: Final = re.compile(r"\d{8,19}\.log")
+ENTRY_HEAD: Final = Struct("<QB7x")
+
+
+class RaftSegment(NamedTuple):
+    """A segment file of a group. The first `length` bytes are durable and have as many entries as
+    `entries` says, the first and the last of them with the indexes `first` and `last`. Those above
+    the group's snapshot are without a gap."""
+
+    number: int
+    file_id: bytes
+    length: int
+    first: int
+    last: int
+    entries: int
+
+
+def raft_directory(group: int) -> str:
+    """Return the directory of a group's files."""
+    return f"{RAFT}/{group}"
+
+
+def raft_segment_path(group: int, number: int) -> str:
+    """Return the path of the segment of a group with that number."""
+    return f"{raft_directory(group)}/{number:08d}.log"
+
+
+class RaftSegmentWrite(DiskJob):
+    """Makes entries of one group durable in segment files. It may be submitted again after it has
+    failed for want of space: it writes the same to the same places."""
+
+    def __init__(self, group: int, strand: int) -> None:
+        self.group = group
+        self.strand = strand
+        self.parts: list[tuple[int, int, bytes]] = []
+        """Number of the segment, offset, bytes."""
+        self.makes_files = False
+
+    def add(self, old: RaftSegment, entries: list[LogEntry]) -> RaftSegment:
+        """Have entries written behind what is in a segment, and return the segment as it is then.
+        One of which nothing is written yet has a length of 0."""
+        header = b""
+        offset = old.length
+        if not offset:
+            header = FileHeader("raft segment", old.file_id, old.number, self.group).encode()
+            offset = FILE_HEADER_SIZE
+            self.makes_files = True
+        start = offset - len(header)
+        payloads: list[bytes] = []
+        offsets: list[int] = []
+        for entry in entries:
+            payload = ENTRY_HEAD.pack(entry.term, KINDS.index(entry.kind) + 1) + entry.data
+            payloads.append(payload)
+            offsets.append(offset)
+            offset += size_of_record(len(payload))
+        indexes = [entry.index for entry in entries]
+        pieces = pieces_of_records(old.file_id, RAFT_ENTRY, indexes, offsets, payloads)
+        self.parts.append((old.number, start, b"".join([header, *pieces])))
+        first = old.first or indexes[0]
+        return old._replace(
+            length=offset, first=first, last=indexes[-1], entries=old.entries + len(entries)
+        )
+
+    def run(self, files: Files) -> None:
+        directory = raft_directory(self.group)
+        if self.makes_files:
+            files.make_directory(directory)
+        for number, offset, data in self.parts:
+            path = raft_segment_path(self.group, number)
+            if not offset:
+                files.delete(path)  # what an earlier life has left there is not in the checkpoint
+            files.write(path, offset, data)
+            files.sync(path)
+        if self.makes_files:
+            files.sync_directory(directory)
+
+
+class RaftFilesGone(DiskJob):
+    """Deletes files of one group that nothing refers to any more; with `whole` all of them."""
+
+    def __init__(self, group: int, strand: int, paths: Iterable[str], *, whole: bool) -> None:
+        self.group = group
+        self.strand = strand
+        self.paths = [*paths]
+        self.whole = whole
+
+    def run(self, files: Files) -> None:
+        directory = raft_directory(self.group)
+        for path in self.paths:
+            files.delete(path)
+        if self.whole:
+            files.delete_tree(directory)
+            if files.is_directory(RAFT):
+                files.sync_directory(RAFT)
+        elif files.is_directory(directory):
+            files.sync_directory(directory)
+
+
+def decode_raft_entry(record: Record) -> LogEntry:
+    """Return the entry in a record of a segment. Raises Corrupt when it is none."""
+    if record.type != RAFT_ENTRY:
+        raise Corrupt(f"a record of type {record.type}")
+    if len(record.payload) < ENTRY_HEAD.size:
+        raise Corrupt("it ends within its head")
+    term, kind = ENTRY_HEAD.unpack_from(record.payload)
+    if not 0 < kind <= len(KINDS) or any(record.payload[9 : ENTRY_HEAD.size]):
+        raise Corrupt(f"an entry of an unknown kind {kind}")
+    data = bytes(record.payload[ENTRY_HEAD.size :])
+    return LogEntry(record.sequence, term, KINDS[kind - 1], data)
+
+
+class SegmentRead(NamedTuple):
+    """What can be read of a segment. `problem` says what is wrong, "" when nothing is; `is_there`
+    says whether it is the file that is meant, however damaged."""
+
+    entries: list[LogEntry]
+    problem: str
+    is_there: bool
+
+
+def read_raft_segment(files: Files, group: int, segment: RaftSegment) -> SegmentRead:
+    """Read all entries of a segment, as far as it counts. Raises Refused when a newer version wrote
+    the file, DiskFailed when it cannot be read."""
+    path = raft_segment_path(group, segment.number)
+    size = files.size(path)
+    if size < 0:
+        return SegmentRead([], "is missing", is_there=False)
+    data = files.read(path, 0, segment.length)
+    problem = ""
+    try:
+        header = decode_header(data, "raft segment")
+        if (header.file_id, header.queue) != (segment.file_id, group):
+            return SegmentRead([], "is not the file that the checkpoint means", is_there=False)
+    except Corrupt as error:
+        problem = str(error)
+    found = scan(data, segment.file_id)
+    entries: list[LogEntry] = []
+    for record in found.records:
+        try:
+            entries.append(decode_raft_entry(record))
+        except Corrupt as error:
+            problem = problem or f"record at {record.offset}: {error}"
+    if size < segment.length:
+        problem = problem or f"has {size} of {segment.length} bytes"
+    if not problem and len(entries) != segment.entries:
+        problem = f"{segment.entries - len(entries)} of {segment.entries} entries are damaged"
+    is_there = bool(entries) or not problem
+    return SegmentRead(entries, problem, is_there)
