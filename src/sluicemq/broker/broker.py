@@ -47,7 +47,7 @@ class Broker(BrokerPort):
         self.deadlines = Deadlines(scheduler, world.clock)
         limit = config.storage.journal_file_size_limit
         journal = Journal(recovery.journal_number, limit, self.file_id, recovery.manifest)
-        self.store = MessageStore(self, journal, persistent, transient)
+        self.store = MessageStore(self, journal, persistent, transient, recovery.groups)
         self.vhosts: dict[str, VirtualHost] = {}
         self.policy_rounds = PolicyRounds(self, self.vhosts)
         self.access = Access(self.definitions, self.vhosts, config.auth, world.log)

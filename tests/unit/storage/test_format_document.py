@@ -1,4 +1,4 @@
-"""Goal: the format that is written is the one that docs/storage-format.md and docs/raft-log.md show.
+"""Goal: the formats that are written are those that storage-format.md and raft-log.md show in docs.
 
 Method: the examples in there are made anew and compared, byte by byte. When this fails because the
 format was changed on purpose, so must its number be, once a version with the old one is out.

@@ -3,7 +3,8 @@
     rotate   the journal begins file c; files before c - 1 are to go
     flush    queues with something in those files write what is alive and not in a segment yet
     look     at each queue that has changed: its state; its segment files are synced, each in the
-             strand of its queue; then at the files of streams, then at the definitions
+             strand of its queue; then at the files of streams, at Raft groups, the entries of which
+             are written to segments, each group in its strand; then at the definitions
     wait     until the journal has all that was seen: what has left a queue may have made room for
              something that is only on its way to the journal
     save     the checkpoint says what is durable where
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from sluicemq.chain.store.messages import Flushed, StoreClient
+    from sluicemq.chain.store.raft_storage import RaftStorage
     from sluicemq.chain.store.store_port import StorePort
     from sluicemq.storage.entries import StreamFiles
     from sluicemq.storage.queue_replica import QueueReplica
@@ -91,9 +93,12 @@ class CheckpointSaved(JournalPruned):
 class Checkpoints(Actor):
     """The actor that makes the checkpoints of one message store, one at a time."""
 
-    def __init__(self, store: StorePort, durable_queues: Mapping[int, StoreClient]) -> None:
+    def __init__(
+        self, store: StorePort, durable_queues: Mapping[int, StoreClient], raft: RaftStorage
+    ) -> None:
         super().__init__(store.scheduler)
         self.store = store
+        self.raft = raft
         self.durable_queues = durable_queues
         self.number = 0
         self.node_id = b""
@@ -225,7 +230,7 @@ class Checkpoints(Actor):
         self.again = True
         while self.again:
             self.again = False
-            for work in chain(self._see_queues(), self._see_streams()):
+            for work in chain(self._see_queues(), self._see_streams(), self._see_groups()):
                 yield work
                 if store.storage_failed:
                     return  # the one before goes on to count
@@ -268,6 +273,15 @@ class Checkpoints(Actor):
             if files is not None:
                 self.streams.append(files)
             yield MARK_WORK
+
+    def _see_groups(self) -> Iterator[int]:
+        """Take the states of Raft groups, one of them in each piece, and yield its work; what of
+        them is committed and in files that go is written to segments meanwhile."""
+        for job in self.raft.see(self.cut):
+            if job is not None:
+                self.syncing += 1
+                self.store.submit(job)
+            yield LOOK_WORK
 
     def _leave_out_what_is_saved(self) -> None:
         """Begin a new file of the journal when the broker stops and all before it was seen: its
@@ -320,6 +334,7 @@ class Checkpoints(Actor):
             [],
             store.services.entry_count,
             self.streams,
+            [*self.raft.states.values()],
         )
         paths = store.journal.files_before(self.saved_cut)
         store.submit(CheckpointSaved(checkpoint, list(self.states.values()), paths))

@@ -26,6 +26,7 @@ from sluicemq.chain.store.messages import (
     TryAgain,
     Written,
 )
+from sluicemq.chain.store.raft_storage import RaftStorage
 from sluicemq.chain.store.store_group import StoreGroup
 from sluicemq.chain.store.store_port import StorePort
 from sluicemq.flow.alarm import STORAGE
@@ -37,6 +38,7 @@ from sluicemq.storage.journal import GroupWrite, Journal, SealWrite
 from sluicemq.storage.message_reads import ReadMessages
 from sluicemq.storage.message_writes import MessageWrites
 from sluicemq.storage.queue_index import READ_TRIES
+from sluicemq.storage.raft.segment_file import RaftFilesGone, RaftSegmentWrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.store.messages import StoreClient
     from sluicemq.queues.effects import Receipt
     from sluicemq.storage.message_files import MessageFiles
+    from sluicemq.storage.raft.groups import RaftGroups
 
 MESSAGES_STRAND: Final = 1
 
@@ -62,6 +65,7 @@ class MessageStore(StorePort):
         journal: Journal,
         persistent: MessageFiles,
         transient: MessageFiles,
+        groups: RaftGroups,
     ) -> None:
         super().__init__(services.scheduler, services.world.clock)
         self.services = services
@@ -71,7 +75,8 @@ class MessageStore(StorePort):
         self.transient = transient
         self.durable_queues: dict[int, StoreClient] = {}
         """Those that are there after a restart, by id."""
-        self.checkpoints = Checkpoints(self, self.durable_queues)
+        self.raft = RaftStorage(self, groups)
+        self.checkpoints = Checkpoints(self, self.durable_queues, self.raft)
         self.ballast = Ballast(self, services.config.storage.reserve_bytes)
         self.commits = GroupCommit(self, journal)
         self.group = self.new_group()
@@ -263,7 +268,7 @@ class MessageStore(StorePort):
         strand = MESSAGES_STRAND
         if isinstance(job, GroupWrite | SealWrite):
             strand = SYNC_STRAND
-        elif isinstance(job, SegmentSync):
+        elif isinstance(job, SegmentSync | RaftSegmentWrite | RaftFilesGone):
             strand = job.strand
         self.disk.submit(job, self, strand)
 
@@ -290,7 +295,7 @@ class MessageStore(StorePort):
             more = owner.compacted(job)
             if more is not None:
                 self.submit(more)
-        elif isinstance(job, SegmentSync):
+        elif isinstance(job, SegmentSync | RaftSegmentWrite):
             self.checkpoints.synced()
         elif isinstance(job, CheckpointSaved):
             self.checkpoints.saved(job)

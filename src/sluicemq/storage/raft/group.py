@@ -67,6 +67,9 @@ class RaftGroup:
         "vote",
     )
 
+    is_vital = True
+    """A fault in here ends the node: see RaftStorage."""
+
     def __init__(self, group_id: int) -> None:
         self.id = group_id
         self.is_born = False

@@ -1,0 +1,261 @@
+"""Raft groups' logs over simulated files: members that write by chance, and what each must find.
+
+A member knows what its log was after each append. After a crash it must find what it was after the
+last one that it was told is durable, or after a later one; nothing else.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final
+
+from sim.crash_bench import CONFIG, Bench, State
+from sluicemq.chain.store.raft_storage import (
+    RaftAppend,
+    RaftAppended,
+    RaftCommitted,
+    RaftRefused,
+)
+from sluicemq.kernel.actor import Actor
+from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.entry import DATA, LogEntry, LogSnapshot
+from sluicemq.sim.disk import SimFiles
+from sluicemq.sim.history import History, promise
+from sluicemq.storage.raft.codec import (
+    RaftEntries,
+    RaftGroupGone,
+    RaftRecord,
+    RaftSnapshot,
+    RaftTruncation,
+    TermAndVote,
+)
+from sluicemq.storage.raft.segment_file import read_raft_segment
+
+ALONE: Final = Configuration((1,))
+GROUPS: Final = 4
+
+Found = tuple[object, ...]
+"""What a member finds on its disk, in a form that can be compared."""
+
+
+class MemberModel:
+    """What one member has written. `said` has what it would find, by the number of the append."""
+
+    def __init__(self, group: int) -> None:
+        self.group = group
+        self.number = 0
+        self.acked = 0
+        self.commit = 0
+        self.term = 0
+        self.vote = 0
+        self.snapshot = 0
+        self.snapshot_term = 0
+        self.live: tuple[range, ...] = ()
+        self.log: dict[int, LogEntry] = {}
+        """Also of those below the snapshot that are still needed."""
+        self.is_gone = False
+        self.said: dict[int, Found] = {}
+
+    @property
+    def last(self) -> int:
+        """The last index of the log."""
+        return max([self.snapshot, *self.log])
+
+    @property
+    def durable(self) -> int:
+        """The last index that this member counts for: acknowledged, and not overwritten since."""
+        found = self.said.get(self.acked)
+        known = found[-1] if found else ()
+        assert isinstance(known, tuple)
+        index = self.snapshot
+        had = {entry.index: entry for entry in known}
+        while index + 1 in self.log and had.get(index + 1) == self.log[index + 1]:
+            index += 1
+        return index
+
+    def found(self) -> Found:
+        """What this member would find now."""
+        if self.is_gone:
+            return ()
+        entries = (*sorted(self.log.values(), key=lambda entry: entry.index),)
+        return self.term, self.vote, self.snapshot, self.snapshot_term, entries
+
+    def wrote(self, records: list[RaftRecord]) -> int:
+        """Take note of one append; returns its number."""
+        for record in records:
+            self.apply(record)
+        self.number += 1
+        self.said[self.number] = self.found()
+        return self.number
+
+    def apply(self, record: RaftRecord) -> None:
+        if isinstance(record, RaftEntries):
+            self.log |= {entry.index: entry for entry in record.entries}
+        elif isinstance(record, RaftTruncation):
+            self.log = {index: each for index, each in self.log.items() if index < record.start}
+        elif isinstance(record, TermAndVote):
+            self.term, self.vote = record.term, record.vote
+        elif isinstance(record, RaftSnapshot):
+            self.snapshot, self.snapshot_term = record.snapshot.index, record.snapshot.term
+            self.commit = max(self.commit, self.snapshot)
+            if record.is_installed:
+                self.log = {}
+            self.log = {
+                index: each
+                for index, each in self.log.items()
+                if index > self.snapshot or any(index in some for some in record.live)
+            }
+        else:
+            self.is_gone = True
+
+    def step(self, random: Random) -> list[RaftRecord]:
+        """What the member has written next."""
+        group = self.group
+        if not self.number:
+            return [RaftSnapshot(group, LogSnapshot(0, 0, ALONE))]
+        others_have = random.random() < 0.2
+        upto = self.last if others_have else self.durable
+        self.commit = random.randint(self.commit, max(self.commit, upto))
+        action = random.choice("eeeeettvvssig")
+        if action == "t" and self.last > self.commit:
+            self.term += 1
+            start = random.randint(self.commit + 1, self.last)
+            cut = [TermAndVote(group, self.term, 0), RaftTruncation(group, start)]
+            return [*cut, *self.entries(start, random)] if random.random() < 0.7 else cut
+        if action == "v":
+            return [TermAndVote(group, self.term + 1, random.randint(0, 3))]
+        if action == "s" and self.commit > self.snapshot:
+            index = random.randint(self.snapshot + 1, self.commit)
+            needed = [each for each in self.log if each <= index and random.random() < 0.3]
+            live = (*(range(each, each + 1) for each in sorted(needed)),)
+            snapshot = LogSnapshot(index, self.log[index].term, ALONE)
+            return [RaftSnapshot(group, snapshot, live=live)]
+        if action == "i" and random.random() < 0.3:
+            snapshot = LogSnapshot(self.last + random.randint(1, 3), self.term, ALONE)
+            return [RaftSnapshot(group, snapshot, is_installed=True)]
+        if action == "g" and random.random() < 0.1:
+            return [RaftGroupGone(group)]
+        return self.entries(self.last + 1, random)
+
+    def entries(self, start: int, random: Random) -> list[RaftRecord]:
+        count = random.randint(1, 4)
+        sizes = [random.choice((0, 9, 40, 150)) for _ in range(count)]
+        made = [
+            LogEntry(start + n, self.term, DATA, random.randbytes(size))
+            for n, size in enumerate(sizes)
+        ]
+        return [RaftEntries(self.group, made)]
+
+    def resume(self, found: Found, top: int) -> None:
+        """Hold what was found against what was written, and go on from there."""
+        matching = [n for n, said in self.said.items() if n >= self.acked and said == found]
+        text = f"group {self.group} finds {found!r} though append {self.acked} was durable"
+        promise(matching or (not self.acked and not found), text)
+        promise(top <= self.commit, f"group {self.group} has {top} in a segment")
+        if not matching:
+            vars(self).update(vars(MemberModel(self.group)))
+            return
+        n = min(matching)
+        self.number = self.acked = n
+        self.said = {n: found}
+        self.is_gone = found == ()
+        if not self.is_gone:
+            term, vote, snapshot, snapshot_term, entries = found
+            assert isinstance(entries, tuple)
+            self.term, self.vote = int(str(term)), int(str(vote))
+            self.snapshot, self.snapshot_term = int(str(snapshot)), int(str(snapshot_term))
+            self.log = {entry.index: entry for entry in entries}
+            self.commit = max(self.snapshot, min(self.commit, self.last))
+
+
+class RaftFacts:
+    """What all members know."""
+
+    def __init__(self) -> None:
+        self.members = {group: MemberModel(group) for group in range(1, GROUPS + 1)}
+
+
+class Ear(Actor):
+    """Hears for all members what is durable, or never will be."""
+
+    def __init__(self, bench: RaftBench) -> None:
+        super().__init__(bench.node.scheduler)
+        self.bench = bench
+        self.refusals: list[str] = []
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, RaftRefused):
+            self.refusals.append(message.reason)
+            return
+        assert isinstance(message, RaftAppended)
+        member = self.bench.facts.members[message.group]
+        promise(message.number <= member.number, "an append that was never made is durable")
+        promise(message.number > member.acked, "an append is told twice, or late")
+        member.acked = message.number
+
+
+def first_raft_state(capacity: int | None = None) -> State:
+    """Nothing is there yet."""
+    facts: Any = RaftFacts()
+    return State(SimFiles(capacity), History(), facts)
+
+
+class RaftBench(Bench):
+    """One life of a node with Raft groups. Its start holds what it finds against what is known."""
+
+    def __init__(self, state: State, seed: int = 0) -> None:
+        super().__init__(state, seed, CONFIG)
+        facts: Any = state.facts
+        self.facts: RaftFacts = facts
+        self.store = self.node.broker.store
+        self.ear = Ear(self)
+        table = self.store.raft.table
+        for group in [*table.groups]:
+            promise(group in self.facts.members, "a group that nobody made")
+            promise(not table.groups[group].is_amnesiac, f"group {group} is silent")
+        for member in self.facts.members.values():
+            group = table.groups.get(member.group)
+            top = group.top if group is not None else 0
+            member.resume(self.found(member.group), top)
+
+    def found(self, group_id: int) -> Found:
+        """What a member finds, with those entries below its snapshot that are still needed."""
+        table = self.store.raft.table
+        group = table.groups.get(group_id)
+        if group is None:
+            return ()
+        durable = table.found.pop(group_id)
+        entries = {entry.index: entry for entry in durable.entries}
+        for segment in group.segments:
+            read = read_raft_segment(self.state.files, group_id, segment)
+            promise(not read.problem, read.problem)
+            entries |= {entry.index: entry for entry in read.entries if group.is_live(entry.index)}
+        entries |= {index: held.entry for index, held in group.held.items()}
+        snapshot = durable.snapshot
+        log = (*sorted(entries.values(), key=lambda entry: entry.index),)
+        return durable.term, durable.vote, snapshot.index, snapshot.term, log
+
+    def append(self, member: MemberModel, random: Random) -> None:
+        """Have a member write something, and say what is committed."""
+        if member.is_gone:
+            return
+        records = member.step(random)
+        number = member.wrote(records)
+        self.store.post(RaftCommitted(self.store.raft, member.group, member.commit))
+        self.store.post(RaftAppend(self.store.raft, member.group, number, records, self.ear))
+
+    def settled(self) -> bool:
+        return all(each.acked == each.number for each in self.facts.members.values())
+
+    def live(self, steps: int, random: Random) -> None:
+        """Some members write at a time, now and then before the last append of all is durable."""
+        members = [*self.facts.members.values()]
+        for _ in range(steps):
+            for _ in range(random.randint(1, 4)):
+                self.append(random.choice(members), random)
+            if random.random() < 0.7:
+                self.until(self.settled, "appends are durable")
+            else:
+                for _ in range(random.randint(0, 6)):
+                    self.timeline.step()
+        self.until(self.settled, "appends are durable")

@@ -1,0 +1,174 @@
+"""Goal: whatever the moment of a crash, each Raft member finds what it was told is durable, whole.
+
+Method: members of several groups write by chance; at each change of the files the state that a
+crash would leave is kept; from each a node is started on what is left, after a kill and after a
+power loss, and held to what the members know. The same for crashes while it starts.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+
+import pytest
+
+from sim.crash_bench import Recorder, State
+from sim.raft_storage_bench import RaftBench, first_raft_state
+from sim.raft_storage_canaries import RAFT_STORAGE_CANARIES
+from sim.test_storage_crashes import fall, halves
+from sluicemq.sim.history import KILL, POWER
+from sluicemq.storage.fsck import Check
+from sluicemq.storage.raft import group as group_module
+from sluicemq.storage.raft.segment_file import raft_segment_path
+
+STEPS = 32
+SECOND_EVERY = 40
+"""Of so many first crashes one is followed by crashes at every change of its recovery."""
+CANARY_SEEDS = range(1, 9)
+
+
+@pytest.fixture(autouse=True)
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a group has several."""
+    monkeypatch.setattr(group_module, "RAFT_SEGMENT_ENTRIES", 5)
+
+
+def live(seed: int = 1, steps: int = STEPS) -> list[State]:
+    """The states before each change, and the one at the end."""
+    recorder = Recorder(first_raft_state())
+    RaftBench(recorder.state, seed).live(steps, Random(seed))
+    recorder.state.files.before = None
+    return [*recorder.states, recorder.state.copy()]
+
+
+@cache
+def lived() -> list[State]:
+    """The same, once."""
+    return live()
+
+
+def outcome(state: State, kind: str, seed: int) -> str:
+    """Fall, start, go on; what is wrong, or "". Some stop in order and start once more."""
+    try:
+        bench = RaftBench(fall(state, kind, seed), seed)
+        bench.live(2, Random(seed))
+        if not seed % 3:
+            bench.stop()
+        bench = RaftBench(fall(bench.state, POWER, seed), seed + 1)
+        findings = Check(bench.state.files).run().findings
+        assert not findings, findings
+    except Exception as error:  # whatever is raised in there is a finding
+        return f"{kind} before {state.action} {state.path}: {type(error).__name__}: {error}"
+    return ""
+
+
+def test_the_members_meet_every_kind_of_change() -> None:
+    actions = {(state.action, state.path.partition("/")[0]) for state in lived()}
+    assert {
+        ("write", "journal"),
+        ("sync", "journal"),
+        ("delete", "journal"),
+        ("write", "raft"),
+        ("sync", "raft"),
+        ("sync_directory", "raft"),
+        ("delete", "raft"),
+        ("rename", "checkpoint"),
+    } <= actions
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", [KILL, POWER])
+def test_a_crash_at_every_change(kind: str) -> None:
+    states = lived() if kind == POWER else [*lived(), *halves(lived())]
+    texts = [outcome(state.copy(), kind, n) for n, state in enumerate(states)]
+    found = [f"{n}: {text}" for n, text in enumerate(texts) if text]
+    assert not found, f"{len(found)} of {len(states)}\n" + "\n".join(found[:10])
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", [KILL, POWER])
+def test_a_crash_at_every_change_of_the_recovery_from_a_crash(kind: str) -> None:
+    found = []
+    tried = 0
+    for n, state in enumerate(lived()[::SECOND_EVERY]):
+        left = fall(state.copy(), kind, n)
+        recorder = Recorder(left)
+        RaftBench(left, n)
+        left.files.before = None
+        for second in recorder.states:
+            tried += 1
+            text = outcome(second.copy(), (KILL, POWER)[tried % 2], tried)
+            if text:
+                found.append(f"{n * SECOND_EVERY} {kind} before {state.action}, then {text}")
+    assert tried, "a recovery changes something"
+    assert not found, f"{len(found)} of {tried}\n" + "\n".join(found[:10])
+
+
+def test_files_that_nobody_needs_go_while_the_node_runs() -> None:
+    state = first_raft_state()
+    bench = RaftBench(state, 3)
+    bench.live(STEPS, Random(3))
+    bench.rest(500)
+    table = bench.store.raft.table
+    needed = {
+        raft_segment_path(group.id, segment.number)
+        for group in table.groups.values()
+        for segment in group.segments
+    }
+    there = {path for path in state.files.inodes if path.startswith("raft/")}
+    assert there == needed
+    assert max(group.next_segment for group in table.groups.values()) > 2, "some have gone"
+
+
+def test_a_full_disk_only_takes_time() -> None:
+    state = first_raft_state()
+    bench = RaftBench(state)
+    random = Random(5)
+    bench.live(10, random)
+    for _ in range(6):
+        state.files.capacity = state.files.used + random.randint(0, 600)
+        for member in bench.facts.members.values():
+            bench.append(member, random)
+        bench.rest(50)
+        state.files.capacity = None
+        bench.until(bench.settled, "appends are durable once there is space")
+        bench.live(3, random)
+    assert bench.ear.refusals == []
+    assert outcome(state, POWER, 1) == ""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_after_a_failed_sync_nothing_is_said_to_be_durable(seed: int) -> None:
+    state = first_raft_state()
+    bench = RaftBench(state, seed)
+    random = Random(seed)
+    bench.live(5 + seed, random)
+    state.files.sync_failures = 1
+    for member in bench.facts.members.values():
+        bench.append(member, random)
+    bench.until(lambda: bool(bench.store.storage_failed), "the storage has failed")
+    bench.rest(100)
+    known = {key: member.acked for key, member in bench.facts.members.items()}
+    for member in bench.facts.members.values():
+        bench.append(member, random)
+    bench.rest(100)
+    assert bench.ear.refusals
+    assert known == {key: member.acked for key, member in bench.facts.members.items()}
+    assert outcome(state, POWER, seed) == ""
+
+
+@pytest.mark.parametrize("name", RAFT_STORAGE_CANARIES)
+def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    RAFT_STORAGE_CANARIES[name](monkeypatch)
+    tried = 0
+    for seed in CANARY_SEEDS:
+        try:
+            states = live(seed, 20)
+        except Exception:
+            return
+        for n, state in enumerate(states):
+            for kind in (POWER, KILL):
+                tried += 1
+                if outcome(state.copy(), kind, n):
+                    return
+    pytest.fail(f"{name} was not noticed in {tried} crashes")
