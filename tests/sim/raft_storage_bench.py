@@ -15,6 +15,8 @@ from sluicemq.chain.store.raft_storage import (
     RaftAppended,
     RaftCommitted,
     RaftRefused,
+    RaftSnapshotKept,
+    RaftSnapshotTaken,
 )
 from sluicemq.kernel.actor import Actor
 from sluicemq.raft.configuration import Configuration
@@ -50,6 +52,10 @@ class MemberModel:
         self.vote = 0
         self.snapshot = 0
         self.snapshot_term = 0
+        self.content = b""
+        """Of the snapshot."""
+        self.is_taking = False
+        """A snapshot of its own is on its way; meanwhile it writes nothing else."""
         self.live: tuple[range, ...] = ()
         self.log: dict[int, LogEntry] = {}
         """Also of those below the snapshot that are still needed."""
@@ -78,7 +84,7 @@ class MemberModel:
         if self.is_gone:
             return ()
         entries = (*sorted(self.log.values(), key=lambda entry: entry.index),)
-        return self.term, self.vote, self.snapshot, self.snapshot_term, entries
+        return self.term, self.vote, self.snapshot, self.snapshot_term, self.content, entries
 
     def wrote(self, records: list[RaftRecord]) -> int:
         """Take note of one append; returns its number."""
@@ -128,10 +134,14 @@ class MemberModel:
             index = random.randint(self.snapshot + 1, self.commit)
             needed = [each for each in self.log if each <= index and random.random() < 0.3]
             live = (*(range(each, each + 1) for each in sorted(needed)),)
-            snapshot = LogSnapshot(index, self.log[index].term, ALONE)
+            self.content = random.randbytes(random.choice((0, 30, 900)))
+            term = self.log[index].term
+            snapshot = LogSnapshot(index, term, ALONE, size_bytes=len(self.content))
             return [RaftSnapshot(group, snapshot, live=live)]
         if action == "i" and random.random() < 0.3:
-            snapshot = LogSnapshot(self.last + random.randint(1, 3), self.term, ALONE)
+            self.content = random.randbytes(random.choice((0, 30, 900)))
+            index, size = self.last + random.randint(1, 3), len(self.content)
+            snapshot = LogSnapshot(index, self.term, ALONE, size_bytes=size)
             return [RaftSnapshot(group, snapshot, is_installed=True)]
         if action == "g" and random.random() < 0.1:
             return [RaftGroupGone(group)]
@@ -160,8 +170,11 @@ class MemberModel:
         self.said = {n: found}
         self.is_gone = found == ()
         if not self.is_gone:
-            term, vote, snapshot, snapshot_term, entries = found
+            term, vote, snapshot, snapshot_term, content, entries = found
             assert isinstance(entries, tuple)
+            assert isinstance(content, bytes)
+            self.content = content
+            self.is_taking = False
             self.term, self.vote = int(str(term)), int(str(vote))
             self.snapshot, self.snapshot_term = int(str(snapshot)), int(str(snapshot_term))
             self.log = {entry.index: entry for entry in entries}
@@ -186,6 +199,12 @@ class Ear(Actor):
     def receive(self, message: object) -> None:
         if isinstance(message, RaftRefused):
             self.refusals.append(message.reason)
+            return
+        if isinstance(message, RaftSnapshotKept):
+            member = self.bench.facts.members[message.group]
+            promise(member.is_taking, "a snapshot counts that was never taken")
+            member.is_taking = False
+            member.acked = member.number
             return
         assert isinstance(message, RaftAppended)
         member = self.bench.facts.members[message.group]
@@ -233,16 +252,24 @@ class RaftBench(Bench):
         entries |= {index: held.entry for index, held in group.held.items()}
         snapshot = durable.snapshot
         log = (*sorted(entries.values(), key=lambda entry: entry.index),)
-        return durable.term, durable.vote, snapshot.index, snapshot.term, log
+        content = table.contents.pop(group_id, b"")
+        return durable.term, durable.vote, snapshot.index, snapshot.term, content, log
 
     def append(self, member: MemberModel, random: Random) -> None:
         """Have a member write something, and say what is committed."""
-        if member.is_gone:
+        if member.is_gone or member.is_taking:
             return
+        store, raft, group = self.store, self.store.raft, member.group
         records = member.step(random)
         number = member.wrote(records)
-        self.store.post(RaftCommitted(self.store.raft, member.group, member.commit))
-        self.store.post(RaftAppend(self.store.raft, member.group, number, records, self.ear))
+        store.post(RaftCommitted(raft, group, member.commit))
+        last = records[-1]
+        if isinstance(last, RaftSnapshot) and last.snapshot.index and not last.is_installed:
+            member.is_taking = True
+            store.post(RaftSnapshotTaken(last, member.content, self.ear))
+            return
+        content = member.content if isinstance(last, RaftSnapshot) else b""
+        store.post(RaftAppend(raft, group, number, records, self.ear, content))
 
     def settled(self) -> bool:
         return all(each.acked == each.number for each in self.facts.members.values())

@@ -9,11 +9,18 @@ import pytest
 from sim.canaries import Plant
 from sim.storage_canaries import journal_deleted_before_the_checkpoint, without
 from sluicemq.chain.store import raft_storage
-from sluicemq.chain.store.raft_storage import RaftAppend, RaftAppended, RaftStorage
+from sluicemq.chain.store.raft_storage import (
+    RaftAppend,
+    RaftAppended,
+    RaftCommitted,
+    RaftSnapshotTaken,
+    RaftStorage,
+)
 from sluicemq.raft.entry import LogEntry
 from sluicemq.storage.raft.codec import RaftRecord, RaftTruncation, TermAndVote
 from sluicemq.storage.raft.group import RaftGroup
 from sluicemq.storage.raft.segment_file import RaftSegmentWrite
+from sluicemq.storage.raft.snapshot_file import RaftContentWrite
 
 RAFT_STORAGE_CANARIES: Final[dict[str, Plant]] = {
     "journal_deleted_before_the_checkpoint": journal_deleted_before_the_checkpoint
@@ -108,6 +115,28 @@ def segment_not_synced(patch: pytest.MonkeyPatch) -> None:
 @canary
 def segment_directory_not_synced(patch: pytest.MonkeyPatch) -> None:
     without(patch, RaftSegmentWrite, "sync_directory", "raft")
+
+
+@canary
+def content_not_synced(patch: pytest.MonkeyPatch) -> None:
+    without(patch, RaftContentWrite, "sync", "raft")
+
+
+@canary
+def content_written_after_the_journal(patch: pytest.MonkeyPatch) -> None:
+    original = RaftStorage.take
+
+    def take(self: RaftStorage, taken: RaftSnapshotTaken) -> None:
+        original(self, taken)
+        [append] = [*self.writing.values()][-1:]
+        self.store.post(append)
+
+    patch.setattr(RaftStorage, "take", take)
+    patch.setattr(
+        RaftStorage,
+        "content_written",
+        lambda self, job: RaftCommitted(self, self.writing.pop(job).record.group, 0),
+    )
 
 
 @canary

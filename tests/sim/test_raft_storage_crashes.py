@@ -19,7 +19,9 @@ from sim.test_storage_crashes import fall, halves
 from sluicemq.sim.history import KILL, POWER
 from sluicemq.storage.fsck import Check
 from sluicemq.storage.raft import group as group_module
+from sluicemq.storage.raft.codec import NO_FILE
 from sluicemq.storage.raft.segment_file import raft_segment_path
+from sluicemq.storage.raft.snapshot_file import raft_snapshot_path
 
 STEPS = 32
 SECOND_EVERY = 40
@@ -114,6 +116,11 @@ def test_files_that_nobody_needs_go_while_the_node_runs() -> None:
         raft_segment_path(group.id, segment.number)
         for group in table.groups.values()
         for segment in group.segments
+    }
+    needed |= {
+        raft_snapshot_path(group.id, group.snapshot.index)
+        for group in table.groups.values()
+        if group.snapshot_file != NO_FILE
     }
     there = {path for path in state.files.inodes if path.startswith("raft/")}
     assert there == needed

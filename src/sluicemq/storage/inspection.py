@@ -46,6 +46,7 @@ from sluicemq.storage.records import (
     MESSAGE,
     PLACES,
     POISON,
+    RAFT_CONTENT,
     RAFT_ENTRY,
     SEAL,
     TYPE_NAMES,
@@ -70,6 +71,7 @@ EXPECTED: Final = {
     "manifest": (MANIFEST,),
     "poison": (POISON,),
     "raft segment": (RAFT_ENTRY,),
+    "raft snapshot": (RAFT_CONTENT,),
 }
 """Which types of records a file of a kind has."""
 
@@ -164,6 +166,8 @@ def contents_of(record: Record, header: FileHeader) -> list[Description]:
     if record.type == RAFT_ENTRY:
         entry = decode_raft_entry(record)
         return [{"entry": "raft entry", "term": entry.term, **described_raft_kind(entry)}]
+    if record.type == RAFT_CONTENT:
+        return [{"entry": "raft content", "bytes": len(record.payload)}]
     if record.type == DIRECTORY:
         directory = decode_directory(record.payload, record.sequence)
         return [{"entry": "directory", "messages": len(directory.ids)}]
@@ -260,10 +264,9 @@ def described_group(encoded: bytes) -> list[Description]:
     """Describe a Raft group of a checkpoint, each of its segments, and what is carried. Raises
     Corrupt when it makes no sense."""
     group = decode_raft_group(encoded)
-    snapshot = RaftSnapshot(group.id, group.snapshot, group.snapshot_file, group.live)
     state = {"group": group.id, "term": group.term, "vote": group.vote}
     found = [{"entry": "raft group", **state, "amnesiac": group.is_amnesiac}]
-    found.append(described_raft(snapshot))
+    found.append(described_raft(group.snapshot_record))
     for segment in group.segments:
         numbers = segment._asdict() | {"file_id": segment.file_id.hex()}
         found.append({"entry": "raft segment", "group": group.id, **numbers})

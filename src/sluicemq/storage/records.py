@@ -44,6 +44,7 @@ KINDS: Final = (
     "manifest",
     "poison",
     "raft segment",
+    "raft snapshot",
 )
 """A kind's number in the header is its place here, from 1 on."""
 
@@ -59,6 +60,7 @@ SEAL: Final = 9
 MANIFEST: Final = 10
 POISON: Final = 11
 RAFT_ENTRY: Final = 12
+RAFT_CONTENT: Final = 13
 TYPE_NAMES: Final = {
     GROUP: "group",
     BLOCK: "block",
@@ -72,6 +74,7 @@ TYPE_NAMES: Final = {
     MANIFEST: "manifest",
     POISON: "poison",
     RAFT_ENTRY: "raft entry",
+    RAFT_CONTENT: "raft content",
 }
 
 FILE_MAGIC: Final = b"\x89SLUICE\n"

@@ -16,6 +16,8 @@ from sluicemq.chain.store.raft_storage import (
     RaftAppended,
     RaftCommitted,
     RaftRefused,
+    RaftSnapshotKept,
+    RaftSnapshotTaken,
     records_of,
 )
 from sluicemq.config import Config
@@ -40,10 +42,10 @@ class Ear(Actor):
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker.node.scheduler)
-        self.heard: list[RaftAppended | RaftRefused] = []
+        self.heard: list[RaftAppended | RaftRefused | RaftSnapshotKept] = []
 
     def receive(self, message: object) -> None:
-        assert isinstance(message, RaftAppended | RaftRefused)
+        assert isinstance(message, RaftAppended | RaftRefused | RaftSnapshotKept)
         self.heard.append(message)
 
 
@@ -210,11 +212,24 @@ class Alone(Actor):
         if durable is None:
             bench.store.post(RaftAppend(bench.raft, group, 0, [RaftSnapshot(group, BIRTH)], self))
         self.raft = Raft(1, durable or Durable(snapshot=BIRTH), RaftSettings(), 0, lambda n: n - 1)
-        self.applied: list[bytes] = []
+        self.applied = [*bench.raft.table.contents.pop(group, b"").split()]
+        self.taken: LogSnapshot | None = None
 
     def receive(self, message: object) -> None:
+        if isinstance(message, RaftSnapshotKept):
+            assert self.taken is not None
+            self.raft.compact(self.taken)
+            return
         assert isinstance(message, RaftAppended)
         self.raft.synced(message.number)
+
+    def take_snapshot(self) -> None:
+        content = b" ".join(self.applied)
+        self.taken = self.raft.snapshot_at(self.raft.snapshot_index_max, len(content))
+        record = RaftSnapshot(self.group, self.taken)
+        self.bench.store.post(RaftSnapshotTaken(record, content, self))
+        self.bench.broker.run()
+        self.bench.broker.wait()
 
     def turn_ended(self) -> None:
         ready = self.raft.ready()
@@ -260,3 +275,57 @@ def test_a_group_of_one_commits_with_the_sync_and_goes_on_after_a_crash() -> Non
     for heir in heirs:
         heir.elect()
     assert [heir.applied for heir in heirs] == [member.applied for member in members]
+
+
+def test_the_log_begins_behind_a_snapshot_that_is_durable() -> None:
+    bench = Bench(config=TINY)
+    member = Alone(bench, 1)
+    bench.broker.run()
+    member.elect()
+    for n in range(60):
+        member.propose(b"%d" % n)
+        bench.broker.run()
+        if n % 20 == 15:
+            member.take_snapshot()
+    log = member.raft.member.log
+    assert log.snapshot == member.taken
+    assert len(log.entries) < 10
+    names = [name for name in bench.files.names("raft/1") if name.endswith(".snapshot")]
+    assert names == [f"{log.snapshot.index:020d}.snapshot"]
+    again = Bench(bench.files.crash(), TINY)
+    heir = Alone(again, 1)
+    assert heir.raft.member.log.snapshot == log.snapshot
+    heir.elect()
+    assert heir.applied == member.applied
+
+
+def test_a_snapshot_that_a_leaders_has_overtaken_does_not_count() -> None:
+    bench = Bench()
+    bench.born(range(1, 2))
+    bench.entry(1)
+    bench.broker.run()
+    bench.committed(1)
+    snapshot = LogSnapshot(9, 3, BIRTH.configuration, size_bytes=3)
+    installed = RaftSnapshot(1, snapshot, is_installed=True)
+    bench.number += 1
+    own = RaftSnapshot(1, LogSnapshot(1, 0, BIRTH.configuration, size_bytes=3))
+    bench.store.post(RaftSnapshotTaken(own, b"old", bench.ear))
+    bench.store.post(RaftAppend(bench.raft, 1, bench.number, [installed], bench.ear, b"new"))
+    bench.broker.run()
+    bench.broker.wait()
+    assert isinstance(bench.ear.heard[-1], RaftSnapshotKept)
+    assert bench.files.names("raft/1") == [f"{9:020d}.snapshot"]
+    again = Bench(bench.files.crash())
+    assert again.raft.table.contents == {1: b"new"}
+    assert again.raft.table.found[1].snapshot == snapshot
+
+
+def test_a_snapshot_of_a_group_that_is_gone_leaves_nothing() -> None:
+    bench = Bench()
+    bench.born(range(1, 2))
+    bench.append(1, RaftGroupGone(1))
+    late = RaftSnapshot(1, LogSnapshot(1, 0, BIRTH.configuration, size_bytes=3))
+    bench.store.post(RaftSnapshotTaken(late, b"old", bench.ear))
+    bench.broker.run()
+    bench.broker.wait()
+    assert bench.files.names("raft") == []

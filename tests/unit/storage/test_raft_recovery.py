@@ -16,10 +16,12 @@ from sluicemq.raft.entry import DATA, NOOP, LogEntry, LogSnapshot
 from sluicemq.raft.member import Durable
 from sluicemq.storage.checkpoint import Checkpoint, read_newest, write_checkpoint
 from sluicemq.storage.fsck import Check
+from sluicemq.storage.inspection import inspect
 from sluicemq.storage.journal import Journal, journal_path
 from sluicemq.storage.manifest import Manifest, write_manifest
 from sluicemq.storage.message_files import MessageFiles
 from sluicemq.storage.message_index import DictIndex
+from sluicemq.storage.raft import snapshot_file
 from sluicemq.storage.raft.codec import (
     RaftEntries,
     RaftGroupGone,
@@ -31,6 +33,7 @@ from sluicemq.storage.raft.codec import (
 )
 from sluicemq.storage.raft.group import RaftGroup
 from sluicemq.storage.raft.group_state import encode_raft_group
+from sluicemq.storage.raft.snapshot_file import RaftContentWrite
 from sluicemq.storage.recovery import Recovery
 from support.files import DictFiles
 
@@ -297,3 +300,47 @@ def test_a_damaged_checkpoint_makes_amnesiacs() -> None:
     recovery, errors = recover(files)
     assert (silent(recovery), recovery.groups.found[5].entries) == ([5], LOG)
     assert errors
+
+
+# Snapshots
+
+
+def with_snapshot() -> tuple[DictFiles, str]:
+    """A group with a snapshot that has content, and where that is."""
+    content = bytes(range(256)) * 5
+    snapshot = LogSnapshot(2, 1, SNAPSHOT.configuration, 0, len(content))
+    record = RaftSnapshot(5, snapshot, bytes(range(16)))
+    files = lived(*RECORDS[:2], [record])
+    job = RaftContentWrite(record, content, 1)
+    job.run(files)
+    return files, job.path
+
+
+def test_the_content_of_a_snapshot_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_file, "PART_BYTES", 500)
+    files, path = with_snapshot()
+    for _ in range(2):
+        recovery, errors = recover(files)
+        assert recovery.groups.contents == {5: bytes(range(256)) * 5}
+        assert [entry.index for entry in recovery.groups.found[5].entries] == [3]
+        assert errors == []
+    found = inspect(files.content(path))
+    assert found.is_sound
+    assert [each.contents[0]["bytes"] for each in found.records] == [500, 500, 280]
+    assert Check(files).run().findings == []
+
+
+def test_a_snapshot_whose_content_is_damaged_is_a_loss() -> None:
+    whole, path = with_snapshot()
+    data = whole.content(path)
+    broken = [b"", data[:-9], data + b"?" * 8]
+    broken += [data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :] for at in range(0, len(data), 7)]
+    for changed in broken:
+        files, _ = with_snapshot()
+        files.put(path, changed)
+        with pytest.raises(Refused, match="the snapshot of a Raft group is lost"):
+            recover(files)
+        assert path in [loss.path for loss in Check(files).run().losses]
+    recovery, _ = recover(files, accept_loss=True)
+    assert (silent(recovery), recovery.groups.contents) == ([5], {})
+    assert recover(files)[1] == [], "from then on all is well"

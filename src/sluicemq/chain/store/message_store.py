@@ -26,7 +26,7 @@ from sluicemq.chain.store.messages import (
     TryAgain,
     Written,
 )
-from sluicemq.chain.store.raft_storage import RaftStorage
+from sluicemq.chain.store.raft_storage import RaftSnapshotTaken, RaftStorage
 from sluicemq.chain.store.store_group import StoreGroup
 from sluicemq.chain.store.store_port import StorePort
 from sluicemq.flow.alarm import STORAGE
@@ -39,6 +39,7 @@ from sluicemq.storage.message_reads import ReadMessages
 from sluicemq.storage.message_writes import MessageWrites
 from sluicemq.storage.queue_index import READ_TRIES
 from sluicemq.storage.raft.segment_file import RaftFilesGone, RaftSegmentWrite
+from sluicemq.storage.raft.snapshot_file import RaftContentWrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -158,6 +159,8 @@ class MessageStore(StorePort):
             self.checkpoints.flushed(message)
         elif isinstance(message, Idle):
             self.commits.seals.look(message)
+        elif isinstance(message, RaftSnapshotTaken):
+            self.raft.take(message)
         else:
             super().receive(message)
 
@@ -268,7 +271,7 @@ class MessageStore(StorePort):
         strand = MESSAGES_STRAND
         if isinstance(job, GroupWrite | SealWrite):
             strand = SYNC_STRAND
-        elif isinstance(job, SegmentSync | RaftSegmentWrite | RaftFilesGone):
+        elif isinstance(job, SegmentSync | RaftSegmentWrite | RaftContentWrite | RaftFilesGone):
             strand = job.strand
         self.disk.submit(job, self, strand)
 
@@ -297,6 +300,8 @@ class MessageStore(StorePort):
                 self.submit(more)
         elif isinstance(job, SegmentSync | RaftSegmentWrite):
             self.checkpoints.synced()
+        elif isinstance(job, RaftContentWrite):
+            self.commits.add(self.raft.content_written(job))
         elif isinstance(job, CheckpointSaved):
             self.checkpoints.saved(job)
 

@@ -4,6 +4,8 @@ same group and for the same sync; what is committed goes to segments, for checkp
     member ---RaftAppend---> MESSAGE STORE: in the next group of the journal
     member <---RaftAppended(number)--- when that is synced
     member ---RaftCommitted---> MESSAGE STORE: what may go to segments
+    member ---RaftSnapshotTaken---> MESSAGE STORE: its content to a file, then to the journal
+    member <---RaftSnapshotKept--- when that is synced, too
 
 A group that is idle is not looked at: checkpoints ask for those that have changed, and for those
 that have entries which are in no segment.
@@ -14,15 +16,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.store.group_commit import Append
+from sluicemq.kernel.disk import SYNC_STRAND
 from sluicemq.storage.raft.codec import (
+    NO_FILE,
     RaftEntries,
     RaftGroupGone,
+    RaftSnapshot,
     RaftTruncation,
     TermAndVote,
     encode_raft_record,
 )
 from sluicemq.storage.raft.group_state import encode_raft_group
 from sluicemq.storage.raft.segment_file import RaftFilesGone, raft_segment_path
+from sluicemq.storage.raft.snapshot_file import RaftContentWrite, raft_snapshot_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,15 +50,25 @@ RAFT_MARK: Final = 0
 
 def records_of(group: int, ready: RaftReady) -> list[RaftRecord]:
     """Return the records of what a member wants to have written, in their order: its term and vote,
-    what is cut off of its log, and entries."""
+    a snapshot that takes the place of its log, what is cut off of that, and entries."""
     records: list[RaftRecord] = []
     if ready.state is not None:
         records.append(TermAndVote(group, *ready.state))
+    if ready.install is not None:
+        records.append(RaftSnapshot(group, ready.install, is_installed=True))
     if ready.truncate_from:
         records.append(RaftTruncation(group, ready.truncate_from))
     if ready.entries:
         records.append(RaftEntries(group, ready.entries))
     return records
+
+
+def files_of(group: RaftGroup) -> set[str]:
+    """Return the paths of all files that a group refers to."""
+    paths = {raft_segment_path(group.id, each.number) for each in group.segments}
+    if group.snapshot_file != NO_FILE:
+        paths.add(raft_snapshot_path(group.id, group.snapshot.index))
+    return paths
 
 
 class RaftAppended:
@@ -79,9 +95,10 @@ class RaftRefused:
 
 class RaftAppend(Append):
     """Records of one group that are to be durable together; `owner` hears RaftAppended. Appends of
-    a group have growing numbers, and are handed in in that order."""
+    a group have growing numbers, and are handed in in that order. `content` is that of a snapshot
+    which a leader has sent, when one of the records is such; it needs no file id."""
 
-    __slots__ = ("gone", "group", "number", "owner", "records", "storage")
+    __slots__ = ("content", "gone", "group", "job", "number", "owner", "records", "storage")
 
     def __init__(
         self,
@@ -90,6 +107,7 @@ class RaftAppend(Append):
         number: int,
         records: list[RaftRecord],
         owner: Actor,
+        content: bytes = b"",
     ) -> None:
         super().__init__(urgent=True)
         self.storage = storage
@@ -99,9 +117,15 @@ class RaftAppend(Append):
         self.owner = owner
         self.gone: RaftFilesGone | None = None
         """What deletes the files that these records make superfluous, once they are durable."""
+        self.content = content
+        self.job: RaftContentWrite | None = None
+        """What writes the content."""
 
     def entries(self, parts: list[bytes]) -> None:
         self.storage.write(self, parts)
+
+    def before(self) -> RaftContentWrite | None:
+        return self.job
 
     def appended(self) -> None:
         self.storage.appended(self)
@@ -109,6 +133,56 @@ class RaftAppend(Append):
 
     def refused(self, reason: str) -> None:
         self.owner.post(RaftRefused(self.group, self.number, reason))
+
+
+class RaftSnapshotKept:
+    """Sent to the owner of a Raft member: the snapshot it has taken at `index` is durable and
+    counts, so that the log may begin behind it; or it came too late to count, for a leader's has
+    overtaken it."""
+
+    __slots__ = ("group", "index")
+
+    def __init__(self, group: int, index: int) -> None:
+        self.group = group
+        self.index = index
+
+
+class RaftSnapshotTaken:
+    """Sent to the message store: a snapshot of a member's own machine with its content, which is
+    written beside everything else before the journal says that it counts. `record` needs no file
+    id; `owner` hears RaftSnapshotKept."""
+
+    __slots__ = ("content", "owner", "record")
+
+    def __init__(self, record: RaftSnapshot, content: bytes, owner: Actor) -> None:
+        self.record = record
+        self.content = content
+        self.owner = owner
+
+
+class RaftSnapshotAppend(Append):
+    """The news that a snapshot whose content is durable counts. Nobody waits for it."""
+
+    __slots__ = ("gone", "owner", "record", "storage")
+
+    def __init__(self, storage: RaftStorage, record: RaftSnapshot, owner: Actor) -> None:
+        super().__init__(urgent=False)
+        self.storage = storage
+        self.record = record
+        self.owner = owner
+        self.gone: RaftFilesGone | None = None
+        """What deletes the files that it makes superfluous, once it is durable."""
+
+    def entries(self, parts: list[bytes]) -> None:
+        self.storage.keep(self, parts)
+
+    def appended(self) -> None:
+        if self.gone is not None:
+            self.storage.store.submit(self.gone)
+        self.owner.post(RaftSnapshotKept(self.record.group, self.record.snapshot.index))
+
+    def refused(self, reason: str) -> None:
+        self.owner.post(RaftRefused(self.record.group, 0, reason))
 
 
 class RaftCommitted(Append):
@@ -144,6 +218,8 @@ class RaftStorage:
         """Groups with entries that are in no segment."""
         self.states: dict[int, bytes] = {}
         """Of all groups, as a checkpoint last saw them."""
+        self.writing: dict[RaftContentWrite, RaftSnapshotAppend] = {}
+        """Snapshots whose contents are on their way to the disk."""
         for group in groups.groups.values():
             self._note(group)
 
@@ -160,20 +236,58 @@ class RaftStorage:
         journal = self.store.journal
         journal.mark(RAFT_MARK, 0)
         for record in append.records:
+            if isinstance(record, RaftSnapshot) and record.snapshot.size_bytes:
+                record = record._replace(file_id=self.new_file_id())
+                append.job = RaftContentWrite(record, append.content, SYNC_STRAND)
             encode_raft_record(parts, record)
             if isinstance(record, RaftGroupGone):
                 self._forget(append)
                 continue
             group = self.table.group(append.group)
             group.demand(record)
-            before = group.segments
-            group.apply(record, journal.number, append.number)
-            gone = [each for each in before if each not in group.segments]
-            if gone:
-                paths = [raft_segment_path(group.id, each.number) for each in gone]
-                strand = FIRST_RAFT_STRAND + group.id
-                append.gone = RaftFilesGone(group.id, strand, paths, whole=False)
+            append.gone = self._apply(group, record, append.number) or append.gone
             self._note(group)
+
+    def _apply(self, group: RaftGroup, record: RaftRecord, append: int) -> RaftFilesGone | None:
+        """Change a group by a record, and return the job that deletes files which nothing refers to
+        any more; None when there are none."""
+        before = files_of(group)
+        group.apply(record, self.store.journal.number, append)
+        gone = before.difference(files_of(group))
+        if not gone:
+            return None
+        return RaftFilesGone(group.id, FIRST_RAFT_STRAND + group.id, sorted(gone), whole=False)
+
+    def new_file_id(self) -> bytes:
+        """Return 16 random bytes that identify a file."""
+        return self.store.services.world.dice.token(FILE_ID_BYTES)
+
+    def take(self, taken: RaftSnapshotTaken) -> None:
+        """Have the content of a snapshot written, in the strand of its group."""
+        record = taken.record._replace(file_id=self.new_file_id())
+        job = RaftContentWrite(record, taken.content, FIRST_RAFT_STRAND + record.group)
+        self.writing[job] = RaftSnapshotAppend(self, record, taken.owner)
+        self.store.submit(job)
+
+    def content_written(self, job: RaftContentWrite) -> RaftSnapshotAppend:
+        """Return the append that says that a snapshot counts, now that its content is durable."""
+        return self.writing.pop(job)
+
+    def keep(self, append: RaftSnapshotAppend, parts: list[bytes]) -> None:
+        """Count on a snapshot, for the group of the journal that is being closed. One that a
+        leader's has overtaken, or of a group that is gone, does not count, and its file goes."""
+        record = append.record
+        group = self.table.groups.get(record.group)
+        if group is None or record.snapshot.index <= group.snapshot.index:
+            paths = [raft_snapshot_path(record.group, record.snapshot.index)]
+            strand = FIRST_RAFT_STRAND + record.group
+            append.gone = RaftFilesGone(record.group, strand, paths, whole=group is None)
+            return
+        self.store.journal.mark(RAFT_MARK, 0)
+        group.demand(record)
+        encode_raft_record(parts, record)
+        append.gone = self._apply(group, record, 0)
+        self._note(group)
 
     def _forget(self, append: RaftAppend) -> None:
         """Forget a group, whose files go when that is durable."""
@@ -203,14 +317,13 @@ class RaftStorage:
         """Look at the groups that a checkpoint has to hear of, after which the journal counts from
         the file `cut` on, one at a time. Yield what has to be done before the checkpoint is
         written; None when that is nothing."""
-        dice = self.store.services.world.dice
         for group_id in [*{**self.changed, **self.unsettled}]:
             group = self.table.groups.get(group_id)
             self.changed.pop(group_id, None)
             if group is None:
                 continue
             strand = FIRST_RAFT_STRAND + group_id
-            yield group.flush(cut, strand, lambda: dice.token(FILE_ID_BYTES))
+            yield group.flush(cut, strand, self.new_file_id)
             if not group.held:
                 self.unsettled.pop(group_id, None)
             if group_id in self.table.groups:  # it may have gone meanwhile

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.errors import DiskFailed
+from sluicemq.errors import Corrupt, DiskFailed
+from sluicemq.storage.raft.codec import NO_FILE
 from sluicemq.storage.raft.segment_file import (
     NAME,
     RAFT,
@@ -12,6 +13,8 @@ from sluicemq.storage.raft.segment_file import (
     raft_segment_path,
     read_raft_segment,
 )
+from sluicemq.storage.raft.snapshot_file import NAME as SNAPSHOT_NAME
+from sluicemq.storage.raft.snapshot_file import raft_snapshot_path, read_raft_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,6 +47,8 @@ class RaftAudit:
         self.given_up = given_up
         self.lost: list[tuple[RaftGroup, int]] = []
         """Segments that are lost, by their numbers."""
+        self.contents_lost: list[RaftGroup] = []
+        """Groups the contents of whose snapshots are lost."""
         self.segments = 0
         """Segments that were read."""
         self.entries = 0
@@ -54,6 +59,8 @@ class RaftAudit:
         wrote a file, DiskFailed when the disk fails in a way that is not given up."""
         for group in self.groups.groups.values():
             logged = self._logged(group)
+            if group.snapshot_file != NO_FILE:
+                self._content(group)
             was_suspect = group.is_amnesiac
             self.groups.found[group.id] = group.close_gaps(logged)
             if group.is_amnesiac and not was_suspect:
@@ -80,6 +87,25 @@ class RaftAudit:
             entries += (each for each in read.entries if each.index > group.snapshot.index)
         return entries
 
+    def _content(self, group: RaftGroup) -> None:
+        """Read the content of a group's snapshot. Without it what stands before the rest of the log
+        is lost, whatever is wrong with the file."""
+        path = raft_snapshot_path(group.id, group.snapshot.index)
+        try:
+            if self.files.size(path) < 0:
+                raise Corrupt("is missing")
+            self.groups.contents[group.id] = read_raft_content(self.files, group.snapshot_record)
+            return
+        except Corrupt as error:
+            problem = str(error)
+        except DiskFailed as failure:
+            if failure.code not in self.given_up:
+                raise
+            problem = f"cannot be read ({failure.code})"
+        group.is_amnesiac = True
+        self.contents_lost.append(group)
+        self.lose(path, f"{problem}: the snapshot of a Raft group is lost")
+
     def _lost(self, group: RaftGroup, number: int, problem: str) -> None:
         group.is_amnesiac = True
         self.lost.append((group, number))
@@ -90,6 +116,8 @@ class RaftAudit:
         """Forget segments that are lost, for that was accepted, and cut the others to the length
         that counts. Raises DiskFailed."""
         files = self.files
+        for group in self.contents_lost:
+            group.snapshot_file = NO_FILE
         for group, number in self.lost:
             group.segments = (*(each for each in group.segments if each.number != number),)
         for group in self.groups.groups.values():
@@ -115,7 +143,7 @@ class RaftAudit:
         return is_ours and int(name) not in self.groups.groups
 
     def strangers(self) -> Iterable[str]:
-        """Yield the paths of segments to which no group refers."""
+        """Yield the paths of segments and snapshots to which no group refers."""
         files = self.files
         for name in files.names(RAFT) if files.is_directory(RAFT) else ():
             directory = f"{RAFT}/{name}"
@@ -124,7 +152,10 @@ class RaftAudit:
             group = self.groups.groups.get(int(name))
             segments = group.segments if group is not None else ()
             known = {raft_segment_path(int(name), each.number) for each in segments}
+            if group is not None and group.snapshot_file != NO_FILE:
+                known.add(raft_snapshot_path(group.id, group.snapshot.index))
             for file in files.names(directory):
                 path = f"{directory}/{file}"
-                if NAME.fullmatch(file) and path not in known:
+                is_ours = NAME.fullmatch(file) or SNAPSHOT_NAME.fullmatch(file)
+                if is_ours and path not in known:
                     yield path

@@ -103,6 +103,11 @@ class RaftGroup:
         """Tell whether the entry at an index is still needed."""
         return index > self.snapshot.index or any(index in some for some in self.live)
 
+    @property
+    def snapshot_record(self) -> RaftSnapshot:
+        """The snapshot, as a record says it."""
+        return RaftSnapshot(self.id, self.snapshot, self.snapshot_file, self.live)
+
     # what the journal has
 
     def demand(self, record: RaftRecord) -> None:

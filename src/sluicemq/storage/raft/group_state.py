@@ -21,7 +21,6 @@ from sluicemq.storage.parsing import cut, demand
 from sluicemq.storage.raft.codec import (
     ENTRIES_MAX,
     RaftEntries,
-    RaftSnapshot,
     decode_raft_entries,
     decode_raft_snapshot,
     encode_raft_entries,
@@ -47,8 +46,7 @@ def encode_raft_group(group: RaftGroup, cut_file: int) -> bytes:
     flags = AMNESIAC * group.is_amnesiac | BORN * group.is_born
     counts = len(group.segments), len(carried)
     head = GROUP_HEAD.pack(flags, 0, group.term, group.vote, group.next_segment, *counts)
-    snapshot = RaftSnapshot(group.id, group.snapshot, group.snapshot_file, group.live)
-    parts = [head, encoded_snapshot(snapshot)]
+    parts = [head, encoded_snapshot(group.snapshot_record)]
     parts += [SEGMENT.pack(*segment) for segment in group.segments]
     for run in carried:
         encode_raft_entries(parts, group.id, run)

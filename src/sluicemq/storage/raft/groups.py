@@ -23,6 +23,8 @@ class RaftGroups:
         self.found: dict[int, Durable] = {}
         """What the member of each group finds on its disk; filled by a start. Whoever makes the
         members takes it out."""
+        self.contents: dict[int, bytes] = {}
+        """Likewise the contents of their snapshots, of those that have any."""
 
     def group(self, group_id: int) -> RaftGroup:
         """Return the group with that id; a new one has nothing."""
