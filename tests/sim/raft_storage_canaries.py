@@ -19,6 +19,7 @@ from sluicemq.chain.store.raft_storage import (
 from sluicemq.raft.entry import LogEntry
 from sluicemq.storage.raft.codec import RaftRecord, RaftTruncation, TermAndVote
 from sluicemq.storage.raft.group import RaftGroup
+from sluicemq.storage.raft.rewrite import RaftRewrite
 from sluicemq.storage.raft.segment_file import RaftSegmentWrite
 from sluicemq.storage.raft.snapshot_file import RaftContentWrite
 
@@ -154,6 +155,29 @@ def files_gone_before_that_is_durable(patch: pytest.MonkeyPatch) -> None:
             append.gone.run(self.store.services.world.disk.files)
 
     patch.setattr(RaftStorage, "write", write)
+
+
+@canary
+def rewritten_segments_gone_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(raft_storage, "CHECKPOINTS_UNTIL_GONE", 1)
+    original = RaftStorage.rewritten
+
+    def rewritten(self: RaftStorage, job: RaftRewrite) -> None:
+        original(self, job)
+        self.saved()
+
+    patch.setattr(RaftStorage, "rewritten", rewritten)
+
+
+@canary
+def rewritten_to_what_was_needed_before(patch: pytest.MonkeyPatch) -> None:
+    original = RaftRewrite.__init__
+
+    def init(self: RaftRewrite, *arguments: Any) -> None:
+        original(self, *arguments)
+        self.live = self.live[1:]
+
+    patch.setattr(RaftRewrite, "__init__", init)
 
 
 @canary

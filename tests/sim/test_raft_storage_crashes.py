@@ -16,6 +16,7 @@ from sim.crash_bench import Recorder, State
 from sim.raft_storage_bench import RaftBench, first_raft_state
 from sim.raft_storage_canaries import RAFT_STORAGE_CANARIES
 from sim.test_storage_crashes import fall, halves
+from sluicemq.chain.store import raft_storage
 from sluicemq.sim.history import KILL, POWER
 from sluicemq.storage.fsck import Check
 from sluicemq.storage.raft import group as group_module
@@ -32,7 +33,8 @@ CANARY_SEEDS = range(1, 9)
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a group has several."""
-    monkeypatch.setattr(group_module, "RAFT_SEGMENT_ENTRIES", 5)
+    for module in (group_module, raft_storage):
+        monkeypatch.setattr(module, "RAFT_SEGMENT_ENTRIES", 5)
 
 
 def live(seed: int = 1, steps: int = STEPS) -> list[State]:
@@ -110,6 +112,7 @@ def test_files_that_nobody_needs_go_while_the_node_runs() -> None:
     state = first_raft_state()
     bench = RaftBench(state, 3)
     bench.live(STEPS, Random(3))
+    bench.until(lambda: not bench.store.raft.rewriting, "segments are rewritten")
     bench.rest(500)
     table = bench.store.raft.table
     needed = {
@@ -122,9 +125,31 @@ def test_files_that_nobody_needs_go_while_the_node_runs() -> None:
         for group in table.groups.values()
         if group.snapshot_file != NO_FILE
     }
+    needed |= {path for _, gone in bench.store.raft.superseded for path in gone.paths}
     there = {path for path in state.files.inodes if path.startswith("raft/")}
     assert there == needed
     assert max(group.next_segment for group in table.groups.values()) > 2, "some have gone"
+
+
+def test_segments_are_rewritten() -> None:
+    bench = RaftBench(first_raft_state(), 3)
+    rewrites = []
+    original = bench.store.raft.rewritten
+    bench.store.raft.rewritten = lambda job: (rewrites.append(job.made), original(job))
+    bench.live(2 * STEPS, Random(3))
+    assert len([made for made in rewrites if made is not None]) > 1
+
+
+def test_with_a_damaged_checkpoint_the_one_before_finds_all_files() -> None:
+    """Nothing is deleted that it needs; but who knows what was said since."""
+    for n, state in enumerate(lived()[20::12]):
+        files = fall(state.copy(), KILL, n).files
+        names = [name for name in files.names("checkpoint") if name.endswith(".ckp")]
+        if len(names) < 2:
+            continue
+        path = f"checkpoint/{max(names)}"
+        files.flip(path, files.size(path) - 1)
+        assert Check(files).run().losses == [], n
 
 
 def test_a_full_disk_only_takes_time() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks
+from sluicemq.chain.store import raft_storage
 from sluicemq.chain.store.raft_storage import (
     RaftAppend,
     RaftAppended,
@@ -27,7 +28,9 @@ from sluicemq.raft.entry import DATA, LogEntry, LogSnapshot
 from sluicemq.raft.member import Durable
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.settings import RaftSettings
+from sluicemq.storage.raft import group as group_module
 from sluicemq.storage.raft.codec import RaftEntries, RaftGroupGone, RaftRecord, RaftSnapshot
+from sluicemq.storage.raft.segment_file import read_raft_segment
 from support.files import DictFiles
 
 from .client import PERSISTENT, Broker
@@ -329,3 +332,35 @@ def test_a_snapshot_of_a_group_that_is_gone_leaves_nothing() -> None:
     bench.broker.run()
     bench.broker.wait()
     assert bench.files.names("raft") == []
+
+
+def test_segments_shrink_to_what_a_snapshot_still_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One entry of each segment stays, of thousands of bytes."""
+    for module in (group_module, raft_storage):
+        monkeypatch.setattr(module, "RAFT_SEGMENT_ENTRIES", 8)
+    bench = Bench(config=TINY)
+    bench.born(range(1, 2))
+    live: list[range] = []
+    group = bench.raft.table.groups[1]
+    for _ in range(12):
+        rotate(bench, 1)
+        needed = group.last_index - 2
+        live.append(range(needed, needed + 1))
+        snapshot = LogSnapshot(needed + 1, 0, BIRTH.configuration)
+        record = RaftSnapshot(1, snapshot, live=(*live,))
+        bench.store.post(RaftSnapshotTaken(record, b"", bench.ear))
+        bench.broker.run()
+        bench.broker.wait()
+    rotate(bench, 1)
+    files = bench.files
+    size = sum(files.size(f"raft/1/{name}") for name in files.names("raft/1"))
+    assert size < 0.6 * 1000 * group.last_index
+    found = Bench(files.crash(), TINY)
+    again = found.raft.table.groups[1]
+    kept = {
+        entry.index
+        for segment in again.segments
+        for entry in read_raft_segment(found.files, 1, segment).entries
+    }
+    kept |= {*again.held}
+    assert {each.start for each in live} <= kept

@@ -346,6 +346,7 @@ class Checkpoints(Actor):
         self.count += 1
         self.saved_cut = job.checkpoint.journal_first
         self.store.journal.forget_before(self.saved_cut)
+        self.raft.saved()
         self.cut = 0
         if job.checkpoint.clean:
             self.closed = True

@@ -38,6 +38,7 @@ from sluicemq.storage.journal import GroupWrite, Journal, SealWrite
 from sluicemq.storage.message_reads import ReadMessages
 from sluicemq.storage.message_writes import MessageWrites
 from sluicemq.storage.queue_index import READ_TRIES
+from sluicemq.storage.raft.rewrite import RaftRewrite
 from sluicemq.storage.raft.segment_file import RaftFilesGone, RaftSegmentWrite
 from sluicemq.storage.raft.snapshot_file import RaftContentWrite
 
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from sluicemq.storage.raft.groups import RaftGroups
 
 MESSAGES_STRAND: Final = 1
+RAFT_JOBS = RaftSegmentWrite | RaftContentWrite | RaftRewrite | RaftFilesGone
+"""Jobs for the strand of their Raft group."""
 
 
 class MessageStore(StorePort):
@@ -271,7 +274,7 @@ class MessageStore(StorePort):
         strand = MESSAGES_STRAND
         if isinstance(job, GroupWrite | SealWrite):
             strand = SYNC_STRAND
-        elif isinstance(job, SegmentSync | RaftSegmentWrite | RaftContentWrite | RaftFilesGone):
+        elif isinstance(job, SegmentSync | RAFT_JOBS):
             strand = job.strand
         self.disk.submit(job, self, strand)
 
@@ -302,6 +305,8 @@ class MessageStore(StorePort):
             self.checkpoints.synced()
         elif isinstance(job, RaftContentWrite):
             self.commits.add(self.raft.content_written(job))
+        elif isinstance(job, RaftRewrite):
+            self.raft.rewritten(job)
         elif isinstance(job, CheckpointSaved):
             self.checkpoints.saved(job)
 

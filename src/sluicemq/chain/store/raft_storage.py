@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.store.group_commit import Append
 from sluicemq.kernel.disk import SYNC_STRAND
+from sluicemq.limits import RAFT_SEGMENT_ENTRIES
+from sluicemq.storage.checkpoint import KEPT
 from sluicemq.storage.raft.codec import (
     NO_FILE,
     RaftEntries,
@@ -27,6 +29,7 @@ from sluicemq.storage.raft.codec import (
     encode_raft_record,
 )
 from sluicemq.storage.raft.group_state import encode_raft_group
+from sluicemq.storage.raft.rewrite import begin_rewrite, end_rewrite
 from sluicemq.storage.raft.segment_file import RaftFilesGone, raft_segment_path
 from sluicemq.storage.raft.snapshot_file import RaftContentWrite, raft_snapshot_path
 
@@ -39,11 +42,15 @@ if TYPE_CHECKING:
     from sluicemq.storage.raft.codec import RaftRecord
     from sluicemq.storage.raft.group import RaftGroup
     from sluicemq.storage.raft.groups import RaftGroups
+    from sluicemq.storage.raft.rewrite import RaftRewrite
     from sluicemq.storage.raft.segment_file import RaftSegmentWrite
 
 FIRST_RAFT_STRAND: Final = 2
 """The disk's strand of the group with id 0: groups write beside one another, and beside queues."""
 FILE_ID_BYTES: Final = 16
+CHECKPOINTS_UNTIL_GONE: Final = 1 + KEPT
+"""Checkpoints after which no file is needed that a rewrite has replaced: one may have been under
+way when that was done, and as many as are kept have to know it."""
 RAFT_MARK: Final = 0
 """In the journal's marks, beside ids of queues, none of which is 0: a group has something there."""
 
@@ -177,8 +184,7 @@ class RaftSnapshotAppend(Append):
         self.storage.keep(self, parts)
 
     def appended(self) -> None:
-        if self.gone is not None:
-            self.storage.store.submit(self.gone)
+        self.storage.kept(self)
         self.owner.post(RaftSnapshotKept(self.record.group, self.record.snapshot.index))
 
     def refused(self, reason: str) -> None:
@@ -217,7 +223,11 @@ class RaftStorage:
         self.unsettled: dict[int, None] = {}
         """Groups with entries that are in no segment."""
         self.states: dict[int, bytes] = {}
-        """Of all groups, as a checkpoint last saw them."""
+        """All groups as a checkpoint last saw them, encoded, by their ids."""
+        self.rewriting: dict[int, RaftRewrite] = {}
+        """The jobs that rewrite segments, by the groups to which these belong."""
+        self.superseded: list[tuple[int, RaftFilesGone]] = []
+        """What deletes files that were rewritten, after so many more checkpoints."""
         self.writing: dict[RaftContentWrite, RaftSnapshotAppend] = {}
         """Snapshots whose contents are on their way to the disk."""
         for group in groups.groups.values():
@@ -289,6 +299,45 @@ class RaftStorage:
         append.gone = self._apply(group, record, 0)
         self._note(group)
 
+    # segments are rewritten
+
+    def rewrite(self, group_id: int) -> None:
+        """Have segments of a group rewritten to what is needed of them, if that is worth it and is
+        not being done."""
+        group = self.table.groups.get(group_id)
+        if group is None or group_id in self.rewriting or group.is_amnesiac:
+            return
+        strand = FIRST_RAFT_STRAND + group_id
+        job = begin_rewrite(group, strand, RAFT_SEGMENT_ENTRIES, self.new_file_id)
+        if job is not None:
+            self.rewriting[group_id] = job
+            self.store.submit(job)
+
+    def rewritten(self, job: RaftRewrite) -> None:
+        """Count on a segment that was made of others; these go when no checkpoint that may still be
+        used knows them. One that came too late goes itself."""
+        del self.rewriting[job.group]
+        group = self.table.groups.get(job.group)
+        is_late = group is None or not {*job.old} <= {*group.segments}
+        if job.problem and not is_late:
+            self.store.services.world.log.write("error", f"raft: {job.problem}")
+        elif group is not None and end_rewrite(group, job):
+            gone = RaftFilesGone(job.group, job.strand, job.old_paths, whole=False)
+            self.superseded.append((CHECKPOINTS_UNTIL_GONE, gone))
+            self._note(group)
+            self.rewrite(job.group)
+        else:
+            path = raft_segment_path(job.group, job.new.number)
+            self.store.submit(RaftFilesGone(job.group, job.strand, [path], whole=group is None))
+
+    def saved(self) -> None:
+        """Note that a checkpoint is durable."""
+        waiting = [(left - 1, gone) for left, gone in self.superseded]
+        self.superseded = [each for each in waiting if each[0]]
+        for left, gone in waiting:
+            if not left:
+                self.store.submit(gone)
+
     def _forget(self, append: RaftAppend) -> None:
         """Forget a group, whose files go when that is durable."""
         group = append.group
@@ -304,6 +353,13 @@ class RaftStorage:
             group.was_synced(append.number)
         if append.gone is not None:
             self.store.submit(append.gone)
+
+    def kept(self, append: RaftSnapshotAppend) -> None:
+        """Note that a snapshot counts, durably: much of the log before it may not be needed any
+        more."""
+        if append.gone is not None:
+            self.store.submit(append.gone)
+        self.rewrite(append.record.group)
 
     def committed(self, message: RaftCommitted) -> None:
         """Note up to where a group's log is committed."""

@@ -40,6 +40,7 @@ INDEX_MAX: Final = (1 << 63) - 1
 NO_FILE: Final = bytes(16)
 """In the place of a file's id, for a snapshot without content."""
 INSTALLED: Final = 1
+"""The flag of a snapshot that takes the place of the whole log."""
 
 ENTRIES_HEAD: Final = Struct("<IIQQ")
 TRUNCATION: Final = Struct("<IIQQ")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 UNBORN = LogSnapshot(0, 0, Configuration())
+"""What a group begins with of whose birth nothing is known."""
 
 
 class HeldEntry(NamedTuple):
@@ -87,7 +88,7 @@ class RaftGroup:
         self.segments: tuple[RaftSegment, ...] = ()
         self.next_segment = 1
         self.held: dict[int, HeldEntry] = {}
-        """By index: what is in no segment."""
+        """The entries that are in no segment, by their indexes."""
         self.last_index = 0
         self.commit = 0
         """Everything up to here is known to be committed."""

@@ -24,7 +24,7 @@ class RaftGroups:
         """What the member of each group finds on its disk; filled by a start. Whoever makes the
         members takes it out."""
         self.contents: dict[int, bytes] = {}
-        """Likewise the contents of their snapshots, of those that have any."""
+        """The contents of their snapshots, of those that have any; filled and emptied likewise."""
 
     def group(self, group_id: int) -> RaftGroup:
         """Return the group with that id; a new one has nothing."""

@@ -68,7 +68,7 @@ class RaftSegmentWrite(DiskJob):
         self.group = group
         self.strand = strand
         self.parts: list[tuple[int, int, bytes]] = []
-        """Number of the segment, offset, bytes."""
+        """What is written: the number of a segment, an offset in its file, and the bytes."""
         self.makes_files = False
 
     def add(self, old: RaftSegment, entries: list[LogEntry]) -> RaftSegment:

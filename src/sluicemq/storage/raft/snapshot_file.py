@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NAME: Final = re.compile(r"\d{20}\.snapshot")
 PART_BYTES: Final = 1 << 20
-"""Of the content, in one record and one write."""
+"""So much of the content is in one record, and written at once."""
 
 
 def raft_snapshot_path(group: int, index: int) -> str:
