@@ -27,7 +27,9 @@ from sluicemq.storage.raft.snapshot_file import raft_snapshot_path
 STEPS = 32
 SECOND_EVERY = 40
 """Of so many first crashes one is followed by crashes at every change of its recovery."""
-CANARY_SEEDS = range(1, 9)
+CANARY_SEEDS = (2, 3, 1, 4, 5, 6)
+STRIDE = 7
+"""States that are beside one another are alike: a bug is looked for in every seventh first."""
 
 
 @pytest.fixture(autouse=True)
@@ -198,9 +200,8 @@ def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> 
             states = live(seed, 20)
         except Exception:
             return
-        for n, state in enumerate(states):
-            for kind in (POWER, KILL):
-                tried += 1
-                if outcome(state.copy(), kind, n):
-                    return
+        for n in sorted(range(len(states)), key=lambda n: n % STRIDE):
+            tried += 1
+            if outcome(states[n].copy(), (POWER, KILL)[n % 2], n):
+                return
     pytest.fail(f"{name} was not noticed in {tried} crashes")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.storage.bits import encode_bits
 from sluicemq.storage.checkpoint import (
+    GROUPS,
     HEAD,
     QUEUE_1,
     SEGMENT,
@@ -31,6 +32,7 @@ from sluicemq.storage.records import (
     CHECKPOINT,
     FILE_HEADER_SIZE,
     FORMAT,
+    RECORD_HEAD_SIZE,
     FileHeader,
     encode_record,
     with_crc,
@@ -54,6 +56,7 @@ CHECKPOINTS = st.builds(
     st.binary(max_size=50),
     st.lists(QUEUES, max_size=3),
     st.integers(1, 65536),
+    groups=st.lists(st.binary(max_size=30), max_size=3),
 )
 
 
@@ -95,6 +98,19 @@ def test_a_checkpoint_of_format_1_is_read() -> None:
     (queue,) = checkpoint.queues
     assert (queue.next_position, queue.delivered, queue.size, queue.marks) == (100, 50, 4000, [])
     assert [segment.length for segment in queue.segments] == [4096]
+
+
+def test_a_checkpoint_of_format_3_has_no_raft_groups() -> None:
+    whole = encode_checkpoint(simple(7))
+    payload = whole[FILE_HEADER_SIZE + RECORD_HEAD_SIZE :]
+    length = int.from_bytes(whole[FILE_HEADER_SIZE + 8 : FILE_HEADER_SIZE + 12], "little")
+    old = payload[: length - GROUPS.size]
+    header = bytearray(FileHeader("checkpoint", NODE_ID, 7).encode())
+    header[8] = 3
+    data = with_crc(bytes(header[:-4])) + encode_record(NODE_ID, 64, CHECKPOINT, 7, [old])
+    checkpoint = decode_checkpoint(data)
+    assert (checkpoint.groups, checkpoint.format) == ([], 3)
+    assert len(checkpoint.queues) == 1
 
 
 def test_every_bit_flip_and_every_truncation_is_corrupt() -> None:

@@ -344,3 +344,43 @@ def test_a_snapshot_whose_content_is_damaged_is_a_loss() -> None:
     recovery, _ = recover(files, accept_loss=True)
     assert (silent(recovery), recovery.groups.contents) == ([5], {})
     assert recover(files)[1] == [], "from then on all is well"
+
+
+def test_inspect_says_what_a_checkpoint_has_of_a_group() -> None:
+    files, _ = settled()
+    found = inspect(files.content("checkpoint/00000001.ckp"))
+    assert found.is_sound
+    told = [each for each in found.records[0].contents if each.get("group") == 5]
+    assert [each["entry"] for each in told] == [
+        "raft group",
+        "raft snapshot",
+        "raft segment",
+        "raft entries",
+    ]
+    assert told[2]["entries"] == 4
+    assert told[3]["indexes"] == "5-6"
+
+
+def test_inspect_says_what_a_segment_has() -> None:
+    files, _ = settled()
+    found = inspect(files.content(SEGMENT))
+    assert found.is_sound
+    assert [(each.type, each.sequence) for each in found.records] == [
+        ("raft entry", index) for index in range(1, 5)
+    ]
+    assert [each.contents[0]["kind"] for each in found.records] == [DATA, NOOP, DATA, NOOP]
+
+
+def test_every_record_is_described() -> None:
+    records = [record for group in RECORDS for record in group]
+    live = LogSnapshot(9, 3, SNAPSHOT.configuration)
+    records += [RaftSnapshot(5, live, live=(range(2, 5),)), RaftGroupGone(5)]
+    found = inspect(lived(records).content(journal_path(1)))
+    told = [entry["entry"] for each in found.records for entry in each.contents]
+    assert {*told} == {
+        "raft snapshot",
+        "term and vote",
+        "raft entries",
+        "raft truncation",
+        "raft group gone",
+    }

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from sluicemq.storage.raft.groups import RaftGroups
 
 MESSAGES_STRAND: Final = 1
-RAFT_JOBS = RaftSegmentWrite | RaftContentWrite | RaftRewrite | RaftFilesGone
-"""Jobs for the strand of their Raft group."""
+STRAND_JOBS = SegmentSync | RaftSegmentWrite | RaftContentWrite | RaftRewrite | RaftFilesGone
+"""Jobs that say in which strand they belong: that of a queue or of a Raft group."""
 
 
 class MessageStore(StorePort):
@@ -274,7 +274,7 @@ class MessageStore(StorePort):
         strand = MESSAGES_STRAND
         if isinstance(job, GroupWrite | SealWrite):
             strand = SYNC_STRAND
-        elif isinstance(job, SegmentSync | RAFT_JOBS):
+        elif isinstance(job, STRAND_JOBS):
             strand = job.strand
         self.disk.submit(job, self, strand)
 
