@@ -7,8 +7,10 @@ from hypothesis import HealthCheck, settings
 
 from support import java
 
-# How long an example takes says how busy the machine is.
-settings.register_profile("sluicemq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says how busy the machine is. A run has the same examples each time, so
+# that what fails can be run again; `--hypothesis-profile explore` looks for new ones.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("sluicemq", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("sluicemq")
 
 java.set_options()

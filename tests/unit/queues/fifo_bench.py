@@ -17,7 +17,7 @@ from sluicemq.kernel.address import ActorAddress
 from sluicemq.queues.commands import ACK, REJECT, REQUEUE, Configure
 from sluicemq.queues.quorum import commands as c
 from sluicemq.queues.quorum.command_codec import decode_entry, encode_entry, enqueue_of
-from sluicemq.queues.quorum.commands import DEAD_LETTER_WORKER, ConsumerKey
+from sluicemq.queues.quorum.commands import DEAD_LETTER_WORKER, UNSENT, ConsumerKey
 from sluicemq.queues.quorum.effects import (
     DeliveredPart,
     FifoDelivered,
@@ -37,6 +37,7 @@ CHANNELS: Final = [
     ActorAddress(2, 2, 1),
 ]
 TAGS: Final = ["a", "b"]
+OUTCOMES: Final = [ACK, ACK, REQUEUE, REJECT, UNSENT]
 
 Op = tuple[Any, ...]
 Entry = tuple[list[Op], int, bool]
@@ -71,7 +72,7 @@ settings_of_fifos = st.builds(
 )
 who = st.sampled_from([0, 0, 0, 1, 1, 2, 3])
 tags = st.sampled_from(TAGS)
-outcomes = st.sampled_from([ACK, ACK, REQUEUE, REJECT])
+outcomes = st.sampled_from(OUTCOMES)
 few = st.integers(0, 6)
 publish_op = st.tuples(
     st.just("publish"),
@@ -132,7 +133,7 @@ def rolled_op(random: Random) -> Op:
         sizes = pick([[3] * (1 + below(9)), [below(6) for _ in range(1 + below(6))]])
         return kind, at, sizes, pick([0, 0, 0, -1, -3, -8, 1]), below(10), pick([None, None, 9, 30])
     if kind == "settle":
-        return kind, at, pick([*TAGS, ""]), below(7), below(7), pick([ACK, ACK, REQUEUE, REJECT])
+        return kind, at, pick([*TAGS, ""]), below(7), below(7), pick(OUTCOMES)
     if kind == "consume":
         return kind, at, pick(TAGS), 1 + below(5), pick([0, 0, 0, 1]), below(20) == 0
     return pick(
@@ -275,9 +276,9 @@ class FifoBench:
             elif isinstance(effect, MessageGot) and effect.part is not None:
                 parts = [effect.part]
             for part in parts:
-                for place in part.places:
-                    self.delivered[part.entry, place] += 1
-                    assert part.redelivered is (self.delivered[part.entry, place] > 1)
+                self.delivered.update((part.entry, place) for place in part.places)
+        came_back = self.model.came_back
+        assert all(count <= 1 + came_back[key] for key, count in self.delivered.items())
 
 
 def down(rest: list[Any]) -> tuple[ActorAddress, bool]:

@@ -7,6 +7,7 @@ what dies, a tuple a message.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ from sluicemq.kernel.address import ActorAddress
 from sluicemq.queues.commands import ACK, REQUEUE, Configure
 from sluicemq.queues.quorum import commands as c
 from sluicemq.queues.quorum import effects as e
-from sluicemq.queues.quorum.commands import DEAD_LETTER_WORKER, ConsumerKey
+from sluicemq.queues.quorum.commands import DEAD_LETTER_WORKER, UNSENT, ConsumerKey
 from sluicemq.queues.settings import AT_LEAST_ONCE, DROP_HEAD, REJECT_PUBLISH, QueueSettings
 
 DEAD_MAX = 3
@@ -119,6 +120,8 @@ class FifoModel:
         self.seen: Seen = {}
         self.gone: list[tuple[int, int]] = []
         """What has left the queue, for whatever reason."""
+        self.came_back: Counter[tuple[int, int]] = Counter()
+        """How often a message has come back, seen or unseen, and waits again."""
 
     # -- what the test asks
 
@@ -275,6 +278,8 @@ class FifoModel:
                 self.gone.append((message.entry, message.place))
             elif command.outcome == REQUEUE:
                 self.give_back(message, 1)
+            elif command.outcome == UNSENT:
+                self.put_back(message)
             else:
                 self.die(message, "rejected")
         self.enter(command.consumer)
@@ -295,7 +300,11 @@ class FifoModel:
         if counts and limit is not None and 0 <= limit < message.returns:
             self.die(message, "delivery_limit")
         else:
-            self.returned.append(message)
+            self.put_back(message)
+
+    def put_back(self, message: Message) -> None:
+        self.came_back[message.entry, message.place] += 1
+        self.returned.append(message)
 
     def do_resume_consumer(self, command: c.ResumeConsumer) -> None:
         if command.consumer == DEAD_LETTER_WORKER:
