@@ -14,8 +14,8 @@ from sluicemq.chain.channel.publishing import Publishing
 from sluicemq.chain.channel.unacked import Span
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.dead_lettering import DeadLettering
 from sluicemq.chain.queue.queue import PolicyChanged
-from sluicemq.chain.queue.queue_timers import QueueTimers
 from sluicemq.chain.queue.republish_messages import Republish
 from sluicemq.chain.republish import delayer
 from sluicemq.chain.republish.delayer import Delayer
@@ -409,11 +409,11 @@ def a_dead_letter_goes_to_one_grave_only(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def the_last_dead_letter_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    def letters(original: Any, self: QueueTimers, effect: Any) -> Any:
-        found = original(self, effect)
+    def letters(original: Any, self: DeadLettering, effect: Any, settings: Any) -> Any:
+        found = original(self, effect, settings)
         return found[:-1] if len(found) > 1 else found
 
-    rarely(patch, QueueTimers, "letters", 1, letters)
+    rarely(patch, DeadLettering, "letters", 1, letters)
 
 
 @canary

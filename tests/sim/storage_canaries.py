@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from sim.canaries import OneIn, Plant, rarely, skip
+from sim.canaries import Plant, rarely, skip
 from sluicemq.chain.store.checkpoints import CheckpointSaved, SegmentSync
 from sluicemq.chain.store.message_store import MessageStore
 from sluicemq.chain.store.messages import StoreRemove, StoreWrite, Written
@@ -101,11 +101,8 @@ def journal_deleted_before_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def acknowledgement_lost(patch: pytest.MonkeyPatch) -> None:
-    due = OneIn(2)
-
     def remove(original: Any, self: MessageStore, message: StoreRemove) -> None:
-        if due():
-            message.ranges = []
+        message.ranges = []
         original(self, message)
 
     rarely(patch, MessageStore, "remove", 1, remove)

@@ -27,7 +27,7 @@ def test_a_run_shows_parameters_figures_digest_and_verdict() -> None:
 
 def test_a_failure_shows_the_last_events_and_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     CANARIES["credit_never_settled"](monkeypatch)
-    result = CliRunner().invoke(sim, ["2"])
+    result = CliRunner().invoke(sim, ["4"])
     assert result.exit_code == 1
     assert (
         "verdict                FAILED in safety: PromiseBroken: credit to channel" in result.output

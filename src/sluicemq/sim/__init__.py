@@ -8,7 +8,8 @@
     workload    who takes part, how it ends; fault_injector: what goes wrong, with crashes
     history     what clients saw, against what was promised them
     model       a queue as a plain list, run beside each real one; durable_image: what survives
-    checkers    credit, bounds, counters: what must hold after every event
+    checkers    credit, bounds, counters: what must hold after every event; links: of each link
+    touched     what an event may have changed; inboxes: what waits in them
     run         the loop and the verdict; report: figures and the short log
 
 Everything follows from the seed. A failing seed is a bug report: see docs/simulation.md.

@@ -1,7 +1,6 @@
 """What must hold inside the node after every event that touched it.
 
-credit      initial = credit left + messages in the inbox + owed + deferred + withheld + grants
-            on their way, on every link of the chain
+links       see links.py
 bounds      with R, C, S the initial credit of reader -> channel, channel -> queue and
             queue -> store, D of deliveries; what a link lets through beyond its credit is
             reader -> channel    nothing: the reader hands on what credit allows
@@ -13,11 +12,6 @@ bounds      with R, C, S the initial credit of reader -> channel, channel -> que
                                  out since then: a chunk, or what was requeued behind delta
             deliveries           the cost of a message, less 1
             so an inbox holds at most the initial credit and that
-deferral    while a gate of the receiver stays shut, the sender gets no grant
-adaptive    the windows of the active links together <= max(budget, floor * active links), and
-            so in bytes; messages in the chain <= these windows + slack, which is what
-            circulates above them (credit that was given is not taken back), what is overspent,
-            and what waits on links that have not settled since `active` changed
 memory      what is counted as in use is what queues, store, transactions and connections hold:
             read and not parsed, contents that are not whole, events behind a question, what the
             client has not taken
@@ -26,51 +20,56 @@ machines    see model.py; runs at queues and spans at channels agree whenever no
             its way; prefetch is the sum of what is out
 gates       a reader that is not read has a shut gate, and a connection that never published
             has no alarm gate shut
+
+What an event has not touched is as it was when it was last checked: of most events only the
+connections and queues are checked whose actors had a turn, or got a message. Everything is checked
+when somebody else had a turn, when anything has come or gone, and every EVERYTHING_EVERY checks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.events import AnyPublishes
 from sluicemq.chain.channel.channel import bytes_of
-from sluicemq.chain.connection.reader import RUNNING
+from sluicemq.chain.connection.reader import RUNNING, Reader
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import CreditLink, Queue
 from sluicemq.chain.queue.republish_messages import Republish
 from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.chain.republish.delayer import Delayer, HoldingQueue, Safe
 from sluicemq.chain.republish.republisher import Republisher
-from sluicemq.chain.store.messages import StorePaged, StoreWrite
 from sluicemq.chain.writer import FRAMES_BYTES, Frames
-from sluicemq.flow.budget import AdaptiveInflow
-from sluicemq.flow.credit import Grant
-from sluicemq.flow.delivery_window import DeliveryOutflow
 from sluicemq.limits import DEAD_LETTERS_MAX
 from sluicemq.queues.commands import Publish
 from sluicemq.queues.consumers import cost_of
 from sluicemq.queues.effects import Deliver
 from sluicemq.queues.settings import settings_of
 from sluicemq.sim.durable_image import DurableImage
-from sluicemq.sim.history import PromiseBroken, promise
+from sluicemq.sim.history import promise
+from sluicemq.sim.inboxes import Inboxes
+from sluicemq.sim.links import CHANNEL, DELIVERIES, READER, STORE, LinkChecks
+from sluicemq.sim.mistakes import seldom, vital, workers_of
 from sluicemq.sim.model import QueueModel
+from sluicemq.sim.touched import Touched
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from sluicemq.amqp.connection import AmqpConnection
     from sluicemq.chain.channel.channel import Channel
-    from sluicemq.chain.connection.reader import Reader
-    from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.kernel.actor import Actor
     from sluicemq.node import Node
     from sluicemq.sim.disk import SimDisk
     from sluicemq.sim.history import History
     from sluicemq.sim.net import SimNet
 
-READER, CHANNEL, STORE, DELIVERIES = "reader", "channel", "store", "deliveries"
 FULL: Final = "full"
 """The gate of the store itself."""
 KINDS: Final = (READER, CHANNEL, STORE, DELIVERIES, FULL)
+
+EVERYTHING_EVERY: Final = 32
+"""Checks between two of everything, whatever was touched."""
 
 DEPTH_EVERY: Final = 8
 CONTENTS_EVERY: Final = 64
@@ -87,43 +86,6 @@ TURN_ADDS: Final = 100_000
 largest size, confirms for what is in the chain, answers to what a client asked at once."""
 
 
-class Waiting:
-    """Counts what sits in inboxes: messages and grants by the sender's half of their link."""
-
-    __slots__ = ("empty", "grants", "messages")
-
-    def __init__(self) -> None:
-        self.messages: dict[Outflow, int] = {}
-        self.grants: dict[Outflow, int] = {}
-        self.empty = True
-
-    def count(self, actor: Actor, inflow: Inflow | None = None) -> None:
-        """Count one inbox; `inflow` is a channel's own, for publishes carry none."""
-        if not actor.inbox:
-            return
-        self.empty = False
-        messages = self.messages
-        for message in actor.inbox:
-            if isinstance(message, Grant):
-                self.grants[message.outflow] = self.grants.get(message.outflow, 0) + message.amount
-                continue
-            if isinstance(message, Publish):
-                assert isinstance(message.link, CreditLink)
-                outflow, n = message.link.outflow, len(message.batch.contents)
-            elif isinstance(message, AnyPublishes):
-                assert inflow is not None
-                outflow, n = inflow.outflow, len(message.contents)
-            elif isinstance(message, StoreWrite):
-                outflow, n = message.inflow.outflow, len(message.batch.contents)
-            elif isinstance(message, StorePaged):
-                outflow, n = message.inflow.outflow, message.chunk.left()
-            elif isinstance(message, Deliver):
-                outflow, n = message.consumer.window, message.cost
-            else:
-                continue
-            messages[outflow] = messages.get(outflow, 0) + n
-
-
 def held_by(channel: Channel) -> int:
     """Return how many messages a channel keeps behind a question: not taken yet, as far as credit
     goes."""
@@ -136,6 +98,17 @@ def held_by_codec(amqp: AmqpConnection) -> int:
     """Return how many bytes of a client's stream its reader holds, counted anew."""
     unparsed = len(amqp._buf) + len(amqp._partial) + sum(map(len, amqp._chunks))
     return unparsed + sum(content.size() for content in amqp._contents.values())
+
+
+def prefetched(queue: ClassicShell) -> None:
+    """Check that consumers count what is out at them, and that it is no more than they want."""
+    for consumer in queue.machine.consumers.all():
+        runs = queue.machine.unacked_runs.values()
+        held = sum(run.left for run in runs if run.consumer is consumer)
+        prefetch = consumer.prefetch
+        if not consumer.no_ack:
+            promise(prefetch.unacked == held, consumer.tag, "holds", held, prefetch.unacked)
+        promise(not 0 < prefetch.limit < held, consumer.tag, "holds", held)
 
 
 def on_its_way(delayer: Delayer) -> int:
@@ -216,18 +189,30 @@ class Checkers:
         self.crashed: dict[ClassicShell, None] = {}
         """What is left of queues that have had a fault."""
         self.crashed_streams: list[StreamShell] = []
-        self.gates: dict[Outflow, str] = {}
-        """Every sender's half there ever was, by kind."""
-        self.held_up: dict[Outflow, tuple[int, int]] = {}
-        """Links whose receiver has a shut gate: since when, and what the sender had then."""
         self.totals = totals
         self.checks = 0
         self.alarmed = False
-        self.waiting = Waiting()
         self.republishers: list[Republisher] = []
         self.delayers: list[Delayer] = []
         self.streams: list[StreamShell] = []
-        self.in_chain = self.windows = self.window_bytes = self.slack = 0
+        self.inboxes = Inboxes()
+        self.links = LinkChecks(self.inboxes)
+        self.touched = Touched(node.scheduler)
+        self.budget_was = (0, 0)
+        """Epoch and active links of the budget at the last check; what links add to the sums over
+        all depends on them."""
+        self.has_changed = True
+        """Has anything come or gone since everything was checked?"""
+        self.known_queue_actors: list[Actor] = []
+        """The queues, and who works for them, as of then."""
+        self.queue_count = 0
+        """The number of queues that the broker had then."""
+        self.since_recount: dict[Actor, None] = {}
+        """What may have changed since queues were recounted."""
+        self.since_rest: dict[Actor, None] = {}
+        """The same since nothing was on its way."""
+        self.opened = 0
+        """The number of sockets that there have been, as of the last look at them."""
         vhost = self.broker.vhosts["/"]
         self._add = vhost.add
         vhost.add = self.add  # type: ignore[method-assign]
@@ -272,36 +257,22 @@ class Checkers:
         queue.storage.page_bodies = page  # type: ignore[method-assign]
 
     def check(self) -> None:
-        """Check everything that must hold after each event that touched the node."""
+        """Check what must hold after each event that touched the node."""
         self.checks += 1
         self.totals.checks += 1
-        self.discover()
-        self.waiting = Waiting()
-        for reader in self.broker.connections.values():
-            self.waiting.count(reader)
-            self.waiting.count(reader.writer)
-        for channel in self.channels:
-            self.waiting.count(channel, channel.inflow)
-        for each in (*self.queues, *self.crashed):
-            self.waiting.count(each)
-        self.republishers = self.all_republishers()
-        for republisher in self.republishers:
-            self.waiting.count(republisher)
-        self.delayers = [q.delayer for q in self.queues if isinstance(q, HoldingQueue)]
-        for delayer in self.delayers:
-            self.waiting.count(delayer)
-        self.streams = [q for q in self.broker.all_queues() if isinstance(q, StreamShell)]
-        for stream in (*self.streams, *self.crashed_streams):
-            self.waiting.count(stream)
-        self.waiting.count(self.broker.store)
-        self.in_chain = self.windows = self.window_bytes = self.slack = 0
-        self.links()
-        self.budget()
-        self.readers()
-        self.connections_memory()
+        parts = self.discover()
+        for part in parts:
+            self.since_recount[part] = self.since_rest[part] = None
+            for actor in self.touched.parts[part]:
+                self.inboxes.count(actor)
+        self.check_links(parts)
+        self.totals.chain = max(self.totals.chain, self.links.in_chain(self.broker.budget))
+        for reader in parts:
+            if isinstance(reader, Reader):
+                self.connection(reader)
         if self.checks % DEPTH_EVERY == 0:
             self.machines(self.checks % CONTENTS_EVERY == 0)
-        if self.waiting.empty and not self.node.scheduler.is_busy and not self.waits_for_disk():
+        if not (self.inboxes.filled or self.node.scheduler.is_busy or self.waits_for_disk()):
             self.totals.quiet += 1
             self.nothing_on_its_way()
         alarmed = bool(self.broker.alarms.reasons)
@@ -310,32 +281,95 @@ class Checkers:
 
     def all_republishers(self) -> list[Republisher]:
         """Return the republishers of all queues that have one."""
-        found = [queue.timers.republisher for queue in self.queues]
+        found = [queue.dead_lettering.republisher for queue in self.queues]
         found += [q.delayer.republisher for q in self.queues if isinstance(q, HoldingQueue)]
         return [republisher for republisher in found if isinstance(republisher, Republisher)]
 
     def waits_for_disk(self) -> bool:
-        """Tell whether a disk job is under way, or will be started again when there is space."""
+        """Tell whether a disk job is under way, or will be started soon or when there is space."""
         store = self.broker.store
-        if self.disk.busy() or store.retrying or store.rereads:
+        if self.disk.busy() or store.retrying or store.rereads or store.commits.is_held:
             return True
         return any(queue.machine.index.busy for queue in self.queues)
 
-    def discover(self) -> None:
-        """Note new channels, and forget channels and queues that are no more."""
-        connections = self.broker.connections
-        for socket in self.net.sockets.values():
-            self.connections.setdefault(socket.reader)  # one may have left before it was seen here
-        for reader in connections.values():
-            self.connections.setdefault(reader)
-            for channel in reader.channels.values():
-                self.channels.setdefault(channel)
-        for reader in [r for r in self.connections if r.connection not in connections]:
-            writer = reader.writer
-            if writer.closed and not (writer.scheduled or writer.accounted or reader.accounted):
-                del self.connections[reader]
-        for channel in [c for c in self.channels if c.gone and not c.inbox]:
-            del self.channels[channel]
+    def discover(self) -> list[Actor]:
+        """Return the parts of the node that may be other than at the last check, or are new."""
+        parts = self.touched.take()
+        self.has_changed |= self.has_budget_changed()
+        self.has_changed |= self.queue_count != self.broker.queue_count
+        if parts is None or self.has_changed or self.checks % EVERYTHING_EVERY == 0:
+            return self.everything()
+        if self.net.opened != self.opened:
+            parts += self.new_connections()
+        for reader in parts:
+            if isinstance(reader, Reader):
+                self.note_channels(reader)
+        if any(isinstance(part, Queue) for part in parts):
+            self.note_queues()
+        return self.everything() if self.has_changed else parts
+
+    def everything(self) -> list[Actor]:
+        """Return all parts there are, without those that are no more."""
+        for clear in (self.touched.clear, self.inboxes.clear, self.links.shares.clear):
+            clear()
+        self.connections = {r: None for r in self.connections if not self.is_over(r)}
+        self.channels = {c: None for c in self.channels if not c.gone or c.inbox}
+        for reader in self.connections:
+            self.touched.watch(reader, [reader, reader.writer], [reader.share, reader.intake])
+        for channel in self.channels:
+            self.touched.watch(channel.reader, [channel])
+        for reader in [*self.connections, *self.new_connections()]:
+            self.note_channels(reader)
+        self.note_queues()
+        self.has_changed = False
+        self.known_queue_actors = self.queue_actors()
+        self.queue_count = self.broker.queue_count
+        for queue in (*self.queues, *self.crashed, *self.streams, *self.crashed_streams):
+            self.touched.watch(queue, [queue, *workers_of(queue)])
+        self.touched.watch(self.broker.store, [self.broker.store])
+        for actor in (*vital(self.node), *seldom(self.node)):
+            self.touched.watch(actor, [], [actor])  # they change others by messages alone
+        return [*self.touched.parts]
+
+    def is_over(self, reader: Reader) -> bool:
+        """Tell whether nothing is left of a connection that the broker has forgotten."""
+        writer = reader.writer
+        left = writer.scheduled or writer.accounted or reader.accounted
+        return reader.connection not in self.broker.connections and writer.closed and not left
+
+    def new_connections(self) -> list[Reader]:
+        """Note the connections that were not here yet."""
+        self.opened = self.net.opened
+        readers = [socket.reader for socket in self.net.sockets.values()]  # one may have left
+        readers += self.broker.connections.values()
+        found = [reader for reader in readers if reader not in self.connections]
+        for reader in found:
+            if reader not in self.connections:
+                self.connections[reader] = None
+                self.touched.watch(reader, [reader, reader.writer], [reader.share, reader.intake])
+        return found
+
+    def note_channels(self, reader: Reader) -> None:
+        """Note the channels of a connection that were not here yet."""
+        for channel in reader.channels.values():
+            if channel not in self.channels:
+                self.channels[channel] = None
+                self.touched.watch(reader, [channel])
+
+    def has_budget_changed(self) -> bool:
+        """Tell whether epoch or active links of the budget have changed since the last call."""
+        budget = self.broker.budget
+        now = (budget.epoch, budget.active) if budget is not None else (0, 0)
+        before, self.budget_was = self.budget_was, now
+        return before != now
+
+    def queue_actors(self) -> list[Actor]:
+        """Return the queues and who works for them."""
+        queues = (*self.queues, *self.crashed, *self.streams, *self.crashed_streams)
+        return [*queues, *self.republishers, *self.delayers]
+
+    def note_queues(self) -> None:
+        """Note who works for queues, and the streams; forget queues that are no more."""
         for queue in [q for q in self.queues if q.crash is not None]:
             del self.queues[queue]  # it only answers
             self.crashed[queue] = None
@@ -343,13 +377,17 @@ class Checkers:
             for queue in [q for q in self.queues if q.machine.deleted and not q.scheduled]:
                 if not any(c.publishing.links.get(queue) for c in self.channels):
                     del self.queues[queue]
+        self.republishers = self.all_republishers()
+        self.delayers = [q.delayer for q in self.queues if isinstance(q, HoldingQueue)]
+        self.streams = [q for q in self.broker.all_queues() if isinstance(q, StreamShell)]
+        self.has_changed |= self.queue_actors() != self.known_queue_actors
 
     def gate_figures(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return, by kind of gate, how often gates have been shut and for how many nanoseconds."""
         now_ns = self.broker.world.clock.now_ns()
         shut = dict.fromkeys(KINDS, 0)
         blocked_ns = dict.fromkeys(KINDS, 0)
-        for gate, kind in [*self.gates.items(), (self.broker.store.full, FULL)]:
+        for gate, kind in [*self.links.gates.items(), (self.broker.store.full, FULL)]:
             shut[kind] += gate.shut_count
             blocked_ns[kind] += gate.blocked_ns(now_ns)
         return shut, blocked_ns
@@ -360,125 +398,65 @@ class Checkers:
 
     # -- links
 
-    def links(self) -> None:
-        """Check conservation and bounds of every link whose two halves are attached."""
-        for reader in self.broker.connections.values():
-            for number, outflow in reader.outflows.items():
-                channel = reader.channels[number]
-                held = held_by(channel) if channel.queued_methods else 0
-                self.link(READER, outflow, channel.inflow, 0, held)
+    def check_links(self, parts: list[Actor]) -> None:
+        """Check conservation and bounds of every link whose two halves are attached, and which
+        begins or ends in one of the parts."""
+        queues = [part for part in parts if isinstance(part, Queue)]
+        touched = dict.fromkeys(parts)
+        for reader in parts:
+            if isinstance(reader, Reader) and self.is_connected(reader):
+                for number, outflow in reader.outflows.items():
+                    channel = reader.channels[number]
+                    held = held_by(channel) if channel.queued_methods else 0
+                    self.links.check(READER, outflow, channel.inflow, 0, held)
         for channel in self.channels:
-            double = 2 * channel.inflow.initial
-            for link in channel.publishing.links.values():
+            if channel.reader in touched:
+                self.publishes_to(channel, channel.publishing.links)
+                self.deliveries(channel, channel.consuming.windows)
+            elif queues:
+                self.publishes_to(channel, queues)
+                self.deliveries(channel, queues)
+        if queues:
+            self.republished()
+        for queue, model in self.queues.items():
+            if queue in touched or self.broker.store in touched:
+                self.to_store(queue, model)
+
+    def publishes_to(self, channel: Channel, queues: Iterable[Queue]) -> None:
+        """Check the links from a channel to those of the queues that it has one to."""
+        links = channel.publishing.links
+        overspend_max = 2 * channel.inflow.initial - 1
+        for queue in queues:
+            link = links.get(queue)
+            if link is not None:
                 assert isinstance(link, CreditLink)
-                self.link(CHANNEL, link.outflow, link.inflow, double - 1)
-            if not channel.closing:
-                self.deliveries(channel)
+                self.links.check(CHANNEL, link.outflow, link.inflow, overspend_max)
+
+    def deliveries(self, channel: Channel, queues: Iterable[Queue]) -> None:
+        """Check the links from the queues to a channel, where there are any: a delivery is on its
+        way until the socket has it."""
+        if channel.closing:
+            return
+        windows = channel.consuming.windows
+        for queue in queues:
+            halves = windows.get(queue)
+            if halves is not None and not queue.machine.deleted:
+                outflow, inflow = halves
+                unwritten = channel.consuming.unwritten
+                extra = sum(cost for link, cost in unwritten if link is inflow)
+                self.links.check(DELIVERIES, outflow, inflow, self.cost_max - 1, extra)
+
+    def republished(self) -> None:
+        """Check the links of what the broker publishes itself."""
         for republisher in self.republishers:
             for link in republisher.links.values():
                 assert isinstance(link, CreditLink)
-                self.link(CHANNEL, link.outflow, link.inflow, DEAD_LETTERS_MAX)
+                self.links.check(CHANNEL, link.outflow, link.inflow, DEAD_LETTERS_MAX)
         for delayer in self.delayers:
             if not delayer.gone:
                 inflow = delayer.inflow
-                self.link(
-                    DELIVERIES, inflow.outflow, inflow, self.cost_max - 1, on_its_way(delayer)
-                )
-        for queue, model in self.queues.items():
-            self.to_store(queue, model)
-
-    def link(
-        self, kind: str, outflow: Outflow, inflow: Inflow, overspend_max: int, extra: int = 0
-    ) -> None:
-        """Check one link. `extra` messages are on their way outside of inboxes."""
-        if outflow not in self.gates:
-            self.gates[outflow] = kind
-        if not (outflow.attached and inflow.attached):
-            return
-        credit = outflow.credit
-        owed = inflow.owed
-        waiting = self.waiting.messages.get(outflow, 0)
-        grants = self.waiting.grants.get(outflow, 0)
-        there = credit + waiting + owed + inflow.deferred + inflow.withheld + grants + extra
-        if there != outflow.initial:
-            raise PromiseBroken(
-                f"credit to {outflow.name}: {credit} left + {waiting} waiting + {owed} owed"
-                f" + {inflow.deferred} deferred + {inflow.withheld} withheld + {grants} granted"
-                f" + {extra} elsewhere = {there}, not {outflow.initial}"
-            )
-        shut = credit <= 0
-        if isinstance(outflow, DeliveryOutflow) and outflow.is_shut:
-            shut |= outflow.is_waiting or outflow in self.waiting.grants
-        if outflow.is_shut != shut:
-            raise PromiseBroken(f"the gate of {outflow.name} is wrong at {credit}")
-        if -credit > overspend_max:
-            raise PromiseBroken(f"{outflow.name} is overspent by {-credit}")
-        if owed >= inflow.more_after:
-            raise PromiseBroken(f"{outflow.name} is owed {owed} and gets no grant")
-        if inflow.keeper.gates_shut or inflow.deferred or outflow in self.held_up:
-            self.deferral(outflow, inflow, credit + grants)
-        if kind in (READER, CHANNEL):
-            self.in_chain += waiting + extra
-            if credit < 0:
-                self.slack -= credit
-            if isinstance(inflow, AdaptiveInflow):
-                self.adaptive(outflow, inflow, waiting + extra)
-
-    def deferral(self, outflow: Outflow, inflow: Inflow, with_sender: int) -> None:
-        """Check that nothing more comes to the sender while a gate of the receiver stays shut."""
-        keeper = inflow.keeper
-        if not keeper.gates_shut:
-            promise(not inflow.deferred, outflow.name, "has deferred grants for no reason")
-            self.held_up.pop(outflow, None)
-            return
-        since_ns, most = self.held_up.get(outflow, (-1, 0))
-        if since_ns == keeper.shut_since_ns:
-            promise(with_sender <= most, outflow.name, "gets a grant of one that is held up")
-        self.held_up[outflow] = (keeper.shut_since_ns or 0, with_sender)
-
-    def adaptive(self, outflow: Outflow, inflow: AdaptiveInflow, waiting: int) -> None:
-        """Check a link whose window follows the budget."""
-        circulating = inflow.initial - inflow.withheld
-        well = circulating >= inflow.window >= inflow.more_after >= 1
-        promise(well, outflow.name, "circulates", circulating, "window", inflow.window)
-        withholds = inflow in inflow.budget.shrunk
-        promise(withholds == (inflow.withheld > 0), outflow.name, "is on the wrong list")
-        budget = inflow.budget
-        if inflow.epoch >= budget.epoch - 1 and inflow.sharers == budget.active:
-            self.windows += inflow.window
-            if inflow.window > budget.floor:
-                self.window_bytes += inflow.window * inflow.average_bytes
-            self.slack += circulating - inflow.window
-        else:
-            self.slack += waiting
-
-    def deliveries(self, channel: Channel) -> None:
-        """Check the links from queues to a channel: a delivery is on its way until the socket has
-        it."""
-        unwritten: dict[Inflow, int] = {}
-        for inflow, cost in channel.consuming.unwritten:
-            unwritten[inflow] = unwritten.get(inflow, 0) + cost
-        for queue, (outflow, inflow) in channel.consuming.windows.items():
-            if not queue.machine.deleted:
-                extra = unwritten.get(inflow, 0)
-                self.link(DELIVERIES, outflow, inflow, self.cost_max - 1, extra)
-
-    def connection_window(self, reader: Reader) -> None:
-        """Check that what is on its way to one socket is counted, and that who waits for it waits
-        for something. Of a connection that ends because of a fault nobody waits for anything."""
-        if reader.faults:
-            return
-        window = reader.window
-        on_its_way = sum(frames.cost for frames in reader.writer.pending)
-        on_its_way += sum(each.cost for each in reader.writer.inbox if isinstance(each, Frames))
-        for channel in self.channels:
-            if channel.reader is reader:
-                on_its_way += channel.out_cost
-                on_its_way += sum(m.cost for m in channel.inbox if isinstance(m, Deliver))
-        known = window.spent >= on_its_way  # more: to a channel that has gone meanwhile
-        promise(known, reader.name, "sent", on_its_way, "not", window.spent)
-        waiting = not window.waiting or window.spent > 0
-        promise(waiting, reader.name, "lets windows wait for nothing")
+                extra = on_its_way(delayer)
+                self.links.check(DELIVERIES, inflow.outflow, inflow, self.cost_max - 1, extra)
 
     def to_store(self, queue: ClassicShell, model: QueueModel) -> None:
         """Check the link from a queue to the store; what may come before the grants are kept back
@@ -486,70 +464,85 @@ class Checkers:
         outflow = queue.storage.to_store
         initial = self.broker.profile.credit_flow_default_credit.initial
         overspend = 2 * len(model.senders) * (3 * initial - 1) - 1 + model.handed_over
-        self.link(STORE, outflow, queue.storage.store_inflow, max(0, overspend))
+        self.links.check(STORE, outflow, queue.storage.store_inflow, max(0, overspend))
         if not outflow.is_shut:
             model.senders.clear()
             model.handed_over = 0
         waiting = sum(len(each.batch.contents) for each in queue.inbox if isinstance(each, Publish))
         totals = self.totals
         totals.queue_inbox = max(totals.queue_inbox, waiting)
-        totals.store_inbox = max(totals.store_inbox, self.waiting.messages.get(outflow, 0))
+        totals.store_inbox = max(totals.store_inbox, self.inboxes.messages.get(outflow, 0))
 
-    def budget(self) -> None:
-        """Check the bound that `adaptive` sets for the whole chain."""
-        self.totals.chain = max(self.totals.chain, self.in_chain)
-        budget = self.broker.budget
-        if budget is None:
+    # -- connections
+
+    def is_connected(self, reader: Reader) -> bool:
+        """Tell whether the broker knows the connection."""
+        return self.broker.connections.get(reader.connection) is reader
+
+    def connection(self, reader: Reader) -> None:
+        """Check what holds for every connection."""
+        channels = [channel for channel in self.channels if channel.reader is reader]
+        if self.is_connected(reader):
+            self.connection_window(reader, channels)
+            self.backlog(reader)
+        self.connection_memory(reader, channels)
+
+    def connection_window(self, reader: Reader, channels: list[Channel]) -> None:
+        """Check that what is on its way to one socket is counted, and that who waits for it waits
+        for something. Of a connection that ends because of a fault nobody waits for anything."""
+        if reader.faults:
             return
-        share = max(budget.messages, budget.floor * budget.active)
-        promise(self.windows <= share, "the windows are", self.windows, "together, not", share)
-        promise(self.window_bytes <= budget.bytes, "the windows are worth", self.window_bytes)
-        most = self.windows + self.slack
-        promise(self.in_chain <= most, self.in_chain, "messages are in the chain, at most", most)
+        window = reader.window
+        on_its_way = sum(frames.cost for frames in reader.writer.pending)
+        on_its_way += sum(each.cost for each in reader.writer.inbox if isinstance(each, Frames))
+        for channel in channels:
+            on_its_way += channel.out_cost
+            on_its_way += sum(m.cost for m in channel.inbox if isinstance(m, Deliver))
+        known = window.spent >= on_its_way  # more: to a channel that has gone meanwhile
+        promise(known, reader.name, "sent", on_its_way, "not", window.spent)
+        waiting = not window.waiting or window.spent > 0
+        promise(waiting, reader.name, "lets windows wait for nothing")
 
-    # -- actors
+    def backlog(self, reader: Reader) -> None:
+        """Check the bound of what waits for being written."""
+        writer = reader.writer
+        backlog = writer.pending_bytes
+        limit = writer.backlog_bytes_max + TURN_ADDS
+        for channel in reader.channels.values():
+            for outflow, _ in channel.consuming.windows.values():
+                limit += (outflow.initial + self.cost_max) * (4096 + FRAME_OVERHEAD)
+        # The channels of one that is being closed are gone; what they had sent is not yet.
+        bounded = backlog <= limit or reader.phase != RUNNING
+        promise(bounded, reader.name, "has a backlog of", backlog, "of", limit)
+        self.totals.backlog_bytes = max(self.totals.backlog_bytes, backlog)
+        promise(writer.pending_bytes >= 0, reader.name, "has a negative backlog")
 
-    def readers(self) -> None:
-        """Check what holds for every connection: its window and the bound of its backlog."""
-        for reader in self.broker.connections.values():
-            self.connection_window(reader)
-            writer = reader.writer
-            backlog = writer.pending_bytes
-            limit = writer.backlog_bytes_max + TURN_ADDS
-            for channel in reader.channels.values():
-                for outflow, _ in channel.consuming.windows.values():
-                    limit += (outflow.initial + self.cost_max) * (4096 + FRAME_OVERHEAD)
-            # The channels of one that is being closed are gone; what they had sent is not yet.
-            bounded = backlog <= limit or reader.phase != RUNNING
-            promise(bounded, reader.name, "has a backlog of", backlog, "of", limit)
-            self.totals.backlog_bytes = max(self.totals.backlog_bytes, backlog)
-            promise(writer.pending_bytes >= 0, reader.name, "has a negative backlog")
-
-    def connections_memory(self) -> None:
-        """Check that each connection is accounted with what it holds. Between two of its turns that
+    def connection_memory(self, reader: Reader, channels: list[Channel]) -> None:
+        """Check that a connection is accounted with what it holds. Between two of its turns that
         is what it held after the last one; what the socket has not taken may have become less
         since."""
-        for reader in self.connections:
-            if not reader.scheduled and not reader.inbox:
-                held = held_by_codec(reader.amqp)
-                held += reader.rest.size if reader.rest is not None else 0
-                promise(reader.accounted == held, reader.name, "counts", reader.accounted, held)
-            writer = reader.writer
-            if not writer.scheduled and not writer.inbox:
-                held = sum(len(frames.data) + FRAMES_BYTES for frames in writer.pending)
-                unsent = writer.accounted - held
-                least = self.broker.world.net.unsent_bytes(reader.connection)
-                least = least if writer.choked else 0
-                right = unsent >= least if writer.choked else unsent == 0
-                promise(right, reader.name, "counts", unsent, "bytes as unsent, of", least)
-        for channel in self.channels:
+        if not reader.scheduled and not reader.inbox:
+            held = held_by_codec(reader.amqp)
+            held += reader.rest.size if reader.rest is not None else 0
+            promise(reader.accounted == held, reader.name, "counts", reader.accounted, held)
+        writer = reader.writer
+        if not writer.scheduled and not writer.inbox:
+            held = sum(len(frames.data) + FRAMES_BYTES for frames in writer.pending)
+            unsent = writer.accounted - held
+            least = self.broker.world.net.unsent_bytes(reader.connection)
+            least = least if writer.choked else 0
+            right = unsent >= least if writer.choked else unsent == 0
+            promise(right, reader.name, "counts", unsent, "bytes as unsent, of", least)
+        for channel in channels:
             if not channel.scheduled and not channel.inbox:
                 held = sum(map(bytes_of, channel.queued_methods))
                 promise(channel.accounted == held, channel.name, "counts", channel.accounted, held)
 
+    # -- machines
+
     def machines(self, contents: bool) -> None:
-        """Recount every queue, and the node's accounted bytes; with `contents` message by
-        message."""
+        """Recount the queues that may have changed since they were recounted, and the node's
+        accounted bytes; with `contents` recount every queue message by message."""
         accounted = self.broker.store.paged_bytes + self.broker.store.paging_bytes
         for reader in self.connections:
             accounted += reader.accounted + reader.writer.accounted
@@ -558,20 +551,13 @@ class Checkers:
             if channel.publishing.transaction is not None:
                 accounted += channel.publishing.transaction.pending_bytes
         for queue, model in self.queues.items():
-            model.compare_depth()
+            if contents or queue in self.since_recount:
+                model.compare_depth()
+                prefetched(queue)
             if contents:
                 model.compare_contents()
             accounted += queue.accounted
-            for consumer in queue.machine.consumers.all():
-                held = sum(
-                    run.left
-                    for run in queue.machine.unacked_runs.values()
-                    if run.consumer is consumer
-                )
-                prefetch = consumer.prefetch
-                if not consumer.no_ack:
-                    promise(prefetch.unacked == held, consumer.tag, "holds", held, prefetch.unacked)
-                promise(not 0 < prefetch.limit < held, consumer.tag, "holds", held)
+        self.since_recount = {}
         accounted += self.of_streams()
         reported = self.broker.accounted_bytes
         promise(accounted == reported, "accounted bytes", reported, "are", accounted)
@@ -589,13 +575,15 @@ class Checkers:
     def nothing_on_its_way(self) -> None:
         """Check that the two ends of everything agree while all inboxes are empty and the disk
         rests."""
+        touched, self.since_rest = self.since_rest, {}
         for reader in self.broker.connections.values():
-            if reader.phase == RUNNING:
+            if reader in touched and reader.phase == RUNNING:
                 self.reader_at_rest(reader)
+        has_queues = any(isinstance(part, Queue) for part in touched)
         for channel in self.channels:
-            if not channel.closing:
+            if (has_queues or channel.reader in touched) and not channel.closing:
                 self.channel_at_rest(channel)
-        for queue in self.queues:
+        for queue in [queue for queue in self.queues if queue in touched]:
             policy = queue.policy
             says = settings_of(queue.definition.arguments, policy.definition if policy else {})
             right = queue.settings == queue.machine.settings == says or queue.machine.deleted
@@ -641,9 +629,10 @@ class Checkers:
     def all_is_still(self) -> None:
         """Check that nothing is held back or held up when everything is drained and everyone is
         served."""
+        self.has_changed = True  # so everything is checked
         self.check()
         self.machines(contents=True)
-        promise(self.waiting.empty, "something is still in an inbox")
+        promise(not self.inboxes.filled, "something is still in an inbox")
         for queue in self.queues:
             depth = queue.machine.depth
             promise(depth.footprint == 0, queue.name, "still accounts", depth.footprint)

@@ -161,9 +161,9 @@ def workers_of(queue: Actor) -> list[Actor]:
     """Return the actors that work for a queue, and for no other."""
     if isinstance(queue, HoldingQueue):
         return [queue.delayer, queue.delayer.republisher]
-    if not isinstance(queue, ClassicShell) or queue.timers.republisher is None:
+    if not isinstance(queue, ClassicShell) or queue.dead_lettering.republisher is None:
         return []
-    return [queue.timers.republisher]
+    return [queue.dead_lettering.republisher]
 
 
 def vital(node: Node) -> list[Actor]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp.events import AnyPublishes
 from sluicemq.chain.store.messages import StoreWrite
 from sluicemq.queues.commands import Publish
-from sluicemq.sim.checkers import CHANNEL, DELIVERIES, FULL, READER, STORE
+from sluicemq.sim.checkers import FULL
+from sluicemq.sim.links import CHANNEL, DELIVERIES, READER, STORE
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:

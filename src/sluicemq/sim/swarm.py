@@ -13,7 +13,6 @@ from typing import Final
 from sluicemq.config import (
     KIB,
     MIB,
-    PROFILES,
     Config,
     FlowConfig,
     MemoryConfig,
@@ -27,6 +26,8 @@ from sluicemq.sim.units import MS
 
 CREDITS: Final = ((1, 1), (2, 1), (4, 2), (4, 4), (8, 3), (16, 4), (50, 20), (200, 50))
 STORE_CREDITS: Final = ((1, 1), (3, 2), (8, 4), (8, 8), (20, 5), (100, 30), (2000, 500))
+SWARM_PROFILES: Final = ("adaptive", "rabbitmq-3.5", "rabbitmq-3.8")
+"""The others differ from the last in what they set for quorum queues, and there are none here."""
 ROOMY: Final = 64 * MIB
 """A memory limit that the messages of a run do not reach. Below it a connection that publishes and
 consumes can lock itself out, as in RabbitMQ: blocked, it does not acknowledge what fills memory."""
@@ -178,7 +179,7 @@ def swarm_of(seed: int, profile: str | None = None, plain: bool = False) -> Swar
 def _thrown(seed: int, profile: str | None) -> Swarm:
     """Return all parameters but mistakes and features, which came later."""
     dice = Random(f"swarm {seed}")
-    chosen = dice.choice(PROFILES)
+    chosen = dice.choice(SWARM_PROFILES)
     profile = profile or chosen
     credit: tuple[int, int] | None = dice.choice(CREDITS)
     if dice.randrange(3) and profile == "adaptive":

@@ -129,7 +129,7 @@ class RaftCheckers:
         for index in range(self.commit + 1, log.commit + 1):
             entry = log.entry_at(index)
             if entry.kind == CONFIGURATION:
-                self.configurations.append((index, decoded(entry.data)))
+                self.configurations.append((index, decoded(bytes(entry.data))))
         self.commit = max(self.commit, log.commit)
         for other in self.hosts.values():
             if other.is_up and other.raft.is_leader and other.raft.member.term > member.term:

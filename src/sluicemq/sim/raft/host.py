@@ -185,7 +185,7 @@ class SimMember(CheckedMember):
             assert entry.index == self.applied + 1, "entries are applied one after the other"
             self.applied = entry.index
             if entry.kind == DATA:
-                self.register.apply(entry.data)
+                self.register.apply(bytes(entry.data))
             self.checkers.applied(self, entry)
             self._tell(entry)
         self.reads += ready.reads
