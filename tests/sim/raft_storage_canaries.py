@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -13,14 +14,17 @@ from sluicemq.chain.store.raft_storage import (
     RaftAppend,
     RaftAppended,
     RaftCommitted,
+    RaftSnapshotAppend,
     RaftSnapshotTaken,
     RaftStorage,
 )
 from sluicemq.raft.entry import LogEntry
 from sluicemq.storage.raft.codec import RaftRecord, RaftTruncation, TermAndVote
 from sluicemq.storage.raft.group import RaftGroup
+from sluicemq.storage.raft.live_indexes import LiveIndexes
+from sluicemq.storage.raft.live_places import LivePlaces
 from sluicemq.storage.raft.rewrite import RaftRewrite
-from sluicemq.storage.raft.segment_file import RaftSegmentWrite
+from sluicemq.storage.raft.segment_file import RaftFilesGone, RaftSegmentWrite
 from sluicemq.storage.raft.snapshot_file import RaftContentWrite
 
 RAFT_STORAGE_CANARIES: Final[dict[str, Plant]] = {
@@ -175,7 +179,7 @@ def rewritten_to_what_was_needed_before(patch: pytest.MonkeyPatch) -> None:
 
     def init(self: RaftRewrite, *arguments: Any) -> None:
         original(self, *arguments)
-        self.live = self.live[1:]
+        self.live = LiveIndexes(self.live.ranges[1:])
 
     patch.setattr(RaftRewrite, "__init__", init)
 
@@ -183,3 +187,50 @@ def rewritten_to_what_was_needed_before(patch: pytest.MonkeyPatch) -> None:
 @canary
 def snapshot_takes_what_is_needed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RaftGroup, "is_live", lambda self, index: index > self.snapshot.index)
+
+
+@canary
+def trimmed_by_one_range_too_many(patch: pytest.MonkeyPatch) -> None:
+    original = LivePlaces.find
+    patch.setattr(LivePlaces, "find", lambda self, index: original(self, index)[1:])
+
+
+@canary
+def trimmed_to_what_an_earlier_snapshot_says(patch: pytest.MonkeyPatch) -> None:
+    original = RaftStorage.keep
+
+    def keep(self: RaftStorage, append: RaftSnapshotAppend, parts: list[bytes]) -> None:
+        before = self.trimmings.get(append.record.group)
+        original(self, append, parts)
+        if before is not None:
+            self.trimmings[append.record.group] = before
+
+    patch.setattr(RaftStorage, "keep", keep)
+
+
+@canary
+def trimmed_for_a_snapshot_that_does_not_say_how(patch: pytest.MonkeyPatch) -> None:
+    """What was said of messages counts for later snapshots, too."""
+    original = RaftStorage._apply
+
+    def apply(self: RaftStorage, group: RaftGroup, *arguments: Any) -> RaftFilesGone | None:
+        before = self.trimmings.get(group.id)
+        gone = original(self, group, *arguments)
+        if before is not None:
+            self.trimmings[group.id] = before
+        return gone
+
+    patch.setattr(RaftStorage, "_apply", apply)
+
+
+@canary
+def settled_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
+    original = RaftStorage.see
+
+    def see(self: RaftStorage, cut: int) -> Iterator[RaftSegmentWrite | None]:
+        for job in original(self, cut):
+            if job is not None:
+                self.settled(job)
+            yield job
+
+    patch.setattr(RaftStorage, "see", see)

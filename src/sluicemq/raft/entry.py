@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from sluicemq.raft.configuration import Configuration
 
@@ -18,14 +18,27 @@ ENTRY_OVERHEAD_BYTES: Final = 64
 """What an entry costs beyond its data, in memory and on the wire, generously rounded."""
 
 
+class EntryData(Protocol):
+    """What was proposed, as who has proposed it keeps it: bytes, or an object that becomes bytes
+    whenever it is written, for whoever wants to have it once in memory. Raft never looks into it.
+
+    Its length is that of its bytes, and neither changes before the entry is committed. What is read
+    from a disk is bytes."""
+
+    def __len__(self) -> int: ...
+
+    def __bytes__(self) -> bytes: ...
+
+
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One place in the log. Two entries with the same index and term are the same entry."""
+    """One place in the log. Two entries with the same index and term are the same entry. Of all
+    kinds but DATA the data is bytes."""
 
     index: int
     term: int
     kind: str
-    data: bytes
+    data: EntryData
 
     @property
     def size_bytes(self) -> int:
@@ -54,4 +67,4 @@ def noop(index: int, term: int, version: int) -> LogEntry:
 
 def version_of(entry: LogEntry) -> int:
     """The machine version that a no-op begins."""
-    return int(entry.data)
+    return int(bytes(entry.data))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sluicemq.errors import Refused
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import CONFIGURATION, DATA, LogEntry, noop
+from sluicemq.raft.entry import CONFIGURATION, DATA, EntryData, LogEntry, noop
 from sluicemq.raft.member import RaftMember
 from sluicemq.raft.messages import (
     AppendAnswer,
@@ -69,9 +69,14 @@ class Leading:
             or self.uncommitted_bytes >= settings.uncommitted_bytes
         )
 
-    def propose(self, data: bytes) -> int:
+    @property
+    def takes_proposals(self) -> bool:
+        """Whether an entry may be added just now."""
+        return not (self.heir or self.is_full)
+
+    def propose(self, data: EntryData) -> int:
         """Add an entry to the log; returns its index, or 0 if that is not possible just now."""
-        if self.heir or self.is_full:
+        if not self.takes_proposals:
             return 0
         log = self.member.log
         self.add(LogEntry(log.last_index + 1, self.member.term, DATA, data))

@@ -108,7 +108,7 @@ class RaftLog:
         assert entry.index == self.last_index + 1, "a log has no gap"
         assert entry.term >= self.last_term, "terms grow along a log"
         if entry.kind == CONFIGURATION:
-            configuration = decoded(entry.data)
+            configuration = decoded(bytes(entry.data))
             assert not self.configuration.voters or configuration.is_one_step_from(
                 self.configuration
             ), "members change one by one"

@@ -17,7 +17,7 @@ from sluicemq.errors import Refused
 from sluicemq.raft import election
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.election import Election
-from sluicemq.raft.entry import LogEntry, LogSnapshot
+from sluicemq.raft.entry import EntryData, LogEntry, LogSnapshot
 from sluicemq.raft.following import Following
 from sluicemq.raft.leading import Leading
 from sluicemq.raft.member import (
@@ -85,7 +85,17 @@ class Raft:
             or (self.leading is not None and self.leading.is_quiet)
         )
 
-    def propose(self, data: bytes) -> int:
+    @property
+    def takes_proposals(self) -> bool:
+        """Whether it leads, and not too much waits to be committed."""
+        return self.leading is not None and self.leading.takes_proposals
+
+    def campaign(self) -> None:
+        """Ask to be elected at once: its host knows that there is nobody to wait for."""
+        if self.leading is None and not self.is_amnesiac and self.member.may_campaign:
+            self._campaign(is_pre=True)
+
+    def propose(self, data: EntryData) -> int:
         """Have an entry agreed on. Returns its index, or 0 when this member does not lead or takes
         no more now. If another term's entry is committed there, it was lost."""
         return self.leading.propose(data) if self.leading is not None else 0

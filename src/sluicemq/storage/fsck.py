@@ -555,7 +555,9 @@ class Check:
         """Look at the segments of all Raft groups; what they lack of their logs is a finding. A
         member that was silenced by damage before is noted."""
         silent = [group for group in self.groups.groups.values() if group.is_amnesiac]
-        audit = RaftAudit(self.files, self.groups, self.finding, self.damage, UNREADABLE)
+        audit = RaftAudit(
+            self.files, self.groups, self.finding, self.damage, UNREADABLE, thorough=True
+        )
         audit.look()
         self.count("raft_groups", len(self.groups.groups))
         self.count("raft_segments", audit.segments)

@@ -48,6 +48,7 @@ from sluicemq.storage.records import (
     POISON,
     RAFT_CONTENT,
     RAFT_ENTRY,
+    RAFT_TRIMMED,
     SEAL,
     TYPE_NAMES,
     any_header,
@@ -70,7 +71,7 @@ EXPECTED: Final = {
     "stream": (CHUNK, PLACES, CLOSED),
     "manifest": (MANIFEST,),
     "poison": (POISON,),
-    "raft segment": (RAFT_ENTRY,),
+    "raft segment": (RAFT_ENTRY, RAFT_TRIMMED),
     "raft snapshot": (RAFT_CONTENT,),
 }
 """Which types of records a file of a kind has."""
@@ -163,9 +164,11 @@ def contents_of(record: Record, header: FileHeader) -> list[Description]:
         return [described_manifest(record)]
     if record.type == POISON:
         return described_poison(record)
-    if record.type == RAFT_ENTRY:
+    if record.type in (RAFT_ENTRY, RAFT_TRIMMED):
         entry = decode_raft_entry(record)
-        return [{"entry": "raft entry", "term": entry.term, **described_raft_kind(entry)}]
+        return [
+            {"entry": TYPE_NAMES[record.type], "term": entry.term, **described_raft_kind(entry)}
+        ]
     if record.type == RAFT_CONTENT:
         return [{"entry": "raft content", "bytes": len(record.payload)}]
     if record.type == DIRECTORY:
@@ -257,7 +260,7 @@ def described_raft_kind(entry: LogEntry) -> Description:
     """Describe what an entry of a Raft log is for; of commands only how many bytes they have."""
     if entry.kind == DATA:
         return {"kind": entry.kind, "bytes": len(entry.data)}
-    return {"kind": entry.kind, "says": entry.data.decode(errors=ESCAPED)}
+    return {"kind": entry.kind, "says": bytes(entry.data).decode(errors=ESCAPED)}
 
 
 def described_group(encoded: bytes) -> list[Description]:

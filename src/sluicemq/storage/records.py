@@ -61,6 +61,7 @@ MANIFEST: Final = 10
 POISON: Final = 11
 RAFT_ENTRY: Final = 12
 RAFT_CONTENT: Final = 13
+RAFT_TRIMMED: Final = 14
 TYPE_NAMES: Final = {
     GROUP: "group",
     BLOCK: "block",
@@ -75,6 +76,7 @@ TYPE_NAMES: Final = {
     POISON: "poison",
     RAFT_ENTRY: "raft entry",
     RAFT_CONTENT: "raft content",
+    RAFT_TRIMMED: "raft trimmed entry",
 }
 
 FILE_MAGIC: Final = b"\x89SLUICE\n"
@@ -192,6 +194,10 @@ class Scan(NamedTuple):
     torn: bool
 
 
+FEW_PARTS: Final = 64
+"""Up to so many parts of a record are checked one by one."""
+
+
 def size_of_record(length: int) -> int:
     """Return the bytes of a whole record with `length` bytes of payload."""
     return RECORD_HEAD_SIZE + length + -length % ALIGNMENT
@@ -221,7 +227,13 @@ def encode_record(
     length = sum(map(len, parts))
     seed = seed_of(file_id, offset)
     head = HEAD.pack(length, type, 0, check_of(seed, length, type, sequence), sequence)
-    body = b"".join([head, *parts, bytes(-length % ALIGNMENT)])
+    whole = [head, *parts, bytes(-length % ALIGNMENT)]
+    if len(whole) < FEW_PARTS:  # then they are not copied twice
+        crc = seed
+        for part in whole:
+            crc = extend(crc, part)
+        return b"".join([BEGINNING.pack(RECORD_MAGIC, crc or NEVER), *whole])
+    body = b"".join(whole)
     return BEGINNING.pack(RECORD_MAGIC, extend(seed, body) or NEVER) + body
 
 

@@ -507,8 +507,9 @@ class Recovery:
     def raft_audit(self) -> RaftAudit:
         """Return what will look at the files of the groups that are known."""
         warn = self.warn
+        given_up, thorough = self.given_up, self.segments.thorough
         return RaftAudit(
-            self.files, self.groups, self.lose, lambda text: warn([text]), self.given_up
+            self.files, self.groups, self.lose, lambda text: warn([text]), given_up, thorough
         )
 
     def look_at_groups(self) -> None:

@@ -7,14 +7,17 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicemq.chain.store.group_commit import Append, CommitDue, WhenDurable
+from sluicemq.chain.store.group_commit import Append, CommitDue, HoldOver, WhenDurable
 from sluicemq.chain.store.messages import TryAgain
 from sluicemq.config import Config
 from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.limits import GROUP_HOLD_MS
 from sluicemq.node import Node
 from sluicemq.storage.entries import Definition, encode_definition
 from sluicemq.storage.journal import Replay, journal_numbers
 from support.fakes import FakeWorld, bystander, drain
+
+from .client import SMALL_FILES
 
 
 class Note(Append):
@@ -68,7 +71,7 @@ class Bench:
     def __init__(self) -> None:
         self.world = FakeWorld()
         self.files = self.world.disk.files
-        self.node = Node(self.world, Config())
+        self.node = Node(self.world, Config(storage=SMALL_FILES))
         self.store = self.node.broker.store
         self.notes: list[Note] = []
         self.questions: list[tuple[WhenDurable, int]] = []
@@ -109,7 +112,9 @@ class Bench:
     def wait(self) -> None:
         """The timers go off."""
         timers = self.world.clock.timers
-        for timer in [each for each in timers if isinstance(each[2], CommitDue | TryAgain)]:
+        for timer in [
+            each for each in timers if isinstance(each[2], CommitDue | HoldOver | TryAgain)
+        ]:
             timers.remove(timer)
             timer[1].post(timer[2])
         self.run()
@@ -198,3 +203,45 @@ def test_a_question_with_nothing_to_wait_for_is_answered_at_once() -> None:
     bench.ask()
     assert drain(bench.asker)
     assert not bench.world.disk.jobs
+
+
+def warm() -> Bench:
+    """With everything done that follows the first group."""
+    bench = Bench()
+    bench.hand_in(Note(100, True))
+    bench.finish_all()
+    return bench
+
+
+def test_what_gathered_during_a_slow_sync_waits_for_those_who_hear_of_it() -> None:
+    bench = warm()
+    before = bench.store.commits.groups
+    bench.hand_in(Note(0, True))
+    late = bench.hand_in(Note(1, True))
+    bench.world.clock.time_ns += GROUP_HOLD_MS * 10**6
+    bench.finish()
+    assert bench.world.disk.jobs == []
+    answer = bench.hand_in(Note(2, True))
+    assert bench.world.disk.jobs == []
+    bench.wait()
+    bench.finish_all()
+    assert late.heard == answer.heard == ["appended"]
+    assert bench.store.commits.groups == before + 2
+
+
+def test_a_fast_disk_is_not_held_up() -> None:
+    bench = warm()
+    bench.hand_in(Note(0, True))
+    late = bench.hand_in(Note(1, True))
+    bench.finish()
+    bench.finish()
+    assert late.heard == ["appended"]
+
+
+def test_nobody_is_held_up_who_comes_alone() -> None:
+    bench = warm()
+    for number in range(3):
+        note = bench.hand_in(Note(number, True))
+        bench.world.clock.time_ns += GROUP_HOLD_MS * 10**6
+        bench.finish()
+        assert note.heard == ["appended"]

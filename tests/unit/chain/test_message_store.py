@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicemq.chain.queue.queue import Queue
-from sluicemq.chain.store.group_commit import CommitDue
+from sluicemq.chain.store.group_commit import CommitDue, HoldOver
 from sluicemq.chain.store.message_store import MESSAGES_STRAND
 from sluicemq.chain.store.messages import (
     BodiesRead,
@@ -34,6 +34,7 @@ from sluicemq.flow.credit import Grant
 from sluicemq.flow.link import Link
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import (
+    GROUP_HOLD_MS,
     GROUP_WAIT_MS,
     RETRY_FULL_MS,
     STORE_GROUP_BYTES,
@@ -118,7 +119,9 @@ class Bench:
         clock.time_ns += duration_ms * 10**6
         for timer in list(clock.timers):
             due, actor, message = timer
-            if due <= clock.time_ns and isinstance(message, CommitDue | TryAgain | StoreRead):
+            if due <= clock.time_ns and isinstance(
+                message, CommitDue | HoldOver | TryAgain | StoreRead
+            ):
                 clock.timers.remove(timer)
                 actor.post(message)
         self.run()
@@ -436,6 +439,7 @@ def test_full_disk_loses_nothing() -> None:
     bench.finish()
     assert bench.heard(0) == [1]
     assert DISK not in bench.broker.alarms.reasons
+    bench.wait(GROUP_HOLD_MS)
     bench.finish()
     assert bench.heard(0) == [2]
     assert bench.positions_written() == [0, 1]
@@ -608,7 +612,7 @@ def test_every_write_is_heard_once_in_order_after_its_sync(steps: list[str]) -> 
     heard: list[list[int]] = [[], []]
     ready: list[range] = []
     removed: list[int] = []
-    for seq, step in enumerate([*steps, "finish", "finish", "wait", "finish"], start=1):
+    for seq, step in enumerate([*steps, "finish", "wait", "finish", "wait", "finish"], start=1):
         durable = len(bench.positions_written())
         if step == "finish":
             if bench.disk.jobs:

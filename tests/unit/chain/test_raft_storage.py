@@ -8,29 +8,40 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks
-from sluicemq.chain.store import raft_storage
+from sluicemq.chain.store.group_commit import Append, parted
 from sluicemq.chain.store.raft_storage import (
     RaftAppend,
     RaftAppended,
     RaftCommitted,
     RaftRefused,
+    RaftSettled,
     RaftSnapshotKept,
     RaftSnapshotTaken,
     records_of,
 )
-from sluicemq.config import Config
+from sluicemq.config import Config, RaftConfig, StorageConfig
 from sluicemq.kernel.actor import Actor
+from sluicemq.kernel.address import ActorAddress
+from sluicemq.limits import RAFT_GROUP_BYTES
+from sluicemq.model.batch import Batch
+from sluicemq.queues.quorum.command_codec import encode_entry, enqueue_of
+from sluicemq.queues.quorum.trimming import bodies_of, trimmed
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import DATA, LogEntry, LogSnapshot
+from sluicemq.raft.entry import DATA, EntryData, LogEntry, LogSnapshot
 from sluicemq.raft.member import Durable
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.settings import RaftSettings
-from sluicemq.storage.raft import group as group_module
+from sluicemq.storage.fsck import Check
+from sluicemq.storage.journal import GroupWrite
 from sluicemq.storage.raft.codec import RaftEntries, RaftGroupGone, RaftRecord, RaftSnapshot
+from sluicemq.storage.raft.live_places import LivePlaces
 from sluicemq.storage.raft.segment_file import read_raft_segment
+from support.batches import batch_of
 from support.files import DictFiles
 
 from .client import PERSISTENT, Broker
@@ -46,8 +57,13 @@ class Ear(Actor):
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker.node.scheduler)
         self.heard: list[RaftAppended | RaftRefused | RaftSnapshotKept] = []
+        self.settled: dict[int, int] = {}
+        """Of each group, up to where its log can be read."""
 
     def receive(self, message: object) -> None:
+        if isinstance(message, RaftSettled):
+            self.settled[message.group] = message.top
+            return
         assert isinstance(message, RaftAppended | RaftRefused | RaftSnapshotKept)
         self.heard.append(message)
 
@@ -215,7 +231,7 @@ class Alone(Actor):
         if durable is None:
             bench.store.post(RaftAppend(bench.raft, group, 0, [RaftSnapshot(group, BIRTH)], self))
         self.raft = Raft(1, durable or Durable(snapshot=BIRTH), RaftSettings(), 0, lambda n: n - 1)
-        self.applied = [*bench.raft.table.contents.pop(group, b"").split()]
+        self.applied: list[EntryData] = [*bench.raft.table.contents.pop(group, b"").split()]
         self.taken: LogSnapshot | None = None
 
     def receive(self, message: object) -> None:
@@ -223,11 +239,13 @@ class Alone(Actor):
             assert self.taken is not None
             self.raft.compact(self.taken)
             return
+        if isinstance(message, RaftSettled):
+            return
         assert isinstance(message, RaftAppended)
         self.raft.synced(message.number)
 
     def take_snapshot(self) -> None:
-        content = b" ".join(self.applied)
+        content = b" ".join(map(bytes, self.applied))
         self.taken = self.raft.snapshot_at(self.raft.snapshot_index_max, len(content))
         record = RaftSnapshot(self.group, self.taken)
         self.bench.store.post(RaftSnapshotTaken(record, content, self))
@@ -250,7 +268,7 @@ class Alone(Actor):
         self.schedule()
         self.bench.broker.run()
 
-    def propose(self, data: bytes) -> None:
+    def propose(self, data: EntryData) -> None:
         assert self.raft.propose(data)
         self.schedule()
 
@@ -334,11 +352,9 @@ def test_a_snapshot_of_a_group_that_is_gone_leaves_nothing() -> None:
     assert bench.files.names("raft") == []
 
 
-def test_segments_shrink_to_what_a_snapshot_still_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_shrink_to_what_a_snapshot_still_needs() -> None:
     """One entry of each segment stays, of thousands of bytes."""
-    for module in (group_module, raft_storage):
-        monkeypatch.setattr(module, "RAFT_SEGMENT_ENTRIES", 8)
-    bench = Bench(config=TINY)
+    bench = Bench(config=replace(TINY, raft=RaftConfig(segment_max_entries=8)))
     bench.born(range(1, 2))
     live: list[range] = []
     group = bench.raft.table.groups[1]
@@ -364,3 +380,218 @@ def test_segments_shrink_to_what_a_snapshot_still_needs(monkeypatch: pytest.Monk
     }
     kept |= {*again.held}
     assert {each.start for each in live} <= kept
+
+
+class Kept:
+    """Commands as a queue keeps them: objects that become bytes when they are written."""
+
+    def __init__(self, *bodies: bytes) -> None:
+        self.bodies = bodies
+        self.asked = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self.bodies))
+
+    def __bytes__(self) -> bytes:
+        self.asked += 1
+        return b"".join(self.bodies)
+
+
+def test_an_entry_may_be_an_object_until_it_is_written() -> None:
+    bench = Bench(config=TINY)
+    member = Alone(bench, 1)
+    bench.broker.run()
+    member.elect()
+    kept = Kept(b"one", b"and", b"another")
+    member.propose(kept)
+    assert kept.asked == 0, "Raft does not look into it"
+    bench.broker.run()
+    assert member.applied[0] is kept
+    assert kept.asked == 1, "the journal has it once"
+    for n in range(40):
+        member.propose(b"%d" % n + bytes(200))
+        bench.broker.run()
+    assert kept.asked == 2, "and a segment"
+    heir = Alone(Bench(bench.files.crash(), TINY), 1)
+    heir.elect()
+    assert heir.applied[0] == b"oneandanother"
+
+
+BATCH = 100
+BATCHES = 200
+BODY_BYTES = 400
+KEPT_PLACE = 57
+"""Of each batch one message is never acknowledged."""
+
+
+def one_of_each(first: int, last: int) -> LivePlaces:
+    """What is needed of entries with a batch each."""
+    places = LivePlaces()
+    for index in range(first, last + 1):
+        places.add(index, [range(KEPT_PLACE, KEPT_PLACE + 1)], BODY_BYTES)
+    return places
+
+
+def batch_at(index: int) -> Batch:
+    head = bytes(11) + BODY_BYTES.to_bytes(8)
+    bodies = (b"%4d/%4d" % (index, place) for place in range(BATCH))
+    return batch_of([head + body.ljust(BODY_BYTES) for body in bodies])
+
+
+def snapshot_of_one_of_each(bench: Bench, index: int) -> None:
+    last = min(index, BATCHES)
+    record = RaftSnapshot(1, LogSnapshot(index, 0, BIRTH.configuration), live=(range(1, last + 1),))
+    bench.store.post(RaftSnapshotTaken(record, b"", bench.ear, one_of_each(1, last), trimmed))
+    bench.broker.run()
+    bench.broker.wait()
+
+
+def test_one_message_of_each_batch_keeps_itself_and_not_the_batch() -> None:
+    """All entries are live, and hardly anything of them is needed."""
+    bench = Bench(config=TINY)
+    bench.born(range(1, 2))
+    for index in range(1, BATCHES + 1):
+        data = encode_entry([enqueue_of(batch_at(index), ActorAddress(1, 1, 1), index, 1)])
+        bench.append(1, RaftEntries(1, [LogEntry(index, 0, DATA, data)]))
+        bench.broker.run()
+        bench.committed(1)
+        bench.broker.run()
+        if index % 50 == 0:
+            snapshot_of_one_of_each(bench, index)
+    rotate(bench, 1)
+    group = bench.raft.table.groups[1]
+    snapshot_of_one_of_each(bench, group.commit)
+    for _ in range(3):
+        rotate(bench, 1)
+    size = sum(segment.length for segment in group.segments)
+    assert size - 1100 * (group.last_index - BATCHES) < 2 * BATCHES * BODY_BYTES
+    there = {name for name in bench.files.names("raft/1") if name.endswith(".log")}
+    assert there == {f"{segment.number:08d}.log" for segment in group.segments}, "others are gone"
+    for again in (bench, Bench(bench.files.crash(), TINY)):
+        job = again.raft.reading(1, [*range(1, BATCHES + 1)])
+        assert job is not None
+        job.run(again.files)
+        assert (job.problem, job.is_stale, len(job.found)) == ("", False, BATCHES)
+        for index, data in job.found.items():
+            [placed] = bodies_of(data)
+            content = placed.batch.contents[KEPT_PLACE - placed.first]
+            assert content == batch_at(index).contents[KEPT_PLACE]
+        assert sum(len(data) < 2 * BODY_BYTES for data in job.found.values()) > 0.9 * BATCHES
+    assert Check(bench.files).run().findings == []
+
+
+def test_what_is_guessed_wrong_is_not_rewritten_for_ever() -> None:
+    """Bodies are said to be far smaller than they are: there is nothing to be gained."""
+    bench = Bench(config=TINY)
+    bench.born(range(1, 2))
+    rotate(bench, 1)
+    group = bench.raft.table.groups[1]
+    for _ in range(5):
+        snapshot_of_nothing_less(bench, group.commit)
+        rotate(bench, 1)
+    assert group.next_segment <= 4
+
+
+def snapshot_of_nothing_less(bench: Bench, last: int) -> None:
+    places = LivePlaces()
+    for index in range(1, last + 1):
+        places.add(index, [range(1)], 1)
+    record = RaftSnapshot(1, LogSnapshot(last, 0, BIRTH.configuration), live=(range(1, last + 1),))
+    taken = RaftSnapshotTaken(record, b"", bench.ear, places, lambda data, _: data)
+    bench.store.post(taken)
+    bench.broker.run()
+    bench.broker.wait()
+
+
+def test_damage_below_a_snapshot_silences_the_member_when_it_is_read() -> None:
+    bench = Bench(config=replace(TINY, raft=RaftConfig(segment_max_entries=4)))
+    bench.born(range(1, 2))
+    rotate(bench, 1)
+    group = bench.raft.table.groups[1]
+    index = group.commit
+    snapshot = LogSnapshot(index, 0, BIRTH.configuration)
+    bench.store.post(
+        RaftSnapshotTaken(RaftSnapshot(1, snapshot, live=(range(1, index + 1),)), b"", bench.ear)
+    )
+    bench.broker.run()
+    bench.broker.wait()
+    rotate(bench, 1)
+    files = bench.files.crash()
+    path = f"raft/1/{group.segments[0].number:08d}.log"
+    changed = bytearray(files.content(path))
+    changed[-20] ^= 1
+    files.put(path, bytes(changed))
+    assert [finding.path for finding in Check(files).run().findings] == [path]
+    again = Bench(files, TINY)
+    found = again.raft.table.groups[1]
+    assert not found.is_amnesiac, "nobody has looked"
+    job = again.raft.reading(1, [*range(1, index + 1)])
+    assert job is not None
+    job.run(files)
+    assert job.problem.startswith(path)
+    assert again.raft.reading(1, [1]) is not None
+    assert found.is_amnesiac
+    last = Bench(again.files.crash(), TINY)
+    assert not last.raft.table.groups[1].is_amnesiac, "the checkpoint before does not know it"
+    rotate(again, 1)
+    assert Bench(again.files.crash(), TINY).raft.table.groups[1].is_amnesiac
+
+
+def test_a_group_of_the_journal_has_so_many_appends() -> None:
+    bench = Bench(config=replace(Config(), raft=RaftConfig(wal_max_batch_size=3)))
+    bench.born(range(1, 9))
+    before = bench.syncs()
+    for group in range(1, 9):
+        bench.entry(group)
+    bench.broker.run()
+    assert bench.syncs() - before >= 3
+    assert [each.number for each in bench.ear.heard] == [*range(1, 17)]
+
+
+def test_a_group_of_the_journal_has_so_many_bytes_of_appends() -> None:
+    bench = Bench(config=replace(Config(), storage=StorageConfig(reserve_bytes=0)))
+    bench.born(range(1, 8))
+    sizes: list[int] = []
+    original = bench.store.journal.group
+
+    def group(parts: list[bytes]) -> GroupWrite:
+        sizes.append(sum(map(len, parts)))
+        return original(parts)
+
+    bench.store.journal.group = group  # type: ignore[method-assign]
+    for each in range(1, 7):
+        bench.entry(each, 400_000)
+    bench.entry(7, 3_000_000)
+    bench.broker.run()
+    assert len(bench.ear.heard) == 14
+    assert max(sizes[:-1]) <= RAFT_GROUP_BYTES < sum(sizes) / 4
+    assert sizes[-1] > 3_000_000, "one that is larger is alone"
+
+
+class Line(Append):
+    """Something to be appended, by its number; `size` is that of a Raft append, 0: another."""
+
+    def __init__(self, number: int, size: int, in_line: bool) -> None:
+        super().__init__(urgent=True)
+        self.number = number
+        self.raft_bytes = size  # type: ignore[misc]
+        self.is_in_line = in_line or size > 0  # type: ignore[misc]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from((0, 0, 1, 600_000, 2_000_000)), st.booleans())),
+    st.integers(1, 4),
+)
+def test_what_is_in_line_is_parted_in_its_order(rows: list[tuple[int, bool]], most: int) -> None:
+    left: list[Append] = [Line(n, *row) for n, row in enumerate(rows)]
+    line = [each for each in left if each.is_in_line]
+    found: list[Append] = []
+    while left:
+        taken, left = parted(left, most)
+        raft = [each.raft_bytes for each in taken if each.raft_bytes]
+        assert len(raft) == 1 or (len(raft) <= most and sum(raft) <= RAFT_GROUP_BYTES)
+        assert raft or not left, "each group has one"
+        assert all(each.is_in_line for each in left)
+        found += taken
+    assert [each for each in found if each.is_in_line] == line
+    assert len(found) == len(rows)

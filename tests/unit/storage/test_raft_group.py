@@ -26,10 +26,12 @@ from sluicemq.storage.raft.codec import (
 )
 from sluicemq.storage.raft.group import RaftGroup
 from sluicemq.storage.raft.group_state import decode_raft_group, encode_raft_group
+from sluicemq.storage.raft.live_places import LivePlaces, Trimming
 from sluicemq.storage.raft.segment_file import RaftSegmentWrite, read_raft_segment
 from support.files import DictFiles
 
 NUMBERS = count(1)
+ENTRIES_MAX = 4096
 ALONE = Configuration((1,))
 BIRTH = RaftSnapshot(5, LogSnapshot(0, 0, ALONE))
 
@@ -122,15 +124,14 @@ def test_syncs_are_told_in_order() -> None:
         group.was_synced(1)
 
 
-def test_segments_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_module, "RAFT_SEGMENT_ENTRIES", 3)
+def test_segments_have_a_limit() -> None:
     files = DictFiles()
     group = born()
     for first in range(1, 9, 2):
         append(group, entries(first, 1, 1), 1, first)
         group.was_synced(first)
         group.committed(first + 1)
-        job = group.flush(2, 7, file_id)
+        job = group.flush(2, 7, file_id, 3)
         assert isinstance(job, RaftSegmentWrite)
         assert job.strand == 7
         job.run(files)
@@ -142,7 +143,7 @@ def test_segments_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [read_raft_segment(files, 5, each) for each in group.segments]
     assert [each.problem for each in found] == [""] * 3
     assert [entry for each in found for entry in each.entries] == entries(1, *[1] * 8).entries
-    assert (group.held, group.flush(9, 7, file_id)) == ({}, None)
+    assert (group.held, group.flush(9, 7, file_id, ENTRIES_MAX)) == ({}, None)
 
 
 def test_a_large_entry_has_a_segment_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +151,43 @@ def test_a_large_entry_has_a_segment_to_itself(monkeypatch: pytest.MonkeyPatch) 
     group = born()
     group.apply(RaftEntries(5, [LogEntry(n, 1, DATA, bytes(200)) for n in (1, 2)]), 1, 0)
     group.committed(2)
-    group.flush(2, 7, file_id)
+    group.flush(2, 7, file_id, ENTRIES_MAX)
     assert [each.entries for each in group.segments] == [1, 1]
+
+
+def test_what_a_snapshot_needs_in_part_is_trimmed_on_its_way() -> None:
+    """Of entry 1 a part, of 2 nothing, though its index is named; 4 is behind the snapshot."""
+    files = DictFiles()
+    group = born()
+    append(group, entries(1, 1, 1, 1, 1), 1, 1)
+    group.was_synced(1)
+    group.committed(4)
+    append(group, RaftSnapshot(5, LogSnapshot(3, 1, ALONE), live=(range(1, 4),)), 1, 2)
+    places = LivePlaces()
+    places.add(1, [range(1)], 1)
+    places.add(3, [range(9)], 9)
+    trimming = Trimming(places, lambda data, places: data[: places[-1].stop])
+    job = group.flush(2, 7, file_id, ENTRIES_MAX, trimming)
+    assert job is not None
+    job.run(files)
+    read = read_raft_segment(files, 5, group.segments[0])
+    assert [(entry.index, entry.data) for entry in read.entries] == [
+        (1, b"1"),
+        (3, b"3/1"),
+        (4, b"4/1"),
+    ]
+    assert (read.last_trimmed, read.problem, group.held) == (1, "", {})
+
+
+def test_of_what_nobody_needs_nothing_is_written() -> None:
+    group = born()
+    append(group, entries(1, 1), 1, 1)
+    group.was_synced(1)
+    group.committed(1)
+    append(group, RaftSnapshot(5, LogSnapshot(1, 1, ALONE), live=(range(1, 2),)), 1, 2)
+    trimming = Trimming(LivePlaces(), lambda data, _: data)
+    assert group.flush(2, 7, file_id, ENTRIES_MAX, trimming) is None
+    assert group.held == {}
 
 
 def test_a_snapshot_lets_go_of_what_nobody_needs() -> None:
@@ -159,7 +195,7 @@ def test_a_snapshot_lets_go_of_what_nobody_needs() -> None:
     append(group, entries(1, 1, 1, 1, 1), 1, 1)
     group.was_synced(1)
     group.committed(3)
-    group.flush(2, 7, file_id)
+    group.flush(2, 7, file_id, ENTRIES_MAX)
     append(group, RaftSnapshot(5, LogSnapshot(3, 1, ALONE), live=(range(2, 3),)), 1, 2)
     assert len(group.segments) == 1
     group.commit = 4
@@ -201,7 +237,7 @@ def test_the_bound_on_what_is_not_committed_holds() -> None:
         group.carried(2)
     group.committed(10)
     group.was_synced(group.last_index)
-    group.flush(2, 7, file_id)
+    group.flush(2, 7, file_id, ENTRIES_MAX)
     assert len(group.carried(2)) == group_module.RAFT_UNCOMMITTED_ENTRIES - 9
 
 
@@ -260,12 +296,12 @@ class Driver:
 
     def readable(self, index: int) -> bool:
         group = self.group
-        return index > group.snapshot.index or any(index in each for each in group.live)
+        return index > group.snapshot.index or index in group.live
 
     def checkpoint(self) -> None:
         """Of the files before the newest; the state may be taken later than it begins."""
         cut = self.file
-        job = self.group.flush(cut, 1, file_id)
+        job = self.group.flush(cut, 1, file_id, ENTRIES_MAX)
         if job is not None:
             job.run(self.files)
         self.checkpoints.append((cut, encode_raft_group(self.group, cut)))
@@ -281,7 +317,8 @@ def summary(group: RaftGroup, files: DictFiles) -> Any:
     durable = group.close_gaps(above)
     live = {entry.index: entry.data for entry in logged if group.is_live(entry.index)}
     live |= {index: each.entry.data for index, each in group.held.items()}
-    return durable, dict(sorted(live.items())), group.is_amnesiac, group.live, group.last_index
+    below = group.live.ranges
+    return durable, dict(sorted(live.items())), group.is_amnesiac, below, group.last_index
 
 
 @given(st.data())
@@ -314,7 +351,7 @@ def test_every_cut_of_a_state_is_corrupt() -> None:
     group = born()
     append(group, entries(1, 1, 1, 1), 1, 0)
     group.committed(2)
-    group.flush(2, 7, file_id)
+    group.flush(2, 7, file_id, ENTRIES_MAX)
     state = encode_raft_group(group, 2)
     for size in range(len(state)):
         with pytest.raises(Corrupt):

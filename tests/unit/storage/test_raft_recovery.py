@@ -33,11 +33,13 @@ from sluicemq.storage.raft.codec import (
 )
 from sluicemq.storage.raft.group import RaftGroup
 from sluicemq.storage.raft.group_state import encode_raft_group
+from sluicemq.storage.raft.segment_file import RaftSegment, RaftSegmentWrite
 from sluicemq.storage.raft.snapshot_file import RaftContentWrite
 from sluicemq.storage.recovery import Recovery
 from support.files import DictFiles
 
 NUMBERS = count(1)
+ENTRIES_MAX = 4096
 NODE_ID = bytes(16)
 SNAPSHOT = LogSnapshot(0, 0, Configuration((1, 2, 3)))
 BIRTH = RaftSnapshot(5, SNAPSHOT)
@@ -194,7 +196,7 @@ def settled() -> tuple[DictFiles, list[LogEntry]]:
         group.apply(BIRTH._replace(group=key))
         group.apply(entries(1, *[2] * 6, group=key))
         group.committed(4)
-        job = group.flush(1, key, file_id)
+        job = group.flush(1, key, file_id, ENTRIES_MAX)
         assert job is not None
         job.run(files)
         groups.append(group)
@@ -242,6 +244,44 @@ def test_a_damaged_entry_silences_the_member_of_its_group_alone() -> None:
         assert recovery.groups.found[6].entries == entries(1, *[2] * 6, group=6).entries
         assert log[: len(recovery.groups.found[5].entries)] == recovery.groups.found[5].entries
     assert silent(recover(files)[0]) == [5]
+
+
+def with_trimmed(snapshot: int) -> DictFiles:
+    """A group with three entries in a segment, the second of which is trimmed, and a snapshot."""
+    files = DictFiles()
+    group = RaftGroup(5)
+    group.apply(BIRTH)
+    write = RaftSegmentWrite(5, 1)
+    new = RaftSegment(1, file_id(), 0, 0, 0, 0)
+    group.segments = (write.add(new, entries(1, 2, 2, 2).entries, {2}),)
+    write.run(files)
+    group.apply(RaftSnapshot(5, LogSnapshot(snapshot, 2, SNAPSHOT.configuration)))
+    begin(files, group)
+    return files
+
+
+def test_a_trimmed_entry_behind_the_snapshot_is_as_it_should_be() -> None:
+    files = with_trimmed(2)
+    found = inspect(files.content(SEGMENT))
+    assert [each.type for each in found.records] == [
+        "raft entry",
+        "raft trimmed entry",
+        "raft entry",
+    ]
+    assert found.records[1].contents[0]["entry"] == "raft trimmed entry"
+    assert Check(files).run().findings == []
+    recovery, errors = recover(files)
+    assert [entry.index for entry in recovery.groups.found[5].entries] == [3]
+    assert (silent(recovery), errors) == ([], [])
+
+
+def test_a_trimmed_entry_that_would_be_applied_is_damage() -> None:
+    files = with_trimmed(1)
+    [finding] = Check(files).run().findings
+    assert finding.path == SEGMENT
+    recovery, errors = recover(files)
+    assert silent(recovery) == [5]
+    assert "entry 2 is trimmed" in errors[0]
 
 
 @pytest.mark.parametrize("how", ["missing", "short", "other"])

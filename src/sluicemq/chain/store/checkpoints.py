@@ -168,6 +168,14 @@ class Checkpoints(Actor):
             return
         self._start(cut, store.journal.marks_before(cut))
 
+    def advance(self) -> None:
+        """Begin a checkpoint though the journal has not rotated, for there are files that wait for
+        further checkpoints before they are deleted, and nothing else is being done."""
+        store = self.store
+        if self.raft.superseded and not (self.cut or self.closing or store.storage_failed):
+            cut = max(self.saved_cut, store.journal.first, store.journal.number - 1)
+            self._start(cut, store.journal.marks_before(cut))
+
     def close(self) -> None:
         """Begin to flush everything: the broker stops, and everybody has left."""
         self.closing = True
@@ -352,3 +360,5 @@ class Checkpoints(Actor):
             self.closed = True
         elif not self.closing:
             self.rotated()
+            if self.store.is_idle:
+                self.advance()

@@ -5,17 +5,26 @@ its way to the disk is the next group: one record of the journal, written and sy
 An append hears of it after the sync that covers it. A group that nobody waits for is written after
 GROUP_WAIT_MS, or as soon as it is large.
 
+Publishers who wait for confirms come in two crowds: while the one's messages are synced the
+other's gather, and each sync is for one of them. So what has gathered when a sync is over waits
+GROUP_HOLD_MS for those who hear of that, if a sync takes as long: then each sync is for both.
+
 When the disk is full a group is tried again until there is space. After any other failure of the
 storage nothing is appended any more, and whoever hands something in is refused.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.store.journal_seals import JournalSeals
 from sluicemq.kernel.disk import SYNC_STRAND
-from sluicemq.limits import GROUP_WAIT_MS, UNHURRIED_GROUP_BYTES
+from sluicemq.limits import (
+    GROUP_HOLD_MS,
+    GROUP_WAIT_MS,
+    RAFT_GROUP_BYTES,
+    UNHURRIED_GROUP_BYTES,
+)
 from sluicemq.storage.journal import GroupWrite
 
 if TYPE_CHECKING:
@@ -23,6 +32,9 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.storage.journal import Journal
+
+
+NS_A_MS: Final = 1_000_000
 
 
 class Append:
@@ -36,6 +48,11 @@ class Append:
 
     is_declaration = False
     """Declarations come first in their group, for what is said of messages needs their queues."""
+    is_in_line = False
+    """It is never in an earlier group than what was handed in before it and is in line, too."""
+    raft_bytes = 0
+    """Of an append to a Raft group's log about how large it is, at least 1; a group of the journal
+    has only so many of these, and so many bytes of them. Others have 0."""
 
     def __init__(self, urgent: bool) -> None:
         self.urgent = urgent
@@ -63,6 +80,8 @@ class WhenDurable(Append):
 
     __slots__ = ("asker",)
 
+    is_in_line = True
+
     def __init__(self, asker: Actor) -> None:
         super().__init__(urgent=True)
         self.asker = asker
@@ -73,6 +92,12 @@ class WhenDurable(Append):
 
 class CommitDue:
     """A timer's message that the group for which nobody waits has waited long enough."""
+
+    __slots__ = ()
+
+
+class HoldOver:
+    """A timer's message that those who have heard of a group have had the time to send more."""
 
     __slots__ = ()
 
@@ -89,12 +114,21 @@ class GroupCommit:
         """What will be in the next group."""
         self.gathered_bytes = 0
         """Bytes of the next group, as far as they are known."""
+        self.raft_count = 0
+        """Appends to logs of Raft groups that have gathered; `raft_bytes` is their size."""
+        self.raft_bytes = 0
+        self.has_left = False
+        """Some of that had no room in the group under way."""
         self.urgent = False
         """True when somebody waits for the next group."""
         self.committing: list[Append] = []
         """The group that `job` makes durable."""
         self.job: GroupWrite | None = None
         self.timer_runs = False
+        self.began_ns = 0
+        """When that was handed to the disk."""
+        self.is_held = False
+        """What has gathered waits for those who have heard of the group before."""
         self.groups = 0
         """The number of groups that were handed to the disk."""
 
@@ -110,6 +144,9 @@ class GroupCommit:
         else:
             self.gathered.append(append)
             self.urgent |= append.urgent
+            if append.raft_bytes:
+                self.raft_count += 1
+                self.raft_bytes += append.raft_bytes
 
     def ask(self, question: WhenDurable) -> None:
         """Answer with the last group that is gathered or under way; at once, if there is none."""
@@ -128,7 +165,7 @@ class GroupCommit:
     def commit(self) -> None:
         """Close the next group and hand it to the disk, unless one is on its way or this one had
         better wait for more."""
-        if self.job is not None or not self.gathered:
+        if self.job is not None or not self.gathered or self.is_held:
             return
         if not self.urgent and self.gathered_bytes < UNHURRIED_GROUP_BYTES:
             if not self.timer_runs:
@@ -136,10 +173,8 @@ class GroupCommit:
                 clock = self.store.services.world.clock
                 clock.call_after(GROUP_WAIT_MS, self.store, CommitDue())
             return
-        self.committing = group = in_order(self.gathered)
-        self.gathered = []
+        self.committing = group = in_order(self.taken())
         self.gathered_bytes = 0
-        self.urgent = False
         parts: list[bytes] = []
         for append in group:
             append.entries(parts)
@@ -150,15 +185,44 @@ class GroupCommit:
         self.job = self.journal.group(parts) if parts else GroupWrite("", 0, b"", 0)
         self.job.before = before
         self.groups += 1
+        self.began_ns = self.store.services.world.clock.now_ns()
         self.store.services.world.disk.submit(self.job, self.store, SYNC_STRAND)
+
+    def taken(self) -> list[Append]:
+        """Take what is in the next group: all that has gathered, but of appends to logs of Raft
+        groups, for which members wait, no more than one sync should serve."""
+        taken = self.gathered
+        left: list[Append] = []
+        count_max = self.store.services.raft_profile.wal_max_batch_size
+        if self.raft_count > count_max or self.raft_bytes > RAFT_GROUP_BYTES:
+            taken, left = parted(self.gathered, count_max)
+        self.gathered = left
+        self.has_left = bool(left)
+        self.urgent = any(append.urgent for append in left)
+        self.raft_bytes = sum(append.raft_bytes for append in left)
+        self.raft_count = sum(append.raft_bytes > 0 for append in left)
+        return taken
 
     def written(self) -> None:
         """Tell everybody in the group that it is durable, and then the store."""
         group, self.committing = self.committing, []
+        if self.job is not None and self.urgent and not self.has_left:
+            self.hold()
         self.job = None
         for append in group:
             append.appended()
         self.store.group_written()
+
+    def hold(self) -> None:
+        """Have what has gathered wait a little for more, unless the disk is faster than that."""
+        clock = self.store.services.world.clock
+        if clock.now_ns() - self.began_ns >= GROUP_HOLD_MS * NS_A_MS // 2:
+            self.is_held = True
+            clock.call_after(GROUP_HOLD_MS, self.store, HoldOver())
+
+    def hold_over(self) -> None:
+        """Have what has gathered written, for it has waited long enough for more."""
+        self.is_held = False
 
     def refuse(self, *, also_committing: bool) -> None:
         """Tell those of the next group that the storage has failed, and with `also_committing`
@@ -169,6 +233,23 @@ class GroupCommit:
             self.committing = []
         for append in group:
             append.refused(self.store.storage_failed)
+
+
+def parted(gathered: list[Append], count_max: int) -> tuple[list[Append], list[Append]]:
+    """Return which appends are in the next group, and which in a later one: at least one to a log
+    of a Raft group, and at most `count_max` and RAFT_GROUP_BYTES of these."""
+    taken: list[Append] = []
+    left: list[Append] = []
+    count = size = 0
+    for append in gathered:
+        count += append.raft_bytes > 0
+        size += append.raft_bytes
+        is_too_much = count > 1 and (count > count_max or size > RAFT_GROUP_BYTES)
+        if (append.is_in_line and left) or (append.raft_bytes and is_too_much):
+            left.append(append)
+        else:
+            taken.append(append)
+    return taken, left
 
 
 def in_order(gathered: list[Append]) -> list[Append]:

@@ -39,14 +39,15 @@ class JournalSeals:
             idle = Idle(store.journal.sequence)
             store.services.world.clock.call_after(SEAL_AFTER_MS, store, idle)
 
-    def look(self, message: Idle) -> None:
+    def look(self, message: Idle) -> bool:
         """Write a seal, which says that what is there is all there was, if nothing was written for
-        a while; else look again later."""
+        a while; else look again later. Returns whether the journal is idle."""
         self.watching = False
         store = self.store
         if store.sync_runs or message.sequence != store.journal.sequence:
             self.watch()
-            return
+            return False
         job = store.journal.seal()
         if job is not None and not store.storage_failed:
             store.submit(job)
+        return True

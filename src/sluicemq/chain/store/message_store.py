@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.store.ballast import Ballast, CreateBallast, DeleteBallast
 from sluicemq.chain.store.checkpoints import Checkpoints, CheckpointSaved, SegmentSync
-from sluicemq.chain.store.group_commit import Append, CommitDue, GroupCommit, WhenDurable
+from sluicemq.chain.store.group_commit import Append, CommitDue, GroupCommit, HoldOver, WhenDurable
 from sluicemq.chain.store.journal_seals import Idle
 from sluicemq.chain.store.messages import (
     BodiesRead,
@@ -156,12 +156,15 @@ class MessageStore(StorePort):
             self.commits.add(message)
         elif isinstance(message, CommitDue):
             self.commits.due()
+        elif isinstance(message, HoldOver):
+            self.commits.hold_over()
         elif isinstance(message, TryAgain):
             self.submit(message.job)
         elif isinstance(message, Flushed):
             self.checkpoints.flushed(message)
         elif isinstance(message, Idle):
-            self.commits.seals.look(message)
+            if self.commits.seals.look(message):
+                self.checkpoints.advance()
         elif isinstance(message, RaftSnapshotTaken):
             self.raft.take(message)
         else:
@@ -257,8 +260,9 @@ class MessageStore(StorePort):
         if not self.storage_failed:
             self.commits.commit()
             self.page_bodies()
-            self.compact(self.persistent)
-            self.compact(self.transient)
+            for files in (self.persistent, self.transient):
+                if files.table or files.doomed or files.problems:
+                    self.compact(files)
         if self.checkpoints.closing:
             self.checkpoints.close_when_idle()
 
@@ -302,6 +306,8 @@ class MessageStore(StorePort):
             if more is not None:
                 self.submit(more)
         elif isinstance(job, SegmentSync | RaftSegmentWrite):
+            if isinstance(job, RaftSegmentWrite):
+                self.raft.settled(job)
             self.checkpoints.synced()
         elif isinstance(job, RaftContentWrite):
             self.commits.add(self.raft.content_written(job))

@@ -6,6 +6,7 @@ same group and for the same sync; what is committed goes to segments, for checkp
     member ---RaftCommitted---> MESSAGE STORE: what may go to segments
     member ---RaftSnapshotTaken---> MESSAGE STORE: its content to a file, then to the journal
     member <---RaftSnapshotKept--- when that is synced, too
+    member <---RaftSettled(top)--- when a checkpoint has had entries written to segments
 
 A group that is idle is not looked at: checkpoints ask for those that have changed, and for those
 that have entries which are in no segment.
@@ -16,10 +17,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.store.group_commit import Append
+from sluicemq.flow.profiles import SEQUENTIAL
 from sluicemq.kernel.disk import SYNC_STRAND
-from sluicemq.limits import RAFT_SEGMENT_ENTRIES
 from sluicemq.storage.checkpoint import KEPT
 from sluicemq.storage.raft.codec import (
+    ENTRIES_MAX,
     NO_FILE,
     RaftEntries,
     RaftGroupGone,
@@ -29,7 +31,15 @@ from sluicemq.storage.raft.codec import (
     encode_raft_record,
 )
 from sluicemq.storage.raft.group_state import encode_raft_group
-from sluicemq.storage.raft.rewrite import begin_rewrite, end_rewrite
+from sluicemq.storage.raft.live_indexes import joined
+from sluicemq.storage.raft.live_places import Trimming
+from sluicemq.storage.raft.reading import RaftReads
+from sluicemq.storage.raft.rewrite import (
+    begin_rewrite,
+    close_if_wasteful,
+    end_rewrite,
+    wasteful,
+)
 from sluicemq.storage.raft.segment_file import RaftFilesGone, raft_segment_path
 from sluicemq.storage.raft.snapshot_file import RaftContentWrite, raft_snapshot_path
 
@@ -42,11 +52,14 @@ if TYPE_CHECKING:
     from sluicemq.storage.raft.codec import RaftRecord
     from sluicemq.storage.raft.group import RaftGroup
     from sluicemq.storage.raft.groups import RaftGroups
+    from sluicemq.storage.raft.live_places import LivePlaces, Trim
+    from sluicemq.storage.raft.reading import RaftEntriesRead
     from sluicemq.storage.raft.rewrite import RaftRewrite
     from sluicemq.storage.raft.segment_file import RaftSegmentWrite
 
 FIRST_RAFT_STRAND: Final = 2
-"""The disk's strand of the group with id 0: groups write beside one another, and beside queues."""
+"""The disk's strand of the group with id 0, or of all: they write beside one another, and beside
+queues, unless the profile wants it otherwise."""
 FILE_ID_BYTES: Final = 16
 CHECKPOINTS_UNTIL_GONE: Final = 1 + KEPT
 """Checkpoints after which no file is needed that a rewrite has replaced: one may have been under
@@ -88,6 +101,18 @@ class RaftAppended:
         self.number = number
 
 
+class RaftSettled:
+    """Sent to whoever has handed in the last append of a Raft group: entries up to the index `top`
+    are durable in segments and can be read from there, as far as the log still has them. So nobody
+    need keep their data in memory."""
+
+    __slots__ = ("group", "top")
+
+    def __init__(self, group: int, top: int) -> None:
+        self.group = group
+        self.top = top
+
+
 class RaftRefused:
     """Sent to the owner of a Raft member: its append `number` never will be durable, for the
     storage has failed; `reason` is for people."""
@@ -105,7 +130,19 @@ class RaftAppend(Append):
     a group have growing numbers, and are handed in in that order. `content` is that of a snapshot
     which a leader has sent, when one of the records is such; it needs no file id."""
 
-    __slots__ = ("content", "gone", "group", "job", "number", "owner", "records", "storage")
+    __slots__ = (
+        "content",
+        "gone",
+        "group",
+        "job",
+        "number",
+        "owner",
+        "raft_bytes",
+        "records",
+        "storage",
+    )
+
+    is_in_line = True
 
     def __init__(
         self,
@@ -125,6 +162,12 @@ class RaftAppend(Append):
         self.gone: RaftFilesGone | None = None
         """What deletes the files that these records make superfluous, once they are durable."""
         self.content = content
+        self.raft_bytes = 1 + sum(
+            entry.size_bytes
+            for record in records
+            if isinstance(record, RaftEntries)
+            for entry in record.entries
+        )
         self.job: RaftContentWrite | None = None
         """What writes the content."""
 
@@ -157,26 +200,49 @@ class RaftSnapshotKept:
 class RaftSnapshotTaken:
     """Sent to the message store: a snapshot of a member's own machine with its content, which is
     written beside everything else before the journal says that it counts. `record` needs no file
-    id; `owner` hears RaftSnapshotKept."""
+    id; if it has more ranges of live entries than a record can have, some of those between them
+    count as live, too. `owner` hears RaftSnapshotKept.
 
-    __slots__ = ("content", "owner", "record")
+    With `places` it is known which messages are needed of the entries that `record` names as live,
+    and `trim` leaves out the others where segments are rewritten."""
 
-    def __init__(self, record: RaftSnapshot, content: bytes, owner: Actor) -> None:
+    __slots__ = ("content", "owner", "record", "trimming")
+
+    def __init__(
+        self,
+        record: RaftSnapshot,
+        content: bytes,
+        owner: Actor,
+        places: LivePlaces | None = None,
+        trim: Trim | None = None,
+    ) -> None:
         self.record = record
         self.content = content
         self.owner = owner
+        self.trimming: Trimming | None = None
+        if places is not None and trim is not None:
+            self.trimming = Trimming(places, trim)
 
 
 class RaftSnapshotAppend(Append):
     """The news that a snapshot whose content is durable counts. Nobody waits for it."""
 
-    __slots__ = ("gone", "owner", "record", "storage")
+    __slots__ = ("gone", "owner", "record", "storage", "trimming")
 
-    def __init__(self, storage: RaftStorage, record: RaftSnapshot, owner: Actor) -> None:
+    is_in_line = True
+
+    def __init__(
+        self,
+        storage: RaftStorage,
+        record: RaftSnapshot,
+        owner: Actor,
+        trimming: Trimming | None,
+    ) -> None:
         super().__init__(urgent=False)
         self.storage = storage
         self.record = record
         self.owner = owner
+        self.trimming = trimming
         self.gone: RaftFilesGone | None = None
         """What deletes the files that it makes superfluous, once it is durable."""
 
@@ -198,6 +264,8 @@ class RaftCommitted(Append):
 
     __slots__ = ("group", "index", "storage")
 
+    is_in_line = True
+
     def __init__(self, storage: RaftStorage, group: int, index: int) -> None:
         super().__init__(urgent=False)
         self.storage = storage
@@ -217,6 +285,7 @@ class RaftStorage:
 
     def __init__(self, store: StorePort, groups: RaftGroups) -> None:
         self.store = store
+        self.profile = store.services.raft_profile
         self.table = groups
         self.changed: dict[int, None] = dict.fromkeys(groups.groups)
         """Groups of which the last checkpoint may not know all."""
@@ -226,12 +295,24 @@ class RaftStorage:
         """All groups as a checkpoint last saw them, encoded, by their ids."""
         self.rewriting: dict[int, RaftRewrite] = {}
         """The jobs that rewrite segments, by the groups to which these belong."""
+        self.trimmings: dict[int, Trimming] = {}
+        """What the owners of groups have said of messages, with their last snapshots."""
         self.superseded: list[tuple[int, RaftFilesGone]] = []
         """What deletes files that were rewritten, after so many more checkpoints."""
         self.writing: dict[RaftContentWrite, RaftSnapshotAppend] = {}
         """Snapshots whose contents are on their way to the disk."""
+        self.reads = RaftReads()
+        self.going: dict[int, None] = {}
+        """Groups that are gone as soon as that is durable."""
+        self.owners: dict[int, Actor] = {}
+        """Who has handed in the last append of each group, in this life."""
         for group in groups.groups.values():
             self._note(group)
+
+    def strand(self, group_id: int) -> int:
+        """Return the disk's strand in which files of a group are written."""
+        is_common = self.profile.segment_writer == SEQUENTIAL
+        return FIRST_RAFT_STRAND if is_common else FIRST_RAFT_STRAND + group_id
 
     def _note(self, group: RaftGroup) -> None:
         self.changed[group.id] = None
@@ -251,7 +332,8 @@ class RaftStorage:
                 append.job = RaftContentWrite(record, append.content, SYNC_STRAND)
             encode_raft_record(parts, record)
             if isinstance(record, RaftGroupGone):
-                self._forget(append)
+                self.going[append.group] = None
+                append.gone = RaftFilesGone(append.group, self.strand(append.group), [], whole=True)
                 continue
             group = self.table.group(append.group)
             group.demand(record)
@@ -261,12 +343,17 @@ class RaftStorage:
     def _apply(self, group: RaftGroup, record: RaftRecord, append: int) -> RaftFilesGone | None:
         """Change a group by a record, and return the job that deletes files which nothing refers to
         any more; None when there are none."""
+        if not isinstance(record, RaftSnapshot):
+            group.apply(record, self.store.journal.number, append)
+            return None
         before = files_of(group)
         group.apply(record, self.store.journal.number, append)
+        self.trimmings.pop(group.id, None)  # that was of the snapshot before
         gone = before.difference(files_of(group))
         if not gone:
             return None
-        return RaftFilesGone(group.id, FIRST_RAFT_STRAND + group.id, sorted(gone), whole=False)
+        self.reads.prune(group)
+        return RaftFilesGone(group.id, self.strand(group.id), sorted(gone), whole=False)
 
     def new_file_id(self) -> bytes:
         """Return 16 random bytes that identify a file."""
@@ -274,9 +361,14 @@ class RaftStorage:
 
     def take(self, taken: RaftSnapshotTaken) -> None:
         """Have the content of a snapshot written, in the strand of its group."""
-        record = taken.record._replace(file_id=self.new_file_id())
-        job = RaftContentWrite(record, taken.content, FIRST_RAFT_STRAND + record.group)
-        self.writing[job] = RaftSnapshotAppend(self, record, taken.owner)
+        group = self.table.groups.get(taken.record.group)
+        assert group is None or taken.record.snapshot.index != group.snapshot.index, (
+            "what is written would take the place of a snapshot that counts"
+        )
+        live = joined(taken.record.live, ENTRIES_MAX)
+        record = taken.record._replace(file_id=self.new_file_id(), live=live)
+        job = RaftContentWrite(record, taken.content, self.strand(record.group))
+        self.writing[job] = RaftSnapshotAppend(self, record, taken.owner, taken.trimming)
         self.store.submit(job)
 
     def content_written(self, job: RaftContentWrite) -> RaftSnapshotAppend:
@@ -288,15 +380,21 @@ class RaftStorage:
         leader's has overtaken, or of a group that is gone, does not count, and its file goes."""
         record = append.record
         group = self.table.groups.get(record.group)
+        if record.group in self.going:
+            group = None
         if group is None or record.snapshot.index <= group.snapshot.index:
             paths = [raft_snapshot_path(record.group, record.snapshot.index)]
-            strand = FIRST_RAFT_STRAND + record.group
+            strand = self.strand(record.group)
             append.gone = RaftFilesGone(record.group, strand, paths, whole=group is None)
             return
         self.store.journal.mark(RAFT_MARK, 0)
         group.demand(record)
         encode_raft_record(parts, record)
+        before = self.trimmings.get(group.id)
         append.gone = self._apply(group, record, 0)
+        if append.trimming is not None:
+            self.trimmings[group.id] = append.trimming
+            append.trimming.factors = {} if before is None else before.factors
         self._note(group)
 
     # segments are rewritten
@@ -307,9 +405,15 @@ class RaftStorage:
         group = self.table.groups.get(group_id)
         if group is None or group_id in self.rewriting or group.is_amnesiac:
             return
-        strand = FIRST_RAFT_STRAND + group_id
-        job = begin_rewrite(group, strand, RAFT_SEGMENT_ENTRIES, self.new_file_id)
-        if job is not None:
+        trimming = self.trimmings.get(group_id)
+        top = self.reads.tops.get(group_id, group.top)
+        old = wasteful(group, self.profile.segment_max_entries, top, trimming)
+        if not old:
+            close_if_wasteful(group, trimming)
+        else:
+            strand = self.strand(group_id)
+            offsets = self.reads.offsets.get(group_id, {})
+            job = begin_rewrite(group, strand, old, self.new_file_id(), trimming, offsets)
             self.rewriting[group_id] = job
             self.store.submit(job)
 
@@ -319,9 +423,10 @@ class RaftStorage:
         del self.rewriting[job.group]
         group = self.table.groups.get(job.group)
         is_late = group is None or not {*job.old} <= {*group.segments}
-        if job.problem and not is_late:
-            self.store.services.world.log.write("error", f"raft: {job.problem}")
-        elif group is not None and end_rewrite(group, job):
+        if group is not None and job.problem and not is_late:
+            self._problem(group, job.problem, is_damage=job.is_damaged)
+        if group is not None and end_rewrite(group, job):
+            self._replaced(group, job)
             gone = RaftFilesGone(job.group, job.strand, job.old_paths, whole=False)
             self.superseded.append((CHECKPOINTS_UNTIL_GONE, gone))
             self._note(group)
@@ -329,6 +434,18 @@ class RaftStorage:
         else:
             path = raft_segment_path(job.group, job.new.number)
             self.store.submit(RaftFilesGone(job.group, job.strand, [path], whole=group is None))
+
+    def _replaced(self, group: RaftGroup, job: RaftRewrite) -> None:
+        """Take note of the segment that a rewrite has put in the place of others."""
+        self.reads.prune(group)
+        for write in job.written:
+            self.reads.written(group.id, write)
+        trimming = self.trimmings.get(group.id)
+        if trimming is not None and job.made is not None and job.trimming is not None:
+            job.trimming.made(job.made)
+            kept = {segment.number for segment in group.segments}
+            factors = {**trimming.factors, **job.trimming.factors}
+            trimming.factors = {n: factor for n, factor in factors.items() if n in kept}
 
     def saved(self) -> None:
         """Note that a checkpoint is durable."""
@@ -338,21 +455,34 @@ class RaftStorage:
             if not left:
                 self.store.submit(gone)
 
-    def _forget(self, append: RaftAppend) -> None:
-        """Forget a group, whose files go when that is durable."""
-        group = append.group
+    def _forget(self, group: int) -> None:
+        """Forget a group, now that it is durable that it is gone. A checkpoint before that has to
+        have it, for a start may find the rest of it."""
+        del self.going[group]
         self.table.groups.pop(group, None)
-        for known in (self.changed, self.unsettled, self.states):
+        self.reads.forget(group)
+        for known in (self.changed, self.unsettled, self.states, self.owners, self.trimmings):
             known.pop(group, None)
-        append.gone = RaftFilesGone(group, FIRST_RAFT_STRAND + group, [], whole=True)
 
     def appended(self, append: RaftAppend) -> None:
         """Note that an append is durable, and have files deleted that nobody needs any more."""
         group = self.table.groups.get(append.group)
-        if group is not None:
+        if append.group in self.going and append.gone is not None and append.gone.whole:
+            self._forget(append.group)
+        elif group is not None:
             group.was_synced(append.number)
+            self._hear(group, append.owner)
         if append.gone is not None:
             self.store.submit(append.gone)
+
+    def _hear(self, group: RaftGroup, owner: Actor) -> None:
+        """Note who has handed in the last append of a group. Who is new hears up to where the log
+        is in segments."""
+        if self.owners.get(group.id) is not owner:
+            self.owners[group.id] = owner
+            top = self.reads.tops.get(group.id, group.top)
+            if top:
+                owner.post(RaftSettled(group.id, top))
 
     def kept(self, append: RaftSnapshotAppend) -> None:
         """Note that a snapshot counts, durably: much of the log before it may not be needed any
@@ -367,19 +497,59 @@ class RaftStorage:
         if group is not None:
             group.committed(message.index)
 
+    # entries are read
+
+    def reading(self, group_id: int, indexes: list[int]) -> RaftEntriesRead | None:
+        """Return the job that reads these entries of a group, as far as they are in segments; None
+        when none of them is, or there is no such group. Whoever asks has it run, in a strand of
+        their own."""
+        group = self.table.groups.get(group_id)
+        if group is None:
+            return None
+        self.look_at_news(group)
+        return self.reads.job(group, indexes)
+
+    def look_at_news(self, group: RaftGroup) -> None:
+        """Take in what reading has shown: a member of whose log something is damaged may have
+        forgotten what it has said."""
+        for problem in self.reads.news(group):
+            self._problem(group, problem, is_damage=True)
+
+    def _problem(self, group: RaftGroup, problem: str, *, is_damage: bool) -> None:
+        """Log what is wrong with the files of a group. After damage its member is silent."""
+        self.store.services.world.log.write("error", f"raft: {problem}")
+        if is_damage and not group.is_amnesiac:
+            group.is_amnesiac = True
+            self._note(group)
+
+    def settled(self, job: RaftSegmentWrite) -> None:
+        """Note that entries are durable in segments, and tell their owner."""
+        top = job.top
+        if job.group in self.table.groups:
+            self.reads.tops[job.group] = max(top, self.reads.tops[job.group])
+            owner = self.owners.get(job.group)
+            if owner is not None:
+                owner.post(RaftSettled(job.group, top))
+
     # for a checkpoint
 
     def see(self, cut: int) -> Iterator[RaftSegmentWrite | None]:
         """Look at the groups that a checkpoint has to hear of, after which the journal counts from
         the file `cut` on, one at a time. Yield what has to be done before the checkpoint is
         written; None when that is nothing."""
+        entries_max = self.profile.segment_max_entries
         for group_id in [*{**self.changed, **self.unsettled}]:
             group = self.table.groups.get(group_id)
             self.changed.pop(group_id, None)
             if group is None:
                 continue
-            strand = FIRST_RAFT_STRAND + group_id
-            yield group.flush(cut, strand, self.new_file_id)
+            self.look_at_news(group)
+            self.reads.begun(group)
+            strand, trimming = self.strand(group_id), self.trimmings.get(group_id)
+            job = group.flush(cut, strand, self.new_file_id, entries_max, trimming)
+            if job is not None:
+                self.reads.written(group_id, job)
+            yield job
             if not group.held:
                 self.unsettled.pop(group_id, None)
             if group_id in self.table.groups:  # it may have gone meanwhile

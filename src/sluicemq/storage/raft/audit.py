@@ -9,6 +9,7 @@ from sluicemq.storage.raft.codec import NO_FILE
 from sluicemq.storage.raft.segment_file import (
     NAME,
     RAFT,
+    look_at_raft_segment,
     raft_directory,
     raft_segment_path,
     read_raft_segment,
@@ -30,7 +31,9 @@ class RaftAudit:
 
     `lose` hears of a file that must be there and is not: its path and what is lost; `warn` hears of
     damage in one that is there. Either makes an amnesiac of the group's member. `given_up` are
-    errors of the disk with which a file counts as lost."""
+    errors of the disk with which a file counts as lost. Segments in which everything is behind the
+    group's snapshot are read only when it is `thorough`: otherwise what is damaged in there is
+    found when somebody reads it."""
 
     def __init__(
         self,
@@ -39,18 +42,20 @@ class RaftAudit:
         lose: Callable[[str, str], None],
         warn: Callable[[str], None],
         given_up: tuple[str, ...] = (),
+        thorough: bool = False,
     ) -> None:
         self.files = files
         self.groups = groups
         self.lose = lose
         self.warn = warn
         self.given_up = given_up
+        self.thorough = thorough
         self.lost: list[tuple[RaftGroup, int]] = []
         """Segments that are lost, by their numbers."""
         self.contents_lost: list[RaftGroup] = []
         """Groups the contents of whose snapshots are lost."""
         self.segments = 0
-        """Segments that were read."""
+        """Segments that were read whole."""
         self.entries = 0
         """Entries that were read."""
 
@@ -71,19 +76,24 @@ class RaftAudit:
         for segment in group.segments:
             path = raft_segment_path(group.id, segment.number)
             try:
-                read = read_raft_segment(self.files, group.id, segment)
+                is_needed = self.thorough or segment.last > group.snapshot.index
+                look = read_raft_segment if is_needed else look_at_raft_segment
+                read = look(self.files, group.id, segment)
             except DiskFailed as failure:
                 if failure.code not in self.given_up:
                     raise
                 self._lost(group, segment.number, f"cannot be read ({failure.code})")
                 continue
-            self.segments += 1
+            self.segments += is_needed
             self.entries += len(read.entries)
             if not read.is_there:
                 self._lost(group, segment.number, read.problem)
             elif read.problem:
                 group.is_amnesiac = True
                 self.warn(f"{path}: {read.problem}")
+            elif read.last_trimmed > group.snapshot.index:
+                group.is_amnesiac = True
+                self.warn(f"{path}: entry {read.last_trimmed} is trimmed, and not in the snapshot")
             entries += (each for each in read.entries if each.index > group.snapshot.index)
         return entries
 

@@ -103,10 +103,11 @@ def encode_raft_entries(parts: list[bytes], group: int, entries: list[LogEntry])
     assert entries[-1].index == first + count - 1, "a log has no gap"
     parts.append(ENTRIES_HEAD.pack(RAFT_ENTRIES, count, group, first))
     terms = [entry.term for entry in entries]
-    lengths = [len(entry.data) for entry in entries]
+    data = [bytes(entry.data) for entry in entries]
+    lengths = map(len, data)
     parts.append(struct.pack(f"<{count}Q{count}I", *terms, *lengths))
     parts.append(bytes([KINDS.index(entry.kind) + 1 for entry in entries]))
-    parts.extend(entry.data for entry in entries)
+    parts.extend(data)
 
 
 def encode_raft_record(parts: list[bytes], record: RaftRecord) -> None:
@@ -140,7 +141,8 @@ def encoded_snapshot(record: RaftSnapshot) -> bytes:
         len(record.live),
         len(members),
     )
-    return head + b"".join(LIVE.pack(each[0], each[-1]) for each in record.live) + members
+    ends = [end for each in record.live for end in (each.start, each.stop - 1)]
+    return head + struct.pack(f"<{len(ends)}Q", *ends) + members
 
 
 def decode_raft_entries(data: memoryview, at: int) -> tuple[RaftEntries, int]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sluicemq.limits import (
     RAFT_SEGMENT_BYTES,
-    RAFT_SEGMENT_ENTRIES,
     RAFT_UNCOMMITTED_BYTES,
     RAFT_UNCOMMITTED_ENTRIES,
 )
@@ -29,10 +28,13 @@ from sluicemq.storage.raft.codec import (
     RaftTruncation,
     TermAndVote,
 )
+from sluicemq.storage.raft.live_indexes import NOTHING_LIVE, LiveIndexes
 from sluicemq.storage.raft.segment_file import RaftSegment, RaftSegmentWrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sluicemq.storage.raft.live_places import Trimming
 
 UNBORN = LogSnapshot(0, 0, Configuration())
 """What a group begins with of whose birth nothing is known."""
@@ -52,6 +54,7 @@ class RaftGroup:
     """What this node has of one group's log."""
 
     __slots__ = (
+        "closed",
         "commit",
         "held",
         "id",
@@ -83,10 +86,12 @@ class RaftGroup:
         self.vote = 0
         self.snapshot = UNBORN
         self.snapshot_file = NO_FILE
-        self.live: tuple[range, ...] = ()
+        self.live = NOTHING_LIVE
         """Indexes up to the snapshot's whose entries are still needed."""
         self.segments: tuple[RaftSegment, ...] = ()
         self.next_segment = 1
+        self.closed = 0
+        """The number of a segment to which nothing is added any more; 0 when there is none."""
         self.held: dict[int, HeldEntry] = {}
         """The entries that are in no segment, by their indexes."""
         self.last_index = 0
@@ -102,12 +107,12 @@ class RaftGroup:
 
     def is_live(self, index: int) -> bool:
         """Tell whether the entry at an index is still needed."""
-        return index > self.snapshot.index or any(index in some for some in self.live)
+        return index > self.snapshot.index or index in self.live
 
     @property
     def snapshot_record(self) -> RaftSnapshot:
         """The snapshot, as a record says it."""
-        return RaftSnapshot(self.id, self.snapshot, self.snapshot_file, self.live)
+        return RaftSnapshot(self.id, self.snapshot, self.snapshot_file, self.live.ranges)
 
     # what the journal has
 
@@ -163,7 +168,7 @@ class RaftGroup:
         self.is_born = True
         self.snapshot = snapshot
         self.snapshot_file = record.file_id
-        self.live = record.live
+        self.live = LiveIndexes(record.live) if record.live else NOTHING_LIVE
         self.commit = max(self.commit, snapshot.index)
         self.last_index = max(self.last_index, snapshot.index)
         self.held = {index: each for index, each in self.held.items() if self.is_live(index)}
@@ -171,9 +176,7 @@ class RaftGroup:
 
     def needs(self, segment: RaftSegment) -> bool:
         """Tell whether an entry that is still needed may be in a segment."""
-        return segment.last > self.snapshot.index or any(
-            some.start <= segment.last and segment.first < some.stop for some in self.live
-        )
+        return segment.last > self.snapshot.index or self.live.has_any(segment.first, segment.last)
 
     def was_synced(self, append: int) -> None:
         """Note that all appends up to this one are durable. They vouch for nothing that a later one
@@ -198,34 +201,61 @@ class RaftGroup:
         return sorted(found, key=lambda entry: entry.index)
 
     def flush(
-        self, cut: int, strand: int, new_file_id: Callable[[], bytes]
+        self,
+        cut: int,
+        strand: int,
+        new_file_id: Callable[[], bytes],
+        entries_max: int,
+        trimming: Trimming | None = None,
     ) -> RaftSegmentWrite | None:
-        """Move what is settled to segments, and return the job that makes it durable there; None
-        when there is nothing. The state counts on the job from now on."""
+        """Move what is settled to segments of at most so many entries, and return the job that
+        makes it durable there; None when there is nothing. What is up to the snapshot is trimmed
+        if `trimming` says how. The state counts on the job from now on."""
         entries = self.settled(cut)
+        trimmed: set[int] = set()
+        if trimming is not None:
+            entries = self._trimmed(entries, trimming, trimmed)
         if not entries:
             return None
         job = RaftSegmentWrite(self.id, strand)
         while entries:
-            segment = self._segment_with_room(new_file_id)
-            count = self._fitting(segment, entries)
+            segment = self._segment_with_room(new_file_id, entries_max)
+            count = self._fitting(segment, entries, entries_max)
             others = (each for each in self.segments if each.number != segment.number)
-            self.segments = (*others, job.add(segment, entries[:count]))
+            self.segments = (*others, job.add(segment, entries[:count], trimmed))
             del entries[:count]
         self.held = {index: each for index, each in self.held.items() if index > self.top}
         return job
 
-    def _segment_with_room(self, new_file_id: Callable[[], bytes]) -> RaftSegment:
+    def _trimmed(
+        self, entries: list[LogEntry], trimming: Trimming, trimmed: set[int]
+    ) -> list[LogEntry]:
+        """Return what is needed of entries, and add the indexes of those that were trimmed to
+        `trimmed`. Those of which nothing is needed are forgotten."""
+        found: list[LogEntry] = []
+        for entry in entries:
+            left = trimming.trimmed(entry) if entry.index <= self.snapshot.index else entry
+            if left is None:
+                del self.held[entry.index]
+                continue
+            if left is not entry:
+                trimmed.add(entry.index)
+            found.append(left)
+        return found
+
+    def _segment_with_room(self, new_file_id: Callable[[], bytes], entries_max: int) -> RaftSegment:
         newest = self.segments[-1] if self.segments else None
-        if newest and newest.entries < RAFT_SEGMENT_ENTRIES and newest.length < RAFT_SEGMENT_BYTES:
-            return newest
+        if newest is not None and newest.number != self.closed:
+            has_entries_left = newest.entries < entries_max
+            if has_entries_left and newest.length < RAFT_SEGMENT_BYTES:
+                return newest
         self.next_segment += 1
         return RaftSegment(self.next_segment - 1, new_file_id(), 0, 0, 0, 0)
 
-    def _fitting(self, segment: RaftSegment, entries: list[LogEntry]) -> int:
+    def _fitting(self, segment: RaftSegment, entries: list[LogEntry], entries_max: int) -> int:
         room = RAFT_SEGMENT_BYTES - segment.length
         count = 0
-        for entry in entries[: RAFT_SEGMENT_ENTRIES - segment.entries]:
+        for entry in entries[: entries_max - segment.entries]:
             if room <= 0:
                 break
             room -= entry.size_bytes

@@ -27,6 +27,7 @@ from sluicemq.storage.raft.codec import (
     encoded_snapshot,
 )
 from sluicemq.storage.raft.group import RaftGroup
+from sluicemq.storage.raft.live_indexes import NOTHING_LIVE, LiveIndexes
 from sluicemq.storage.raft.segment_file import RaftSegment
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def parse_raft_group(data: memoryview) -> RaftGroup:
     group.is_amnesiac = bool(flags & AMNESIAC)
     group.is_born = bool(flags & BORN)
     group.term, group.vote = term, vote
-    group.snapshot, group.snapshot_file, group.live = record[1:4]
+    group.snapshot, group.snapshot_file = record.snapshot, record.file_id
+    group.live = LiveIndexes(record.live) if record.live else NOTHING_LIVE
     group.next_segment = next_segment
     group.segments = (*(RaftSegment(*each) for each in SEGMENT.iter_unpack(raw)),)
     demand(all(0 < each.first <= each.last for each in group.segments), "segments of a raft group")

@@ -1,62 +1,142 @@
-"""Rewriting segments of a Raft group to the entries that a snapshot names as still needed.
+"""Rewriting segments of a Raft group to what a snapshot names as still needed.
 
-    old segments, of which less than half is needed ---job---> one new segment
+    old segments, of whose bytes less than half is needed ---job---> one new segment
 
 The group counts on the new one when that is durable. The old files stay until no checkpoint that
-may still be used knows them.
+may still be used knows them. Where the owner has said which messages of the entries are needed, the
+rest of an entry goes, too: it is trimmed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from sluicemq.errors import Corrupt, DiskFailed, SluiceError
 from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.limits import RAFT_SEGMENT_BYTES
+from sluicemq.storage.raft.offsets import learn_offsets
+from sluicemq.storage.raft.reading import placed, records_at
 from sluicemq.storage.raft.segment_file import (
     RaftSegment,
     RaftSegmentWrite,
+    decode_raft_entry,
     raft_segment_path,
-    read_raft_segment,
 )
+from sluicemq.storage.records import FILE_HEADER_SIZE, RAFT_TRIMMED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator, Mapping
 
+    from sluicemq.raft.entry import LogEntry
     from sluicemq.storage.raft.group import RaftGroup
+    from sluicemq.storage.raft.live_indexes import LiveIndexes
+    from sluicemq.storage.raft.live_places import Trimming
+    from sluicemq.storage.raft.offsets import EntryOffsets
+
+WRITE_BYTES: Final = 8 << 20
+"""Written at once: so much of a new segment is in memory."""
+CLOSE_BYTES: Final = 1 << 20
+"""A segment that is shorter is added to, however little of it is needed."""
 
 
 class RaftRewrite(DiskJob):
-    """Writes those entries of `old` segments of a group that are in the ranges `live` into a new
-    segment, durably. `made` is that segment afterwards; None when some entry could not be read."""
+    """Writes those entries of `old` segments of a group that are in `live` into a new segment,
+    durably, trimmed if `trimming` says how. `made` is that segment afterwards; None when some entry
+    could not be read, or there is none. `offsets` has what is known of where entries of the old
+    ones are, by the numbers of the segments."""
 
     def __init__(
         self,
         group: int,
         strand: int,
         old: tuple[RaftSegment, ...],
-        live: tuple[range, ...],
+        live: LiveIndexes,
         new: RaftSegment,
+        trimming: Trimming | None,
+        offsets: Mapping[int, EntryOffsets],
     ) -> None:
         self.group = group
         self.strand = strand
         self.old = old
         self.live = live
         self.new = new
+        self.trimming = trimming
+        self.offsets = {each.number: offsets.get(each.number) for each in old}
+        self.written: list[RaftSegmentWrite] = []
+        """What has made the new segment."""
         self.made: RaftSegment | None = None
         self.problem = ""
         """Why nothing was made."""
+        self.is_damaged = False
+        """That is because an old segment is damaged."""
 
     def run(self, files: Files) -> None:
-        entries = []
-        for segment in self.old:
-            read = read_raft_segment(files, self.group, segment)
-            if read.problem:
-                self.problem = f"{raft_segment_path(self.group, segment.number)}: {read.problem}"
-                return
-            entries += [each for each in read.entries if any(each.index in s for s in self.live)]
+        self.written = []
+        made = self.new
+        pending: list[LogEntry] = []
+        trimmed: set[int] = set()
+        size = 0
+        for entry, is_trimmed in self._entries(files):
+            pending.append(entry)
+            size += len(entry.data)
+            if is_trimmed:
+                trimmed.add(entry.index)
+            if size > WRITE_BYTES:
+                made = self._write(files, made, pending, trimmed)
+                pending, size = [], 0
+        if self.problem:
+            return
+        if pending:
+            made = self._write(files, made, pending, trimmed)
+        self.made = made if self.written else None
+
+    def _write(
+        self, files: Files, made: RaftSegment, entries: list[LogEntry], trimmed: set[int]
+    ) -> RaftSegment:
+        """Add entries to the new segment, and return what it is then."""
         write = RaftSegmentWrite(self.group, self.strand)
-        made = write.add(self.new, entries)
+        made = write.add(made, entries, trimmed)
         write.run(files)
-        self.made = made
+        self.written.append(write)
+        return made
+
+    def _entries(self, files: Files) -> Iterator[tuple[LogEntry, bool]]:
+        """Yield what is needed of the old segments, and which of it is trimmed. Ends with the first
+        problem. Raises DiskFailed only for what the reader of this does."""
+        for segment in self.old:
+            path = raft_segment_path(self.group, segment.number)
+            read = self._needed(files, segment)
+            while True:
+                try:
+                    found = next(read, None)
+                except (SluiceError, DiskFailed) as error:
+                    self.is_damaged = isinstance(error, Corrupt)
+                    self.problem = f"{path}: {error}"
+                    return
+                if found is None:
+                    break
+                yield found
+
+    def _needed(self, files: Files, segment: RaftSegment) -> Iterator[tuple[LogEntry, bool]]:
+        """Yield what is needed of one segment. Raises Corrupt when it is damaged, SluiceError when
+        an entry cannot be trimmed, DiskFailed."""
+        offsets = self.offsets[segment.number]
+        if offsets is None or offsets.begin != FILE_HEADER_SIZE:
+            offsets, damage = learn_offsets(files, self.group, segment)
+            if damage or offsets is None:
+                raise Corrupt(damage or "has no entry")
+        trimming = self.trimming
+        places = [*placed((index for index in offsets.indexes if index in self.live), offsets)]
+        for index, record in records_at(files, self.group, segment, places):
+            if record is None:
+                raise Corrupt(f"entry {index} is damaged")
+            entry = decode_raft_entry(record)
+            if trimming is None:
+                yield entry, record.type == RAFT_TRIMMED
+                continue
+            left = trimming.trimmed(entry)
+            if left is not None:
+                yield left, left is not entry or record.type == RAFT_TRIMMED
 
     @property
     def old_paths(self) -> list[str]:
@@ -64,50 +144,75 @@ class RaftRewrite(DiskJob):
         return [raft_segment_path(self.group, segment.number) for segment in self.old]
 
 
-def needed_in(group: RaftGroup, segment: RaftSegment) -> int:
-    """Return how many entries of a segment are needed, all of which are up to the snapshot's."""
-    return sum(
-        max(0, min(some.stop, segment.last + 1) - max(some.start, segment.first))
-        for some in group.live
-    )
+def needed_in(group: RaftGroup, segment: RaftSegment, trimming: Trimming | None) -> int:
+    """Return about how many bytes of a segment are needed, of which all entries are up to the
+    snapshot's."""
+    if trimming is not None:
+        return int(trimming.guess(segment) * trimming.factors.get(segment.number, 1))
+    count = min(group.live.count(segment.first, segment.last), segment.entries)
+    return segment.length * count // segment.entries
 
 
-def wasteful(group: RaftGroup, entries_max: int) -> tuple[RaftSegment, ...]:
+def wasteful(
+    group: RaftGroup, entries_max: int, top: int, trimming: Trimming | None = None
+) -> tuple[RaftSegment, ...]:
     """Return the first segments, one beside the other, less than half of each of which is needed,
-    and that fit into one of `entries_max` entries; none, if there are none. The newest is still
-    being written."""
+    and that fit into one of `entries_max` entries; none, if there are none. What is behind the
+    index `top` may not be durable yet."""
     found: list[RaftSegment] = []
-    total = 0
-    for segment in group.segments[:-1]:
-        count = needed_in(group, segment)
-        is_wasteful = segment.last <= group.snapshot.index and 2 * count < segment.entries
-        if is_wasteful and total + count <= entries_max:
+    total = size = 0
+    for segment in group.segments:
+        count = min(group.live.count(segment.first, segment.last), segment.entries)
+        needed = needed_in(group, segment, trimming)
+        is_settled = segment.last <= min(group.snapshot.index, top)
+        is_wasteful = is_settled and 2 * needed < segment.length
+        fits = total + count <= entries_max and size + needed <= RAFT_SEGMENT_BYTES
+        if is_wasteful and (fits or not found):
             found.append(segment)
             total += count
+            size += needed
         elif found:
             break
     return (*found,)
 
 
+def close_if_wasteful(group: RaftGroup, trimming: Trimming | None) -> None:
+    """Have nothing more added to the newest segment when less than half of it is needed, but for
+    entries behind the snapshot: otherwise it would not be rewritten before it is full."""
+    newest = group.segments[-1] if group.segments else None
+    if newest is None or newest.last <= group.snapshot.index:
+        return
+    behind = newest.last - max(newest.first - 1, group.snapshot.index)
+    fresh = newest.length * min(behind, newest.entries) // newest.entries
+    needed = needed_in(group, newest, trimming) + fresh
+    if newest.length >= CLOSE_BYTES and 2 * needed < newest.length:
+        group.closed = newest.number
+
+
 def begin_rewrite(
-    group: RaftGroup, strand: int, entries_max: int, new_file_id: Callable[[], bytes]
-) -> RaftRewrite | None:
-    """Return the job that rewrites segments of a group; None when none is worth it."""
-    old = wasteful(group, entries_max)
-    if not old:
-        return None
-    new = RaftSegment(group.next_segment, new_file_id(), 0, 0, 0, 0)
+    group: RaftGroup,
+    strand: int,
+    old: tuple[RaftSegment, ...],
+    file_id: bytes,
+    trimming: Trimming | None,
+    offsets: Mapping[int, EntryOffsets],
+) -> RaftRewrite:
+    """Return the job that rewrites these segments of a group. Nothing is added to them any more."""
+    new = RaftSegment(group.next_segment, file_id, 0, 0, 0, 0)
     group.next_segment += 1
-    return RaftRewrite(group.id, strand, old, group.live, new)
+    if group.segments[-1] in old:
+        group.closed = group.segments[-1].number
+    return RaftRewrite(group.id, strand, old, group.live, new, trimming, offsets)
 
 
 def end_rewrite(group: RaftGroup, job: RaftRewrite) -> bool:
     """Count on what a rewrite has made in place of the old segments, and tell whether that is so:
     not when some of these have gone meanwhile."""
     segments = group.segments
-    if job.made is None or not {*job.old} <= {*segments}:
+    if job.problem or not {*job.old} <= {*segments}:
         return False
     at = segments.index(job.old[0])
     assert segments[at : at + len(job.old)] == job.old, "segments stay beside one another"
-    group.segments = (*segments[:at], job.made, *segments[at + len(job.old) :])
+    made = () if job.made is None else (job.made,)
+    group.segments = (*segments[:at], *made, *segments[at + len(job.old) :])
     return True

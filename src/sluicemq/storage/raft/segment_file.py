@@ -1,6 +1,7 @@
 """Segment files of Raft groups: entries that are committed, each in a record of its own.
 
-    record   type RAFT_ENTRY, its sequence the entry's index
+    record   type RAFT_ENTRY, or RAFT_TRIMMED for one of which only a part is still needed and is
+             there; its sequence the entry's index
              payload: term u64 | kind u8 | 0 7 | data
 
 What an entry's record says is checked by its crc whenever it is read. How much of a file counts,
@@ -10,6 +11,7 @@ and which entries are in there, the checkpoint says; so there is no torn tail he
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,6 +22,7 @@ from sluicemq.storage.raft.codec import KINDS
 from sluicemq.storage.records import (
     FILE_HEADER_SIZE,
     RAFT_ENTRY,
+    RAFT_TRIMMED,
     FileHeader,
     decode_header,
     pieces_of_records,
@@ -28,13 +31,16 @@ from sluicemq.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from sluicemq.storage.records import Record
 
 RAFT: Final = "raft"
+NOT_THE_FILE: Final = "is not the file that the checkpoint means"
 NAME: Final = re.compile(r"\d{8,19}\.log")
 ENTRY_HEAD: Final = Struct("<QB7x")
+ENTRY_TYPES: Final = (RAFT_ENTRY, RAFT_TRIMMED)
+"""Types of records that are an entry."""
 
 
 class RaftSegment(NamedTuple):
@@ -69,11 +75,17 @@ class RaftSegmentWrite(DiskJob):
         self.strand = strand
         self.parts: list[tuple[int, int, bytes]] = []
         """What is written: the number of a segment, an offset in its file, and the bytes."""
+        self.offsets: list[tuple[int, list[int], list[int], int]] = []
+        """Of each such part: the number of the segment, the indexes of the entries, where they
+        begin in the file, and where the last of them ends."""
         self.makes_files = False
 
-    def add(self, old: RaftSegment, entries: list[LogEntry]) -> RaftSegment:
+    def add(
+        self, old: RaftSegment, entries: list[LogEntry], trimmed: Container[int] = ()
+    ) -> RaftSegment:
         """Have entries written behind what is in a segment, and return the segment as it is then.
-        One of which nothing is written yet has a length of 0."""
+        One of which nothing is written yet has a length of 0. Of entries with the indexes `trimmed`
+        it is known in the file that they are."""
         header = b""
         offset = old.length
         if not offset:
@@ -84,17 +96,29 @@ class RaftSegmentWrite(DiskJob):
         payloads: list[bytes] = []
         offsets: list[int] = []
         for entry in entries:
-            payload = ENTRY_HEAD.pack(entry.term, KINDS.index(entry.kind) + 1) + entry.data
+            payload = ENTRY_HEAD.pack(entry.term, KINDS.index(entry.kind) + 1) + bytes(entry.data)
             payloads.append(payload)
             offsets.append(offset)
             offset += size_of_record(len(payload))
         indexes = [entry.index for entry in entries]
-        pieces = pieces_of_records(old.file_id, RAFT_ENTRY, indexes, offsets, payloads)
-        self.parts.append((old.number, start, b"".join([header, *pieces])))
+        pieces = [header]
+        at = 0
+        for kind, group in groupby(indexes, lambda index: index in trimmed):
+            end = at + len([*group])
+            row = indexes[at:end], offsets[at:end], payloads[at:end]
+            pieces += pieces_of_records(old.file_id, RAFT_TRIMMED if kind else RAFT_ENTRY, *row)
+            at = end
+        self.parts.append((old.number, start, b"".join(pieces)))
+        self.offsets.append((old.number, indexes, offsets, offset))
         first = old.first or indexes[0]
         return old._replace(
             length=offset, first=first, last=indexes[-1], entries=old.entries + len(entries)
         )
+
+    @property
+    def top(self) -> int:
+        """The index of the last entry that is written."""
+        return self.offsets[-1][1][-1]
 
     def run(self, files: Files) -> None:
         directory = raft_directory(self.group)
@@ -133,7 +157,7 @@ class RaftFilesGone(DiskJob):
 
 def decode_raft_entry(record: Record) -> LogEntry:
     """Return the entry in a record of a segment. Raises Corrupt when it is none."""
-    if record.type != RAFT_ENTRY:
+    if record.type not in ENTRY_TYPES:
         raise Corrupt(f"a record of type {record.type}")
     if len(record.payload) < ENTRY_HEAD.size:
         raise Corrupt("it ends within its head")
@@ -144,13 +168,38 @@ def decode_raft_entry(record: Record) -> LogEntry:
     return LogEntry(record.sequence, term, KINDS[kind - 1], data)
 
 
+def is_segment(data: bytes, group: int, segment: RaftSegment) -> bool:
+    """Tell whether a file that begins with `data` is the segment that is meant. Raises Corrupt when
+    its header is damaged, Refused when a newer version wrote it."""
+    header = decode_header(data, "raft segment")
+    return (header.file_id, header.queue) == (segment.file_id, group)
+
+
 class SegmentRead(NamedTuple):
     """What can be read of a segment. `problem` says what is wrong, "" when nothing is; `is_there`
-    says whether it is the file that is meant, however damaged."""
+    says whether it is the file that is meant, however damaged. `last_trimmed` is the last index of
+    an entry of which only a part is there, 0 when there is none."""
 
     entries: list[LogEntry]
     problem: str
     is_there: bool
+    last_trimmed: int = 0
+
+
+def look_at_raft_segment(files: Files, group: int, segment: RaftSegment) -> SegmentRead:
+    """Return the same as `read_raft_segment`, but for entries: the file is only looked at, and what
+    is damaged in there is found when it is read. Raises as that does."""
+    path = raft_segment_path(group, segment.number)
+    size = files.size(path)
+    if size < 0:
+        return SegmentRead([], "is missing", is_there=False)
+    try:
+        if not is_segment(files.read(path, 0, FILE_HEADER_SIZE), group, segment):
+            return SegmentRead([], NOT_THE_FILE, is_there=False)
+    except Corrupt as error:
+        return SegmentRead([], str(error), is_there=True)
+    problem = f"has {size} of {segment.length} bytes" if size < segment.length else ""
+    return SegmentRead([], problem, is_there=True)
 
 
 def read_raft_segment(files: Files, group: int, segment: RaftSegment) -> SegmentRead:
@@ -163,16 +212,18 @@ def read_raft_segment(files: Files, group: int, segment: RaftSegment) -> Segment
     data = files.read(path, 0, segment.length)
     problem = ""
     try:
-        header = decode_header(data, "raft segment")
-        if (header.file_id, header.queue) != (segment.file_id, group):
-            return SegmentRead([], "is not the file that the checkpoint means", is_there=False)
+        if not is_segment(data, group, segment):
+            return SegmentRead([], NOT_THE_FILE, is_there=False)
     except Corrupt as error:
         problem = str(error)
     found = scan(data, segment.file_id)
     entries: list[LogEntry] = []
+    last_trimmed = 0
     for record in found.records:
         try:
             entries.append(decode_raft_entry(record))
+            if record.type == RAFT_TRIMMED:
+                last_trimmed = record.sequence
         except Corrupt as error:
             problem = problem or f"record at {record.offset}: {error}"
     if size < segment.length:
@@ -180,4 +231,4 @@ def read_raft_segment(files: Files, group: int, segment: RaftSegment) -> Segment
     if not problem and len(entries) != segment.entries:
         problem = f"{segment.entries - len(entries)} of {segment.entries} entries are damaged"
     is_there = bool(entries) or not problem
-    return SegmentRead(entries, problem, is_there)
+    return SegmentRead(entries, problem, is_there, last_trimmed)
