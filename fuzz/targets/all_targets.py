@@ -9,6 +9,7 @@ from targets import (
     configuration,
     connection,
     definitions,
+    frames,
     method,
     node,
     properties,
@@ -34,5 +35,6 @@ TARGETS: Final[dict[str, Target]] = {
         storage.ENTRIES,
         storage.FILES,
         commands.TARGET,
+        frames.TARGET,
     )
 }

@@ -1,0 +1,8 @@
+"""Nodes that find, prove and hear each other: what is between the nodes of one cluster, and no
+more.
+
+    frame          a message between nodes as bytes (docs/cluster-wire.md)
+    cluster_port   what others see of the cluster: messages to a node, and who is up
+
+Pure as all of the core is: clock, dice and sockets are the World's.
+"""

@@ -1,0 +1,195 @@
+"""What others on this node see of the cluster: they send messages to a node, have those of some
+types posted to an actor of theirs, and hear who is up.
+
+    cluster.handle(RAFT_DATA, actor)        actor <- PeerMessage, in the order they were sent in
+    cluster.send(node, RAFT_DATA, payload)  False: that node is not up, and nothing was sent
+    cluster.follow(actor)                   actor <- NodeUp, NodeSuspected, NodeTrusted, NodeDown
+    cluster.feed(node, actor's keeper)      a gate, shut while too much waits for that node
+
+A *link* is what two nodes have while both are up: all that was sent over it arrives, once and in
+order for each of its two connections, as long as it lasts. When it ends, both hear NodeDown; what
+was on its way may have arrived or not, and nothing of it arrives later. A node that is up again has
+a new link, and perhaps a new incarnation.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sluicemq.kernel.address import NOBODY, ActorAddress
+
+if TYPE_CHECKING:
+    from sluicemq.flow.gate import Gate, GateKeeper
+    from sluicemq.kernel.actor import Actor
+
+
+class PeerConnection(Enum):
+    """The two connections of a link."""
+
+    CONTROL = 1
+    """Short messages that somebody waits for: nothing large is ever before them."""
+    DATA = 2
+    """What has bodies in it."""
+
+
+CONTROL: Final = PeerConnection.CONTROL
+DATA: Final = PeerConnection.DATA
+
+
+class FrameType(NamedTuple):
+    """What a message between nodes is. A number is never given another meaning."""
+
+    number: int
+    name: str
+    connection: PeerConnection | None
+    """Over which connection it goes; None: over each of them."""
+
+
+OPEN: Final = FrameType(1, "open", None)
+GOODBYE: Final = FrameType(2, "goodbye", None)
+HEARTBEAT: Final = FrameType(3, "heartbeat", CONTROL)
+GRANTS: Final = FrameType(4, "grants", CONTROL)
+RAFT_CONTROL: Final = FrameType(16, "raft control", CONTROL)
+RAFT_DATA: Final = FrameType(17, "raft data", DATA)
+DEFINITIONS: Final = FrameType(18, "definitions", CONTROL)
+
+FRAME_TYPES: Final = {
+    each.number: each
+    for each in (OPEN, GOODBYE, HEARTBEAT, GRANTS, RAFT_CONTROL, RAFT_DATA, DEFINITIONS)
+}
+"""All types of this version of the protocol, by number. The first four are the link's own."""
+
+
+class PeerMessage:
+    """Posted to who handles messages of that type. `source` and `target` are actors' addresses;
+    with serial 0 they are the nodes' alone. Both nodes are in the incarnations that they are in
+    now. `flags` are the type's own."""
+
+    __slots__ = ("flags", "frame_type", "payload", "source", "target")
+
+    def __init__(
+        self,
+        frame_type: FrameType,
+        source: ActorAddress,
+        target: ActorAddress,
+        payload: bytes,
+        flags: int = 0,
+    ) -> None:
+        self.frame_type = frame_type
+        self.source = source
+        self.target = target
+        self.payload = payload
+        self.flags = flags
+
+
+class NodeUp(NamedTuple):
+    """Posted to who follows: there is a link to that node. NodeDown comes before the next one."""
+
+    node: int
+    incarnation: int
+    name: str
+
+
+class NodeSuspected(NamedTuple):
+    """Posted to who follows: nothing was heard of a node for longer than usual; its link is
+    there."""
+
+    node: int
+    incarnation: int
+
+
+class NodeTrusted(NamedTuple):
+    """Posted to who follows: a node that was suspected was heard of again."""
+
+    node: int
+    incarnation: int
+
+
+class NodeDown(NamedTuple):
+    """Posted to who follows: the link to that node has ended, for that reason."""
+
+    node: int
+    incarnation: int
+    reason: str
+
+
+class NodeStanding(Enum):
+    """What this node thinks of another one."""
+
+    UP = "up"
+    SUSPECTED = "suspected"
+    DOWN = "down"
+
+
+class ClusterPort:
+    """This is the cluster, as its users on this node see it."""
+
+    node: int
+    """The number of this node."""
+    incarnation: int
+    """The life that this node is in."""
+
+    def handle(self, frame_type: FrameType, handler: Actor) -> None:
+        """Post messages of that type to `handler` from now on, each as a PeerMessage. Call it
+        before the first link: without a handler a type ends the link that it comes over."""
+        raise NotImplementedError
+
+    def follow(self, follower: Actor) -> None:
+        """Post to `follower` who comes up, is suspected, trusted or goes down from now on; at once
+        a NodeUp of each that is up. A message of a node comes between its NodeUp and its NodeDown
+        when its handler follows, too."""
+        raise NotImplementedError
+
+    def unfollow(self, follower: Actor) -> None:
+        """Post nothing of that kind to `follower` any more."""
+        raise NotImplementedError
+
+    def send(
+        self,
+        node: int,
+        frame_type: FrameType,
+        payload: bytes,
+        source_serial: int = 0,
+        target: ActorAddress = NOBODY,
+        flags: int = 0,
+    ) -> bool:
+        """Send a message to that node, over the connection that is the type's. Returns False, and
+        sends nothing, when it is not up, or when `target` is an actor of another life of it. With
+        NOBODY it is for the node as such. `source_serial` names an actor of this node, 0 none. What
+        is sent is never refused for there being too much: heed the gate (`feed`)."""
+        raise NotImplementedError
+
+    def feed(self, node: int, keeper: GateKeeper) -> Gate:
+        """Return a gate of that keeper, which is shut while more than enough waits to be sent to
+        that node, and is open when the node is not up. Give it back with `feed_no_more`."""
+        raise NotImplementedError
+
+    def feed_no_more(self, node: int, gate: Gate) -> None:
+        """Open a gate for the last time, and forget it."""
+        raise NotImplementedError
+
+    def grant(self, target: ActorAddress, amount: int) -> bool:
+        """Grant credit to an actor of another node. What is granted to one actor until the next
+        write is one sum. Returns False, and grants nothing, when that life of the node is not
+        up."""
+        raise NotImplementedError
+
+    def standing(self, node: int) -> NodeStanding:
+        """Return what is thought of that node now; DOWN too when it is not known."""
+        raise NotImplementedError
+
+    def incarnation_of(self, node: int) -> int:
+        """Return the incarnation in which that node is up, or was last heard of; 0: never."""
+        raise NotImplementedError
+
+    def contact_ns(self, node: int) -> int | None:
+        """Return when this node, by its own clock, sent the last heartbeat that the other one has
+        answered over the link that there is; None: none, or there is no link. A lease counts from
+        there."""
+        raise NotImplementedError
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The numbers of all nodes that are known, this one's too, in order."""
+        raise NotImplementedError

@@ -1,0 +1,173 @@
+"""Frames: messages between nodes as bytes. docs/cluster-wire.md has each byte. Little-endian:
+
+    length u32 | type u16 | flags u16 | source 16 | target 16 | crc32c u32 of the 40 before it and
+    of the payload | payload
+
+The addresses are actors' (kernel/address.py), with serial 0 for a node as such. A message whose
+body is larger than LINK_PIECE_BYTES is several frames, one after the other, all but the last with
+the flag MORE. The decoder takes bytes in any cuts and joins the pieces."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from google_crc32c import extend
+
+from sluicemq.cluster.cluster_port import FRAME_TYPES, PeerMessage
+from sluicemq.errors import SluiceError
+from sluicemq.kernel.address import ADDRESS_BYTES, decode_address
+from sluicemq.limits import LINK_MESSAGE_MAX_BYTES, LINK_PIECE_BYTES
+
+if TYPE_CHECKING:
+    from sluicemq.cluster.cluster_port import FrameType, PeerConnection
+
+HEAD: Final = Struct("<IHH16s16s")
+CRC: Final = Struct("<I")
+HEAD_BYTES: Final = HEAD.size + CRC.size
+
+MORE: Final = 1
+"""The flag of every piece of a message but the last."""
+OWN_FLAGS: Final = 0xFF
+"""The flags of which frames themselves are made; the upper ones are the types'."""
+FLAGS_MAX: Final = 0xFF
+"""The flags of a type's own, as handlers know them, go up to here."""
+
+
+class BrokenFrame(SluiceError):
+    """What came is no frame, or none that may come here: the link has to end."""
+
+
+def encode_frames(message: PeerMessage) -> list[bytes]:
+    """Return the bytes of a message, piece by piece: each item is to be written whole."""
+    payload = message.payload
+    assert len(payload) <= LINK_MESSAGE_MAX_BYTES, "a message that nobody would take"
+    assert 0 <= message.flags <= FLAGS_MAX
+    number = message.frame_type.number
+    flags = message.flags << 8
+    ends = message.source.encode(), message.target.encode()
+    if len(payload) <= LINK_PIECE_BYTES:
+        return [encoded(number, flags, *ends, payload)]
+    starts = range(0, len(payload), LINK_PIECE_BYTES)
+    return [
+        encoded(
+            number,
+            flags | (MORE if start + LINK_PIECE_BYTES < len(payload) else 0),
+            *ends,
+            payload[start : start + LINK_PIECE_BYTES],
+        )
+        for start in starts
+    ]
+
+
+def encoded(number: int, flags: int, source: bytes, target: bytes, piece: bytes) -> bytes:
+    """Return one frame of the type with that number, with its checksum."""
+    head = HEAD.pack(len(piece), number, flags, source, target)
+    return head + CRC.pack(extend(extend(0, head), piece)) + piece
+
+
+class FrameDecoder:
+    """The messages in what comes over one connection. `version` is the agreed version of the
+    protocol, which is named to people. After BrokenFrame nothing more is decoded."""
+
+    def __init__(self, connection: PeerConnection, version: int) -> None:
+        self.connection = connection
+        self.version = version
+        self._data = bytearray()
+        self._at = 0
+        """What is before it in `_data` is decoded."""
+        self._pieces: list[bytes] = []
+        """The pieces of a message whose last one has not come yet."""
+        self._pieces_bytes = 0
+        self._pieces_head = b""
+        """What of the head is the same in all pieces of a message: type, flags and addresses."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Return how many bytes came that are not given out."""
+        return len(self._data) - self._at + self._pieces_bytes
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes that came, cut anywhere."""
+        if self._at:
+            del self._data[: self._at]
+            self._at = 0
+        self._data += data
+
+    def next(self) -> PeerMessage | None:
+        """Return the next message; None: it is not whole yet. Raises BrokenFrame."""
+        while len(self._data) - self._at >= HEAD_BYTES:
+            at = self._at
+            length, number, flags, source, target = HEAD.unpack_from(self._data, at)
+            frame_type = self._demanded_type(number)
+            if length > LINK_PIECE_BYTES:
+                text = f"a frame {frame_type.name!r} of {length} bytes; at most {LINK_PIECE_BYTES}"
+                raise BrokenFrame(f"{text} are allowed")
+            end = at + HEAD_BYTES + length
+            if len(self._data) < end:
+                return None
+            payload = self._checked(frame_type, at, end)
+            self._at = end
+            message = self._joined(frame_type, flags, source + target, payload)
+            if message is not None:
+                return message
+        return None
+
+    def _demanded_type(self, number: int) -> FrameType:
+        frame_type = FRAME_TYPES.get(number)
+        if frame_type is None:
+            raise BrokenFrame(
+                f"a frame of type {number}, which version {self.version} of the protocol does not "
+                "have: that node writes what the others cannot read"
+            )
+        if frame_type.connection not in (None, self.connection):
+            name = self.connection.name.lower()
+            raise BrokenFrame(f"a frame {frame_type.name!r} on the {name} connection")
+        return frame_type
+
+    def _checked(self, frame_type: FrameType, at: int, end: int) -> bytes:
+        """Return the payload of the frame that is from `at` to `end`."""
+        middle = at + HEAD.size
+        (crc,) = CRC.unpack_from(self._data, middle)
+        payload = bytes(self._data[middle + CRC.size : end])
+        if extend(extend(0, bytes(self._data[at:middle])), payload) != crc:
+            raise BrokenFrame(
+                f"a frame {frame_type.name!r} whose checksum is wrong: its bytes were changed on "
+                "the way"
+            )
+        return payload
+
+    def _joined(
+        self, frame_type: FrameType, flags: int, ends: bytes, payload: bytes
+    ) -> PeerMessage | None:
+        """Return the message that is whole with this piece, if it is."""
+        if flags & OWN_FLAGS & ~MORE:
+            raise BrokenFrame(
+                f"a frame {frame_type.name!r} with flags {flags & OWN_FLAGS}, which version "
+                f"{self.version} of the protocol does not have"
+            )
+        if self._pieces or flags & MORE:
+            head = b"%d %d " % (frame_type.number, flags >> 8) + ends
+            if self._pieces and head != self._pieces_head:
+                raise BrokenFrame(
+                    f"a frame {frame_type.name!r} between the pieces of another message"
+                )
+            if flags & MORE and len(payload) != LINK_PIECE_BYTES:
+                raise BrokenFrame(
+                    f"a piece of {len(payload)} bytes that is not the last of its message; all "
+                    f"but that have {LINK_PIECE_BYTES}"
+                )
+            self._pieces_bytes += len(payload)
+            if self._pieces_bytes > LINK_MESSAGE_MAX_BYTES:
+                raise BrokenFrame(
+                    f"a message of more than {LINK_MESSAGE_MAX_BYTES} bytes in pieces"
+                )
+            self._pieces_head = head
+            self._pieces.append(payload)
+            if flags & MORE:
+                return None
+            payload = b"".join(self._pieces)
+            self._pieces = []
+            self._pieces_bytes = 0
+        source, target = decode_address(ends, 0), decode_address(ends, ADDRESS_BYTES)
+        return PeerMessage(frame_type, source, target, payload, flags >> 8)

@@ -1,0 +1,195 @@
+"""Goal: what a node writes to another one is read as it was meant, and nothing else is read.
+
+Method: messages of all types through the codec, cut anywhere; frames with one thing wrong each; any
+bytes at all; and the example in docs/cluster-wire.md.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicemq.cluster import cluster_port as c
+from sluicemq.cluster.frame import (
+    CRC,
+    HEAD,
+    HEAD_BYTES,
+    MORE,
+    BrokenFrame,
+    FrameDecoder,
+    encode_frames,
+    encoded,
+)
+from sluicemq.kernel.address import ActorAddress
+from sluicemq.limits import LINK_MESSAGE_MAX_BYTES, LINK_PIECE_BYTES
+
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "cluster-wire.md"
+
+ONE = ActorAddress(1, 4, 0)
+TWO = ActorAddress(2, 7, 5)
+LARGE = bytes(range(256)) * (LINK_PIECE_BYTES // 256)
+
+addresses = st.builds(
+    ActorAddress,
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**64 - 1),
+)
+payloads = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from([LARGE[:-1], LARGE, LARGE + b"x", LARGE * 2, LARGE * 2 + b"yz"]),
+)
+data_types = [each for each in c.FRAME_TYPES.values() if each.connection in (None, c.DATA)]
+messages = st.builds(
+    c.PeerMessage,
+    st.sampled_from(data_types),
+    addresses,
+    addresses,
+    payloads,
+    st.integers(0, 255),
+)
+
+
+def fields(message: c.PeerMessage) -> tuple[object, ...]:
+    return (*(getattr(message, name) for name in c.PeerMessage.__slots__),)
+
+
+def decoded(*parts: bytes, connection: c.PeerConnection = c.DATA) -> list[c.PeerMessage]:
+    """All messages in what comes in these parts."""
+    decoder = FrameDecoder(connection, 1)
+    found = []
+    for part in parts:
+        decoder.receive(part)
+        while (message := decoder.next()) is not None:
+            found.append(message)
+    assert decoder.held_bytes == sum(map(len, parts)) - sum(
+        sum(map(len, encode_frames(message))) for message in found
+    )
+    return found
+
+
+@given(st.lists(messages, max_size=4), st.data())
+def test_messages_come_out_as_they_went_in(sent: list[c.PeerMessage], data: st.DataObject) -> None:
+    raw = b"".join(part for message in sent for part in encode_frames(message))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
+    parts = [raw[a:b] for a, b in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
+    assert list(map(fields, decoded(*parts))) == list(map(fields, sent))
+
+
+def test_byte_by_byte() -> None:
+    sent = [c.PeerMessage(c.RAFT_DATA, ONE, TWO, b"abc"), c.PeerMessage(c.OPEN, ONE, TWO, b"")]
+    raw = b"".join(part for message in sent for part in encode_frames(message))
+    found = decoded(*(raw[at : at + 1] for at in range(len(raw))))
+    assert list(map(fields, found)) == list(map(fields, sent))
+
+
+@given(st.binary(max_size=200), st.sampled_from([c.CONTROL, c.DATA]))
+def test_any_bytes_are_refused_or_wait(raw: bytes, connection: c.PeerConnection) -> None:
+    decoder = FrameDecoder(connection, 1)
+    decoder.receive(raw)
+    try:
+        while decoder.next() is not None:
+            assert len(raw) >= HEAD_BYTES
+    except BrokenFrame as broken:
+        assert str(broken)
+
+
+@given(messages, st.integers(0), st.integers(1, 255))
+def test_a_changed_byte_is_never_read(message: c.PeerMessage, where: int, change: int) -> None:
+    raw = bytearray(b"".join(encode_frames(message)))
+    raw[where % len(raw)] ^= change
+    decoder = FrameDecoder(c.DATA, 1)
+    decoder.receive(bytes(raw))
+    try:
+        found = decoder.next()
+    except BrokenFrame:
+        return
+    assert found is None, "what was changed came out"
+
+
+def frame(number: int, flags: int, piece: bytes, source: ActorAddress = ONE) -> bytes:
+    return encoded(number, flags, source.encode(), TWO.encode(), piece)
+
+
+def oversize() -> bytes:
+    return HEAD.pack(LINK_PIECE_BYTES + 1, 17, 0, ONE.encode(), TWO.encode()) + CRC.pack(0)
+
+
+BROKEN = {
+    "unknown type": (
+        frame(9999, 0, b""),
+        "a frame of type 9999, which version 1 of the protocol does not have: that node writes "
+        "what the others cannot read",
+    ),
+    "wrong checksum": (
+        frame(17, 0, b"abc")[:-1] + b"d",
+        "a frame 'raft data' whose checksum is wrong: its bytes were changed on the way",
+    ),
+    "too large": (oversize(), "a frame 'raft data' of 262145 bytes; at most 262144 are allowed"),
+    "other connection": (frame(3, 0, b""), "a frame 'heartbeat' on the data connection"),
+    "unknown flag": (
+        frame(17, 2, b""),
+        "a frame 'raft data' with flags 2, which version 1 of the protocol does not have",
+    ),
+    "another type between": (
+        frame(17, MORE, LARGE) + frame(1, 0, b""),
+        "a frame 'open' between the pieces of another message",
+    ),
+    "another sender between": (
+        frame(17, MORE, LARGE) + frame(17, 0, b"", ActorAddress(1, 4, 1)),
+        "a frame 'raft data' between the pieces of another message",
+    ),
+    "short piece": (
+        frame(17, MORE, b"abc"),
+        "a piece of 3 bytes that is not the last of its message; all but that have 262144",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_broken_is_said(what: str) -> None:
+    raw, sentence = BROKEN[what]
+    decoder = FrameDecoder(c.DATA, 1)
+    decoder.receive(frame(17, 0, b"before") + raw)
+    first = decoder.next()
+    assert first is not None
+    assert first.payload == b"before"
+    with pytest.raises(BrokenFrame) as raised:
+        decoder.next()
+    assert str(raised.value) == sentence
+
+
+def test_a_message_has_a_bound_however_many_its_pieces() -> None:
+    decoder = FrameDecoder(c.DATA, 1)
+    piece = frame(17, MORE, LARGE)
+    for _ in range(LINK_MESSAGE_MAX_BYTES // LINK_PIECE_BYTES):
+        decoder.receive(piece)
+        assert decoder.next() is None
+    assert decoder.held_bytes == LINK_MESSAGE_MAX_BYTES
+    decoder.receive(piece)
+    with pytest.raises(BrokenFrame, match=r"^a message of more than 167772160 bytes in pieces$"):
+        decoder.next()
+
+
+def test_no_frame_is_larger_than_a_piece() -> None:
+    parts = encode_frames(c.PeerMessage(c.RAFT_DATA, ONE, TWO, LARGE * 3 + b"x"))
+    assert [len(part) - HEAD_BYTES for part in parts] == [LINK_PIECE_BYTES] * 3 + [1]
+
+
+def test_the_example_of_the_document() -> None:
+    _, _, example = DOCUMENT.read_text(encoding="utf-8").partition("## Example of a frame")
+    (block,) = re.findall(r"```text\n(.*?)```", example.partition("\n## ")[0], re.DOTALL)
+    raw = bytes.fromhex("".join(line.partition("  ")[0] for line in block.splitlines()))
+    (message,) = decoded(raw)
+    assert fields(message) == (0, c.RAFT_DATA, b"hello", ONE, TWO)
+
+
+def test_every_type_is_in_the_document() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    names = {None: "each", c.CONTROL: "control", c.DATA: "data"}
+    for each in c.FRAME_TYPES.values():
+        assert f"| {each.number} | {each.name} | {names[each.connection]} |" in text
