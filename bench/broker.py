@@ -35,6 +35,17 @@ CASES = {
     "500 publishers x 30/s, 100 queues, 500 consumers, confirms 30": (
         "-p 500 -r 30 -q 100 -c 500 -L 30 -f 30 -a 1 --drain-check"
     ),
+    "quorum queue, confirms 1000": (
+        "-p 1 -c 1 -q 1 -s 1024 --durable --persistent --queue-type quorum"
+        " -L 1000 -f 1000 -a 1 --drain-check"
+    ),
+    "quorum queue, confirms 100": (
+        "-p 1 -c 1 -q 1 -s 1024 --durable --persistent --queue-type quorum"
+        " -L 100 -f 1000 -a 1 --drain-check"
+    ),
+    "durable queue, confirms 100": (
+        "-p 1 -c 1 -q 1 -s 1024 --durable --persistent -L 100 -f 1000 -a 1 --drain-check"
+    ),
     "16-byte bodies, confirms 1000": "-p 1 -c 1 -q 1 -s 16 -L 1000 -f 1000 -a 1 --drain-check",
     "16 KiB bodies, confirms 1000": "-p 1 -c 1 -q 1 -s 16384 -L 1000 -f 1000 -a 1 --drain-check",
 }

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-START_SECONDS = 180
+START_SECONDS = 600
 STOP_SECONDS = 60
 RUN_SECONDS_MAX = 1200
 RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")

@@ -12,7 +12,7 @@ from typing import Any
 
 from sluicemq.cli.config_file import environment_name
 from sluicemq.config import SECTIONS
-from sluicemq.flow.profiles import ADAPTIVE, PROFILES
+from sluicemq.flow.profiles import ADAPTIVE, PROFILES, RaftProfile
 from sluicemq.options import Option, Section, options_of
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
@@ -111,10 +111,14 @@ def profile_lines() -> list[str]:
         most = "at most " if profile.name == ADAPTIVE else ""
         numbers = f"{most}{credit.initial},{credit.more_after} | {store.initial},{store.more_after}"
         lines.append(f"| `{profile.name}` | {numbers} |")
+    names = RaftProfile._fields
+    lines += ["", f"| profile | {' | '.join(names)} |", f"|---{'|---' * len(names)}|"]
+    for profile in PROFILES.values():
+        lines.append(f"| `{profile.name}` | {' | '.join(map(str, profile.raft))} |")
     return [
         *lines,
         "",
-        "Either number set by itself replaces the profile's. What `adaptive` does is told in",
+        "Each number set by itself replaces the profile's. What `adaptive` does is told in",
         "[flow-control.md](flow-control.md).",
     ]
 

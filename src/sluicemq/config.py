@@ -21,7 +21,7 @@ GIB: Final = 1024 * MIB
 DISK_FREE_LIMIT_BYTES: Final = 50_000_000
 """RabbitMQ's default, "50MB"."""
 
-PROFILES: Final = ("adaptive", "rabbitmq-3.5", "rabbitmq-3.8")
+PROFILES: Final = ("adaptive", "rabbitmq-3.5", "rabbitmq-3.8", "rabbitmq-3.8.3", "rabbitmq-3.8.4")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +186,8 @@ class FlowConfig(Section):
         "adaptive",
         "choice",
         "How much credit senders get: RabbitMQ's fixed numbers of 3.5 or 3.8, or `adaptive`, which"
-        " shares one budget among the active senders.",
+        " shares one budget among the active senders. `rabbitmq-3.8.3` and `rabbitmq-3.8.4` differ"
+        " in what they set for quorum queues.",
         choices=PROFILES,
     )
     credit_flow_default_credit: tuple[int, int] | None = declared(
@@ -450,6 +451,50 @@ class StorageConfig(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RaftConfig(Section):
+    """The logs of quorum queues."""
+
+    segment_max_entries: int | None = declared(
+        None,
+        "count",
+        "The number of entries in one file of a queue's log, of at most 64 MiB. Smaller files go"
+        " sooner.",
+        unit="entries",
+        low=1,
+        high=65536,
+        default_words="the profile's",
+    )
+    wal_max_batch_size: int | None = declared(
+        None,
+        "count",
+        "How many writes of queues to their logs share one sync at most.",
+        unit="writes",
+        low=1,
+        high=1_000_000,
+        default_words="the profile's",
+    )
+    segment_writer: str | None = declared(
+        None,
+        "choice",
+        "Whether files of several queues' logs are written beside one another, or one by one.",
+        keys=("segment_writer",),
+        choices=("parallel", "sequential"),
+        default_words="the profile's",
+    )
+    quorum_commands_soft_limit: int | None = declared(
+        None,
+        "count",
+        "How many batches a channel may have under way to a quorum queue before it has its"
+        " publisher wait.",
+        unit="batches",
+        keys=("quorum_commands_soft_limit",),
+        low=1,
+        high=1_000_000,
+        default_words="the profile's",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ChannelConfig(Section):
     """What a channel may do before the broker closes it."""
 
@@ -601,6 +646,7 @@ class Config:
     flow: FlowConfig = field(default_factory=FlowConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     storage: StorageConfig = field(default_factory=StorageConfig)
+    raft: RaftConfig = field(default_factory=RaftConfig)
     channel: ChannelConfig = field(default_factory=ChannelConfig)
     auth: AuthConfig = field(default_factory=AuthConfig)
     definitions: DefinitionsConfig = field(default_factory=DefinitionsConfig)
@@ -637,6 +683,7 @@ SECTIONS: Final[dict[str, type[Section]]] = {
     "flow": FlowConfig,
     "memory": MemoryConfig,
     "storage": StorageConfig,
+    "raft": RaftConfig,
     "channel": ChannelConfig,
     "auth": AuthConfig,
     "definitions": DefinitionsConfig,

@@ -197,6 +197,10 @@ a thousand queues that are drained together. RabbitMQ loads a segment."""
 PAGE_OUT_BYTES: Final = 4 << 20
 """What is paged out of a queue at a time: it keeps its RAM until it is written."""
 
+GROUP_HOLD_MS: Final = 1
+"""How long a group of the journal that somebody waits for waits for more after a sync, if that took
+half as long or longer."""
+
 GROUP_WAIT_MS: Final = 200
 """So long a group of the journal that nobody waits for may gather (RabbitMQ's SYNC_INTERVAL)."""
 
@@ -351,6 +355,15 @@ ACTOR_ADDRESSES_MAX: Final = 1 << 20
 """Actors of a node that other nodes, or logs, know by an address, with those that stand for actors
 elsewhere. An entry takes about 300 bytes; there are far fewer channels than this."""
 
+# cluster
+
+LINK_PIECE_BYTES: Final = 256 << 10
+"""Of a message between nodes in one frame: what comes behind it waits for no more than this."""
+
+LINK_MESSAGE_MAX_BYTES: Final = 160 << 20
+"""Of one message between nodes: the largest body there may be, and a quarter more for what is
+around it."""
+
 # raft
 
 RAFT_ELECTION_TICKS: Final = 10
@@ -389,17 +402,37 @@ RAFT_PROMOTE_LAG_ENTRIES: Final = 128
 """A learner becomes a voter when it has all of the leader's log but so many entries: a majority
 that needs it must not have to wait for it."""
 
-RAFT_SEGMENT_ENTRIES: Final = 4096
-"""Entries of a segment file: RabbitMQ has as many since 3.8.4. Smaller files go sooner."""
+RAFT_GROUP_BYTES: Final = 1 << 20
+"""Of a group of the journal in which an append of a Raft group is: those wait for its sync."""
 
 RAFT_SEGMENT_BYTES: Final = 64 << 20
-"""The same in bytes, unless one entry alone is larger: a start reads a file at a time."""
+"""Of a segment file, unless one entry alone is larger: a start reads a file at a time."""
 
 # quorum queues
 
 QUORUM_PREFETCH_MAX: Final = 2000
 """Messages that a consumer of a quorum queue may hold, also one that asks for no limit, as in
 RabbitMQ: what a consumer holds each member of the group has in its state."""
+
+QUORUM_BACKLOG_BYTES: Final = 2 << 20
+"""What a quorum queue may have been given that is not agreed on; then its publishers get no further
+credit. It is what some syncs take, and what publishers without confirms always have under way."""
+
+QUORUM_BODIES_BYTES: Final = 32 << 20
+"""Bodies of a quorum queue that stay in RAM when they can be read from its log as well, unless
+x-max-in-memory-bytes says less: what will be delivered next."""
+
+QUORUM_READ_BYTES: Final = 4 << 20
+"""Bodies of a quorum queue that are read at once, and kept for deliveries."""
+
+QUORUM_READ_ENTRIES: Final = 1000
+"""Entries that are read at once."""
+
+QUORUM_SNAPSHOT_ENTRIES: Final = 4096
+"""Entries behind the last snapshot for which a quorum queue takes another one, as in RabbitMQ."""
+
+QUORUM_SNAPSHOT_BYTES: Final = 32 << 20
+"""The same in bytes: what of the log stays in RAM at least until the disk has it twice."""
 
 QUORUM_DEAD_LETTERS_MAX: Final = 256
 """Dead letters of a quorum queue that must arrive and are on their way; the others wait."""

@@ -25,7 +25,7 @@ from sluicemq.sim.timeline import Timeline
 if TYPE_CHECKING:
     from sluicemq.kernel.endpoints import Peer
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 EVENTS_MAX = 200_000
 PIECE = bytes(range(256)) * 64
 PIECES_MAX = 4000

@@ -14,7 +14,7 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import MethodFrame
 from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.queue.local_queue import LocalQueue
 from sluicemq.chain.queue.queue_timers import LookUnused
 from sluicemq.chain.store.messages import Written
 from sluicemq.queues.commands import Consume, Inspect, Publish, Settle
@@ -37,13 +37,13 @@ class Counted(Late[Any, Any]):
         return is_own
 
 
-def late(queue: Queue) -> Counted:
+def late(queue: LocalQueue) -> Counted:
     return Counted(queue.machine, queue.effects, queue, queue)
 
 
 @pytest.fixture(autouse=True)
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Queue, "replicate", late)
+    monkeypatch.setattr(LocalQueue, "replicate", late)
     monkeypatch.setattr(Counted, "batches", 0)
 
 

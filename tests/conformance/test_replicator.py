@@ -19,6 +19,17 @@ from sluicemq.replication.alone import Alone
 from sluicemq.replication.replicator import Replicator, Role, StateOwner
 from support.echo import Echo, EchoCommand, Keep, LetGo, Recite, Say
 from support.fakes import drain
+from support.grouped import Grouped, JoinedSyncs, grouped
+from support.grouped_bugs import (
+    Clinging,
+    Deposed,
+    Forgetful,
+    Overhasty,
+    Overlooking,
+    Presumptuous,
+    Restless,
+    Twofold,
+)
 from support.late import Agreed, Late
 
 SCRIPTS: Final = 200
@@ -116,7 +127,21 @@ def late(shell: Shell) -> Made:
     return Late(shell.machine, shell.effects, shell, shell)
 
 
-IMPLEMENTATIONS: Final[dict[str, Make]] = {"alone": alone, "late": late}
+def majority(shell: Shell) -> Made:
+    return grouped(Grouped, shell)
+
+
+def majority_in_turns(shell: Shell) -> Made:
+    """Whose syncs cover what several turns have written."""
+    return grouped(Grouped, shell, JoinedSyncs)
+
+
+IMPLEMENTATIONS: Final[dict[str, Make]] = {
+    "alone": alone,
+    "late": late,
+    "majority": majority,
+    "majority in turns": majority_in_turns,
+}
 
 
 # -- the rules
@@ -570,12 +595,22 @@ BUGS: Final[list[tuple[type[Made], Rule]]] = [
     (Hospitable, after_the_end_nothing_may_be_submitted),
     (Blameless, a_fault_leaves_the_command_it_came_at),
     (Shy, it_leads_where_it_is_alone),
+    (Presumptuous, a_turn_applies_nothing),
+    (Forgetful, once_and_in_order),
+    (Twofold, once_and_in_order),
+    (Overhasty, a_turn_makes_one_batch),
+    (Clinging, at_the_end_what_is_not_done_comes_back),
+    (Overlooking, a_fault_leaves_the_command_it_came_at),
+    (Restless, a_turn_with_nothing_costs_nothing),
+    (Deposed, what_is_not_its_own_is_left),
 ]
 
 
 @pytest.mark.parametrize(("bug", "rule"), BUGS, ids=lambda each: each.__name__)
 def test_a_planted_bug_is_caught(bug: Any, rule: Rule) -> None:
     def make(shell: Shell) -> Made:
+        if issubclass(bug, Grouped):
+            return grouped(bug, shell)
         more = (shell,) if issubclass(bug, Late) else ()
         made: Made = bug(shell.machine, shell.effects, shell, *more)
         return made

@@ -29,7 +29,7 @@ from sluicemq.sim.history import BROKEN, ENDED_WELL, History, promise
 
 CHANNEL: Final = 1
 READ_BYTES: Final = 1 << 18
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 240.0
 POLL_S: Final = 0.005
 HEADER_FIXED: Final = 19
 """Octets of a content header frame before the properties: frame head, class, weight, body size."""

@@ -21,7 +21,7 @@ from support.broker import Ctl, Target
 
 LIMIT = 160
 STRANGERS = 2 * LIMIT
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240.0
 FINE = "storage_failed: no"
 """In the status of a broker whose storage works."""
 LIMITED = f"""

@@ -27,7 +27,7 @@ from support import broker
 
 pytestmark = pytest.mark.skipif(not strace.is_there(), reason=strace.HOW_TO_GET.upper())
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 CALM_S = 1.0
 """What was confirmed before the failure may still be on its way for so long, at most half of it."""
 

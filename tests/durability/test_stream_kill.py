@@ -23,7 +23,7 @@ from support import broker
 CYCLES = 5
 PUBLISHERS = 3
 ARGUMENTS = {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 30_000}
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 240.0
 
 
 class Publisher(Thread):
@@ -88,7 +88,11 @@ def cycle(directory: Path, number: int, random: Random) -> list[Publisher]:
     ]
     for publisher in publishers:
         publisher.start()
-    time.sleep(random.uniform(0.2, 0.6))
+    enough = random.randrange(60, 300)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while sum(publisher.confirmed for publisher in publishers) < enough:
+        assert time.monotonic() < deadline, "hardly anything is confirmed"
+        time.sleep(0.005)
     process.kill()
     process.wait()
     for publisher in publishers:

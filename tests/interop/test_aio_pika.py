@@ -13,7 +13,7 @@ from aio_pika.abc import AbstractChannel, AbstractQueue
 
 from support.broker import Target
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240.0
 
 Scenario = Callable[[AbstractChannel], Awaitable[None]]
 
@@ -244,3 +244,29 @@ def test_fifty_connections_at_once(broker_url: str) -> None:
         assert bodies == [b"%d" % number for number in range(50)]
 
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE_SECONDS))
+
+
+def test_quorum_queues_confirm_deliver_and_requeue(
+    run: Callable[[Scenario], None], name: str
+) -> None:
+    async def scenario(channel: AbstractChannel) -> None:
+        quorum = {"x-queue-type": "quorum", "x-delivery-limit": 1}
+        queue = await channel.declare_queue(name, durable=True, arguments=quorum)
+        try:
+            await channel.set_qos(prefetch_count=10)
+            await send(channel, queue, b"a", b"b")
+            bodies: list[tuple[bytes, bool]] = []
+            async with queue.iterator() as messages:
+                async for message in messages:
+                    bodies.append((message.body, bool(message.redelivered)))
+                    if message.body == b"a" and not message.redelivered:
+                        await message.nack(requeue=True)
+                    else:
+                        await message.ack()
+                    if len(bodies) == 3:
+                        break
+            assert sorted(bodies) == [(b"a", False), (b"a", True), (b"b", False)]
+        finally:
+            await queue.delete(if_unused=False, if_empty=False)
+
+    run(scenario)

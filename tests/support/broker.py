@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 import sluicemq
 
-START_SECONDS = 60
-STOP_SECONDS = 60
+START_SECONDS = 240
+STOP_SECONDS = 240
 READY = b"ready amqp"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(sluicemq.__file__).parents[1])}
 """Subprocesses run the very package the tests import."""
@@ -76,7 +76,7 @@ class Ctl:
         """The command as it ended."""
         line = [*self.command, *arguments[:1], *self.reach, *arguments[1:]]
         return subprocess.run(
-            line, capture_output=True, text=True, check=False, timeout=60, env=ENVIRONMENT
+            line, capture_output=True, text=True, check=False, timeout=240, env=ENVIRONMENT
         )
 
     def __call__(self, *arguments: str) -> str:

@@ -16,7 +16,7 @@ from pamqp.base import Frame as Command
 
 from support.broker import Target
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 240.0
 QUIET_SECONDS = 0.4
 """How long nothing must come before we say that nothing comes."""
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 LOOK_S = 0.02
 
 Found = TypeVar("Found")

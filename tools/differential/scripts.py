@@ -14,6 +14,8 @@ STEPS = (6, 30)
 QUEUES = 4
 EXCHANGES = 3
 CONSUMERS = 3
+CHANNELS = ("confirm", "plain", "tx", "stranger")
+"""Modes of the channels; the stranger is one of another connection."""
 KEYS = ("a", "a.b", "b", "a.b.c", "")
 PATTERNS = ("#", "a.*", "*.b.#", "a", "", "*", "#.c")
 MATCHING = (
@@ -67,6 +69,9 @@ class Writer:
         self.exchanges = [f"{dice.choice(('n', 'n', 'n', 'alt'))}.@.x{n}" for n in range(EXCHANGES)]
         self.kinds = [dice.choice(("direct", "topic", "headers", "fanout")) for _ in self.exchanges]
         self.single = {queue: dice.random() < 0.1 for queue in self.queues}
+        agrees = 0.5 if dice.random() < 0.4 and not (self.sorted or self.weighed) else 0
+        self.quorum = {queue: dice.random() < agrees for queue in self.queues}
+        """Which ones are quorum queues."""
         self.numbers = count()
 
     def script(self) -> list[Step]:
@@ -123,6 +128,16 @@ class Writer:
 
     def declare_queue(self, queue: str = "") -> Step:
         queue = queue or self.queue()
+        if self.quorum[queue] and self.some(0.95):
+            return "declare_queue", {
+                "queue": queue,
+                "durable": True,
+                "arguments": {
+                    "x-queue-type": "quorum",
+                    **self.arguments(queue),
+                    **self.of_quorum(),
+                },
+            }
         return "declare_queue", {
             "queue": queue,
             "durable": self.some(0.5),
@@ -154,10 +169,23 @@ class Writer:
             given["x-max-priority"] = dice.choice((1, 3, 10, 255))
         if self.single[queue]:
             given["x-single-active-consumer"] = True
-        if self.some(0.1):
+        if self.some(0.02 if self.quorum[queue] else 0.1):
             given["x-queue-mode"] = dice.choice(("lazy", "default"))
         if self.some(0.04):
             given |= self.nonsense()
+        return given
+
+    def of_quorum(self) -> dict[str, Any]:
+        """Arguments that only quorum queues have. Without a delivery limit what comes back is put
+        behind the rest by RabbitMQ, since 3.10."""
+        dice = self.dice
+        given: dict[str, Any] = {"x-delivery-limit": dice.choice((0, 1, 2, 9))}
+        if self.some(0.2):
+            given["x-dead-letter-strategy"] = dice.choice(("at-most-once", "at-least-once"))
+        if self.some(0.1):
+            given["x-max-in-memory-length"] = dice.choice((0, 1))
+        if self.some(0.1):
+            given["x-quorum-initial-group-size"] = 1
         return given
 
     def dead_letters(self) -> dict[str, Any]:
@@ -171,7 +199,9 @@ class Writer:
 
     def nonsense(self) -> dict[str, Any]:
         names = ("message-ttl", "expires", "max-length", "max-length-bytes", "max-priority")
-        name = self.dice.choice((*names, "overflow", "queue-mode", "single-active-consumer"))
+        strings = ("overflow", "queue-mode", "single-active-consumer", "dead-letter-strategy")
+        sizes = ("quorum-initial-group-size", "max-in-memory-length", "max-in-memory-bytes")
+        name = self.dice.choice((*names, *strings, *sizes))
         if self.some(0.2):
             name = self.dice.choice(("dead-letter-exchange", "dead-letter-routing-key"))
         return {f"x-{name}": self.dice.choice((-1, "some", 1 << 40, 300, True, [1], None))}
@@ -267,12 +297,16 @@ class Writer:
         return "get", given
 
     def consume(self) -> Step:
+        queue = self.queue()
+        channel = self.channel()
+        if any(self.quorum.values()):  # which queue is first to agree on a message is nobody's rule
+            channel = CHANNELS[self.queues.index(queue)]
         given: dict[str, Any] = {
-            "channel": self.channel(),
-            "queue": self.queue(),
+            "channel": channel,
+            "queue": queue,
             "tag": f"c{self.dice.randrange(CONSUMERS)}",
             "auto_ack": self.some(0.2),
-            "exclusive": self.some(0.1),
+            "exclusive": self.some(0.1) and not self.quorum[queue],
         }
         if self.some(0.2):
             given["arguments"] = {"x-priority": self.dice.choice((-1, 0, 5, "high"))}
@@ -308,8 +342,9 @@ class Writer:
         return "purge", {"queue": self.queue()}
 
     def delete_queue(self) -> Step:
+        queue = self.queue()
         only = {"if_unused": self.some(0.3), "if_empty": self.some(0.3)}
-        return "delete_queue", {"queue": self.queue(), **only}
+        return "delete_queue", {"queue": queue, **({} if self.quorum[queue] else only)}
 
     def delete_exchange(self) -> Step:
         return "delete_exchange", {"exchange": self.exchange(), "if_unused": self.some(0.3)}

@@ -18,12 +18,10 @@ from pika.exceptions import (
     UnroutableError,
 )
 
-from scripts import Step
+from scripts import CHANNELS, Step
 
 FINAL = ("answer", "channel closed", "connection closed")
 """Events that do not become the same by waiting."""
-CHANNELS = ("confirm", "plain", "tx", "stranger")
-"""Modes of the channels; the stranger is one of another connection."""
 
 
 @dataclass
@@ -49,6 +47,10 @@ class Side:
         self.events: list[tuple[Any, ...]] = []
         """What came in this step."""
         self.names: set[str] = set()
+        self.quorum: set[str] = set()
+        """Those of `names` that may be quorum queues."""
+        self.single: set[str] = set()
+        """Those of them that may have a single active consumer."""
         self.exchanges: set[str] = set()
         self.bound: list[dict[str, Any]] = []
         """Bindings between exchanges; some of these stay."""
@@ -125,6 +127,8 @@ class Side:
             connection.process_data_events(time_limit=0)
         cancelled = [event for event in self.events if event[0] == "cancelled"]
         others = [event for event in self.events if event[0] not in ("cancelled", *FINAL)]
+        if self.quorum:
+            others.sort(key=by_channel)
         final = [event for event in self.events if event[0] in FINAL]
         return final + others + sorted(cancelled), counts
 
@@ -135,15 +139,29 @@ class Side:
         except ChannelClosedByBroker as closed:
             self.lines["watch"] = self.new_line("watch")
             return None if closed.reply_code == 404 else (closed.reply_text, 0, 0)
-        return name, method.message_count, method.consumer_count
+        return name, method.message_count, self.consumers(method)
+
+    def consumers(self, method: Any) -> int:
+        """The consumers of a queue that was declared. RabbitMQ's quorum queues count as one, too,
+        who has got messages or has cancelled, and not those that wait for the single active one:
+        then there are none here."""
+        if method.queue in self.single:
+            return 0
+        held = any(line.out or line.held for line in self.lines.values())
+        return 0 if held and method.queue in self.quorum else int(method.consumer_count)
 
     def hurry(self, _: Line) -> None:
         self.hurried = True
 
     def declare_queue(self, line: Line, queue: str, **given: Any) -> tuple[str, int, int]:
         self.names.add(queue)
+        arguments = given.get("arguments", {})
+        if arguments.get("x-queue-type") == "quorum":
+            self.quorum.add(queue)
+            if "x-single-active-consumer" in arguments:
+                self.single.add(queue)
         method = line.channel.queue_declare(queue, **given).method
-        return method.queue, method.message_count, method.consumer_count
+        return method.queue, method.message_count, self.consumers(method)
 
     def declare_exchange(self, line: Line, exchange: str, **given: Any) -> None:
         self.exchanges.add(exchange)
@@ -206,7 +224,7 @@ class Side:
                 line.out.append(method.delivery_tag)
             where = (method.delivery_tag, method.exchange, method.routing_key)
             mark = "again" if method.redelivered else "new"
-            self.events.append(("delivered", tag, mark, *where, seen(properties), body))
+            self.events.append(("delivered", line.mode, tag, mark, *where, seen(properties), body))
 
         if tag in line.channel.consumer_tags:
             return "has it"
@@ -273,6 +291,12 @@ def named(value: Any, prefix: str) -> Any:
     if isinstance(value, list):
         return [named(each, prefix) for each in value]
     return value.replace("@", prefix) if isinstance(value, str) else value
+
+
+def by_channel(event: tuple[Any, ...]) -> tuple[str, int]:
+    """What puts deliveries in order by channel, behind everything else: queues that agree first
+    take their time."""
+    return (event[1], event[4]) if event[0] == "delivered" else ("", 0)
 
 
 def seen(properties: pika.BasicProperties) -> dict[str, Any]:

@@ -5,13 +5,14 @@ None of it knows an actor of another kind, so that all of them may know this.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.pacer import Pacer
 from sluicemq.flow.alarm import AlarmBoard
 from sluicemq.flow.credit import LinkSpec
 from sluicemq.flow.link import link, link_deliveries
-from sluicemq.flow.profiles import flow_budget, flow_profile
+from sluicemq.flow.profiles import flow_budget, flow_profile, raft_profile
+from sluicemq.kernel.address import ActorAddress
 from sluicemq.limits import (
     ACCOUNT_STEP_BYTES,
     CONNECTION_WINDOW,
@@ -24,6 +25,7 @@ from sluicemq.limits import (
     TIGHT_RATIO,
     WRITER_BACKLOG_BYTES,
 )
+from sluicemq.metadata.changes import Life
 from sluicemq.metadata.restoring import restored
 from sluicemq.queues.stream.cache import ChunkCache
 
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import World
     from sluicemq.metadata.agreement import Agreement
     from sluicemq.storage.recovery import Recovery
+
+
+OWN_NODE: Final = 1
+"""The number of a node that is alone."""
 
 
 class Counters:
@@ -88,6 +94,7 @@ class Services:
         self.config = config
         self.scheduler = scheduler
         self.profile = flow_profile(config.flow)
+        self.raft_profile = raft_profile(config.flow, config.raft)
         self.budget = flow_budget(config.flow)
         self.pacer = None if self.budget is None else Pacer(scheduler, world.clock)
         """Holds publishers back while queues lag behind; None with RabbitMQ's profiles, which take
@@ -99,6 +106,9 @@ class Services:
         self.alarms = AlarmBoard()
         self.definitions = restored(recovery.definitions, recovery.next_queue_id)
         """Everything that is declared. Changes are proposed to `agreement`."""
+        self.life = Life(OWN_NODE, recovery.journal_number)
+        """The life of this node: each start begins a journal file with a higher number."""
+        self.addresses_given = 0
         self.entry_count = recovery.entry_count
         self.next_message_id = recovery.next_message_id
         self.large_from_bytes = config.storage.queue_index_embed_msgs_below + CONTENT_OVERHEAD_BYTES
@@ -159,6 +169,11 @@ class Services:
     def queue_id(self) -> int:
         """Return a number that no queue has had."""
         return self.definitions.queue_id()
+
+    def new_address(self) -> ActorAddress:
+        """Return an address that nobody has had."""
+        self.addresses_given += 1
+        return ActorAddress(self.life.node, self.life.incarnation, self.addresses_given)
 
     def message_ids(self, count: int) -> int:
         """Return the first of `count` new ids in the message store."""

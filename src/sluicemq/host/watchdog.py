@@ -13,6 +13,7 @@ only as far as that takes it: a log that nobody reads may be just what the loop 
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import sys
@@ -27,6 +28,7 @@ from sluicemq.kernel.actor import Actor
 
 if TYPE_CHECKING:
     import asyncio
+    from types import FrameType
 
     from sluicemq.config import WatchdogConfig
     from sluicemq.kernel.actor import Scheduler
@@ -56,6 +58,19 @@ class Pulse(Actor):
     def receive(self, message: object) -> None:
         assert isinstance(message, int)
         self.answered = message
+
+
+def frames_of_threads() -> dict[int, FrameType]:
+    """Return what each thread executes now, by its identifier. Python 3.11 holds a lock meanwhile
+    that freeing a `threading.local` needs too: a garbage collection in there that found one would
+    wait for ever, and with it the whole process. So there is none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Watchdog:
@@ -128,7 +143,7 @@ class Watchdog:
 
     def where(self) -> str:
         """Return the stack of the loop's thread, as text."""
-        frame = sys._current_frames().get(self.watched)
+        frame = frames_of_threads().get(self.watched)
         return "\n" + "".join(traceback.format_stack(frame)) if frame is not None else " nothing"
 
     def log(self, level: str, text: str) -> None:

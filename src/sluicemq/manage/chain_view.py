@@ -152,6 +152,9 @@ class Drawing:
         link = queue.store_link()
         if link is not None:
             self.add_link(own, STORE, *link)
+        gate = queue.store_gate()
+        if gate is not None and gate.is_shut:
+            self.add_gate(own, STORE, gate)
         return STAGE_WORK + LINK_WORK + inbox_work(queue)
 
     def add_pacer(self, broker: Broker) -> Iterator[int]:

@@ -16,6 +16,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sluicemq.amqp.types import Timestamp
+from sluicemq.chain.queue.quorum.shell import QuorumShell
+from sluicemq.manage import quorum_view
 from sluicemq.manage.backing_view import (
     all_bytes,
     backing_queue_status,
@@ -171,6 +173,29 @@ def of_classic(
     return value(machine) if isinstance(machine, ClassicQueue) else otherwise
 
 
+def ram_messages(queue: Queue) -> int:
+    """Return how many ready messages are in RAM."""
+    depth = queue.machine.depth
+    if isinstance(queue, QuorumShell):
+        return quorum_view.in_ram(queue, depth.ready)
+    return depth.ram_messages
+
+
+def ram_unacked(queue: Queue) -> int:
+    """Return how many messages are in RAM that consumers have and have not settled."""
+    depth = queue.machine.depth
+    if isinstance(queue, QuorumShell):
+        return quorum_view.in_ram(queue, depth.unacked)
+    return depth.ram_unacked
+
+
+def message_bytes_ram(queue: Queue) -> object:
+    """Return the bytes of all messages in RAM."""
+    if isinstance(queue, QuorumShell):
+        return quorum_view.ram_bytes(queue)
+    return of_classic(queue, ram_bytes)
+
+
 def messages_in(queue: Queue) -> int:
     """Return how many messages a queue holds; what was read from a log is still in it."""
     depth = queue.machine.depth
@@ -199,17 +224,15 @@ QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "messages_ready": lambda queue: queue.machine.depth.ready,
     "messages_unacknowledged": lambda queue: queue.machine.depth.unacked,
     "messages": messages_in,
-    "messages_ram": lambda queue: (
-        queue.machine.depth.ram_messages + queue.machine.depth.ram_unacked
-    ),
-    "messages_ready_ram": lambda queue: queue.machine.depth.ram_messages,
-    "messages_unacknowledged_ram": lambda queue: queue.machine.depth.ram_unacked,
+    "messages_ram": lambda queue: ram_messages(queue) + ram_unacked(queue),
+    "messages_ready_ram": ram_messages,
+    "messages_unacknowledged_ram": ram_unacked,
     "messages_persistent": lambda queue: queue.machine.depth.persistent,
     "messages_paged_out": lambda queue: of_classic(queue, paged_out),
     "message_bytes": lambda queue: all_bytes(queue.machine.depth),
     "message_bytes_ready": lambda queue: queue.machine.depth.ready_bytes,
     "message_bytes_unacknowledged": lambda queue: queue.machine.depth.unacked_bytes,
-    "message_bytes_ram": lambda queue: of_classic(queue, ram_bytes),
+    "message_bytes_ram": message_bytes_ram,
     "message_bytes_persistent": lambda queue: persistent_bytes(queue.machine.depth),
     "message_bytes_paged_out": lambda queue: of_classic(queue, paged_out_bytes),
     "disk_reads": lambda queue: of_classic(queue, lambda machine: machine.backing.disk_reads),
@@ -218,6 +241,9 @@ QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "segments": lambda queue: of_stream(queue, lambda log: len(log.segments)),
     "first_offset": lambda queue: of_stream(queue, lambda log: log.first_offset),
     "committed_offset": lambda queue: of_stream(queue, lambda log: log.durable_end - 1),
+    "leader": quorum_view.leader,
+    "members": quorum_view.members,
+    "online": quorum_view.online,
     "consumers": lambda queue: queue.machine.depth.consumers,
     "state": lambda queue: queue.state(queue.services.world.clock.now_ns()),
     "memory": lambda queue: queue.machine.depth.footprint,

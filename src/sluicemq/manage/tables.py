@@ -40,8 +40,12 @@ COLUMNS: Final[dict[str, dict[str, str]]] = {
         "segments": "the number of files of a stream",
         "first_offset": "the offset of the first message of a stream",
         "committed_offset": "the offset of the last message of a stream that is on disk",
+        "leader": "the node that leads the group of a quorum queue",
+        "members": "the nodes that have a member of the group of a quorum queue",
+        "online": "those of them whose members take part",
         "consumers": "the number of consumers",
-        "state": "running, or flow: held up by the message store within the last second",
+        "state": "running; flow: held up by the message store within the last second; or, after a"
+        " fault, recovering or crashed",
         "memory": "bytes of memory accounted for it",
     },
     "list_connections": {

@@ -266,7 +266,8 @@ class DeclaredState(RecordTables):
     # -- exchanges and bindings
 
     def declare_exchange(self, change: DeclareExchange) -> Applied:
-        """With the queue that keeps messages back for it, if it is one that delays them."""
+        """With the queue that keeps messages back for it, if it is one that delays them. That of an
+        earlier exchange of the name may be there still, and is on its way out."""
         asked = change.definition
         host = self.open_host(asked.vhost)
         is_new = host.topology.declare_exchange(asked)
@@ -278,7 +279,7 @@ class DeclaredState(RecordTables):
                 outcome.durable.append(change)
             if self._undo is not None:
                 self._undo.append(partial(self._take_back_exchange, host, asked.name))
-        if asked.type == DELAYED and host.held_for(asked.name) is None:
+        if asked.type == DELAYED and (is_new or host.held_for(asked.name) is None):
             name = holding_queue(asked.name)
             queue = QueueDefinition(name, asked.durable, vhost=asked.vhost)
             self._add_queue(host, DeclaredQueue(self.queue_id(), queue, change.life), outcome)

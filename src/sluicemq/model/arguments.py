@@ -1,6 +1,7 @@
 """The x-arguments of a queue: which there are, what values they take, what a wrong one is told.
 
-One row an argument, in the order in which RabbitMQ looks at them (the first wrong one is named).
+One row an argument, in the order in which RabbitMQ looks at them (the first wrong one is named),
+behind them those that are refused whatever they say.
 Arguments nobody knows are accepted and kept, as RabbitMQ does.
 """
 
@@ -93,15 +94,16 @@ def check_queue_arguments(arguments: Mapping[str, object], where: str) -> None:
         return
     kind = arguments.get("x-queue-type", CLASSIC)
     known = TYPES.get(kind) if isinstance(kind, str) else None
-    for key in () if known is None else known.refused_arguments:
-        if key in arguments:
-            text = f"invalid arg '{key}' for {where} of queue type rabbit_{kind}_queue"
-            raise ChannelViolation(406, text)
+    refused = () if known is None else known.refused_arguments
     for key, check in QUEUE_ARGUMENTS.items():
-        if key in arguments:
+        if key in arguments and key not in refused:
             complaint = check(arguments[key], arguments)
             if complaint is not None:
                 raise ChannelViolation(406, _refusal(key, arguments[key], complaint, where))
+    for key in refused:
+        if key in arguments:
+            text = f"invalid arg '{key}' for {where} of queue type rabbit_{kind}_queue"
+            raise ChannelViolation(406, text)
 
 
 def _refusal(key: str, value: object, complaint: str, where: str) -> str:
@@ -157,6 +159,13 @@ def _dead_letter_key(value: object, arguments: Mapping[str, object]) -> str | No
     complaint = _text(value, arguments)
     if complaint is None and "x-dead-letter-exchange" not in arguments:
         return "routing_key_but_no_dlx_defined"
+    return complaint
+
+
+def _dead_letter_strategy(value: object, arguments: Mapping[str, object]) -> str | None:
+    complaint = _text(value, arguments)
+    if complaint is None and value not in ("at-most-once", "at-least-once"):
+        return "invalid_dlx_strategy"
     return complaint
 
 
@@ -220,15 +229,19 @@ QUEUE_ARGUMENTS: Final[dict[str, Check]] = {
     "x-message-ttl": _timer,
     "x-dead-letter-exchange": _text,
     "x-dead-letter-routing-key": _dead_letter_key,
+    "x-dead-letter-strategy": _dead_letter_strategy,
     "x-max-length": _non_negative,
     "x-max-length-bytes": _non_negative,
+    "x-max-in-memory-length": _non_negative,
+    "x-max-in-memory-bytes": _non_negative,
     "x-max-priority": _priorities,
     "x-overflow": _overflow,
-    "x-delivery-limit": _non_negative,
+    "x-delivery-limit": _integer,
     "x-queue-mode": _queue_mode,
     "x-queue-version": _queue_version,
     "x-single-active-consumer": _boolean,
     "x-queue-type": _queue_type,
+    "x-quorum-initial-group-size": _not_zero,
     "x-queue-master-locator": _text,
     "x-max-age": _age,
     "x-stream-max-segment-size-bytes": _segment_bytes,

@@ -14,7 +14,6 @@ from msgspec import Struct, field
 
 from sluicemq.errors import ChannelViolation
 from sluicemq.model.arguments import (
-    QUEUE_ARGUMENTS,
     check_queue_arguments,
     same_value,
     show,
@@ -122,6 +121,15 @@ def check_name(kind: str, name: str) -> None:
         raise ChannelViolation(403, f"{kind} name '{name}' contains reserved prefix 'amq.*'")
 
 
+def check_unnamed(kind: object) -> None:
+    """Raise ChannelViolation (406) for a queue without a name when those of the type `kind`, as the
+    client has said it, are named by clients alone."""
+    row = TYPES.get(kind) if isinstance(kind, str) else None
+    if row is not None and not row.is_server_named:
+        text = f"Cannot declare a server-named queue for type rabbit_{row.name}_queue"
+        raise ChannelViolation(406, text)
+
+
 def check_access(queue: QueueDefinition, owner: str | None, vhost: str) -> None:
     """Raise ChannelViolation (405) when the queue is exclusive and `owner` is not the connection
     that has declared it."""
@@ -177,7 +185,7 @@ def check_equivalent_queue(existing: QueueDefinition, asked: QueueDefinition, vh
     where = f"queue '{existing.name}' in vhost '{vhost}'"
     _check_property("durable", existing.durable, asked.durable, where)
     _check_property("auto_delete", existing.auto_delete, asked.auto_delete, where)
-    for key in QUEUE_ARGUMENTS:
+    for key in TYPES[existing.type].compared_arguments:
         if key != "x-queue-type" or existing.type != asked.type:
             _check_argument(key, existing.arguments, asked.arguments, where)
 

@@ -36,6 +36,12 @@ class QueueType:
     kept."""
     lasts: bool
     """Must its queues be durable, and neither exclusive nor auto-delete?"""
+    is_server_named: bool
+    """May a client leave it to the broker to find a name?"""
+    has_get_beside_active: bool
+    """Is there basic.get for its queues with a single active consumer?"""
+    has_global_qos: bool
+    """May a channel consume from its queues that has a prefetch count for all its consumers?"""
     is_log: bool
     """Do consumers only read its queues, as a log? Then nothing is taken out by basic.get, a purge
     or an acknowledgement, and what was read cannot be given back."""
@@ -45,6 +51,10 @@ class QueueType:
     scope: str
     """The `apply-to` of policies that are for queues of this type alone."""
     refused_arguments: tuple[str, ...]
+    """Arguments that nobody may declare a new queue of the type with."""
+    compared_arguments: tuple[str, ...]
+    """Arguments that must be the same when a queue is declared again, in RabbitMQ's order: the
+    first that is not is named. Any others may be said then."""
     unfit_policy_keys: tuple[str, ...]
     """A policy that says one of these does not hold for queues of this type, whatever else it says.
     These are RabbitMQ's, but for delivery-limit, which our classic queues have, too."""
@@ -55,6 +65,9 @@ TYPES: Final[dict[str, QueueType]] = {
         name=CLASSIC,
         is_there=True,
         lasts=False,
+        is_server_named=True,
+        has_get_beside_active=True,
+        has_global_qos=True,
         is_log=False,
         has_stream_files=False,
         scope="classic_queues",
@@ -68,6 +81,25 @@ TYPES: Final[dict[str, QueueType]] = {
             "x-initial-cluster-size",
             "x-queue-leader-locator",
         ),
+        compared_arguments=(
+            "x-expires",
+            "x-message-ttl",
+            "x-dead-letter-exchange",
+            "x-dead-letter-routing-key",
+            "x-max-length",
+            "x-max-length-bytes",
+            "x-max-priority",
+            "x-overflow",
+            "x-queue-mode",
+            "x-queue-version",
+            "x-single-active-consumer",
+            "x-queue-type",
+            "x-queue-master-locator",
+            "x-delivery-limit",
+            "x-message-deduplication",
+            "x-cache-size",
+            "x-cache-ttl",
+        ),
         unfit_policy_keys=(
             "dead-letter-strategy",
             "initial-cluster-size",
@@ -78,12 +110,41 @@ TYPES: Final[dict[str, QueueType]] = {
     ),
     QUORUM: QueueType(
         name=QUORUM,
-        is_there=False,
+        is_there=True,
         lasts=True,
+        is_server_named=False,
+        has_get_beside_active=False,
+        has_global_qos=False,
         is_log=False,
         has_stream_files=False,
         scope="quorum_queues",
-        refused_arguments=(),
+        refused_arguments=(
+            "x-max-priority",
+            "x-queue-mode",
+            "x-queue-version",
+            "x-queue-master-locator",
+            "x-max-age",
+            "x-stream-max-segment-size-bytes",
+            "x-initial-cluster-size",
+            "x-message-deduplication",
+        ),
+        compared_arguments=(
+            "x-dead-letter-exchange",
+            "x-dead-letter-routing-key",
+            "x-dead-letter-strategy",
+            "x-expires",
+            "x-max-length",
+            "x-max-length-bytes",
+            "x-max-in-memory-length",
+            "x-max-in-memory-bytes",
+            "x-overflow",
+            "x-single-active-consumer",
+            "x-queue-type",
+            "x-quorum-initial-group-size",
+            "x-delivery-limit",
+            "x-message-ttl",
+            "x-queue-leader-locator",
+        ),
         unfit_policy_keys=(
             "initial-cluster-size",
             "max-age",
@@ -96,6 +157,9 @@ TYPES: Final[dict[str, QueueType]] = {
         name=STREAM,
         is_there=True,
         lasts=True,
+        is_server_named=False,
+        has_get_beside_active=True,
+        has_global_qos=False,
         is_log=True,
         has_stream_files=True,
         scope="streams",
@@ -117,6 +181,14 @@ TYPES: Final[dict[str, QueueType]] = {
             "x-max-in-memory-bytes",
             "x-quorum-initial-group-size",
             "x-message-deduplication",
+        ),
+        compared_arguments=(
+            "x-max-length-bytes",
+            "x-queue-type",
+            "x-max-age",
+            "x-stream-max-segment-size-bytes",
+            "x-initial-cluster-size",
+            "x-queue-leader-locator",
         ),
         unfit_policy_keys=(
             "dead-letter-exchange",

@@ -6,7 +6,7 @@ comes as a call: that its consumers have room, what its clock shows, what its di
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
 from sluicemq.kernel.machine import StateMachine
@@ -15,7 +15,7 @@ from sluicemq.queues.effects import Effect
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
-    from sluicemq.queues.consumers import ConsumerGroups
+    from sluicemq.queues.consumers import Consumer, ConsumerGroups
 
 
 class Depth:
@@ -49,25 +49,28 @@ class Depth:
         self.ram_unacked = 0
 
 
-class QueueMachine(StateMachine[Command, Effect]):
-    """This is the state of a queue in one member, which may look at windows and at what is in RAM.
+class ConsumerTable(Protocol):
+    """The consumers of a queue, for people. `single_active`: one gets everything, the others wait
+    for it to go."""
 
-    Who implements it promises, beside what any machine does:
+    single_active: bool
 
-    * the same commands and calls in the same order, with the same windows, give the same effects:
-      it reads no clock and no chance, and time is an argument;
-    * a Confirm is appended only in the command or call that made the message as safe as it will be;
-      each publish with a number is answered once, by Rejected first for what was not taken, and by
-      a Confirm for what is left;
-    * positions never change: what comes back comes back to its own;
-    * once `deleted` it takes publishes and drops them, confirms them, and answers everything else
-      with Refuse, or with nothing where nobody waits.
+    @property
+    def count(self) -> int:
+        """Return the number of all consumers, also of those that are not active."""
+        raise NotImplementedError
 
-    No command may be lost, doubled or overtaken on its way here; it may come late.
-    """
+    def all(self) -> list[Consumer]:
+        """Return all consumers, those first who are served first."""
+        raise NotImplementedError
+
+
+class QueueView:
+    """This is what one member of a queue knows of it, whatever its type: how deep it is, who
+    consumes, and over which links it delivers in which life."""
 
     depth: Depth
-    consumers: ConsumerGroups
+    consumers: ConsumerTable
     deleted: bool
     term: int
     links: dict[Actor, LinkId]
@@ -100,6 +103,26 @@ class QueueMachine(StateMachine[Command, Effect]):
         queue = self._queue()
         assert queue is not None, "a queue's state without the queue"
         return queue
+
+
+class QueueMachine(QueueView, StateMachine[Command, Effect]):
+    """This is the state of a queue in one member, which may look at windows and at what is in RAM.
+
+    Who implements it promises, beside what any machine does:
+
+    * the same commands and calls in the same order, with the same windows, give the same effects:
+      it reads no clock and no chance, and time is an argument;
+    * a Confirm is appended only in the command or call that made the message as safe as it will be;
+      each publish with a number is answered once, by Rejected first for what was not taken, and by
+      a Confirm for what is left;
+    * positions never change: what comes back comes back to its own;
+    * once `deleted` it takes publishes and drops them, confirms them, and answers everything else
+      with Refuse, or with nothing where nobody waits.
+
+    No command may be lost, doubled or overtaken on its way here; it may come late.
+    """
+
+    consumers: ConsumerGroups
 
     def serve(self, effects: list[Effect]) -> None:
         """Deal ready messages to consumers that have room, as far as their windows and RAM allow:

@@ -77,7 +77,10 @@ def settings_of(arguments: Mapping[str, object], policy: Mapping[str, object]) -
         dead_letter_strategy=AT_MOST_ONCE if strategy is None else strategy,
         max_priority=_number(arguments.get("x-max-priority")),
         single_active_consumer=arguments.get("x-single-active-consumer") is True,
-        delivery_limit=_smaller(arguments, policy, "delivery-limit"),
+        delivery_limit=_least(
+            _not_negative(arguments.get("x-delivery-limit")),
+            _not_negative(policy.get("delivery-limit")),
+        ),
         lazy=_either(arguments, policy, "queue-mode") == "lazy",
         max_age_ms=_least(
             _age_ms(arguments.get("x-max-age")),
@@ -103,6 +106,12 @@ def _either(arguments: Mapping[str, object], policy: Mapping[str, object], key: 
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _not_negative(value: object) -> int | None:
+    """None for a negative number as well, by which clients say that they want no limit."""
+    number = _number(value)
+    return None if number is not None and number < 0 else number
 
 
 def _least(one: int | None, other: int | None) -> int | None:

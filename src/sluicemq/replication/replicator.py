@@ -119,6 +119,15 @@ class Replicator(Generic[C, E]):
                 self.waiting = deque()
             self.waiting.append(command)
 
+    def all_agreed(self, commands: list[C]) -> None:
+        """Apply the next commands that all agree on, as `agreed` does each. At a fault those behind
+        it are still known."""
+        assert not self.is_closed, "commands are agreed on after the end"
+        if self.waiting is NO_COMMANDS:
+            self.waiting = deque()
+        self.waiting.extend(commands)
+        self._catch_up()
+
     def undone(self) -> list[C]:
         """Return what was agreed and is not done, in order. From now on nothing may be agreed on;
         this is called once."""

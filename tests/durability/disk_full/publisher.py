@@ -15,7 +15,7 @@ from support.broker import Target
 
 WINDOW: Final = 100
 """Messages without a confirm at a time, unless a test says otherwise."""
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 240.0
 PERSISTENT: Final = pika.BasicProperties(delivery_mode=2)
 
 

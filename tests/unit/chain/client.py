@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import CLIENT, AmqpConnection, Deliveries, MethodFrame
 from sluicemq.amqp.events import ContentMethod, Event
@@ -9,9 +12,9 @@ from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames
 from sluicemq.amqp.method import Method
 from sluicemq.broker import broker as broker_module
 from sluicemq.chain.queue.queue import Queue
-from sluicemq.chain.store.group_commit import CommitDue
+from sluicemq.chain.store.group_commit import CommitDue, HoldOver
 from sluicemq.chain.store.messages import TryAgain
-from sluicemq.config import Config
+from sluicemq.config import KIB, MIB, Config, StorageConfig
 from sluicemq.kernel.endpoints import Peer
 from sluicemq.kernel.world import Closed, Received
 from sluicemq.manage.actions import ACTIONS
@@ -24,6 +27,10 @@ from support.files import DictFiles
 
 NO_PROPERTIES = b"\0\0"
 PERSISTENT = b"\x10\x00\x02"
+
+SMALL_FILES: Final = StorageConfig(journal_file_size_limit=MIB, reserve_bytes=64 * KIB)
+"""As by default, but for files that are made in full size at once: these are in RAM, and copied
+with each sync."""
 
 
 def declared(broker: broker_module.Broker, name: str) -> Queue:
@@ -47,14 +54,18 @@ class Sockets(FakeNet):
 
 
 class Broker:
-    """One node; on `files`, if there are some already."""
+    """One node; on `files`, if there are some already. Where `config` says nothing of storage its
+    files are small."""
 
     def __init__(self, config: Config | None = None, files: DictFiles | None = None) -> None:
         self.world = FakeWorld()
         if files is not None:
             self.world.disk.files = files
         self.net = self.world.net = Sockets()
-        self.node = Node(self.world, config or Config())
+        config = config or Config()
+        if config.storage == StorageConfig():
+            config = replace(config, storage=SMALL_FILES)
+        self.node = Node(self.world, config)
         self.clients = 0
 
     def run(self) -> None:
@@ -68,7 +79,9 @@ class Broker:
         timers = self.world.clock.timers
         store = self.node.broker.store
         put_off = [timer for timer in timers if timer[1] is store]
-        for timer in [timer for timer in put_off if isinstance(timer[2], CommitDue | TryAgain)]:
+        for timer in [
+            timer for timer in put_off if isinstance(timer[2], CommitDue | HoldOver | TryAgain)
+        ]:
             timers.remove(timer)
             timer[1].post(timer[2])
         self.run()

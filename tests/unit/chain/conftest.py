@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.queue.local_queue import LocalQueue
 from support.late import Late
 
 LATE_TOO: Final = {
@@ -33,7 +33,7 @@ AT_ONCE: Final = {
 """What is so only at once, and what it is otherwise."""
 
 
-def late(queue: Queue) -> Late[Any, Any]:
+def late(queue: LocalQueue) -> Late[Any, Any]:
     """In place of what a queue makes."""
     return Late(queue.machine, queue.effects, queue, queue)
 
@@ -43,7 +43,7 @@ def agreement(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """When commands of queues are agreed on: "at once" or "later"."""
     when: str = getattr(request, "param", "at once")
     if when == "later":
-        monkeypatch.setattr(Queue, "replicate", late)
+        monkeypatch.setattr(LocalQueue, "replicate", late)
     return when
 
 

@@ -74,7 +74,7 @@ def test_dead_letters_that_are_known_are_settled() -> None:
         bench.expire()
         assert dying(bench) == (0, 0, 0)
     assert bodies(bench.client, "dead") == [b"k1", b"k2", b"k3", b"k4"]
-    republisher = bench.queue("q").timers.republisher
+    republisher = bench.queue("q").dead_lettering.republisher
     assert republisher is not None
     assert not republisher.sent
     assert not republisher.refused

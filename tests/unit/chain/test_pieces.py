@@ -615,9 +615,9 @@ def dead_letters(client: Client, tables: Sequence[Table]) -> Republisher:
     client.post_bytes(reject.frame(1))
     [source] = [q for q in client.broker.node.broker.all_queues() if q.name == "s"]
     assert isinstance(source, ClassicShell)
-    while source.timers.republisher is None:
+    while source.dead_lettering.republisher is None:
         assert client.broker.node.run(1)
-    return source.timers.republisher
+    return source.dead_lettering.republisher
 
 
 @pytest.mark.parametrize("way", [compared_with_many, through_many])

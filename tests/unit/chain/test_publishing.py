@@ -19,6 +19,7 @@ from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import FieldValue, Table
 from sluicemq.chain.channel.channel import Channel
 from sluicemq.limits import CHOICES_MAX, REMEMBERED_BYTES_MAX, TRAITS_MAX
+from sluicemq.queues.commands import Publish
 from sluicemq.routing.message import Message
 from sluicemq.routing.topology import Topology
 
@@ -432,3 +433,27 @@ def test_the_client_counts_from_the_method_that_asks_for_confirms() -> None:
     assert client.call(1, m.ConfirmSelect()) == [m.ConfirmSelectOk()]
     client.publish(1, "q", b"6")
     assert [tags for e in client.events() if isinstance(e, Acks) for tags in e.tags] == [3]
+
+
+def test_a_closed_connection_has_published_what_waits_for_a_declaration() -> None:
+    broker = Broker()
+    client = broker.connect()
+    client.open(1)
+    declare = m.QueueDeclare(queue="q", durable=True).frame(1)
+    head = m.BasicPublish(exchange="", routing_key="q").frame(1)
+    publish = head + content_frames(1, NO_PROPERTIES, b"body", 131072)
+    client.post_bytes(declare + 3 * publish + m.ConnectionClose(reply_code=200).frame(0))
+    while broker.node.run(1000):
+        pass
+    assert client.events() == [], "the declaration waits for the disk"
+    broker.world.disk.finish()
+    counts: list[int] = []
+    more = True
+    while more:
+        more = broker.node.run(1)
+        said = [event.method for event in client.events() if isinstance(event, MethodFrame)]
+        if m.ConnectionCloseOk() in said:
+            queue = broker.node.broker.vhosts["/"].queues["q"]
+            posted = [each for each in queue.inbox if isinstance(each, Publish)]
+            counts.append(sum(len(each.batch.contents) for each in posted))
+    assert counts == [3]

@@ -142,7 +142,7 @@ def test_the_innocents_among_dead_letters_arrive(monkeypatch: pytest.MonkeyPatch
         pass_time(bench, RETRY_REFUSED_MS + 1)
         bench.wait()
     assert bench.ready("dead") == 3
-    republisher = bench.queue("q").timers.republisher
+    republisher = bench.queue("q").dead_lettering.republisher
     assert republisher is not None
     assert [len(each.batch.contents) for each in republisher.refused] == [1]
     assert (bench.state("q"), bench.state("dead")) == ("running", "running")

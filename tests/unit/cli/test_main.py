@@ -18,7 +18,7 @@ CTL = ("sluicemq.cli.main", "sluicemq.cli.ctl", "sluicemq.cli.chain_picture")
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
 
 
 @pytest.mark.parametrize(("modules", "more"), [(SERVE, ()), (CTL, ("asyncio", "sluicemq.chain"))])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sluicemq import config
-from sluicemq.config import Config, FlowConfig
-from sluicemq.flow.profiles import PROFILES, flow_budget, flow_profile
+from sluicemq.config import Config, FlowConfig, RaftConfig
+from sluicemq.flow.profiles import PROFILES, flow_budget, flow_profile, raft_profile
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,8 @@ from sluicemq.flow.profiles import PROFILES, flow_budget, flow_profile
     [
         ("rabbitmq-3.5", "{200,50}", "{2000,500}", 2048),
         ("rabbitmq-3.8", "{400,200}", "{4000,800}", 4096),
+        ("rabbitmq-3.8.3", "{400,200}", "{4000,800}", 4096),
+        ("rabbitmq-3.8.4", "{400,200}", "{4000,800}", 4096),
         ("adaptive", "{200,50}", "{4000,800}", 4096),
     ],
 )
@@ -57,3 +59,16 @@ def test_tiny_numbers_are_taken() -> None:
 
 def test_configuration_offers_exactly_these_profiles() -> None:
     assert sorted(config.PROFILES) == sorted(PROFILES)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_quorum_queues_have_their_numbers(name: str) -> None:
+    before = name == "rabbitmq-3.8.3"
+    wanted = (32768, 32768, 256, "sequential") if before else (4096, 4096, 32, "parallel")
+    assert raft_profile(FlowConfig(profile=name), RaftConfig()) == wanted
+
+
+def test_a_number_of_quorum_queues_set_by_itself_replaces_the_profiles() -> None:
+    raft = RaftConfig(segment_max_entries=7, quorum_commands_soft_limit=9)
+    found = raft_profile(FlowConfig(profile="rabbitmq-3.8.3"), raft)
+    assert found == (7, 32768, 9, "sequential")

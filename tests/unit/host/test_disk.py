@@ -5,7 +5,6 @@ and one that breaks breaks loudly. Method: a real loop, real threads, real files
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,11 +16,12 @@ import pytest
 from sluicemq.errors import DiskFailed
 from sluicemq.host.disk import HostDisk
 from sluicemq.host.files import HostFiles
+from sluicemq.host.watchdog import frames_of_threads
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.disk import DiskJob, Files
 from support.waiting import await_truth
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 240
 
 
 class Inbox(Actor):
@@ -234,20 +234,23 @@ def test_what_was_written_is_not_kept_in_memory(tmp_path: Path, strand: int) -> 
             made.submit(Append("a", 1), inbox, strand)
             await inbox.filled(1)
             job = inbox.inbox.pop()
-            await_truth(lambda: not _holders(job))
+            await_truth(lambda: not _holders(made.threads, job))
 
     asyncio.run(scene())
 
 
-def _holders(job: object) -> list[object]:
-    """The frames of other threads that still have it in a variable."""
-    here = threading.get_ident()
+def _holders(threads: list[threading.Thread], job: object) -> list[object]:
+    """The frames of these threads that still have it in a variable. Nothing is asked whether it is
+    equal to it: that may be an object of anybody's."""
+    frames = frames_of_threads()
     found: list[object] = []
-    for ident, top in sys._current_frames().items():
-        frame: FrameType | None = top if ident != here else None
+    for thread in threads:
+        assert thread.ident is not None
+        frame: FrameType | None = frames[thread.ident]
         while frame is not None:
-            values = frame.f_locals.values()
-            if any(value is job or (isinstance(value, tuple) and job in value) for value in values):
+            values = [*frame.f_locals.values()]
+            values += [each for value in values if isinstance(value, tuple) for each in value]
+            if any(value is job for value in values):
                 found.append(frame)
             frame = frame.f_back
     return found

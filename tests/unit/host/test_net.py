@@ -19,7 +19,7 @@ from sluicemq.kernel.world import Closed, Log, Received
 
 UNPARSED_MAX = 1000
 WRITTEN = bytes(range(250)) * 40
-PATIENCE_S = 20.0
+PATIENCE_S = 240.0
 
 
 class Inbox:

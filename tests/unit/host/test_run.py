@@ -45,7 +45,7 @@ def test_a_broken_disk_job_ends_the_broker_with_70(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     environment = os.environ | {"PYTHONPATH": str(Path(sluicemq.__file__).parents[1])}
     run = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, env=environment
+        command, capture_output=True, text=True, check=False, timeout=240, env=environment
     )
     assert run.returncode == 70
     assert f"[info] data directory {tmp_path}\n" in run.stderr

@@ -15,6 +15,7 @@ from sluicemq.amqp.methods import (
 )
 from sluicemq.amqp.properties import BasicProperties, header_frame
 from sluicemq.chain.connection.reader import Reader
+from sluicemq.chain.store.group_commit import HoldOver
 from sluicemq.config import Config
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob
@@ -126,6 +127,12 @@ class Bench:
     def settle(self) -> None:
         while self.node.run(1000):
             continue
+
+    def no_longer_held(self) -> None:
+        """What has gathered for the journal has waited long enough for more."""
+        for actor, message in [each for each in self.clock.timers if isinstance(each[1], HoldOver)]:
+            actor.post(message)
+        self.settle()
 
     def hold_up(self) -> None:
         """A sync runs and runs, and what waits for the next one is more than the store takes."""

@@ -335,6 +335,7 @@ def test_chain_shows_credit_running_out_link_by_link(bench: Bench) -> None:
 
     bench.disk.catch_up()
     bench.settle()
+    bench.no_longer_held()
     (chain,) = bench.rows("chain")
     assert shut_links(chain) == set()
     assert stage_named(chain, "reader")["blocked_total_ms"] == 1500

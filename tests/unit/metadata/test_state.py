@@ -355,3 +355,19 @@ def test_a_life_is_not_spent_on_a_node_that_is_alone() -> None:
     assert state.hosts["v"].lives == {}
     assert b'"life"' not in encode(queue("q"))
     assert Life(0, 0) == ONLY_LIFE
+
+
+def test_an_exchange_does_not_use_the_queue_of_an_earlier_one_that_goes() -> None:
+    declare = DeclareExchange(
+        ExchangeDefinition("d", DELAYED, True, arguments={"x-delayed-type": "direct"}, vhost="v")
+    )
+    state = state_with(declare)
+    host = state.hosts["v"]
+    [before] = host.holding
+    state.apply(DeleteExchange("v", "d", if_unused=False))
+    state.apply(declare)
+    found = host.held_for("d")
+    assert found is not None
+    assert found.id != before
+    state.apply(DeleteQueue("v", found.definition.name, before))
+    assert [*host.holding] == [found.id]

@@ -16,6 +16,7 @@ from sluicemq.model.definitions import (
     check_equivalent_exchange,
     check_equivalent_queue,
     check_name,
+    check_unnamed,
     validate_queue,
 )
 
@@ -67,7 +68,6 @@ def complaint(arguments: dict[str, object], **options: object) -> str:
         ("x-single-active-consumer", "yes", "{unacceptable_type,longstr}"),
         ("x-queue-type", 4, "{unacceptable_type,signedint}"),
         ("x-queue-type", "nosuch", "\"unsupported queue type 'nosuch'\""),
-        ("x-queue-type", "quorum", "\"queue type 'quorum' is not supported yet\""),
     ],
 )
 def test_refuses_a_wrong_value_as_rabbitmq_does(key: str, value: object, why: str) -> None:
@@ -101,6 +101,11 @@ def test_names_the_first_wrong_argument_in_rabbitmqs_order() -> None:
     assert "'x-expires'" in complaint(wrong)
 
 
+def test_a_wrong_value_is_named_before_an_argument_that_the_type_does_not_have() -> None:
+    wrong = {"x-queue-type": "quorum", "x-queue-mode": "a", "x-quorum-initial-group-size": 0}
+    assert "'x-quorum-initial-group-size'" in complaint(wrong, durable=True)
+
+
 def test_two_texts_of_their_own() -> None:
     assert complaint({"x-dead-letter-exchange": 5}) == (
         "invalid type 'signedint' for arg 'x-dead-letter-exchange' in queue 'q' in vhost '/'"
@@ -121,6 +126,83 @@ def test_two_texts_of_their_own() -> None:
 def test_a_quorum_queue_has_properties_to_keep(options: dict[str, object], what: str) -> None:
     answer = complaint({"x-queue-type": "quorum"}, **options)
     assert answer == f"invalid property '{what}' {HERE}"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "x-max-priority",
+        "x-queue-mode",
+        "x-queue-version",
+        "x-queue-master-locator",
+        "x-max-age",
+        "x-stream-max-segment-size-bytes",
+        "x-initial-cluster-size",
+        "x-message-deduplication",
+    ],
+)
+@pytest.mark.parametrize("value", [1, "lazy"])
+def test_what_a_quorum_queue_cannot_have_is_refused_whatever_its_value(
+    key: str, value: object
+) -> None:
+    answer = complaint({"x-queue-type": "quorum", key: value}, durable=True)
+    assert answer == f"invalid arg '{key}' {HERE} of queue type rabbit_quorum_queue"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("x-quorum-initial-group-size", 0, "{value_zero,0}"),
+        ("x-quorum-initial-group-size", -1, "{value_negative,-1}"),
+        ("x-quorum-initial-group-size", True, '"expected integer, got bool"'),
+        ("x-dead-letter-strategy", "bad", "invalid_dlx_strategy"),
+        ("x-dead-letter-strategy", 5, "{unacceptable_type,signedint}"),
+        ("x-max-in-memory-length", -1, "{value_negative,-1}"),
+        ("x-max-in-memory-bytes", "a", '"expected integer, got longstr"'),
+        ("x-delivery-limit", "a", '"expected integer, got longstr"'),
+    ],
+)
+def test_wrong_values_of_what_only_quorum_queues_have(key: str, value: object, why: str) -> None:
+    answer = complaint({"x-queue-type": "quorum", key: value}, durable=True)
+    assert answer == f"invalid arg '{key}' {HERE}: {why}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("x-quorum-initial-group-size", 3),
+        ("x-dead-letter-strategy", "at-least-once"),
+        ("x-max-in-memory-length", 0),
+        ("x-max-in-memory-bytes", 10),
+        ("x-delivery-limit", -1),
+        ("x-queue-leader-locator", "balanced"),
+    ],
+)
+def test_a_quorum_queue_may_have_them_and_they_are_compared(key: str, value: object) -> None:
+    own = {"x-queue-type": "quorum"}
+    existing = queue(durable=True, arguments={**own, key: value})
+    validate_queue(existing, "/")
+    asked = queue(durable=True, arguments=own)
+    answer = refusal(lambda: check_equivalent_queue(existing, asked, "/"))
+    assert f"inequivalent arg '{key}' {HERE}: received none but current is the value" in answer
+
+
+def test_what_a_type_cannot_have_is_not_compared() -> None:
+    own = {"x-queue-type": "quorum"}
+    asked = queue(durable=True, arguments={**own, "x-max-priority": 5, "x-queue-mode": "a"})
+    check_equivalent_queue(queue(durable=True, arguments=own), asked, "/")
+
+
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+def test_a_queue_that_lasts_is_named_by_its_client(kind: str) -> None:
+    answer = refusal(lambda: check_unnamed(kind))
+    text = f"Cannot declare a server-named queue for type rabbit_{kind}_queue"
+    assert answer == f"406 PRECONDITION_FAILED - {text}"
+
+
+@pytest.mark.parametrize("kind", [None, "classic", "nosuch", 5])
+def test_another_one_may_be_named_by_the_broker(kind: object) -> None:
+    check_unnamed(kind)
 
 
 @pytest.mark.parametrize(

@@ -199,11 +199,11 @@ def test_newer_files_say_undefined_and_names_are_not_empty() -> None:
     found = parsed(vhosts=[{"name": "v", "metadata": {"default_queue_type": "undefined"}}])
     assert found.vhosts == [VhostDefinition("v")]
     assert refused(
-        vhosts=[{"name": "v", "default_queue_type": "quorum"}, {"name": ""}],
+        vhosts=[{"name": "v", "default_queue_type": "mqtt"}, {"name": ""}],
         users=[{"name": "", "tags": []}],
         queues=[{"name": "", "vhost": "v", "durable": True, "auto_delete": False}],
     ) == [
-        "vhosts[0] ('v'): there is no queue type quorum: classic, stream",
+        "vhosts[0] ('v'): there is no queue type mqtt: classic, quorum, stream",
         "vhosts[1] (''): name is empty",
         "users[0] (''): name is empty",
         "queues[0] (''): name is empty",

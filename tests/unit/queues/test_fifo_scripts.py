@@ -28,7 +28,7 @@ from sluicemq.kernel.address import ActorAddress
 from sluicemq.queues.commands import ACK, REJECT, REQUEUE, Configure
 from sluicemq.queues.quorum import commands as c
 from sluicemq.queues.quorum import effects as e
-from sluicemq.queues.quorum.commands import DEAD_LETTER_WORKER, ConsumerKey
+from sluicemq.queues.quorum.commands import DEAD_LETTER_WORKER, UNSENT, ConsumerKey
 from sluicemq.queues.quorum.fifo import Fifo
 from sluicemq.queues.settings import QueueSettings
 from support.transcripts import check, spans
@@ -204,6 +204,9 @@ class Interpreter:
 
     def do_requeue(self, plain: list[str], _: dict[str, str]) -> list[str]:
         return self.settle(plain, REQUEUE)
+
+    def do_unsent(self, plain: list[str], _: dict[str, str]) -> list[str]:
+        return self.settle(plain, UNSENT)
 
     def do_reject(self, plain: list[str], _: dict[str, str]) -> list[str]:
         return self.settle(plain, REJECT)

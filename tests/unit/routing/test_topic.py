@@ -137,6 +137,6 @@ def test_many_hashes_cost_no_more_than_their_length() -> None:
     exchange = topic()
     exchange.add(binding(".".join(["#", "a"] * 60 + ["end"]), "q1"))
     exchange.add(binding(".".join(["#"] * 120), "q2"))
-    begun = time.perf_counter()
+    begun = time.thread_time()
     assert matched(exchange, ".".join(["a"] * 125)) == ["q2"]
-    assert time.perf_counter() - begun < 1
+    assert time.thread_time() - begun < 1

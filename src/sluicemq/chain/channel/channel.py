@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from sluicemq.amqp.method import Method
     from sluicemq.chain.channel.channel_port import ChannelDirectory
-    from sluicemq.chain.channel.connection_port import ConnectionPort
+    from sluicemq.chain.channel.connection_port import ConnectionPort, Farewell
     from sluicemq.chain.services import Services
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
@@ -60,12 +60,14 @@ if TYPE_CHECKING:
 
 class ChannelDown:
     """Sent by the reader when the channel has ended, whoever ended it. `reply` is the last method
-    that the client is sent on it; None when nothing more is due."""
+    that the client is sent on it; None when nothing more is due. `farewell` waits for the end;
+    None: nobody does."""
 
-    __slots__ = ("reply",)
+    __slots__ = ("farewell", "reply")
 
-    def __init__(self, reply: Method | None) -> None:
+    def __init__(self, reply: Method | None, farewell: Farewell | None = None) -> None:
         self.reply = reply
+        self.farewell = farewell
 
 
 class TooLarge:
@@ -419,6 +421,8 @@ class Channel(WholeChannel):
             self.begin(self.forget_unacked())
         if message.reply is not None:
             self.reply(message.reply)
+        if message.farewell is not None:
+            message.farewell.one_less()
         self.release()
 
     def release(self) -> None:

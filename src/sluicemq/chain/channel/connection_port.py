@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sluicemq.errors import ConnectionViolation
     from sluicemq.flow.delivery_window import ConnectionWindow
     from sluicemq.flow.gate import GateKeeper
-    from sluicemq.kernel.actor import Share
+    from sluicemq.kernel.actor import Actor, Share
 
 
 class ConnectionFault:
@@ -25,6 +25,23 @@ class ConnectionFault:
 
     def __init__(self, violation: ConnectionViolation) -> None:
         self.violation = violation
+
+
+class Farewell:
+    """Counts the channels that have yet to end, `left`, of a connection that its client has closed.
+    The connection gets it when the last one has ended."""
+
+    __slots__ = ("connection", "left")
+
+    def __init__(self, connection: Actor, left: int) -> None:
+        self.connection = connection
+        self.left = left
+
+    def one_less(self) -> None:
+        """Note that a channel has ended."""
+        self.left -= 1
+        if not self.left:
+            self.connection.post(self)
 
 
 class ConnectionPort(FlowActor, Session):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.channel.consumer_timeouts import LookAtOldest, Marks, overdue
 from sluicemq.chain.channel.delivery_frames import DeliveryEncoder, got_frames
-from sluicemq.chain.channel.stream_rules import check_settle
+from sluicemq.chain.channel.type_rules import check_settle
 from sluicemq.chain.channel.unacked import Settlement, Source, Unacked, Undoable
 from sluicemq.errors import ChannelViolation
 from sluicemq.flow.prefetch import Limiter

@@ -15,8 +15,8 @@ from sluicemq.chain.channel.channel_port import ChannelPort
 from sluicemq.chain.channel.consuming import ChannelConsumer
 from sluicemq.chain.channel.delivery_frames import DeliveryEncoder
 from sluicemq.chain.channel.reply_to import ReplyConsumer, listener
-from sluicemq.chain.channel.stream_rules import check_consume, check_has
 from sluicemq.chain.channel.transactions import Transaction
+from sluicemq.chain.channel.type_rules import check_consume, check_get, check_has
 from sluicemq.chain.channel.unacked import Undoable
 from sluicemq.errors import ChannelViolation, ConnectionViolation, ProtocolViolation, SluiceError
 from sluicemq.flow.prefetch import Prefetch
@@ -38,6 +38,7 @@ from sluicemq.model.definitions import (
     QueueDefinition,
     check_access,
     check_name,
+    check_unnamed,
 )
 from sluicemq.model.permissions import CONFIGURE, READ
 from sluicemq.model.queue_types import CLASSIC
@@ -342,8 +343,12 @@ def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefin
     if default_type is not None and "x-queue-type" not in arguments:
         lasting = method.durable and not (method.exclusive or method.auto_delete)
         arguments = {**arguments, "x-queue-type": default_type if lasting else CLASSIC}
+    name = plain(method.queue)
+    if not name:
+        check_unnamed(arguments.get("x-queue-type"))
+        name = token(channel, "amq.gen-")
     return QueueDefinition(
-        plain(method.queue) or token(channel, "amq.gen-"),
+        name,
         method.durable,
         method.exclusive,
         method.auto_delete,
@@ -522,7 +527,7 @@ def basic_cancel(channel: WholeChannel, method: m.BasicCancel) -> None:
 
 def basic_get(channel: WholeChannel, method: m.BasicGet) -> None:
     queue = queue_named(channel, method.queue, READ)
-    check_has(queue, "basic.get")
+    check_get(queue)
 
     def got(answer: Got) -> None:
         if answer.content is None:

@@ -91,6 +91,18 @@ class Handshake:
         self.heartbeat = config.net.heartbeat
         self.done = False
 
+    def facts(self) -> dict[str, Any]:
+        """Return what was agreed, under RabbitMQ's names."""
+        return {
+            "vhost": self.vhost,
+            "auth_mechanism": self.mechanism,
+            "protocol": "AMQP 0-9-1",
+            "frame_max": self.frame_max,
+            "channel_max": self.channel_max,
+            "timeout": self.heartbeat,
+            "client_properties": self.client_properties,
+        }
+
     def start(self) -> ConnectionStart:
         """Return the first method, which names the broker, its capabilities and the mechanisms of
         login."""

@@ -38,7 +38,7 @@ from sluicemq.amqp.methods import (
 )
 from sluicemq.amqp.violations import unexpected_frame
 from sluicemq.chain.channel.channel import Channel, ChannelDown, TooLarge
-from sluicemq.chain.channel.connection_port import ConnectionFault
+from sluicemq.chain.channel.connection_port import ConnectionFault, Farewell
 from sluicemq.chain.connection.deadlines import TICK, Deadline, Tick
 from sluicemq.chain.connection.handover import Handover
 from sluicemq.chain.connection.handshake import OLDER, PROTOCOL, Handshake, stranger
@@ -169,6 +169,8 @@ class Reader(Severable):
             self.release()
         elif isinstance(message, Tick):
             self.beat()
+        elif isinstance(message, Farewell):
+            self.say_farewell()
         elif isinstance(message, Deadline):
             if message.phase == self.phase:
                 self.log("warning", "timed out while " + ("opening", "", "closing")[self.phase])
@@ -372,9 +374,7 @@ class Reader(Severable):
     def connection_method(self, method: Method) -> None:
         """Handle a method on channel 0, once the connection is open."""
         if isinstance(method, ConnectionClose):
-            self.end_channels()
-            self.say(ConnectionCloseOk())
-            self.hang_up()
+            self.close_behind_channels()
         elif isinstance(method, ConnectionUpdateSecret):
             self.say(ConnectionUpdateSecretOk())
         else:
@@ -555,13 +555,30 @@ class Reader(Severable):
         else:
             self.hang_up()
 
-    def end_channels(self) -> None:
-        """Have all channels give back what they hold, and exclusive queues deleted."""
+    def close_behind_channels(self) -> None:
+        """Close the connection by the client's wish, when all channels have ended: what it has sent
+        on them before counts, whatever that has to wait for."""
+        if not self.channels:
+            self.say_farewell()
+            return
+        self.end_channels(Farewell(self, len(self.channels)))
+        self.phase = CLOSING
+        self.later(CLOSING_TIMEOUT_MS, Deadline(CLOSING))
+
+    def say_farewell(self) -> None:
+        """Answer the client's close, the last word of this connection."""
+        if self.phase != CLOSED:
+            self.say(ConnectionCloseOk())
+            self.hang_up()
+
+    def end_channels(self, farewell: Farewell | None = None) -> None:
+        """Have all channels give back what they hold, and exclusive queues deleted. `farewell`
+        waits for their ends; None: nobody does."""
         self.rest = None
         for number in list(self.channels):
             channel = self.channels[number]
             self.forget(number)
-            channel.post(ChannelDown(None))
+            channel.post(ChannelDown(None, farewell))
         if self.vhost is not None and self.underway is None:
             owned = self.vhost.exclusive.get(self.name)
             if owned:
@@ -680,14 +697,4 @@ class Reader(Severable):
 
     def facts(self) -> dict[str, Any]:
         """Return what the handshake has agreed, under RabbitMQ's names."""
-        handshake = self.handshake
-        return {
-            "user": self.user,
-            "vhost": handshake.vhost,
-            "auth_mechanism": handshake.mechanism,
-            "protocol": "AMQP 0-9-1",
-            "frame_max": handshake.frame_max,
-            "channel_max": handshake.channel_max,
-            "timeout": handshake.heartbeat,
-            "client_properties": handshake.client_properties,
-        }
+        return {"user": self.user, **self.handshake.facts()}

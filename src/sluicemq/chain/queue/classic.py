@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.pacer import QueuePace
+from sluicemq.chain.queue.dead_lettering import DeadLettering
 from sluicemq.chain.queue.delivery_counts import counted
 from sluicemq.chain.queue.poison_messages import at_hand
 from sluicemq.chain.queue.queue import Leaving, PolicyChanged, SetTarget
@@ -19,6 +20,7 @@ from sluicemq.queues.classic.deduplication import deduplication_of
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.classic.memory_target import QueueLoad
 from sluicemq.queues.commands import (
+    ACK,
     COMMANDS,
     FIRST_TERM,
     USES,
@@ -27,6 +29,7 @@ from sluicemq.queues.commands import (
     Delete,
     Down,
     Publish,
+    Settle,
 )
 from sluicemq.queues.effects import (
     DeadLetter,
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.chain.queue.poison_messages import Place
+    from sluicemq.chain.queue.republish_messages import RepublishMessage
     from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.chain.services import Services
     from sluicemq.flow.credit import Inflow, Outflow
@@ -87,6 +91,7 @@ class ClassicShell(TimedQueue):
         )
         self.replicator = self.replicate()
         self.timers = QueueTimers(self)
+        self.dead_lettering = DeadLettering(self)
         self.configure(self.policy)
         self.pace = QueuePace()
         self.invitations: list[Limiter] = []
@@ -160,10 +165,23 @@ class ClassicShell(TimedQueue):
 
     def suspected(self) -> list[Place | Wanted]:
         """Return, after a fault, the messages that it, or who works for it, cannot handle."""
-        found: list[Place | Wanted] = at_hand(self.at, self.timers.letters)
-        if self.timers.republisher is not None:
-            found += self.timers.republisher.suspected()
+        found: list[Place | Wanted] = at_hand(self.at, self.letters)
+        if self.dead_lettering.republisher is not None:
+            found += self.dead_lettering.republisher.suspected()
         return found
+
+    def letters(self, effect: DeadLetter) -> list[RepublishMessage]:
+        """Return dead messages as they go on."""
+        return self.dead_lettering.letters(effect, self.settings)
+
+    def dead_letter(self, effect: DeadLetter) -> None:
+        """Pass on dead letters, which the queue keeps until they are safe elsewhere; those of run 0
+        it does not."""
+        done = None
+        if effect.run:
+            parts = [(effect.run, effect.start, effect.start + len(effect.contents))]
+            done = Settle(self.machine.own_link, parts, ACK)
+        self.dead_lettering.pass_on(effect, self.settings, done)
 
     def work_off(self) -> Iterator[int]:
         """Do the rest of a command that takes long, and what follows from it. Each step gives its
@@ -271,7 +289,7 @@ class ClassicShell(TimedQueue):
             self.leave(effect)
             return
         elif isinstance(effect, DeadLetter):
-            self.timers.dead_letter(effect)
+            self.dead_letter(effect)
             return
         if effect.channel is not None:
             effect.channel.post(effect)
@@ -321,7 +339,7 @@ class ClassicShell(TimedQueue):
             self.replicator.submit(Delete(None, True, False))
 
     def finish(self, answer: Deleted) -> None:
-        self.timers.close()
+        self.dead_lettering.close()
         self.storage.finish(answer)
 
 

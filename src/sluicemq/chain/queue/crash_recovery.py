@@ -79,6 +79,9 @@ class Crash(CrashPort, Generic[Q]):
     """Stands in for a queue that has had a fault; from `begin` on it is what the queue's actor
     does."""
 
+    unread = "no checkpoint is made until a restart"
+    """What it means that the queue cannot be read back."""
+
     def __init__(self, vhost: NamespacePort, queue: Q, error: Exception) -> None:
         self.vhost = vhost
         self.queue = queue
@@ -107,7 +110,7 @@ class Crash(CrashPort, Generic[Q]):
         found = self.cause()
         faults = self.vhost.crashes.setdefault(queue.name, FaultHistory())
         now_ns = self.services.world.clock.now_ns()
-        lost = queue.replicator.close()
+        lost = [] if queue.replicator.is_closed else queue.replicator.close()
         batch = batch_at(queue.faulted_message, lost)
         refused: list[bytes] = []
         if batch is not None:
@@ -206,6 +209,10 @@ class Crash(CrashPort, Generic[Q]):
     def directory(self) -> str:
         """Return the path of the directory that has the queue's files."""
         raise NotImplementedError
+
+    def forget_log(self) -> None:
+        """Have a log forgotten that the queue, which is deleted, has in the message store; most
+        have none."""
 
     def mark_deleted(self) -> None:
         """Mark the machine as deleted, for all who look whether the queue can still be used."""
@@ -343,7 +350,7 @@ class Crash(CrashPort, Generic[Q]):
     def say_unread(self, why: str) -> None:
         """Stay down and log that the queue cannot be recovered, and why."""
         self.failed()
-        text = f"{self.queue.title} cannot be recovered; no checkpoint is made until a restart"
+        text = f"{self.queue.title} cannot be recovered; {self.unread}"
         self.services.world.log.write("error", f"{text}: {why}")
 
     def release(self) -> None:
@@ -378,6 +385,7 @@ class Crash(CrashPort, Generic[Q]):
             if queue.definition.durable:
                 self.store.checkpoints.release(queue)
                 self.store.post(Flushed(queue))  # one that is under way may wait for it
+                self.forget_log()
                 self.store.post(StoreQueueDeleted(queue, answer))
             elif command.channel is not None:
                 command.channel.post(answer)
@@ -412,7 +420,7 @@ class ClassicCrash(Crash[ClassicShell]):
             queue.storage.store_inflow.detach,
             queue.storage.paging.open,
             *(partial(limiter.had_turn, queue) for limiter in queue.invitations),
-            queue.timers.close,
+            queue.dead_lettering.close,
             self.vhost.topology.has_changed,
         ]
 

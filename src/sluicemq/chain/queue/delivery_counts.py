@@ -1,7 +1,7 @@
-"""The header `x-delivery-count`: how often a message has come back to a queue that limits that.
+"""The header `x-delivery-count`: how often a message has come back to a queue that counts that.
 
 It is written into what is delivered; the queue keeps the message as it was published, and a dead
-letter is made of that. As in RabbitMQ's quorum queues, but for 0: a first delivery has no header.
+letter is made of that. As in RabbitMQ's quorum queues a consumer's first delivery has no header.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ def counted(contents: list[bytes], envelope: bytes, counts: list[int]) -> list[b
     if envelope == ENVELOPED:
         return [enveloped(content, count) if count else content for content, count in pairs]
     return [marked(content, count) if count else content for content, count in pairs]
+
+
+def with_count(content: bytes, envelope: bytes, count: int) -> bytes:
+    """Return the content with its count in a header, also when that is 0."""
+    return enveloped(content, count) if envelope == ENVELOPED else marked(content, count)
 
 
 def enveloped(content: bytes, count: int) -> bytes:

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX, NamedQueue
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.link import Link
 from sluicemq.kernel.disk import DiskJob, Files
-from sluicemq.model.batch import part_of
-from sluicemq.queues.commands import Command, Publish
-from sluicemq.queues.effects import Deleted, Effect, Rejected
-from sluicemq.replication.alone import Alone
-from sluicemq.replication.replicator import StateOwner
+from sluicemq.queues.commands import Publish
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from sluicemq.chain.flow_actor import FlowActor
     from sluicemq.chain.queue.fault_history import CrashPort
-    from sluicemq.chain.queue.refused_messages import RefusedMessages
     from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.flow.credit import Inflow, Outflow
+    from sluicemq.flow.gate import Gate
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.classic.memory_target import QueueLoad
-    from sluicemq.queues.machine import QueueMachine
+    from sluicemq.queues.effects import Deleted
+    from sluicemq.queues.machine import QueueView
     from sluicemq.replication.replicator import Replicator
 
 FIRST_STRAND: Final = 2
@@ -131,15 +128,16 @@ class FilesGone(DiskJob):
             files.delete_tree(self.directory)
 
 
-class Queue(NamedQueue, StateOwner[Command]):
-    """This is what everybody may know of a queue, whatever its type: the shell around a machine."""
+class Queue(NamedQueue):
+    """This is what everybody may know of a queue, whatever its type: the shell around a state."""
 
     kind = "queue"
     is_vital = False
     takes_enveloped = True
     """Batches in which each message has a routing key of its own."""
-    machine: QueueMachine
-    replicator: Replicator[Command, Effect]
+    machine: QueueView
+    """What this node knows of its state."""
+    replicator: Replicator[Any, Any]
 
     def __init__(self, vhost: VhostPort, definition: QueueDefinition, queue_id: int) -> None:
         services = vhost.services
@@ -154,7 +152,7 @@ class Queue(NamedQueue, StateOwner[Command]):
         self.title = f"queue '{definition.name}' in vhost '{vhost.name}'"
         self.policy = vhost.policies.for_queue(definition.name, definition.type)
         """What it was last told to hold."""
-        self.effects: list[Effect] = []
+        self.effects: list[Any] = []
         """What commands and calls have led to, and is not real yet. The replicator has this list,
         too: it is emptied and never replaced."""
         self.deliveries = GateKeeper(services.world.clock)
@@ -168,9 +166,9 @@ class Queue(NamedQueue, StateOwner[Command]):
         self.accounted = 0
         self.published = 0
         self.delivered = 0
-        self.at: Effect | None = None
+        self.at: object = None
         """The effect that is being made real."""
-        self.making: Iterator[Effect] = iter(())
+        self.making: Iterator[object] = iter(())
         """Those behind it."""
         self.crash: CrashPort | None = None
         """It has had a fault: what is left of it answers, and does nothing else."""
@@ -178,12 +176,6 @@ class Queue(NamedQueue, StateOwner[Command]):
         """What has taken its place after that."""
         faults = vhost.crashes.get(definition.name)
         self.refused_messages = None if faults is None else faults.refused_messages
-        self.trying: dict[Publish, Sequence[bytes]] = {}
-        """Publishes that are not applied yet, with what `refused_messages` suspects in them."""
-
-    def replicate(self) -> Replicator[Command, Effect]:
-        """Make the replicator that has commands agreed on, and applies them to the machine."""
-        return Alone(self.machine, self.effects, self)
 
     @property
     def latest(self) -> Queue:
@@ -231,6 +223,11 @@ class Queue(NamedQueue, StateOwner[Command]):
     def store_link(self) -> tuple[Outflow, Inflow] | None:
         """Return the two halves of its link to the message store; None when messages of this type
         of queue do not go there."""
+        return None
+
+    def store_gate(self) -> Gate | None:
+        """Return the gate that is shut while too much of it waits for the message store; None when
+        a link to the store says that, or nothing does."""
         return None
 
     def ram_load(self, now_ns: int) -> tuple[QueueLoad, int] | None:
@@ -294,39 +291,6 @@ class Queue(NamedQueue, StateOwner[Command]):
                 self.make_real(effect)
             self.at = None
 
-    def make_real(self, effect: Effect) -> None:
+    def make_real(self, effect: Any) -> None:
         """Post an effect where it belongs; `at` is None when whoever it is for has it."""
         raise NotImplementedError
-
-    # -- publishes
-
-    def take_in(self, publish: Publish, tried: Sequence[bytes] = ()) -> None:
-        """Have a batch that has come agreed on. `tried` is what `refused_messages` suspects in
-        it."""
-        command = self.prepared(publish)
-        if tried:
-            self.trying[command] = tried
-        self.replicator.submit(command)
-
-    def prepared(self, publish: Publish) -> Publish:
-        """Return a publish as it is to be stored, with what the queue has to know of its time."""
-        return publish
-
-    def take_in_part(self, publish: Publish, refused_messages: RefusedMessages) -> None:
-        """Take in as much of a batch as may be taken at a time, and refuse the rest. At a fault
-        nothing has been answered yet."""
-        batch, link, first_seq = publish.batch, publish.link, publish.first_seq
-        count = len(batch.contents)
-        taken, tried = refused_messages.admitted(batch)
-        if taken:
-            part = publish
-            if taken < count:
-                part = Publish(part_of(batch, 0, taken), link, first_seq, publish.confirm)
-            self.take_in(part, tried)
-        if taken < count and publish.confirm:
-            link.sender.post(Rejected(link, first_seq, taken, count - taken, mixed=True))
-
-    def applied(self, command: Command) -> None:
-        """Clear the suspects in a publish that is done, for it had no fault."""
-        if self.trying and isinstance(command, Publish) and self.refused_messages is not None:
-            self.refused_messages.clear(self.trying.pop(command, ()))

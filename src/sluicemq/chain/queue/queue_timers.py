@@ -1,32 +1,21 @@
-"""What a classic queue does for itself, with nobody asking: age, length, dead letters, its own end.
+"""What a classic queue does for itself, with nobody asking: age, length, its own end.
 
-The machine has the rules (queues/classic/limits.py); from here come the time, the timers, and the
-publisher for its dead letters. A queue without limits has none of this but one attribute that says
-so.
+The machine has the rules (queues/classic/limits.py); from here come the time and the timers. A
+queue without limits has none of this but one attribute that says so.
 """
 
 from __future__ import annotations
 
-from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from weakref import ref
 
-from sluicemq.chain.queue.death_headers import DeadLetterHeaders, Death
-from sluicemq.chain.queue.queue import Queue
-from sluicemq.chain.queue.republish_messages import Republish, RepublishMessage, SourceGone
+from sluicemq.chain.queue.local_queue import LocalQueue
 from sluicemq.limits import EXPIRY_LOOK_MS
-from sluicemq.model.batch import ENVELOPED, names_of, separate
-from sluicemq.queues.commands import ACK, Delete, Settle
+from sluicemq.queues.commands import Delete
 
 if TYPE_CHECKING:
-    from sluicemq.chain.queue.republish_messages import RepublisherPort
     from sluicemq.queues.classic.machine import ClassicQueue
-    from sluicemq.queues.effects import DeadLetter
     from sluicemq.queues.settings import QueueSettings
-
-UNPROMISED_MAX: Final = 64
-"""Batches that were refused, whose publishers have been told so, that may wait to be dead-lettered
-before further ones are dropped instead."""
 
 
 class HeadDue:
@@ -45,7 +34,7 @@ class LookUnused:
     __slots__ = ()
 
 
-class TimedQueue(Queue):
+class TimedQueue(LocalQueue):
     """This is a classic queue, as its timers see it."""
 
     machine: ClassicQueue
@@ -53,8 +42,8 @@ class TimedQueue(Queue):
 
 
 class QueueTimers:
-    """Keeps the time for one queue: when messages expire, and when it has been unused for too long.
-    It also passes on its dead letters."""
+    """Keeps the time for one queue: when messages expire, and when it has been unused for too
+    long."""
 
     def __init__(self, queue: TimedQueue) -> None:
         self._queue = ref(queue)
@@ -65,7 +54,6 @@ class QueueTimers:
         self.looking = False
         self.due_ms = 0
         """When the timer for the head goes off, by the wall clock; 0: there is none."""
-        self.republisher: RepublisherPort | None = None
 
     @property
     def queue(self) -> TimedQueue:
@@ -134,56 +122,3 @@ class QueueTimers:
             self.clock.call_after(-(-left_ns // 1_000_000), queue, LookUnused())
         else:
             queue.replicator.submit(Delete(None, True, False))
-
-    # -- dead letters
-
-    def dead_letter(self, effect: DeadLetter) -> None:
-        """Hand dead letters to the broker's own publisher, which settles what the queue keeps of
-        them when all is safe. Without a dead-letter exchange they are dropped, and also when nobody
-        waits for them and too many are in line."""
-        queue = self.queue
-        count = len(effect.contents)
-        done = None
-        if effect.run:
-            parts = [(effect.run, effect.start, effect.start + count)]
-            done = Settle(queue.machine.own_link, parts, ACK)
-        exchange = queue.settings.dead_letter_exchange
-        if self.republisher is None:
-            self.republisher = queue.vhost.republisher(queue, queue.title)
-        held_up = self.republisher.backlog >= UNPROMISED_MAX
-        if exchange is None or (done is None and held_up):
-            queue.services.counters.dropped += count
-            if done is not None:
-                queue.post(done)
-            return
-        letters = self.letters(effect)
-        traits = effect.traits
-        self.republisher.post(
-            Republish(exchange, letters, traits.channel_number, traits.persistent, done)
-        )
-
-    def letters(self, effect: DeadLetter) -> list[RepublishMessage]:
-        """Return the dead messages as they go on, with what has become of them in their headers."""
-        pairs = [(effect.traits.envelope, content) for content in effect.contents]
-        if effect.traits.envelope == ENVELOPED:
-            pairs = [separate(content) for content in effect.contents]
-        name = self.queue.name
-        new_key = self.queue.settings.dead_letter_routing_key
-        seconds = self.clock.wall_ms() // 1000
-        letters: list[RepublishMessage] = []
-        for envelope, some in groupby(pairs, envelope_of):
-            death = Death(name, effect.reason, seconds, *names_of(envelope), new_key)
-            rewritten = DeadLetterHeaders(death)
-            letters += [rewritten.letter(content) for _, content in some]
-        return letters
-
-    def close(self) -> None:
-        """Tell the republisher that the queue is gone; what is under way arrives."""
-        if self.republisher is not None:
-            self.republisher.post(SourceGone())
-            self.republisher = None
-
-
-def envelope_of(pair: tuple[bytes, bytes]) -> bytes:
-    """Return the envelope of an (envelope, content) pair, as a sort key."""
-    return pair[0]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.queue.queue import FilesGone, Leaving, PolicyChanged, Queue
+from sluicemq.chain.queue.local_queue import LocalQueue
+from sluicemq.chain.queue.queue import FilesGone, Leaving, PolicyChanged
 from sluicemq.chain.store.group_commit import CommitDue
 from sluicemq.chain.store.messages import (
     Flush,
@@ -69,7 +70,7 @@ class LookAtEnd:
         self.end = end
 
 
-class StreamShell(Queue):
+class StreamShell(LocalQueue):
     """This is the shell around a stream: it sees to credit and its files, and makes effects
     real."""
 

@@ -1,20 +1,19 @@
 """Commands of quorum queues as bytes, for the log. docs/command-format.md has each byte.
 
 An entry of the log is one or more commands, one behind the other. To apply a command no body is
-looked at; whoever delivers messages reads them with `batches_of`.
+looked at; whoever delivers messages reads them as `trimming.py` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import accumulate, pairwise
+from operator import itemgetter
 from struct import Struct
 from typing import Any, Final, TypeVar
 
 from sluicemq.amqp.types import Malformed, decode_table
 from sluicemq.kernel.address import ADDRESS_BYTES, NOBODY, ActorAddress, decode_address
 from sluicemq.model.batch import ENVELOPED, Batch, separate
-from sluicemq.model.traits import message_traits, property_traits
 from sluicemq.queues.command_codec import (
     CONSUME_HEAD,
     EXCLUSIVE,
@@ -31,8 +30,9 @@ from sluicemq.queues.command_codec import (
     decode_settings,
     encode_settings,
 )
-from sluicemq.queues.commands import REJECT, Configure
+from sluicemq.queues.commands import Configure
 from sluicemq.queues.quorum.commands import (
+    UNSENT,
     AddConsumer,
     AddressDown,
     CancelConsumer,
@@ -88,23 +88,43 @@ def enqueue_of(batch: Batch, sender: ActorAddress, first_seq: int, heard_seq: in
     return Enqueue(sender, first_seq, count, 0, sizes, ttl_ms, heard_seq, batch)
 
 
+def joined(enqueue: Enqueue, more: Enqueue) -> bool:
+    """Have `enqueue` say what `more` says, too, if that follows on it and is alike. Returns whether
+    it does."""
+    one, other = enqueue.batch, more.batch
+    assert one is not None and other is not None, "batches are joined before they are written"
+    is_alike = (
+        enqueue.sender == more.sender
+        and enqueue.size == more.size
+        and enqueue.sizes is None
+        and more.sizes is None
+        and enqueue.ttl_ms == more.ttl_ms
+        and one.traits is other.traits
+        and one.properties is other.properties
+        and one.same_size
+        and other.same_size
+        and len(one.contents[0]) == len(other.contents[0])
+    )
+    if not is_alike:
+        return False
+    assert more.first_seq == enqueue.first_seq + enqueue.count, "a sender leaves no gap"
+    contents = one.contents + other.contents
+    enqueue.count = len(contents)
+    enqueue.batch = Batch(one.traits, one.properties, contents, one.size + other.size, True)
+    return True
+
+
 def has_one_size(contents: list[bytes], size: bytes) -> bool:
     """Tell whether all contents, which have one length, say the same size of their bodies."""
-    step = len(contents[0])
-    data = b"".join(contents)
-    count = len(contents)
-    return all(
-        data[at::step] == size[offset : offset + 1] * count
-        for offset, at in enumerate(range(BODY_SIZE_AT.start, BODY_SIZE_AT.stop))
-    )
+    return {*map(itemgetter(BODY_SIZE_AT), contents)} == {size}
 
 
 # -- to bytes
 
 
-def encode_entry(commands: list[FifoCommand]) -> bytes:
-    """Return what the log has of these commands, which are applied in this order."""
-    parts: list[bytes] = []
+def encode_entry(commands: list[FifoCommand], head: bytes = b"") -> bytes:
+    """Return what the log has of these commands, which are applied in this order, behind `head`."""
+    parts = [head]
     for command in commands:
         kind, encode = ENCODERS[type(command)]
         flags, body = encode(command)
@@ -230,12 +250,6 @@ def decode_entry(data: bytes) -> list[FifoCommand]:
     return [decode(body) for decode, body in split(data)]
 
 
-def batches_of(data: bytes) -> list[Batch]:
-    """Return the batches of an entry with their bodies, in the order of places. Raises
-    UnreadableCommand as decode_entry does."""
-    return [batch_of(body) for decode, body in split(data) if decode is decode_enqueue]
-
-
 def split(data: bytes) -> list[tuple[Callable[[CommandBody], FifoCommand], CommandBody]]:
     """Return for each command of an entry how it is read, and what."""
     found: list[tuple[Callable[[CommandBody], FifoCommand], CommandBody]] = []
@@ -285,32 +299,6 @@ def decode_enqueue(body: CommandBody) -> Enqueue:
     return Enqueue(sender, first_seq, count, size, sizes, ttl_ms if has_ttl else None, heard_seq)
 
 
-def batch_of(body: CommandBody) -> Batch:
-    """Return the batch of an enqueue."""
-    address_of(body)
-    _, _, ttl_ms, count, size, _, channel_number, envelope_size, priority = body.take(ENQUEUE_HEAD)
-    envelope = body.cut(envelope_size)
-    same_size = bool(body.flags & SAME_SIZE)
-    lengths = () if same_size else Struct(f"<{count}I").unpack(body.cut(4 * count))
-    if not body.flags & SAME_BODIES:
-        body.cut(4 * count)
-    raw = body.rest()
-    if same_size:
-        contents = [raw[at : at + size] for at in range(0, len(raw), size or 1)]
-    else:
-        contents = [raw[a:b] for a, b in pairwise(accumulate(lengths, initial=0))]
-    if len(contents) != count:
-        raise UnreadableCommand(f"an enqueue of {count} messages has {len(contents)}")
-    persistent = bool(body.flags & PERSISTENT)
-    return Batch(
-        message_traits(envelope, channel_number, persistent),
-        property_traits(persistent, ttl_ms if body.flags & HAS_TTL else None, priority),
-        contents,
-        len(raw),
-        same_size,
-    )
-
-
 def decode_register(body: CommandBody) -> RegisterEnqueuer:
     return done(body, RegisterEnqueuer(address_of(body)))
 
@@ -343,7 +331,7 @@ def decode_settle(body: CommandBody) -> SettleDelivered:
     channel = address_of(body)
     count, outcome, tag_size = body.take(SETTLE_HEAD)
     key = ConsumerKey(channel, text_of(body.cut(tag_size)))
-    if outcome > REJECT:
+    if outcome > UNSENT:
         raise UnreadableCommand(f"outcome {outcome} of a settle is not known here")
     ids = tuple((start, end) for start, end in IDS.iter_unpack(body.cut(count * IDS.size)))
     if any(start >= end for start, end in ids):

@@ -23,6 +23,10 @@ class ConsumerKey(NamedTuple):
     tag: str
 
 
+UNSENT: Final = 3
+"""An outcome beside ACK, REQUEUE and REJECT: the consumer has not been sent the messages that it
+was dealt. They come back as if they had never been."""
+
 DEAD_LETTER_WORKER: Final = ConsumerKey(NOBODY, "")
 """Who settles dead letters that must arrive: the leader's own publisher."""
 
@@ -86,8 +90,8 @@ class CancelConsumer(NamedTuple):
 
 class SettleDelivered(NamedTuple):
     """Says that a consumer is done with messages that it was delivered: those with the ids in each
-    (start, end), `end` exclusive. `outcome` is ACK, REQUEUE or REJECT; ids that are settled already
-    are passed over."""
+    (start, end), `end` exclusive. `outcome` is ACK, REQUEUE, REJECT or UNSENT; ids that are settled
+    already are passed over."""
 
     consumer: ConsumerKey
     ids: tuple[tuple[int, int], ...]

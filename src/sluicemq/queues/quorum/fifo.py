@@ -17,6 +17,7 @@ from sluicemq.limits import QUORUM_EXPIRES_MAX, QUORUM_LOW_PERCENT
 from sluicemq.queues.commands import ACK, REQUEUE, Configure
 from sluicemq.queues.quorum.commands import (
     DEAD_LETTER_WORKER,
+    UNSENT,
     AddConsumer,
     AddressDown,
     CancelConsumer,
@@ -252,6 +253,9 @@ class Fifo(FifoState):
                     self.messages.release(run)
             elif command.outcome == REQUEUE:
                 self.give_back(runs, counts=True)
+            elif command.outcome == UNSENT:
+                for run in runs:
+                    self.messages.give_back(run)
             else:
                 for run in runs:
                     self.dead_letters.die(run, REJECTED, self.messages)
@@ -464,12 +468,23 @@ class Fifo(FifoState):
         self.used_ms = was.used_ms
         self.is_deleted = was.is_deleted
 
+    def addresses(self) -> dict[ActorAddress, None]:
+        """Return the addresses of all that enqueue, consume or hold something."""
+        return {
+            **dict.fromkeys(self.enqueuers.members),
+            **dict.fromkeys(key.channel for key in self.consumers.members),
+        }
+
     def digest(self) -> bytes:
         """Return 16 bytes that members have in common after the same entry, and that differ if one
         of them has gone wrong. It costs as much as a snapshot."""
         return digest_of(pieces_of(self))
 
     def live(self) -> Iterator[tuple[int, Sequence[range]]]:
+        return ((index, places) for index, places, _ in self.live_bytes())
+
+    def live_bytes(self) -> Iterator[tuple[int, Sequence[range], int]]:
+        """Give the same as `live`, each with the bytes of the bodies of its messages."""
         return self.messages.live(self.runs_out())
 
     @property

@@ -105,7 +105,7 @@ class ReadyMessages:
 
     def give_back(self, run: MessageRun) -> None:
         """Put messages that were out at the end of those that have come back."""
-        assert run.redelivered and not run.reason, "what comes back was delivered, and lives"
+        assert not run.reason, "what comes back lives"
         count, size = len(run.places), run.bytes
         self.returns.append(run)
         self.count += count
@@ -133,9 +133,9 @@ class ReadyMessages:
             return next(iter(self.taken)).index
         return self.fresh[0].index if self.fresh else 0
 
-    def live(self, out: Iterable[MessageRun]) -> Iterator[tuple[int, Sequence[range]]]:
+    def live(self, out: Iterable[MessageRun]) -> Iterator[tuple[int, Sequence[range], int]]:
         """Name the entries that are still needed and the places of their messages, as Replicated
-        has it. `out` are all runs that are out."""
+        has it, and how many bytes the bodies of these have. `out` are all runs that are out."""
         bits: dict[StoredBatch, int] = dict.fromkeys(self.taken, 0)
         for run in (*self.returns, *out):
             bits[run.batch] |= bits_of(run.places, run.batch.first)
@@ -144,16 +144,18 @@ class ReadyMessages:
             first = next(fresh)
             left = bits_of(range(self.head, first.end), first.first)
             bits[first] = bits.get(first, 0) | left
-        index = 0
+        index = size = 0
         ranges: list[range] = []
         for batch, live in self._all(bits, fresh):
             if batch.index != index and ranges:
-                yield index, ranges
-                ranges = []
+                yield index, ranges, size
+                ranges, size = [], 0
             index = batch.index
-            ranges = joined(ranges, ranges_of(live, batch.first))
+            places = ranges_of(live, batch.first)
+            size += sum(map(batch.bytes_of, places))
+            ranges = joined(ranges, places)
         if ranges:
-            yield index, ranges
+            yield index, ranges, size
 
     def _all(
         self, bits: dict[StoredBatch, int], fresh: Iterator[StoredBatch]

@@ -1,5 +1,5 @@
-"""Goal: what a stream cannot do is refused, with RabbitMQ's code and words, and nothing of a
-classic queue is.
+"""Goal: what a stream or a quorum queue cannot do is refused, with RabbitMQ's code and words, and
+nothing of a classic queue is.
 
 Method: queues that are no more than what the rules look at; each rule, on both sides of it.
 """
@@ -12,27 +12,30 @@ import pytest
 
 from sluicemq.amqp.methods import BasicConsume
 from sluicemq.amqp.types import Timestamp
-from sluicemq.chain.channel import stream_rules as rules
+from sluicemq.chain.channel import type_rules as rules
 from sluicemq.chain.queue.queue import Queue
 from sluicemq.errors import ProtocolViolation
 from support.fakes import bystander
 
 
 class Definition:
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, arguments: dict[str, object]) -> None:
         self.type = kind
+        self.arguments = arguments
 
 
 class SomeQueue(Queue):
     """A queue without a virtual host around it."""
 
-    def __init__(self, kind: str) -> None:
-        self.definition = cast(Any, Definition(kind))
+    def __init__(self, kind: str, **arguments: object) -> None:
+        given = {key.replace("_", "-"): value for key, value in arguments.items()}
+        self.definition = cast(Any, Definition(kind, given))
         self.title = "queue 'q' in vhost '/'"
 
 
 STREAM = SomeQueue("stream")
 CLASSIC = SomeQueue("classic")
+QUORUM = SomeQueue("quorum")
 
 
 def consume(queue: Queue = STREAM, *, count: int = 10, limit: int = 0, **given: object) -> None:
@@ -100,6 +103,47 @@ def test_a_classic_queue_has_no_offset_and_no_other_rule() -> None:
         " rabbit_classic_queue",
     )
     consume(CLASSIC, count=0, limit=5, no_ack=True, arguments={"x-priority": 1})
+
+
+def test_a_quorum_queue_has_no_offset_nor_a_count_for_a_whole_channel() -> None:
+    code, text = refusal(queue=QUORUM, offset="first")
+    assert (code, text) == (
+        406,
+        "invalid arg 'x-stream-offset' for queue 'q' in vhost '/' of queue type"
+        " rabbit_quorum_queue",
+    )
+    code, text = refusal(queue=QUORUM, count=0, limit=5)
+    assert (code, text) == (540, "queue 'q' in vhost '/' does not support global qos")
+    consume(QUORUM, count=0, no_ack=True, arguments={"x-priority": 1})
+
+
+@pytest.mark.parametrize(
+    ("kind", "alone", "code"),
+    [
+        ("classic", False, 0),
+        ("classic", True, 0),
+        ("quorum", False, 0),
+        ("quorum", True, 405),
+        ("stream", False, 540),
+    ],
+)
+def test_what_can_be_got_one_by_one(kind: str, alone: bool, code: int) -> None:
+    queue = SomeQueue(kind, x_single_active_consumer=alone)
+    if not code:
+        rules.check_get(queue)
+        return
+    with pytest.raises(ProtocolViolation) as told:
+        rules.check_get(queue)
+    assert told.value.code == code
+
+
+def test_who_gets_beside_a_single_active_consumer_is_told_so() -> None:
+    with pytest.raises(ProtocolViolation) as told:
+        rules.check_get(SomeQueue("quorum", x_single_active_consumer=True))
+    assert told.value.reply_text == (
+        "RESOURCE_LOCKED - cannot obtain access to locked queue 'q' in vhost '/'. basic.get"
+        " operations are not supported by quorum queues with single active consumer"
+    )
 
 
 def test_what_was_read_of_a_stream_cannot_be_given_back() -> None:

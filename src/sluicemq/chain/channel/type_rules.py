@@ -1,4 +1,4 @@
-"""What RabbitMQ refuses on streams, in its words. Queues that are no logs pass every check."""
+"""What RabbitMQ refuses on queues of a type, in its words. Classic queues pass every check."""
 
 from __future__ import annotations
 
@@ -39,26 +39,49 @@ def check_has(queue: Queue, what: str) -> None:
         raise not_supported(what, queue)
 
 
+def check_get(queue: Queue) -> None:
+    """Raise a violation if nothing can be got one by one: ConnectionViolation (540) from a stream,
+    ChannelViolation (405) from a quorum queue with a single active consumer."""
+    check_has(queue, "basic.get")
+    definition = queue.definition
+    alone = definition.arguments.get("x-single-active-consumer") is True
+    if alone and not TYPES[definition.type].has_get_beside_active:
+        kind = f"{definition.type} queues with single active consumer"
+        raise ChannelViolation(
+            405,
+            f"cannot obtain access to locked {queue.title}. "
+            f"basic.get operations are not supported by {kind}",
+        )
+
+
 def check_consume(queue: Queue, method: BasicConsume, prefetch_count: int, limit: int) -> None:
     """Check the arguments of a consumer. One of a stream needs a prefetch of its own, must
-    acknowledge and has no priority. `prefetch_count` is what the consumer would have, `limit` what
+    acknowledge and has no priority; one of a quorum queue can have no count in common with others
+    of its channel. `prefetch_count` is what the consumer would have, `limit` what
     its channel has; 0 is none. Raises ChannelViolation (406) or ConnectionViolation (540)."""
     if not is_stream(queue):
         if ARGUMENT in method.arguments:
             raise not_for(queue, ARGUMENT)
+        check_global(queue, limit)
         return
     if not prefetch_count:
         text = f"consumer prefetch count is not set for '{queue.title}'"
         raise ChannelViolation(406, text)
     if method.no_ack:
         raise not_supported("automatic acknowledgement", queue)
-    if limit:
-        raise ConnectionViolation(540, f"{queue.title} does not support global qos")
+    check_global(queue, limit)
     if "x-priority" in method.arguments:
         raise not_for(queue, "x-priority")
     if start_of(method.arguments) is None:
         text = f"invalid arg '{ARGUMENT}' for {queue.title}: {complaint(method.arguments)}"
         raise ChannelViolation(406, text)
+
+
+def check_global(queue: Queue, limit: int) -> None:
+    """Raise ConnectionViolation (540) if all consumers of a channel may hold `limit` messages
+    together, 0: there is no limit, and the queue cannot keep to that."""
+    if limit and not TYPES[queue.definition.type].has_global_qos:
+        raise ConnectionViolation(540, f"{queue.title} does not support global qos")
 
 
 def check_settle(queues: Iterable[Actor]) -> None:

@@ -1,0 +1,159 @@
+"""What channels and republishers have at a quorum queue: an address, and what is under way.
+
+The state of the queue knows nobody of this process; it speaks of addresses, of numbers that each
+sender counts without a gap, and of ids that each consumer counts. Here these are translated to the
+links, sequence numbers and runs that channels know, and back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from sluicemq.queues.effects import Confirm, Rejected
+from sluicemq.queues.quorum.commands import ConsumerKey
+
+if TYPE_CHECKING:
+    from sluicemq.flow.link import Link
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.address import ActorAddress
+    from sluicemq.queues.commands import Command, LinkId
+    from sluicemq.queues.consumers import Consumer
+    from sluicemq.queues.quorum.effects import DeliveredPart
+
+
+class PendingBatch(NamedTuple):
+    """A batch that is not answered. The queue knows its messages by the numbers from `seq` on; who
+    has sent it over `link`, by those from `first_seq` on, if it wants to hear of them."""
+
+    seq: int
+    messages: int
+    link: Link
+    first_seq: int
+    confirm: bool
+
+
+class DueDelivery(NamedTuple):
+    """Messages that a consumer was dealt and has not been sent."""
+
+    consumer: Consumer
+    part: DeliveredPart
+
+
+class DeliveredRun:
+    """A run of deliveries: its contents from 0 on have the ids from `first_id` on at the consumer
+    `key`. `left` of them are not settled."""
+
+    __slots__ = ("first_id", "key", "left")
+
+    def __init__(self, key: ConsumerKey, first_id: int, count: int) -> None:
+        self.key = key
+        self.first_id = first_id
+        self.left = count
+
+
+class ChannelEnd:
+    """One channel or republisher, `actor`, as the queue knows it in one life: by `address`, at
+    which nobody else ever is, and over the link `link`."""
+
+    __slots__ = (
+        "actor",
+        "address",
+        "consumers",
+        "link",
+        "next_seq",
+        "outbox",
+        "pending",
+        "question",
+        "runs",
+        "withheld",
+    )
+
+    def __init__(self, actor: Actor, address: ActorAddress, link: LinkId) -> None:
+        self.actor = actor
+        self.address = address
+        self.link = link
+        self.next_seq = 0
+        """Of the next message that it publishes; 0: it has not begun to."""
+        self.pending: deque[PendingBatch] = deque()
+        self.withheld: list[tuple[Link, int, int]] = []
+        """Messages and bytes that were taken over a link, and whose credit is not given back, for
+        too much is pending."""
+        self.consumers: dict[str, Consumer] = {}
+        """Its consumers by tag, also one that may yet be refused."""
+        self.outbox: deque[DueDelivery] = deque()
+        self.runs: dict[int, DeliveredRun] = {}
+        """What was delivered, by the numbers of runs."""
+        self.question: Command | None = None
+        """What it has asked and waits for."""
+
+    def key(self, tag: str) -> ConsumerKey:
+        """Return the name of its consumer with that tag; of what it has got one by one, ""."""
+        return ConsumerKey(self.address, tag)
+
+    @property
+    def heard_seq(self) -> int:
+        """Return the number below which it has heard what became of everything."""
+        return self.pending[0].seq if self.pending else self.next_seq
+
+    def answered(self, seq: int, count: int, is_taken: bool) -> list[Confirm | Rejected]:
+        """Note that the messages with the numbers from `seq` on, the oldest that are pending, were
+        taken or rejected. Return what their senders have to hear."""
+        answers: list[Confirm | Rejected] = []
+        end = seq + count
+        pending = self.pending
+        while pending and pending[0].seq < end:
+            batch = pending.popleft()
+            assert seq <= batch.seq and batch.seq + batch.messages <= end, (
+                "an answer to half a batch"
+            )
+            if batch.confirm:
+                if is_taken:
+                    answers.append(Confirm(batch.link, batch.first_seq, batch.messages))
+                else:
+                    answers.append(Rejected(batch.link, batch.first_seq, 0, batch.messages))
+        return answers
+
+    def give_credit_back(self) -> None:
+        """Let it send more: not too much is pending any more."""
+        withheld, self.withheld = self.withheld, []
+        for link, count, size_bytes in withheld:
+            link.taken(count, size_bytes)
+
+    def unsent(self, consumer: Consumer | None) -> dict[ConsumerKey, list[tuple[int, int]]]:
+        """Take out what was dealt to a consumer, None: to all of them, and not sent. Return the
+        ranges of its ids, by consumer."""
+        found: dict[ConsumerKey, list[tuple[int, int]]] = {}
+        left: deque[DueDelivery] = deque()
+        for due in self.outbox:
+            if consumer is None or due.consumer is consumer:
+                part = due.part
+                ids = found.setdefault(self.key(due.consumer.tag), [])
+                ids.append((part.first_id, part.first_id + len(part.places)))
+            else:
+                left.append(due)
+        self.outbox = left
+        return found
+
+    def settled(self, run: int, start: int, end: int) -> tuple[ConsumerKey, int, int] | None:
+        """Note that contents of a run are settled. Return the consumer and the range of ids; None
+        when there is no such run."""
+        delivered = self.runs.get(run)
+        if delivered is None:
+            return None
+        delivered.left -= end - start
+        assert delivered.left >= 0, "a message was settled twice"
+        if not delivered.left:
+            del self.runs[run]
+        return delivered.key, delivered.first_id + start, delivered.first_id + end
+
+
+def joined_ids(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return ranges of ids, ascending, with those joined that touch."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if found and found[-1][1] == start:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+    return (*found,)

@@ -1,0 +1,308 @@
+"""From what the state has dealt to what channels are sent: windows, bodies, reads of the log.
+
+What a consumer was dealt waits in the outbox of its channel until there is room in the window to
+that and its bodies are in RAM. basic.get and dead letters wait for bodies only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sluicemq.chain.queue.delivery_counts import counted, with_count
+from sluicemq.chain.queue.quorum.channel_ends import DeliveredRun, DueDelivery
+from sluicemq.limits import QUORUM_BODIES_BYTES, QUORUM_READ_BYTES, QUORUM_READ_ENTRIES
+from sluicemq.queues.commands import ACK
+from sluicemq.queues.consumers import cost_of
+from sluicemq.queues.effects import DeadLetter, Deliver, Got
+from sluicemq.queues.quorum.commands import SettleDelivered
+from sluicemq.queues.quorum.dead_letter_queue import NO_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
+    from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
+    from sluicemq.chain.queue.quorum.quorum_port import QuorumPort
+    from sluicemq.flow.credit import Outflow
+    from sluicemq.model.batch import Batch
+    from sluicemq.model.traits import MessageTraits
+    from sluicemq.queues.consumers import Consumer
+    from sluicemq.queues.quorum.effects import DeadPart, DeliveredPart, MessageGot
+
+DELIVERY_WORK: Final = 8
+MESSAGES_A_UNIT: Final = 8
+"""A delivery costs so many units of work, and one more for so many messages in it."""
+
+
+class CutPart(NamedTuple):
+    """Messages of a part of what was dealt that are in one batch, in their order."""
+
+    contents: list[bytes]
+    traits: MessageTraits
+    same_size: bool
+
+
+class QuorumDeliveries:
+    """The deliveries of one quorum queue."""
+
+    def __init__(self, shell: QuorumPort, bodies: EntryBodies) -> None:
+        self.shell = shell
+        self.bodies = bodies
+        self.next_run = 1
+        self.moving: dict[ChannelEnd, None] = {}
+        """Those that may have room for what is in their outboxes."""
+        self.of_window: dict[Outflow, ChannelEnd] = {}
+        self.got: deque[tuple[ChannelEnd, MessageGot]] = deque()
+        """Answers to basic.get that wait for bodies."""
+        self.dead: deque[DeadPart] = deque()
+        """Dead letters that wait for bodies."""
+        self.is_reading = False
+
+    @property
+    def has_pinned(self) -> bool:
+        """Tell whether something waits for bodies that the state has let go of already."""
+        gone = any(part.first_id == NO_ID for part in self.dead)
+        return gone or any(got.part is not None and got.part.first_id < 0 for _, got in self.got)
+
+    def dealt(self, end: ChannelEnd, consumer: Consumer, parts: list[DeliveredPart]) -> None:
+        """Take what the state has dealt to a consumer."""
+        end.outbox.extend(DueDelivery(consumer, part) for part in parts)
+        self.of_window[consumer.window] = end
+        self.moving[end] = None
+
+    def window_opened(self, window: Outflow) -> None:
+        """Let a channel have what waits for it, for it has sent some of what it was delivered."""
+        end = self.of_window.get(window)
+        if end is not None and end.outbox:
+            self.moving[end] = None
+
+    def serve(self) -> None:
+        """Send what can be sent, as far as the turn's work goes."""
+        scheduler = self.shell.scheduler
+        if self.got:
+            self.answer_gets()
+        if self.dead:
+            self.pass_dead_on()
+        while self.moving:
+            if scheduler.work <= 0:
+                self.shell.schedule()
+                break
+            end = next(iter(self.moving))
+            del self.moving[end]
+            if self.send_some(end):
+                self.moving[end] = None
+        if self.bodies.wanted and not self.is_reading:
+            self.read()
+
+    def send_some(self, end: ChannelEnd) -> bool:
+        """Send the first part in an outbox, as much of it as there is room for. Returns True when
+        there may be room for more."""
+        if not end.outbox:  # its consumer was cancelled meanwhile
+            return False
+        consumer, part = end.outbox[0]
+        window = consumer.window
+        if window.is_shut or window.waits():
+            return False
+        cut = self.cut(part)
+        if cut is None:
+            return False
+        count = room_for(cut, window.credit)
+        whole = len(part.places)
+        end.outbox.popleft()
+        if count < whole:
+            rest = part._replace(first_id=part.first_id + count, places=part.places[count:])
+            end.outbox.appendleft(DueDelivery(consumer, rest))
+        self.deliver(end, consumer, part, cut, count)
+        return bool(end.outbox)
+
+    def deliver(
+        self, end: ChannelEnd, consumer: Consumer, part: DeliveredPart, cut: CutPart, count: int
+    ) -> None:
+        """Send the first `count` messages of a part."""
+        contents = cut.contents if count == len(cut.contents) else cut.contents[:count]
+        cost = cost_of_all(contents, cut.same_size)
+        consumer.window.spend(cost)
+        if part.returns:
+            contents = counted(contents, cut.traits.envelope, [part.returns] * count)
+        run = 0
+        key = end.key(consumer.tag)
+        if consumer.no_ack:
+            ids = ((part.first_id, part.first_id + count),)
+            self.shell.submit_settle(SettleDelivered(key, ids, ACK))
+        else:
+            run = self.new_run()
+            end.runs[run] = DeliveredRun(key, part.first_id, count)
+            consumer.prefetch.unacked += count
+        self.shell.delivered += count
+        self.shell.spend(DELIVERY_WORK + count // MESSAGES_A_UNIT)
+        deliver = Deliver(consumer, run, contents, cut.traits, part.redelivered, cost)
+        end.actor.post(deliver)
+
+    def new_run(self) -> int:
+        """Return the number of a run that there has not been."""
+        run = self.next_run
+        self.next_run += 1
+        return run
+
+    # -- bodies
+
+    def cut(self, part: DeliveredPart | DeadPart) -> CutPart | None:
+        """Return the first messages of a part that are in one batch; None when they have to be read
+        first."""
+        batches = self.bodies.find(part.entry)
+        if batches is None:
+            return None
+        places = part.places
+        for first, end, batch in batches:
+            if first <= places.start < end:
+                count = min(len(places), -(-(end - places.start) // places.step))
+                return cut_of(batch, range_within(places, count, first))
+        raise AssertionError(f"entry {part.entry} has no message at place {places.start}")
+
+    def read(self) -> None:
+        """Read entries that are wanted, and some that will be."""
+        shell = self.shell
+        indexes = [*self.ahead()]
+        job = shell.store.raft.reading(shell.id, indexes)
+        assert job is not None, "what is not in RAM is in a segment"
+        self.is_reading = True
+        shell.services.world.disk.submit(job, shell, shell.read_strand)
+
+    def ahead(self) -> Iterator[int]:
+        """Give indexes of entries to be read, ascending: those that are wanted, and those behind
+        them that will be delivered next."""
+        found = dict.fromkeys(self.bodies.wanted)
+        first = min(found)
+        messages = self.shell.fifo.messages
+        message_size = (messages.bytes + messages.out_bytes) // (messages.count + messages.out or 1)
+        size = 0
+        for end in [*self.of_window.values()]:
+            for due in end.outbox:
+                if size > QUORUM_READ_BYTES or len(found) >= QUORUM_READ_ENTRIES:
+                    break
+                if due.part.entry not in found:
+                    found[due.part.entry] = None
+                    size += len(due.part.places) * message_size
+        for batch in messages.fresh:
+            size += batch.count * batch.size
+            if size > QUORUM_READ_BYTES or len(found) >= QUORUM_READ_ENTRIES:
+                break
+            found[batch.index] = None
+        held = self.bodies
+        return iter(
+            sorted(
+                index
+                for index in found
+                if index not in held.fresh and index not in held.read_back and index >= first
+            )
+        )
+
+    def was_read(self, found: dict[int, bytes], problem: str, is_stale: bool) -> None:
+        """Take what was read. What was not found is asked for again; what is damaged is a fault of
+        the queue."""
+        self.is_reading = False
+        self.bodies.were_read(found, QUORUM_READ_BYTES)
+        if problem and not is_stale:
+            raise DamagedLog(problem)
+        for end in self.of_window.values():
+            if end.outbox:
+                self.moving[end] = None
+
+    def shrink(self, bytes_max: int | None) -> None:
+        """Let go of bodies that are on the disk, as far as the queue has too many in RAM."""
+        self.bodies.shrink(QUORUM_BODIES_BYTES if bytes_max is None else bytes_max)
+
+    # -- those who wait for bodies
+
+    def answer_gets(self) -> None:
+        """Answer those basic.get whose bodies are there."""
+        for _ in range(len(self.got)):
+            end, got = self.got.popleft()
+            part = got.part
+            assert part is not None
+            cut = self.cut(part)
+            if cut is None:
+                self.got.append((end, got))
+                continue
+            run, link = 0, None
+            content = with_count(cut.contents[0], cut.traits.envelope, part.returns)
+            if part.first_id >= 0:
+                run, link = self.new_run(), end.link
+                end.runs[run] = DeliveredRun(end.key(""), part.first_id, 1)
+            self.shell.delivered += 1
+            end.actor.post(
+                Got(
+                    end.actor,
+                    content,
+                    run,
+                    cut.traits,
+                    part.redelivered,
+                    got.ready,
+                    link=link,
+                )
+            )
+
+    def pass_dead_on(self) -> None:
+        """Hand over the dead letters whose bodies are there."""
+        for _ in range(len(self.dead)):
+            part = self.dead.popleft()
+            cut = self.cut(part)
+            if cut is None:
+                self.dead.append(part)
+                continue
+            count = len(cut.contents)
+            if count < len(part.places):
+                first_id = part.first_id if part.first_id < 0 else part.first_id + count
+                rest = part._replace(first_id=first_id, places=part.places[count:])
+                self.dead.appendleft(rest)
+            run = 0
+            if part.first_id >= 0:
+                run = self.new_run()
+                worker = self.shell.dead_letter_worker
+                worker.runs[run] = DeliveredRun(worker.key(""), part.first_id, count)
+            letter = DeadLetter(run, 0, cut.contents, cut.traits, part.reason)
+            self.shell.dead_letter(letter)
+
+    # -- ends
+
+    def forget(self, end: ChannelEnd) -> None:
+        """Forget a channel that is gone."""
+        self.moving.pop(end, None)
+        self.of_window = {w: each for w, each in self.of_window.items() if each is not end}
+        self.got = deque(each for each in self.got if each[0] is not end)
+
+
+class DamagedLog(Exception):
+    """What a queue has to deliver cannot be read; the text says what is damaged."""
+
+
+def range_within(places: range, count: int, first: int) -> slice:
+    """Return where the first `count` places are in a batch whose first place is `first`."""
+    start = places.start - first
+    return slice(start, start + count * places.step, places.step)
+
+
+def cut_of(batch: Batch, where: slice) -> CutPart:
+    return CutPart(batch.contents[where], batch.traits, batch.same_size)
+
+
+def room_for(cut: CutPart, credit: int) -> int:
+    """Return how many of the messages fit into a window with that credit; at least one."""
+    contents = cut.contents
+    if cut.same_size:
+        return min(len(contents), max(1, credit // cost_of(len(contents[0]))))
+    count = 0
+    for content in contents:
+        credit -= cost_of(len(content))
+        if credit < 0:
+            break
+        count += 1
+    return max(1, count)
+
+
+def cost_of_all(contents: list[bytes], same_size: bool) -> int:
+    """Return what contents take from a delivery window together."""
+    if same_size:
+        return len(contents) * cost_of(len(contents[0]))
+    return sum(cost_of(len(content)) for content in contents)

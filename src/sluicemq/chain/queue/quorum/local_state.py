@@ -1,0 +1,51 @@
+"""What this node knows of a quorum queue, for those who look at queues of any type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.queues.consumers import rank
+from sluicemq.queues.machine import ConsumerTable, Depth, QueueView
+
+if TYPE_CHECKING:
+    from sluicemq.queues.consumers import Consumer
+    from sluicemq.queues.quorum.fifo import Fifo
+
+
+class LocalConsumers(ConsumerTable):
+    """The consumers whose channels are on this node."""
+
+    def __init__(self) -> None:
+        self.single_active = False
+        self.members: dict[Consumer, None] = {}
+        """In the order in which they came."""
+
+    @property
+    def count(self) -> int:
+        return len(self.members)
+
+    def all(self) -> list[Consumer]:
+        return sorted(self.members, key=rank)
+
+
+class LocalState(QueueView):
+    """The depth and the consumers of a quorum queue, in the `term`th life of its shell."""
+
+    consumers: LocalConsumers
+
+    def __init__(self, term: int) -> None:
+        self.begin_term(term)
+        self.depth = Depth()
+        self.consumers = LocalConsumers()
+        self.deleted = False
+
+    def look_at(self, fifo: Fifo) -> None:
+        """Take the depth from the state."""
+        depth, messages = self.depth, fifo.messages
+        depth.ready = messages.count
+        depth.ready_bytes = messages.bytes
+        depth.unacked = messages.out
+        depth.unacked_bytes = messages.out_bytes
+        depth.persistent = messages.count + messages.out
+        depth.consumers = len(self.consumers.members)
+        self.consumers.single_active = fifo.consumers.single_active

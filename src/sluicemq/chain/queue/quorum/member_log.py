@@ -1,0 +1,127 @@
+"""quorum queue ---appends, snapshots---> MESSAGE STORE: the log of this node's member of the group.
+
+The group has the id of its queue. It is born with the first append, which names its members.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.chain.store.raft_storage import (
+    RaftAppend,
+    RaftCommitted,
+    RaftSnapshotTaken,
+    records_of,
+)
+from sluicemq.queues.quorum.entry_content import trimmed_entry
+from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
+from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.entry import LogSnapshot
+from sluicemq.raft.member import Durable
+from sluicemq.raft.raft import Raft
+from sluicemq.raft.settings import RaftSettings
+from sluicemq.replication.majority import MemberLog
+from sluicemq.storage.raft.codec import RaftGroupGone, RaftRecord, RaftSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluicemq.chain.services import Services
+    from sluicemq.chain.store.message_store import MessageStore
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.raft.messages import RaftMessage
+    from sluicemq.raft.ready import RaftReady
+    from sluicemq.storage.raft.live_places import LivePlaces
+
+ALONE: Final = Configuration((1,))
+"""The members of a group whose only one is on this node."""
+LENGTH_BYTES: Final = 4
+
+
+def newborn() -> Durable:
+    """Return what the only member of a new group begins with."""
+    return Durable(0, 0, LogSnapshot(0, 0, ALONE))
+
+
+def member_of(services: Services, durable: Durable, *, is_amnesiac: bool = False) -> Raft:
+    """Return this node's member of a group, which begins with what it had made durable."""
+    below = services.world.dice.below
+    settings = RaftSettings()
+    return Raft(1, durable, settings, MACHINE_VERSION, below, is_amnesiac=is_amnesiac)
+
+
+class GroupLog(MemberLog):
+    """The log of the group `group`, for its `owner`, who hears what the store says."""
+
+    def __init__(self, store: MessageStore, group: int, owner: Actor, *, is_born: bool) -> None:
+        self.store = store
+        self.group = group
+        self.owner = owner
+        self.is_born = is_born
+        self.commit = 0
+        """What is committed, and of that what the store has heard."""
+        self.said = 0
+        self.last_index = 0
+        """Of the last entry that was handed in."""
+        self.bytes_since = 0
+        """Bytes of the entries that were written since the last snapshot was begun."""
+
+    def write(self, ready: RaftReady) -> None:
+        records = records_of(self.group, ready)
+        if not self.is_born:
+            self.is_born = True
+            records.insert(0, RaftSnapshot(self.group, newborn().snapshot))
+        if ready.entries:
+            self.bytes_since += sum(entry.size_bytes for entry in ready.entries)
+            self.last_index = ready.entries[-1].index
+        if self.said < self.commit:
+            self.said = self.commit
+            self.store.post(RaftCommitted(self.store.raft, self.group, self.commit))
+        self.append(ready.number, records)
+
+    def append(self, number: int, records: list[RaftRecord]) -> None:
+        """Hand records to the store, which says when they are durable."""
+        store = self.store
+        store.post(RaftAppend(store.raft, self.group, number, records, self.owner))
+
+    def send(self, messages: list[RaftMessage]) -> None:
+        raise AssertionError("a group of one has nobody to send to")
+
+    def committed(self, index: int) -> None:
+        self.commit = index
+
+    def say_committed(self) -> None:
+        """Tell the store what is committed, for no append may come soon that would say it."""
+        if self.said < self.commit:
+            self.said = self.commit
+            self.store.post(RaftCommitted(self.store.raft, self.group, self.commit))
+
+    def take_snapshot(self, snapshot: LogSnapshot, content: bytes, places: LivePlaces) -> None:
+        """Have a snapshot made durable, after which of entries up to it no more is needed than what
+        is at `places`; the owner hears RaftSnapshotKept. The store has to know by then that what is
+        in it is committed."""
+        self.say_committed()
+        record = RaftSnapshot(self.group, snapshot, live=(*places.ranges(),))
+        self.store.post(RaftSnapshotTaken(record, content, self.owner, places, trimmed_entry))
+
+    def forget(self, number: int) -> None:
+        """Have the group forgotten for good, with its files."""
+        self.append(number, [RaftGroupGone(self.group)])
+
+
+def joined_pieces(pieces: list[bytes]) -> bytes:
+    """Return the pieces of a snapshot as one content: each behind its length, u32."""
+    return b"".join(
+        part for piece in pieces for part in (len(piece).to_bytes(LENGTH_BYTES, "little"), piece)
+    )
+
+
+def pieces_in(content: bytes) -> Iterator[bytes]:
+    """Give the pieces of the content of a snapshot. Raises ValueError when it is cut off."""
+    at = 0
+    while at < len(content):
+        start = at + LENGTH_BYTES
+        at = start + int.from_bytes(content[at:start], "little")
+        if at > len(content):
+            raise ValueError("the content of a snapshot ends within a piece")
+        yield content[start:at]

@@ -1,0 +1,86 @@
+"""The replicator of a quorum queue: Raft over the message store's journal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.store.raft_storage import RaftAppended, RaftSettled
+from sluicemq.queues.quorum.commands import FifoCommand
+from sluicemq.queues.quorum.effects import FifoDeleted, FifoEffect
+from sluicemq.queues.quorum.entry_content import EntryContent, FifoCodec
+from sluicemq.queues.quorum.fifo import Fifo
+from sluicemq.replication.majority import Majority
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
+    from sluicemq.chain.queue.quorum.member_log import GroupLog
+    from sluicemq.kernel.world import Clock
+    from sluicemq.raft.entry import LogEntry
+    from sluicemq.raft.raft import Raft
+    from sluicemq.replication.replicator import StateOwner
+
+CODEC = FifoCodec()
+
+
+class FifoReplicator(Majority[FifoCommand, FifoEffect]):
+    """Applies what is agreed on to a Fifo, and keeps the bodies that come with it."""
+
+    __slots__ = ("bodies",)
+
+    def __init__(
+        self,
+        fifo: Fifo,
+        effects: list[FifoEffect],
+        owner: StateOwner[FifoCommand],
+        raft: Raft,
+        log: GroupLog,
+        bodies: EntryBodies,
+        clock: Clock,
+    ) -> None:
+        super().__init__(fifo, effects, owner, raft, log, CODEC, clock)
+        self.bodies = bodies
+
+    def receive(self, message: object) -> bool:
+        if isinstance(message, RaftAppended):
+            if not self.is_closed:
+                self.synced(message.number)
+            return True
+        if isinstance(message, RaftSettled):
+            self.bodies.on_disk_upto = message.top
+            self.let_go(message.top)
+            return True
+        return super().receive(message)
+
+    def committed(self, entry: LogEntry) -> None:
+        self.keep_bodies(entry)
+        super().committed(entry)
+
+    def replay(self, entry: LogEntry) -> None:
+        """Apply an entry of an earlier life. A deletion that nobody has seen to is not over."""
+        self.keep_bodies(entry)
+        fifo = self.machine
+        assert isinstance(fifo, Fifo)
+        was_deleted = fifo.is_deleted
+        super().replay(entry)
+        if fifo.is_deleted and not was_deleted:
+            self.effects.append(FifoDeleted(None, 0))
+
+    def keep_bodies(self, entry: LogEntry) -> None:
+        """Keep an entry from which messages will be delivered."""
+        content = entry.data
+        assert isinstance(content, EntryContent), "entries are wrapped when they come"
+        content.was_written()
+        if content.has_bodies:
+            self.bodies.add(entry.index, content)
+
+    def let_go(self, top: int) -> None:
+        """Let go of the bytes of entries up to an index that nobody delivers, for the disk has
+        them. What was found at the start may be there and not be applied yet."""
+        fresh = self.bodies.fresh
+        top = min(top, self.raft.applied)
+        for entry in self.raft.member.log.entries:
+            if entry.index > top:
+                break
+            content = entry.data
+            if isinstance(content, EntryContent) and entry.index not in fresh:
+                content.let_go()

@@ -1,0 +1,508 @@
+"""channel ---batch---> QUORUM QUEUE ---append---> message store; what is agreed on comes back.
+
+    channel's command --channel_ends--> command by value --replicator--> the log
+    the log, committed --Fifo--> effects by value --here--> channels, republisher
+
+Nothing is answered before it is committed. What the state deals to consumers waits here until their
+windows have room; its bodies are cut out of the log's entries, in RAM or read from its segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.chain.pacer import QueuePace
+from sluicemq.chain.queue.dead_lettering import DeadLettering
+from sluicemq.chain.queue.queue import PolicyChanged
+from sluicemq.chain.queue.quorum.asked_queue import ASKED, AskedQueue
+from sluicemq.chain.queue.quorum.deliveries import DamagedLog, QuorumDeliveries
+from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
+from sluicemq.chain.queue.quorum.member_log import GroupLog, pieces_in
+from sluicemq.chain.queue.quorum.replicator import FifoReplicator
+from sluicemq.chain.queue.quorum.snapshots import Snapshots
+from sluicemq.chain.store.messages import Flush, Flushed, Forgotten, StoreQueueDeleted
+from sluicemq.chain.store.raft_storage import RaftRefused, RaftSnapshotKept
+from sluicemq.flow.credit import Grant
+from sluicemq.flow.gate import Gate
+from sluicemq.kernel.address import ActorAddress
+from sluicemq.limits import EXPIRY_LOOK_MS, QUORUM_BACKLOG_BYTES
+from sluicemq.model.traits import NO_TRAITS
+from sluicemq.queues import commands as c
+from sluicemq.queues import effects as e
+from sluicemq.queues.quorum import commands as q
+from sluicemq.queues.quorum import effects as qe
+from sluicemq.queues.quorum.entry_content import EntryContent
+from sluicemq.queues.quorum.fifo import Fifo
+from sluicemq.queues.settings import settings_of
+from sluicemq.raft.entry import DATA
+from sluicemq.replication.replicator import StateOwner
+from sluicemq.storage.raft.reading import RaftEntriesRead
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.vhost_port import VhostPort
+    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.model.policies import EffectivePolicy
+    from sluicemq.queues.quorum.commands import FifoCommand
+    from sluicemq.raft.entry import LogEntry
+    from sluicemq.raft.raft import Raft
+
+READ_STRAND_STEP: Final = 2
+"""Reads of a log are not in line behind its writes."""
+SETTLES_MAX: Final = 1000
+"""Settlements that wait for something to go with."""
+SETTLES_WAIT_MS: Final = 5
+IDLE_MS: Final = 5000
+
+
+class TimeDue:
+    """Tells a quorum queue that something may have expired; `due_ms` is when the timer was to go
+    off, in milliseconds since the epoch."""
+
+    __slots__ = ("due_ms",)
+
+    def __init__(self, due_ms: int) -> None:
+        self.due_ms = due_ms
+
+
+class LookIdle:
+    """Tells a quorum queue that it may have fallen idle: a while ago `index` was applied last."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+class SettlesDue:
+    """Tells a quorum queue that what was settled has waited long enough for something to go
+    with."""
+
+    __slots__ = ()
+
+
+class LogDamaged:
+    """Tells a quorum queue, from itself, that its member must say nothing, for it may have
+    forgotten what it has said."""
+
+    __slots__ = ()
+
+
+class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
+    """This is the shell around the state of a quorum queue, for the group's only member."""
+
+    has_state = False
+
+    def __init__(
+        self,
+        vhost: VhostPort,
+        definition: QueueDefinition,
+        queue_id: int,
+        raft: Raft,
+        content: bytes,
+        *,
+        is_born: bool,
+        term: int = c.FIRST_TERM,
+    ) -> None:
+        super().__init__(vhost, definition, queue_id, term)
+        services = vhost.services
+        self.clock = services.world.clock
+        self.read_strand = self.strand + READ_STRAND_STEP
+        self.full = Gate(self.keeper, "entries waiting for a sync")
+        self.fifo = Fifo(self.title)
+        if content:
+            self.fifo.restore(pieces_in(content))
+        self.log = GroupLog(vhost.store, queue_id, self, is_born=is_born)
+        self.bodies = EntryBodies()
+        self.replicator = FifoReplicator(
+            self.fifo, self.effects, self, raft, self.log, self.bodies, self.clock
+        )
+        self.deliveries_due = QuorumDeliveries(self, self.bodies)
+        self.snapshots = Snapshots(self.fifo, raft, self.log)
+        self.dead_lettering = DeadLettering(self)
+        self.done = 0
+        """Commands of this life that are applied, of those that were submitted."""
+        self.seen = 0
+        """Those of which everything has followed."""
+        self.pace = QueuePace()
+        self.timer_ms = 0
+        """When the timer goes off, by the wall clock; 0: there is none."""
+        self.time_passes = False
+        """A PassTime is submitted and not applied."""
+        self.storage_failed = False
+        self.settles_wait = False
+        """A SettlesDue is on its way."""
+        self.watches = False
+        """A LookIdle is on its way."""
+        if content:
+            self.hold_bodies()
+        self.configure(self.policy)
+
+    def hold_bodies(self) -> None:
+        """Keep what of the log before the snapshot is in no segment yet, and so cannot be read."""
+        group = self.store.raft.table.group(self.id)
+        for index in sorted(group.held):
+            entry = group.held[index].entry
+            if entry.kind == DATA and index <= self.fifo.index:
+                self.bodies.add(index, content_of(entry))
+
+    def begin_life(self, former: list[ActorAddress]) -> None:
+        """Begin: be elected, and end all that earlier lives have left: those of `former` addresses,
+        and of earlier lives of this node."""
+        services = self.services
+        self.submit(q.NodeRestarted(services.life.node, services.life.incarnation))
+        for address in former:
+            self.submit(q.AddressDown(address, is_lost=True))
+        self.submit(q.ResumeConsumer(q.DEAD_LETTER_WORKER, 0))
+        self.replicator.raft.campaign()
+        self.replicator.pump()
+        if self.replicator.raft.is_amnesiac:
+            self.post(LogDamaged())
+        self.schedule()
+
+    def again(self, content: bytes, found: dict[int, bytes]) -> QuorumShell:
+        """Make the queue that takes its place after a fault, of its member's newest snapshot and
+        log; `found` are entries that were read, for they are not in RAM."""
+        raft = self.replicator.raft
+        term = self.machine.term + 1
+        fresh = QuorumShell(
+            self.vhost, self.definition, self.id, raft, content, is_born=True, term=term
+        )
+        log = raft.member.log
+        for entry in log.entries:
+            if entry.index in found and isinstance(entry.data, EntryContent):
+                entry.data.data = found[entry.index]
+        fresh.bodies.on_disk_upto = self.bodies.on_disk_upto
+        fresh.snapshots.taken = self.snapshots.taken  # it hears when that counts
+        for entry in log.entries:
+            if fresh.fifo.index < entry.index <= raft.applied and entry.kind == DATA:
+                fresh.replicator.replay(entry)
+        fresh.replicator.pump()  # what became durable since the fault may have made others known
+        fresh.begin_life([*fresh.fifo.addresses()])
+        return fresh
+
+    def store_gate(self) -> Gate:
+        return self.full
+
+    def configure(self, policy: EffectivePolicy | None) -> None:
+        """Have the settings agreed on that the arguments and this policy make; None: no policy
+        holds."""
+        settings = settings_of(self.definition.arguments, policy.definition if policy else {})
+        self.settings = settings
+        self.submit(c.Configure(settings))
+        self.schedule()
+
+    # -- the inbox
+
+    def receive(self, message: object) -> None:
+        """Take publishes over a credited link, commands from channels, and what the store and the
+        disk say."""
+        if isinstance(message, c.Publish):
+            self.publish(message)
+        elif isinstance(message, c.Settle):
+            self.settle(message)
+        elif self.replicator.receive(message):
+            pass
+        elif isinstance(message, Grant):
+            message.outflow.refill(message.amount)
+            self.deliveries_due.window_opened(message.outflow)
+        elif type(message) in ASKED:
+            ASKED[type(message)](self, message)
+        else:
+            self.receive_rare(message)
+
+    def receive_rare(self, message: object) -> None:
+        """Take what the disk, timers and policies say, and what has to do with the end."""
+        if isinstance(message, RaftEntriesRead):
+            self.deliveries_due.was_read(message.found, message.problem, message.is_stale)
+        elif isinstance(message, RaftSnapshotKept):
+            self.snapshots.kept()
+        elif isinstance(message, TimeDue):
+            if message.due_ms == self.timer_ms:
+                self.timer_ms = 0
+                self.plan_time()
+        elif isinstance(message, SettlesDue):
+            self.settles_wait = False
+            self.is_urgent = True
+        elif isinstance(message, LookIdle):
+            self.look_idle(message)
+        elif isinstance(message, PolicyChanged):
+            self.configure(message.policy)
+        elif isinstance(message, Flush):
+            self.store.post(Flushed(self))
+        elif isinstance(message, RaftRefused):
+            self.storage_failed = True
+            self.full.shut()
+            self.refuse_all()
+        elif isinstance(message, Forgotten):
+            self.forgotten = True
+        elif isinstance(message, LogDamaged):
+            raise DamagedLog(f"the log of {self.title} was damaged")
+        else:
+            super().receive(message)
+
+    # -- what is agreed on
+
+    def applied(self, command: FifoCommand) -> None:
+        self.done += 1
+        if isinstance(command, q.PassTime):
+            self.time_passes = False
+
+    def make_real(self, effect: qe.FifoEffect) -> None:
+        EFFECTS[type(effect)](self, effect)
+        self.at = None
+
+    def answer_publish(self, effect: qe.Enqueued | qe.EnqueueRejected) -> None:
+        """Tell who has published what has become of it, and let it publish more."""
+        end = self.ends_at.get(effect.sender)
+        if end is None:
+            return
+        is_taken = isinstance(effect, qe.Enqueued)
+        for answer in end.answered(effect.first_seq, effect.messages, is_taken):
+            end.actor.post(answer)
+        if end.withheld and len(end.pending) < self.pending_max:
+            end.give_credit_back()
+
+    def refused_publish(self, effect: qe.EnqueueRefused) -> None:
+        assert effect.sender not in self.ends_at, "a sender of this node leaves no gap"
+
+    def nothing(self, effect: object) -> None:
+        """Do nothing for an effect that nobody of this node waits for."""
+
+    def consumer_added(self, effect: qe.ConsumerAdded) -> None:
+        end = self.ends_at.get(effect.consumer.channel)
+        if end is None:
+            return
+        consumer = end.consumers[effect.consumer.tag]
+        consumer.active = effect.is_active
+        self.machine.consumers.members[consumer] = None
+        end.question = None
+        end.actor.post(e.Consumed(consumer, end.link))
+
+    def consumer_active(self, effect: qe.ConsumerActive) -> None:
+        end = self.ends_at.get(effect.consumer.channel)
+        if end is not None:
+            end.consumers[effect.consumer.tag].active = True
+
+    def consumer_gone(self, effect: qe.ConsumerGone) -> None:
+        end = self.ends_at.get(effect.consumer.channel)
+        if end is None:
+            return
+        consumer = end.consumers.pop(effect.consumer.tag)
+        consumer.active = False
+        self.machine.consumers.members.pop(consumer, None)
+        self.return_unsent(end, consumer)
+        question = end.question
+        was_asked = isinstance(question, c.Cancel) and question.consumer is consumer
+        if was_asked:
+            end.question = None
+        end.actor.post(e.Cancelled(consumer, effect.by_broker and not was_asked))
+
+    def delivered_to(self, effect: qe.FifoDelivered) -> None:
+        end = self.ends_at.get(effect.consumer.channel)
+        if end is not None:
+            consumer = end.consumers[effect.consumer.tag]
+            self.deliveries_due.dealt(end, consumer, effect.parts)
+
+    def message_got(self, effect: qe.MessageGot) -> None:
+        end = self.ends_at.get(effect.channel)
+        if end is None:
+            return
+        end.question = None
+        if effect.part is None:
+            end.actor.post(e.Got(end.actor, None, 0, NO_TRAITS, False, 0))
+        else:
+            self.deliveries_due.got.append((end, effect))
+
+    def purged(self, effect: qe.QueuePurged) -> None:
+        end = self.ends_at.get(effect.channel)
+        if end is not None:
+            end.question = None
+            end.actor.post(e.Purged(end.actor, effect.messages))
+
+    def refused(self, effect: qe.FifoRefused) -> None:
+        end = self.ends_at.get(effect.channel)
+        if end is None:
+            return
+        if isinstance(end.question, c.Consume):
+            del end.consumers[end.question.consumer.tag]
+        end.question = None
+        end.actor.post(e.Refuse(end.actor, effect.code, effect.text))
+
+    def dead_lettered(self, effect: qe.DeadLettered) -> None:
+        self.deliveries_due.dead.extend(effect.parts)
+
+    def dead_letter(self, letter: e.DeadLetter) -> None:
+        done = None
+        if letter.run:
+            parts = [(letter.run, 0, len(letter.contents))]
+            done = c.Settle(self.machine.own_link, parts, c.ACK)
+        self.dead_lettering.pass_on(letter, self.settings, done)
+
+    def deleted(self, effect: qe.FifoDeleted) -> None:
+        """Answer everybody, for the queue is deleted, and leave."""
+        asker = None if effect.channel is None else self.ends_at.get(effect.channel)
+        self.machine.deleted = True
+        self.replicator.close()
+        for end in self.ends.values():
+            for batch in end.pending:
+                if batch.confirm:
+                    end.actor.post(e.Confirm(batch.link, batch.first_seq, batch.messages))
+            end.pending.clear()
+            end.give_credit_back()
+            end.outbox.clear()
+        for _, channel in self.inspections:
+            self.refuse_deleted(channel)
+        self.inspections.clear()
+        self.leave(e.Deleted(None if asker is None else asker.actor, effect.messages))
+        for end in self.ends.values():
+            question, end.question = end.question, None
+            if question is None or end is asker:
+                continue
+            if isinstance(question, c.Delete):
+                self.leave(e.Deleted(end.actor, 0))
+            else:
+                self.refuse_deleted(end.actor)
+
+    # -- the end of a turn
+
+    def turn_ended(self) -> None:
+        """Make real what is agreed on, deliver, and have agreed on what has come."""
+        self.effects_real()
+        if not self.machine.deleted:
+            self.deliveries_due.serve()
+            if self.inspections:
+                self.answer_inspections()
+            if self.done != self.seen or self.snapshots.steps is not None:
+                self.seen = self.done
+                self.look_at_state()
+            self.propose()
+            if self.replicator.unagreed_bytes > QUORUM_BACKLOG_BYTES or self.storage_failed:
+                self.full.shut()
+            else:
+                self.full.open()
+        self.account()
+
+    def look_at_state(self) -> None:
+        """Do what follows from commands that are done, beside their effects."""
+        self.bodies.release(self.fifo.released)
+        self.machine.look_at(self.fifo)
+        self.plan_time()
+        if self.snapshots.go_on(self.deliveries_due):
+            self.schedule()
+        self.watch_idle()
+        self.deliveries_due.shrink(self.settings.max_in_memory_bytes)
+
+    def propose(self) -> None:
+        """Have what has gathered agreed on. What was settled waits a little for something to go
+        with, unless there are messages for the room that it makes."""
+        gathered = len(self.replicator.gathered)
+        if not gathered or not self.replicator.raft.takes_proposals:
+            return
+        if self.is_urgent or self.fifo.messages.count or gathered >= SETTLES_MAX:
+            self.is_urgent = False
+            self.replicator.turn_ended()
+        elif not self.settles_wait:
+            self.settles_wait = True
+            self.clock.call_after(SETTLES_WAIT_MS, self, SettlesDue())
+
+    def watch_idle(self) -> None:
+        """Plan to look whether the queue has fallen idle: then the store is told what is committed,
+        and the log may be shorter."""
+        if not self.watches:
+            self.watches = True
+            self.clock.call_after(IDLE_MS, self, LookIdle(self.fifo.index))
+
+    def look_idle(self, message: LookIdle) -> None:
+        """Take a snapshot when nothing was done for a while."""
+        self.watches = False
+        if message.index != self.fifo.index:
+            self.watch_idle()
+            return
+        self.log.say_committed()
+        is_idle = not self.deliveries_due.has_pinned
+        if is_idle and self.snapshots.is_free and self.snapshots.is_worth_it:
+            self.snapshots.begin()
+
+    def answer_inspections(self) -> None:
+        """Tell those how deep the queue is who wait for what is done by now."""
+        while self.inspections and self.inspections[0][0] <= self.done:
+            _, channel = self.inspections.popleft()
+            count = self.fifo.messages.count
+            channel.post(e.Inspected(channel, count, self.fifo.consumers.count))
+
+    def plan_time(self) -> None:
+        """Have time pass if something is due, or plan when to look again."""
+        due_ms = self.fifo.due_ms
+        if due_ms is None or self.time_passes:
+            return
+        now_ms = self.clock.wall_ms()
+        if due_ms <= now_ms:
+            self.time_passes = True
+            self.submit(q.PassTime())
+            return
+        due_ms = min(due_ms, now_ms + EXPIRY_LOOK_MS)
+        if self.timer_ms <= now_ms or due_ms < self.timer_ms:
+            self.timer_ms = due_ms
+            self.clock.call_after(due_ms - now_ms, self, TimeDue(due_ms))
+
+    def account(self) -> None:
+        """Account for the memory, note the depth for those who look, and tell the pacer."""
+        footprint = self.bodies.ram_bytes + self.replicator.unagreed_bytes
+        depth = self.machine.depth
+        depth.footprint = footprint
+        if footprint != self.accounted:
+            self.services.memory_used(footprint - self.accounted)
+            self.accounted = footprint
+        pacer = self.services.pacer
+        if pacer is not None:
+            waiting = depth.ready if depth.consumers else 0
+            pacer.note(self.pace, self.published, self.delivered, waiting)
+
+    # -- ends
+
+    def finish(self, answer: e.Deleted) -> None:
+        self.dead_lettering.close()
+        self.full.open()
+        self.bodies = EntryBodies()
+        self.replicator.unagreed_bytes = 0
+        self.forget_log()
+        self.store.post(StoreQueueDeleted(self, answer))
+
+    def forget_log(self) -> None:
+        """Have the group forgotten with its files, for the queue is deleted."""
+        self.log.forget(self.replicator.raft.member.next_number)
+
+
+def content_of(entry: LogEntry) -> EntryContent:
+    """Return the content of an entry, which may have been read from the disk."""
+    data = entry.data
+    return data if isinstance(data, EntryContent) else EntryContent(bytes(data))
+
+
+def wrapped(entries: list[LogEntry]) -> list[LogEntry]:
+    """Return entries that were read from the disk as the queue keeps them."""
+    return [
+        replace(entry, data=content_of(entry)) if entry.kind == DATA else entry for entry in entries
+    ]
+
+
+Handler = Callable[[QuorumShell, Any], None]
+
+EFFECTS: Final[dict[type, Handler]] = {
+    qe.Enqueued: QuorumShell.answer_publish,
+    qe.EnqueueRejected: QuorumShell.answer_publish,
+    qe.EnqueueRefused: QuorumShell.refused_publish,
+    qe.EnqueuerRegistered: QuorumShell.nothing,
+    qe.PublishStatus: QuorumShell.nothing,
+    qe.ConsumerAdded: QuorumShell.consumer_added,
+    qe.ConsumerActive: QuorumShell.consumer_active,
+    qe.ConsumerGone: QuorumShell.consumer_gone,
+    qe.FifoDelivered: QuorumShell.delivered_to,
+    qe.MessageGot: QuorumShell.message_got,
+    qe.QueuePurged: QuorumShell.purged,
+    qe.FifoDeleted: QuorumShell.deleted,
+    qe.FifoRefused: QuorumShell.refused,
+    qe.DeadLettered: QuorumShell.dead_lettered,
+}

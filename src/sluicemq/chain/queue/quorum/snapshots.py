@@ -1,0 +1,145 @@
+"""Snapshots of a quorum queue's state, so that its log can begin behind them.
+
+One is taken when there is enough log behind the last one that it pays: what a snapshot costs grows
+with the state, and the log that it replaces has to grow with it. It is made in pieces, over several
+turns, of the state as it was when it began.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol
+
+from sluicemq.chain.queue.quorum.member_log import joined_pieces
+from sluicemq.limits import QUORUM_SNAPSHOT_BYTES, QUORUM_SNAPSHOT_ENTRIES
+from sluicemq.storage.raft.live_places import LivePlaces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluicemq.chain.queue.quorum.member_log import GroupLog
+    from sluicemq.queues.quorum.fifo import Fifo
+    from sluicemq.raft.entry import LogSnapshot
+    from sluicemq.raft.raft import Raft
+
+PIECES_A_TURN: Final = 2
+INDEXES_A_TURN: Final = 2000
+"""Needed entries that are noted in a turn."""
+ROWS_AN_ENTRY: Final = 4
+BYTES_A_ROW: Final = 512
+"""A snapshot of so many rows of the state pays for an entry of the log, or one row for so many
+bytes of it."""
+
+IDLE_BYTES: Final = 64 << 10
+"""Bytes that are needed no more for which a queue that has fallen idle takes a snapshot."""
+
+
+class Pins(Protocol):
+    """Who may need bodies that the state has let go of."""
+
+    @property
+    def has_pinned(self) -> bool:
+        """Tell whether there are any now."""
+        raise NotImplementedError
+
+
+class Snapshots:
+    """Takes snapshots of one queue, one at a time."""
+
+    def __init__(self, fifo: Fifo, raft: Raft, log: GroupLog) -> None:
+        self.fifo = fifo
+        self.raft = raft
+        self.log = log
+        self.steps: Iterator[None] | None = None
+        """The rest of the one that is being made."""
+        self.taken: LogSnapshot | None = None
+        """The one that is on its way to the disk."""
+        self.live_bytes = self.in_queue
+        """Bodies that were in the queue when the last one was taken."""
+        log.bytes_since = sum(entry.size_bytes for entry in raft.member.log.entries)
+
+    @property
+    def is_due(self) -> bool:
+        """Tell whether a snapshot would pay now: for the log that it replaces, which a start would
+        read, or for what is on the disk and not in the queue any more."""
+        entries = self.raft.snapshot_index_max - self.raft.member.log.snapshot.index
+        if not entries:
+            return False
+        logged = self.log.bytes_since
+        dead = self.dead_bytes
+        if (
+            entries < QUORUM_SNAPSHOT_ENTRIES
+            and logged < QUORUM_SNAPSHOT_BYTES
+            and dead < max(QUORUM_SNAPSHOT_BYTES, self.in_queue // 2)
+        ):
+            return False
+        return entries * ROWS_AN_ENTRY >= self.rows or max(logged, dead) >= self.rows * BYTES_A_ROW
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Tell whether a snapshot would pay for a queue that has fallen idle."""
+        is_behind = self.fifo.index > self.raft.member.log.snapshot.index
+        return is_behind and self.dead_bytes >= max(IDLE_BYTES, self.rows * BYTES_A_ROW)
+
+    @property
+    def dead_bytes(self) -> int:
+        """Return the bytes that the log has on the disk since the last snapshot, or that this has
+        named as needed, and that are needed no more."""
+        return self.live_bytes + self.log.bytes_since - self.in_queue
+
+    @property
+    def rows(self) -> int:
+        """Return the rows of the state that a snapshot would have, but for some."""
+        messages = self.fifo.messages
+        return len(messages.fresh) + len(messages.taken) + len(messages.returns)
+
+    @property
+    def in_queue(self) -> int:
+        """Return the bytes of the bodies in the queue."""
+        messages = self.fifo.messages
+        return messages.bytes + messages.out_bytes
+
+    def go_on(self, pins: Pins) -> bool:
+        """Make a piece of a snapshot, or begin one if one is due, unless bodies that the state has
+        let go of are needed still. Returns True when there is more to do."""
+        if self.is_free and self.is_due and not pins.has_pinned:
+            self.begin()
+        if self.steps is not None and next(self.steps, self) is self:
+            self.steps = None
+        return self.steps is not None
+
+    @property
+    def is_free(self) -> bool:
+        """Tell whether none is being made or on its way to the disk."""
+        return self.steps is None and self.taken is None
+
+    def begin(self) -> None:
+        """Begin a snapshot of the state as it is."""
+        self.live_bytes = self.in_queue
+        self.log.bytes_since = 0
+        self.steps = self._make()
+
+    def _make(self) -> Iterator[None]:
+        index = self.fifo.index
+        pieces = self.fifo.snapshot()
+        live = self.fifo.live_bytes()
+        found: list[bytes] = []
+        places = LivePlaces()
+        some = [*islice(live, INDEXES_A_TURN)]
+        while more := [*islice(pieces, PIECES_A_TURN)]:
+            found += more
+            yield
+        while some:
+            for each in some:
+                places.add(*each)
+            yield
+            some = [*islice(live, INDEXES_A_TURN)]
+        content = joined_pieces(found)
+        self.taken = self.raft.snapshot_at(index, len(content))
+        self.log.take_snapshot(self.taken, content, places)
+
+    def kept(self) -> None:
+        """Begin the log behind the snapshot, for it is durable."""
+        taken, self.taken = self.taken, None
+        assert taken is not None, "a snapshot that nobody has taken"
+        self.raft.compact(taken)

@@ -1,0 +1,130 @@
+"""What is in an entry of a quorum queue's log: the time its leader gave it, and commands.
+
+    stamp u64, milliseconds since the epoch | commands, as in `command_codec`; of an entry that was
+    trimmed what is left of them, as in `trimming`
+
+What was proposed here is kept as the commands and their batches, from which deliveries are made;
+its bytes are made when it is written. What was read is kept as bytes. Either can be let go when the
+log's segments have it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.queues.command_codec import UnreadableCommand
+from sluicemq.queues.quorum.command_codec import decode_entry, encode_entry
+from sluicemq.queues.quorum.commands import Enqueue, FifoCommand
+from sluicemq.queues.quorum.trimming import PlacedBatch, bodies_of, trimmed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sluicemq.raft.entry import EntryData
+
+STAMP: Final = Struct("<Q")
+COMMAND_BYTES: Final = 64
+"""What a command without bodies counts for where bytes are bounded."""
+
+
+class EntryContent:
+    """The content of one entry, of `size` bytes: `data`, or what they are made of: the commands
+    with their bodies, proposed at `stamp_ms`. Both are None when it was let go."""
+
+    __slots__ = ("commands", "data", "size", "stamp_ms")
+
+    def __init__(
+        self, data: bytes, commands: list[FifoCommand] | None = None, stamp_ms: int = 0
+    ) -> None:
+        self.data: bytes | None = data
+        self.commands = commands
+        self.stamp_ms = stamp_ms
+        self.size = len(data)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __bytes__(self) -> bytes:
+        if self.data is not None:
+            return self.data
+        assert self.commands is not None, "an entry is written before it is let go"
+        return encoded(self.commands, self.stamp_ms)
+
+    @property
+    def is_there(self) -> bool:
+        """Tell whether its bytes can be had."""
+        return self.data is not None or self.commands is not None
+
+    @property
+    def has_bodies(self) -> bool:
+        """Tell whether there are messages in it, or may be."""
+        commands = self.commands
+        return commands is None or any(isinstance(each, Enqueue) for each in commands)
+
+    def was_written(self) -> None:
+        """Keep it once from now on: its bytes can be made again."""
+        if self.commands is not None:
+            self.data = None
+
+    def let_go(self) -> None:
+        """Let go of all of it."""
+        self.data = self.commands = None
+
+    def decoded(self) -> tuple[int, list[FifoCommand]]:
+        """Return its time and its commands. Raises UnreadableCommand when the bytes are not what
+        this version writes."""
+        if self.commands is not None:
+            return self.stamp_ms, self.commands
+        data = bytes(self)
+        if len(data) < STAMP.size:
+            raise UnreadableCommand(f"{len(data)} bytes are too few for an entry")
+        (stamp_ms,) = STAMP.unpack_from(data)
+        return stamp_ms, decode_entry(data[STAMP.size :])
+
+    def batches(self) -> list[PlacedBatch]:
+        """Return the batches with their bodies and places, in the order of these. It may be an
+        entry that was trimmed. Raises UnreadableCommand as `decoded` does."""
+        if self.commands is None:
+            return bodies_of(bytes(self)[STAMP.size :])
+        found: list[PlacedBatch] = []
+        place = 0
+        for each in self.commands:
+            if isinstance(each, Enqueue):
+                end = place + each.count
+                assert each.batch is not None, "the bodies of a command go with the entry"
+                found.append(PlacedBatch(place, end, each.batch))
+                place = end
+        return found
+
+
+def trimmed_entry(data: bytes, places: Sequence[range]) -> bytes:
+    """Return the bytes of an entry, whole or trimmed, with no other messages than those at these
+    places. Raises UnreadableCommand when they are neither."""
+    return data[: STAMP.size] + trimmed(data[STAMP.size :], places)
+
+
+def encoded(commands: list[FifoCommand], stamp_ms: int) -> bytes:
+    """Return the bytes of an entry with these commands, of that time."""
+    return encode_entry(commands, STAMP.pack(stamp_ms))
+
+
+class FifoCodec:
+    """How commands of a quorum queue become entries, and back (`replication/majority.py`)."""
+
+    __slots__ = ()
+
+    def encode(self, commands: list[FifoCommand], stamp_ms: int) -> EntryContent:
+        """Return the content of an entry with these commands, of that time."""
+        return EntryContent(encoded(commands, stamp_ms), commands, stamp_ms)
+
+    def decode(self, data: EntryData) -> tuple[int, list[FifoCommand]]:
+        """Return the time and the commands of an entry. Raises UnreadableCommand when the bytes are
+        not what this version writes."""
+        content = data if isinstance(data, EntryContent) else EntryContent(bytes(data))
+        return content.decoded()
+
+    def weigh(self, command: FifoCommand) -> int:
+        """Return about how many bytes a command takes in an entry."""
+        batch = command.batch if isinstance(command, Enqueue) else None
+        return COMMAND_BYTES if batch is None else COMMAND_BYTES + batch.size

@@ -1,0 +1,246 @@
+"""Replication by Raft: a command is applied when a majority of the members has it on their disks.
+
+    submit ... turn_ended --one entry--> raft --append--> disk of this member, other members
+    owner's inbox: it is durable, a member has answered --> synced, receive: apply what is committed
+
+All that is submitted in a turn is one entry, unless it is large. Whoever has the log says `synced`.
+Commands that come while this member does not lead, or while too much is not agreed on, wait; the
+owner looks at `unagreed_bytes` and has publishers wait, too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from sluicemq.limits import RAFT_APPEND_BYTES
+from sluicemq.raft.entry import DATA
+from sluicemq.raft.member import FOLLOWER, LEADER
+from sluicemq.raft.messages import RaftMessage
+from sluicemq.replication.replicator import C, E, Replicator, Role, StateOwner
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.machine import Replicated
+    from sluicemq.kernel.world import Clock
+    from sluicemq.raft.entry import EntryData, LogEntry
+    from sluicemq.raft.raft import Raft
+    from sluicemq.raft.ready import RaftReady
+
+K = TypeVar("K")
+
+COMMANDS_MAX: Final = 10_000
+"""Commands of one entry, at most: what follows from it is the work of one turn."""
+
+
+class EntryCodec(Protocol[K]):
+    """How commands become the data of an entry, and back."""
+
+    def encode(self, commands: list[K], stamp_ms: int) -> EntryData:
+        """Return an entry with these commands, to which the leader gives the time `stamp_ms`."""
+        raise NotImplementedError
+
+    def decode(self, data: EntryData) -> tuple[int, list[K]]:
+        """Return the time and the commands of an entry, once. The data may be what `encode` has
+        returned, or bytes."""
+        raise NotImplementedError
+
+    def weigh(self, command: K) -> int:
+        """Return about how many bytes a command takes in an entry."""
+        raise NotImplementedError
+
+
+class MemberLog(Protocol):
+    """Where a member's log is kept, and by which it reaches the others."""
+
+    def write(self, ready: RaftReady) -> None:
+        """Make durable what is to be written. The owner hears of it, and says so by `synced`."""
+        raise NotImplementedError
+
+    def send(self, messages: list[RaftMessage]) -> None:
+        """Send messages to other members, at most once each, in any order."""
+        raise NotImplementedError
+
+    def committed(self, index: int) -> None:
+        """Hear that everything up to an index is committed."""
+        raise NotImplementedError
+
+
+class Majority(Replicator[C, E]):
+    """Has commands agreed on by the members of a Raft group. `clock` is the one whose time a leader
+    gives to entries."""
+
+    __slots__ = (
+        "_clock",
+        "_entries",
+        "_left",
+        "_log",
+        "codec",
+        "former_index",
+        "gathered",
+        "gathered_bytes",
+        "proposed",
+        "raft",
+        "unagreed_bytes",
+    )
+
+    machine: Replicated[C, E]
+
+    def __init__(
+        self,
+        machine: Replicated[C, E],
+        effects: list[E],
+        owner: StateOwner[C],
+        raft: Raft,
+        log: MemberLog,
+        codec: EntryCodec[C],
+        clock: Clock,
+    ) -> None:
+        super().__init__(machine, effects, owner)
+        self.raft = raft
+        self.codec = codec
+        self._log = log
+        self._clock = clock
+        self.gathered: list[C] = []
+        """Submitted, and in no entry yet."""
+        self.gathered_bytes = 0
+        self.proposed: deque[tuple[int, int, list[C]]] = deque()
+        """Entries of this member that are not committed: index, bytes and commands."""
+        self.unagreed_bytes = 0
+        """What all that is submitted and not committed weighs."""
+        self.former_index = raft.member.log.last_index
+        """Entries up to here are of earlier lives: what follows from them was told, or never will
+        be."""
+        self._entries: deque[tuple[int, int, int]] = deque()
+        """Entries that are committed and of which no command was applied: index, time, and how many
+        commands it has."""
+        self._left = 0
+        """Commands of the entry that is being applied."""
+
+    # -- what the owner calls
+
+    def submit(self, command: C) -> None:
+        assert not self.is_closed, "a command comes after the end"
+        weight = self.codec.weigh(command)
+        self.gathered.append(command)
+        self.gathered_bytes += weight
+        self.unagreed_bytes += weight
+
+    def last_gathered(self) -> C | None:
+        """Return the command that was submitted last, if it is in no entry yet: it may be made to
+        say more (`grew`)."""
+        return self.gathered[-1] if self.gathered else None
+
+    def grew(self, weight: int) -> None:
+        """Account for so many bytes that the last command has become larger by."""
+        self.gathered_bytes += weight
+        self.unagreed_bytes += weight
+
+    def receive(self, message: object) -> bool:
+        if not isinstance(message, RaftMessage):
+            return False
+        self.raft.step(message)
+        self.pump()
+        return True
+
+    def synced(self, number: int) -> None:
+        """Hear that the append of that number, and all before it, are durable."""
+        self.raft.synced(number)
+        self.pump()
+
+    def turn_ended(self) -> None:
+        if self.gathered and self.raft.takes_proposals:
+            self.propose()
+            self.pump()
+
+    def role(self) -> Role:
+        role = self.raft.member.role
+        if role == LEADER:
+            return "leader"
+        return "follower" if role == FOLLOWER else "candidate"
+
+    def figures(self) -> dict[str, int]:
+        log = self.raft.member.log
+        proposed = sum(len(commands) for _, _, commands in self.proposed)
+        waiting = len(self.waiting) + (self.current is not None)
+        return {
+            "pending": len(self.gathered) + proposed + waiting,
+            "term": self.raft.member.term,
+            "last_index": log.last_index,
+            "commit_index": log.commit,
+            "snapshot_index": log.snapshot.index,
+        }
+
+    def close(self) -> list[C]:
+        left = self.undone()
+        for _, _, commands in self.proposed:
+            left += commands
+        left += self.gathered
+        self.proposed.clear()
+        self.gathered = []
+        return left
+
+    # -- entries
+
+    def propose(self) -> None:
+        """Make entries of what has gathered, as many as may wait to be committed."""
+        while self.gathered and self.raft.takes_proposals:
+            count, size = self.fitting()
+            commands, self.gathered = self.gathered[:count], self.gathered[count:]
+            self.gathered_bytes -= size
+            index = self.raft.propose(self.codec.encode(commands, self._clock.wall_ms()))
+            assert index, "a leader that takes proposals has taken one"
+            self.proposed.append((index, size, commands))
+
+    def fitting(self) -> tuple[int, int]:
+        """Return how many of the commands that have gathered are for the next entry, and what they
+        weigh."""
+        if self.gathered_bytes <= RAFT_APPEND_BYTES and len(self.gathered) <= COMMANDS_MAX:
+            return len(self.gathered), self.gathered_bytes
+        size = count = 0
+        for command in self.gathered[:COMMANDS_MAX]:
+            weight = self.codec.weigh(command)
+            if count and size + weight > RAFT_APPEND_BYTES:
+                break
+            size += weight
+            count += 1
+        return count, size
+
+    def pump(self) -> None:
+        """Have done what the member wants done, and apply what is committed."""
+        ready = self.raft.ready()
+        if ready.number:
+            self._log.write(ready)
+        if ready.messages:
+            self._log.send(ready.messages)
+        if ready.committed:
+            self._log.committed(ready.committed[-1].index)
+            for entry in ready.committed:
+                if entry.kind == DATA:
+                    is_new = entry.index > self.former_index
+                    (self.committed if is_new else self.replay)(entry)
+
+    def replay(self, entry: LogEntry) -> None:
+        """Apply the commands of an entry of an earlier life, for the state alone."""
+        machine = self.machine
+        effects: list[E] = []
+        stamp_ms, commands = self.codec.decode(entry.data)
+        machine.entered(entry.index, stamp_ms)
+        for command in commands:
+            machine.apply(command, effects)
+            assert machine.rest is None, "what takes long is not replayed"
+
+    def committed(self, entry: LogEntry) -> None:
+        """Apply the commands of an entry, behind what waits for a long one."""
+        if self.proposed and self.proposed[0][0] == entry.index:
+            self.unagreed_bytes -= self.proposed.popleft()[1]
+        stamp_ms, commands = self.codec.decode(entry.data)
+        if commands:
+            self._entries.append((entry.index, stamp_ms, len(commands)))
+            self.all_agreed(commands)
+
+    def carry_out(self, command: C) -> None:
+        if not self._left:
+            index, stamp_ms, self._left = self._entries.popleft()
+            self.machine.entered(index, stamp_ms)
+        self._left -= 1
+        super().carry_out(command)
