@@ -13,7 +13,7 @@ BROKER ?= sluicemq
 TARGET ?= session
 SECONDS ?= 60
 # Five processes on two cores: many tests wait for sockets, syncs and restarts (tests/support/scheduling.py).
-ALL_TESTS := --numprocesses 5 --no-loadscope-reorder --timeout 600 --durations 25
+ALL_TESTS := --numprocesses 5 --no-loadscope-reorder --timeout 900 --durations 25
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test fuzz differential interop torture torture-spark check format generated serve java strace clean

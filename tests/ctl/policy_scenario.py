@@ -14,7 +14,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 Ctl = Callable[..., object]
 """A command and its arguments, for rabbitmqctl or `sluicemq ctl`."""
-SECONDS = 10
+SECONDS = 240
 
 
 def eventually(holds: Callable[[], bool]) -> None:

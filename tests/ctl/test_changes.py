@@ -54,7 +54,7 @@ def ctl(target: Target, *arguments: str, given: str = "") -> str:
 def attempt(target: Target, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "sluicemq", "ctl", *arguments, "--port", str(target.port)]
     return subprocess.run(
-        command, input=given, capture_output=True, text=True, check=False, timeout=30
+        command, input=given, capture_output=True, text=True, check=False, timeout=240
     )
 
 

@@ -148,11 +148,11 @@ def test_rabbitmq_does_as_we_do(tmp_path: Path) -> None:
     def rabbitmqctl(*arguments: str) -> None:
         command = [str(RABBITMQCTL), "-n", f"bench{port}@localhost", *arguments]
         environment = os.environ | {"HOME": str(home), "RABBITMQ_CONF_ENV_FILE": "/dev/null"}
-        subprocess.run(command, env=environment, check=True, timeout=60, capture_output=True)
+        subprocess.run(command, env=environment, check=True, timeout=240, capture_output=True)
 
     def ctl(at: int, *arguments: str) -> None:
         command = [sys.executable, "-m", "sluicemq", "ctl", *arguments, "--port", str(at)]
-        subprocess.run(command, check=True, timeout=60, capture_output=True)
+        subprocess.run(command, check=True, timeout=240, capture_output=True)
 
     home = tmp_path / "rabbitmq"
     for name in ("a", "b"):

@@ -79,7 +79,7 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     with broker.serving(tmp_path) as target:
         placed = example.replace('("127.0.0.1")', f'("127.0.0.1", {target.port})')
         command = [sys.executable, "-c", placed]
-        run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert (run.stdout, run.stderr) == ("b'Hello, sluice!'\n", "")
 
 

@@ -19,7 +19,7 @@ Connect = Callable[..., BlockingConnection]
 Declare = Callable[..., str]
 """Declares a queue, its x-arguments as options; gives the name."""
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 240.0
 QUIET_SECONDS = 0.3
 """How long nothing must come before we believe that nothing will."""
 
@@ -27,6 +27,8 @@ QUIET_SECONDS = 0.3
 def parameters(target: Target, **options: Any) -> pika.ConnectionParameters:
     """How to reach `target`; `options` win."""
     options.setdefault("credentials", pika.PlainCredentials(target.user, target.password))
+    options.setdefault("socket_timeout", PATIENCE_SECONDS)
+    options.setdefault("stack_timeout", PATIENCE_SECONDS)
     return pika.ConnectionParameters(host=target.host, port=target.port, **options)
 
 
@@ -134,9 +136,9 @@ def fetch(channel: BlockingChannel, queue: str, **options: Any) -> tuple[bytes, 
     return None if method is None else (body, method.redelivered)
 
 
-def fetch_all(channel: BlockingChannel, queue: str) -> list[bytes]:
-    """Everything that is ready, acknowledged."""
-    bodies = []
-    while (got := fetch(channel, queue, auto_ack=True)) is not None:
+def fetch_all(channel: BlockingChannel, queue: str, most: int = 1 << 30) -> list[bytes]:
+    """Everything that is ready, acknowledged; no more than `most`."""
+    bodies: list[bytes] = []
+    while len(bodies) < most and (got := fetch(channel, queue, auto_ack=True)) is not None:
         bodies.append(got[0])
     return bodies

@@ -36,7 +36,7 @@ def publish(
     url: str, queue: str, names: list[str | None], size: int = 10, mandatory: bool = True
 ) -> None:
     """One message a name, all confirmed; the body begins with the name."""
-    wire = Wire(Address.parse(url), 10.0, "publisher")
+    wire = Wire(Address.parse(url), 240.0, "publisher")
     publisher = Publisher(wire, 1000)
     frame = publish_frame("", queue, mandatory)
     messages = []
@@ -53,10 +53,10 @@ def publish(
 
 def taken(url: str, queue: str, count: int) -> list[str]:
     """The names of so many messages, acknowledged."""
-    wire = Wire(Address.parse(url), 10.0, "consumer")
+    wire = Wire(Address.parse(url), 240.0, "consumer")
     subscription = Subscription(wire, queue, 1000)
     found: list[str] = []
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 240
     while len(found) < count and time.monotonic() < deadline:
         for event in subscription.poll(1.0):
             found += [body_of(each).rstrip(b".").decode() for each in event.contents]

@@ -26,7 +26,7 @@ def tool(target: Target) -> Tool:
     ) -> subprocess.CompletedProcess[bytes]:
         url = f"{target.url}%2F"
         command = [f"amqp-{program}", f"--url={url}", *arguments]
-        return subprocess.run(command, input=stdin, capture_output=True, check=check, timeout=20)
+        return subprocess.run(command, input=stdin, capture_output=True, check=check, timeout=240)
 
     return run
 

@@ -21,7 +21,7 @@ CONNECTIONS = 100
 RUNS = 50
 RUN = 100
 KEPT_BYTES = 60 * MIB
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240.0
 MESSAGE = call(commands.Basic.Publish(routing_key="flood")) + header(100) + body(b"x" * 100)
 
 

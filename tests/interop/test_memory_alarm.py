@@ -23,7 +23,7 @@ Basic, Connection, Queue = commands.Basic, commands.Connection, commands.Queue
 LIMIT_BYTES = 120 * 1024 * 1024
 BODY_BYTES = 100_000
 MESSAGE = call(Basic.Publish(routing_key="backlog")) + header(BODY_BYTES) + body(b"x" * BODY_BYTES)
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240.0
 
 
 @pytest.fixture

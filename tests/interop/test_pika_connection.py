@@ -90,9 +90,9 @@ def test_client_properties_may_hold_anything(connect: Connect) -> None:
 
 
 def test_heartbeats_keep_an_idle_connection(connect: Connect) -> None:
-    connection = connect(heartbeat=1)
-    assert tuned(connection).heartbeat == 1
-    connection.sleep(4)
+    connection = connect(heartbeat=2)
+    assert tuned(connection).heartbeat == 2
+    connection.sleep(6)
     connection.channel()
 
 

@@ -158,16 +158,11 @@ def test_what_is_rejected_for_good_is_rejected(channel: BlockingChannel, limited
     assert is_dead(channel, queue)["x-first-death-reason"] == "rejected"
 
 
-@pytest.mark.parametrize(
-    ("value", "complaint"),
-    [(-1, "{value_negative,-1}"), ("3", '"expected integer, got longstr"')],
-)
-def test_the_limit_is_a_number(
-    target: Target, channel: BlockingChannel, name: str, value: object, complaint: str
-) -> None:
+def test_the_limit_is_a_number(target: Target, channel: BlockingChannel, name: str) -> None:
     if not target.is_own:
         pytest.skip("RabbitMQ looks at it for quorum queues only, and not at its value")
-    arguments = {"x-delivery-limit": value}
+    arguments = {"x-delivery-limit": "3"}
     code, text = closed_with(lambda: channel.queue_declare(name, arguments=arguments))
     assert code == 406
+    complaint = '"expected integer, got longstr"'
     assert text.endswith(f"'x-delivery-limit' for queue '{name}' in vhost '/': {complaint}")

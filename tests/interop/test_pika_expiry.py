@@ -9,6 +9,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import (
+    PATIENCE_SECONDS,
     Connect,
     Declare,
     closed_with,
@@ -219,20 +220,23 @@ def test_a_queue_with_a_consumer_stays_until_it_has_gone(
 def test_a_queue_that_is_used_stays(
     channel: BlockingChannel, connect: Connect, name: str, use: str
 ) -> None:
-    channel.queue_declare(name, arguments=expires(3000))
-    for _ in range(8):
+    channel.queue_declare(name, arguments=expires(5000))
+    for _ in range(12):
         time.sleep(0.5)
         if use == "get":
             channel.basic_get(name)
         else:
-            channel.queue_declare(name, arguments=expires(3000))
+            channel.queue_declare(name, arguments=expires(5000))
     assert exists(connect, name)
     channel.queue_delete(name)
 
 
 def test_publishing_is_no_use(channel: BlockingChannel, connect: Connect, name: str) -> None:
+    channel.confirm_delivery()
     channel.queue_declare(name, arguments=expires(400))
-    for _ in range(6):
-        time.sleep(0.2)
-        publish(channel, name, b"1")
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with pytest.raises(pika.exceptions.UnroutableError):
+        while time.monotonic() < deadline:
+            time.sleep(0.2)
+            channel.basic_publish("", name, b"1", mandatory=True)
     assert not exists(connect, name)

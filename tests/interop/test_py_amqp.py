@@ -12,7 +12,7 @@ import pytest
 
 from support.broker import Target
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240.0
 
 
 def open_connection(target: Target, **options: Any) -> amqp.Connection:
@@ -207,3 +207,21 @@ def test_heartbeats_keep_the_connection(target: Target) -> None:
                 connection.drain_events(timeout=0.4)
             connection.heartbeat_tick(2)
         assert connection.channel().queue_declare(exclusive=True).queue
+
+
+def test_a_quorum_queue_takes_gives_and_takes_back(py_channel: amqp.Channel, name: str) -> None:
+    py_channel.confirm_select()
+    quorum = {"x-queue-type": "quorum", "x-delivery-limit": 3}
+    py_channel.queue_declare(name, durable=True, auto_delete=False, arguments=quorum)
+    try:
+        for body in ("a", "b"):
+            py_channel.basic_publish_confirm(amqp.Message(body), routing_key=name)
+        message = py_channel.basic_get(name)
+        assert (message.body, message.headers) == ("a", {"x-delivery-count": 0})
+        py_channel.basic_reject(message.delivery_tag, requeue=True)
+        message = py_channel.basic_get(name)
+        assert (message.body, message.headers) == ("a", {"x-delivery-count": 1})
+        py_channel.basic_ack(message.delivery_tag)
+        assert py_channel.queue_purge(name) == 1
+    finally:
+        py_channel.queue_delete(name)

@@ -110,5 +110,5 @@ def test_calls_with_kombu(target: Target, server: str) -> None:
                     content_encoding="binary",
                 )
             while len(replies) < 50:
-                connection.drain_events(timeout=10)
+                connection.drain_events(timeout=240)
     assert replies == [(str(n), f"{n}{n}") for n in range(50)]

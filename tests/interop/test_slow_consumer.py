@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -51,19 +50,18 @@ def slow_consumer(target: Target, queue: str) -> Peer:
     return peer
 
 
-def slowest_newcomer(target: Target, until: threading.Thread) -> float:
-    """While the flood lasts, others connect, publish and get; the longest that took, in seconds."""
-    longest = 0.0
+def newcomers(target: Target, until: threading.Thread) -> int:
+    """While the flood lasts, others connect, publish and get; how many have come to that."""
+    served = 0
     while until.is_alive():
-        begun = time.monotonic()
         connection = pika.BlockingConnection(parameters(target))
         channel = connection.channel()
         queue = channel.queue_declare("", exclusive=True).method.queue
         channel.basic_publish("", queue, b"x")
         assert channel.basic_get(queue, auto_ack=True)[2] == b"x"
         connection.close()
-        longest = max(longest, time.monotonic() - begun)
-    return longest
+        served += 1
+    return served
 
 
 @pytest.fixture
@@ -78,7 +76,7 @@ def test_others_are_served_beside_a_client_that_does_not_read(
     before = target.rss_bytes() if target.is_own else 0
     with slow_consumer(target, shared_queue):
         publisher = flood(target, "", shared_queue, 2000)
-        assert slowest_newcomer(target, publisher) < 3
+        assert newcomers(target, publisher) > 2
         publisher.join()
         assert depth(channel, shared_queue) > 1500
         if target.is_own:

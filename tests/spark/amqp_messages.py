@@ -50,7 +50,7 @@ class Broker:
         properties: BasicProperties | Sequence[BasicProperties] | None = None,
     ) -> None:
         """To a queue, confirmed; one set of properties for all, or one each."""
-        wire = Wire(Address.parse(self.url), 20.0, "test publisher")
+        wire = Wire(Address.parse(self.url), 240.0, "test publisher")
         publisher = Publisher(wire, 1000)
         given = properties or BasicProperties(delivery_mode=2)
         each = [given] * len(bodies) if isinstance(given, BasicProperties) else given
@@ -66,7 +66,7 @@ class Broker:
 
     def ready(self, queue: str, wanted: int | None = None) -> int:
         """Messages ready, after a while at most if another count is wanted."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 240
         while True:
             with connect(self.url) as client:
                 counts = client.count_queue(queue)
@@ -77,10 +77,10 @@ class Broker:
 
     def take(self, queue: str, count: int) -> list[tuple[BasicProperties, bytes]]:
         """So many messages, acknowledged."""
-        wire = Wire(Address.parse(self.url), 20.0, "test consumer")
+        wire = Wire(Address.parse(self.url), 240.0, "test consumer")
         subscription = Subscription(wire, queue, min(count, 65_535))
         taken: list[tuple[BasicProperties, bytes]] = []
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 240
         while len(taken) < count and time.monotonic() < deadline:
             for event in subscription.poll(0.2):
                 taken += [

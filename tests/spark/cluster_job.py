@@ -29,8 +29,14 @@ FAILS_AT = 120
 WIDTH = 4000
 """Of a row that is written: then buffers of 64 KiB have gone on to the sink before FAILS_AT."""
 
+OVERTAKES_S = 300.0
+"""How long a stalled attempt waits at most for a second one to come as far..."""
+
+WRITES_S = 1.5
+"""... and then until it goes on itself."""
+
 STALL_S = 8.0
-"""Long enough for a second attempt to overtake."""
+"""How long it stalls where a second one does not come so far."""
 
 PIECE_ROWS = 20
 EXECUTOR_HOST = "127.0.0.2"
@@ -78,8 +84,13 @@ def stumbling(way: str, marks: Path) -> Callable[[bytes], str]:
             (marks / str(attempt)).touch()
             if not attempt and way == "fails":
                 raise RuntimeError("the first attempt")
-            if not attempt:
+            if not attempt and marks.name.startswith("batch_on_read"):
                 time.sleep(STALL_S)
+            elif not attempt:
+                end = time.monotonic() + OVERTAKES_S
+                while len(list(marks.iterdir())) < 2 and time.monotonic() < end:
+                    time.sleep(0.1)
+                time.sleep(WRITES_S)
         return body.decode().ljust(WIDTH, ".")
 
     return work

@@ -32,7 +32,7 @@ EXCHANGE = "numbers"
 RATE = 100
 PROGRESS_S = 180.0
 WORK_S = 1.0
-FINISH_S = 480.0
+FINISH_S = 1200.0
 VICTIMS = ("gatherer", "executor", "gatherer", "worker", "planner", "gatherer", "broker")
 """Of a round; each second one has the driver's JVM besides, which costs ten times what they do."""
 

@@ -21,8 +21,8 @@ from sluicemq.client.session import BrokerError
 from sluicemq.client.wire import Wire
 
 ROOT = Path(__file__).resolve().parents[2]
-START_S = 60.0
-GONE_S = 15.0
+START_S = 240.0
+GONE_S = 120.0
 """How long what has lost its driver may stay."""
 
 PLANNER = "python_streaming_source_runner"
@@ -108,7 +108,7 @@ class Publishing(threading.Thread):
     def work(self, waiting: list[bytes]) -> list[bytes]:
         """On one connection."""
         self.publisher = None
-        wire = Wire(Address.parse(self.url), 10.0, "numbers")
+        wire = Wire(Address.parse(self.url), 60.0, "numbers")
         self.publisher = Publisher(wire, 200)
         self.publish(waiting)
         while not self.stopping:

@@ -25,7 +25,7 @@ ROW_S = 0.0005
 """How long a task rests at each row, so that it is in the middle of something when it dies."""
 
 RESTART_S = 0.2
-FINISH_S = 480
+FINISH_S = 1200
 
 
 def slowly(retried: Path) -> Callable[[bytes], str]:

@@ -76,7 +76,7 @@ HASTE = 0.2
 WORK_S = 1.0
 """How long everybody lives after that, at most."""
 
-FINISH_S = 480.0
+FINISH_S = 1200.0
 
 QUERIES = "files", "sink"
 ROUNDS = (
@@ -235,7 +235,7 @@ class Run:
 
     def mark(self) -> None:
         """Between the messages of one life of the broker and the next, as far as one can."""
-        wire = Wire(Address.parse(self.broker.url), 10.0, "marks")
+        wire = Wire(Address.parse(self.broker.url), 240.0, "marks")
         publisher = Publisher(wire, 1)
         body = content(BasicProperties(delivery_mode=2).encode(), b"%d" % self.marks, 4096)
         publisher.publish([publish_frame("", OUT, True) + body])
@@ -283,7 +283,7 @@ class Run:
         self, queue: str, at_least: int, arguments: dict[str, Any] | None = None
     ) -> list[bytes]:
         """What is in a queue, read until it is silent."""
-        wire = Wire(Address.parse(self.broker.url), 10.0, "checker")
+        wire = Wire(Address.parse(self.broker.url), 240.0, "checker")
         subscription = Subscription(wire, queue, 5000, arguments=arguments)
         found: list[bytes] = []
         heard = time.monotonic()

@@ -40,10 +40,10 @@ PARTITIONS = 3
 SETTLES_S = 1.0
 """When the queue has not grown for so long, what was handed on is there."""
 
-ARRIVES_S = 60.0
+ARRIVES_S = 240.0
 """How long to wait for that."""
 
-OVERTAKES_S = 120.0
+OVERTAKES_S = 300.0
 """How long a stalled attempt waits at most for a second one to overtake it."""
 
 SETTINGS = {

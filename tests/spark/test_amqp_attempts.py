@@ -21,7 +21,7 @@ from support.broker import Target
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(3000)]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def outcomes(target: Target, tmp_path_factory: pytest.TempPathFactory) -> dict[s
             capture_output=True,
             text=True,
             check=False,
-            timeout=840,
+            timeout=2700,
             env=environment,
         )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.spark
 
 ROWS = 100
 FAR = {"processingTime": "1 hour"}
-WAIT_S = 150.0
+WAIT_S = 240.0
 WAYS = "listener", "checkpoint"
 
 

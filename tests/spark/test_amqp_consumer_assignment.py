@@ -45,7 +45,7 @@ from .kill_parts import command_of
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = StructType([StructField("body", BinaryType()), StructField("redelivered", BooleanType())])
 ROWS = 1000
-WAIT_S = 60.0
+WAIT_S = 240.0
 GATHERER = "sluicemq.spark.gatherer"
 
 

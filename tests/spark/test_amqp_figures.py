@@ -15,7 +15,7 @@ from sluicemq.spark.options import Options
 from sluicemq.spark.stream_planner import START, StreamPlanner
 from spark.amqp_messages import Broker, numbered
 
-WAIT_S = 30.0
+WAIT_S = 240.0
 
 
 def options(amqp: Broker, queue: str, **more: object) -> Options:

@@ -16,13 +16,13 @@ import pytest
 from spark.amqp_messages import Broker, numbered
 from support import broker
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-languages.md"
 HOME = Path(pyspark.__file__).parent
 CONNECT = ("grpc", "grpc_status", "pandas", "zstandard", "google.protobuf")
 """What pyspark[connect] is made of."""
-RUN_S = 300
+RUN_S = 1200
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ from sluicemq.spark.remote_groups import ConsumerView, RemoteGroup
 from sluicemq.spark.stream_planner import PAUSE_S, StreamPlanner
 from sluicemq.spark.transfer import PATIENCE_S, ChunkServer, Endpoint
 
-WAIT_S = 20.0
+WAIT_S = 240.0
 TOKEN = "0123"
 END: Offset = {"session": "", "pos": {}, "serial": 1}
 

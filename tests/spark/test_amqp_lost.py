@@ -25,7 +25,7 @@ from sluicemq.spark.raw_contents import ContentRun
 from sluicemq.spark.stream_planner import START, StreamPlanner
 from sluicemq.spark.transfer import Endpoint
 
-WAIT_S = 20.0
+WAIT_S = 240.0
 QUEUE = "orders"
 CHUNK = 500
 

@@ -31,7 +31,7 @@ from support import broker
 pytestmark = pytest.mark.spark
 
 TIMEOUT_S = 2.0
-WAIT_S = 150.0
+WAIT_S = 240.0
 OVERDUE = (
     "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value used:"
     " 1800000 ms. This timeout value can be configured, see consumers doc guide to learn more"

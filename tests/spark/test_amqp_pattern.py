@@ -30,7 +30,7 @@ from support.broker import Target
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-WAIT_S = 90
+WAIT_S = 240.0
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = 5
 NUMBERS = 12 * ROWS
-WAIT_S = 120.0
+WAIT_S = 240.0
 
 
 def start(url: str, queue: str, folder: Path, way: str) -> subprocess.Popen[bytes]:

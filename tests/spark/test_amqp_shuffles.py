@@ -13,7 +13,7 @@ import pytest
 from spark.shuffles import all_scenarios, run, wrong
 from support.broker import Target
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(3000)]
 
 SCENARIOS = (
     "repartition-executor-batch-adaptive",

@@ -21,6 +21,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from sluicemq.client.messages import BasicProperties
 from sluicemq.errors import Refused
+from sluicemq.spark import consumer_assignment
 from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.data_source import AmqpDataSource
@@ -39,8 +40,9 @@ from .relay import Relay, relaying
 SCHEMA = StructType([StructField("body", BinaryType())])
 BODY = b"a body that nobody else shall read "
 ID = "an-id-that-nobody-else-shall-read-"
-WAIT_S = 60.0
-SPARK_S = 240
+WAIT_S = 240.0
+MANY = 1000
+SPARK_S = 500
 
 
 def source(**given: object) -> Options:
@@ -216,9 +218,10 @@ def test_the_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("has_tls", [True, False])
 def test_the_words_between_planner_and_executors_are_secret_too(
-    amqp: Broker, name: str, tmp_path: Path, has_tls: bool
+    amqp: Broker, name: str, tmp_path: Path, has_tls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With `exactlyOnce` the ids go over that connection."""
+    monkeypatch.setattr(consumer_assignment, "STARTS_MAX", MANY)  # on a slow machine it takes long
     amqp.declare(name)
     ids = [BasicProperties(delivery_mode=2, message_id=f"{ID}{n}") for n in range(100)]
     amqp.publish(name, [BODY] * 100, ids)

@@ -32,14 +32,14 @@ def test_messages_go_both_ways(pki: Pki, secure: Target, name: str) -> None:
     with BlockingClient(address(secure), 10.0, "admin", tls) as client:
         client.declare_queue(name)
     bodies = [bytes([n % 256]) * (n * 700) for n in range(300)]
-    wire = Wire(address(secure), 10.0, "publisher", tls)
+    wire = Wire(address(secure), 240.0, "publisher", tls)
     publisher = Publisher(wire, 50)
     properties = BasicProperties().encode()
     method = publish_frame("", name, True)
     publisher.publish([method + content(properties, body, wire.frame_max) for body in bodies])
     publisher.settle()
     wire.close()
-    wire = Wire(address(secure), 10.0, "consumer", tls)
+    wire = Wire(address(secure), 240.0, "consumer", tls)
     subscription = Subscription(wire, name, 1000)
     found: list[bytes] = []
     while len(found) < len(bodies):
@@ -54,8 +54,8 @@ def test_a_broker_nobody_vouches_for_is_refused(secure: Target, tmp_path: Path) 
     stranger = tmp_path / "other.pem"
     trustme.CA().cert_pem.write_to_path(str(stranger))
     with pytest.raises(BrokerError, match=r"no TLS with amqps://.*CERTIFICATE_VERIFY_FAILED"):
-        Wire(address(secure), 10.0, "", TlsFiles(cafile=str(stranger)))
-    Wire(address(secure), 10.0, "", TlsFiles(verify=False)).close()
+        Wire(address(secure), 240.0, "", TlsFiles(cafile=str(stranger)))
+    Wire(address(secure), 240.0, "", TlsFiles(verify=False)).close()
 
 
 def test_files_that_cannot_be_used_are_named() -> None:

@@ -20,7 +20,7 @@ from pamqp import commands
 
 from support import broker
 from support.broker import Target
-from support.peer import Peer, body, call, header, start_ok
+from support.peer import PATIENCE_SECONDS, Peer, body, call, header, start_ok
 from tls.pki import Pki, make_pki
 
 Basic, Queue = commands.Basic, commands.Queue
@@ -88,15 +88,16 @@ def test_a_client_that_ends_its_half_is_let_go(over_tls: Target) -> None:
 
 
 def test_half_a_handshake_is_not_waited_for(pki: Pki, tmp_path: Path) -> None:
-    settings = pki.settings("ssl_handshake_timeout=500", "handshake_timeout=500")
+    """Longer than by default, so that a slow machine makes no difference."""
+    settings = pki.settings("ssl_handshake_timeout=6000", "handshake_timeout=500")
     with broker.serving(tmp_path, *settings) as target:
         begun = time.monotonic()
-        with socket.create_connection((target.host, target.tls_port or 0), 5) as silent:
+        with socket.create_connection((target.host, target.tls_port or 0), 240) as silent:
             silent.sendall(b"\x16\x03\x01\x02\x00\x01\x00")
             assert silent.recv(100) == b""
-            assert 0.4 < time.monotonic() - begun < 4
+            assert time.monotonic() - begun > 5.9
         with Peer(target.over_tls(pki.context())) as idle:
-            assert idle.verdict(4) == "end"
+            assert idle.verdict(PATIENCE_SECONDS) == "end"
 
 
 def test_those_who_fail_give_their_place_back(pki: Pki, tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ def started_with(*settings: str) -> str:
     command = [*broker.OWN, "serve", "--port", "0"]
     for setting in settings:
         command += ["--set", setting]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 2, done
     assert done.stdout == ""
     lines = [line for line in done.stderr.splitlines() if "[info]" not in line]

@@ -108,24 +108,24 @@ def test_large_message_costs_time_in_proportion_to_its_size() -> None:
     """32 MiB in 4 KiB reads: copied again at each of them it would be 130 GiB."""
     stream = with_content(1, Q, bytes(32 << 20))
     connection = running()
-    started = time.perf_counter()
+    started = time.thread_time()
     for pos in range(0, len(stream), 4096):
         connection.receive_data(stream[pos : pos + 4096])
         event = connection.next_event()
     assert isinstance(event, Publishes)
     assert event.contents[0] == stream[len(Q.frame(1)) :]
-    assert time.perf_counter() - started < 10
+    assert time.thread_time() - started < 10
 
 
 def test_frame_in_single_octets_is_put_together_once() -> None:
     stream = with_content(1, Q, bytes(130_000))
     connection = running()
-    started = time.perf_counter()
+    started = time.thread_time()
     for pos in range(len(stream)):
         connection.receive_data(stream[pos : pos + 1])
         event = connection.next_event()
     assert isinstance(event, Publishes)
-    assert time.perf_counter() - started < 10
+    assert time.thread_time() - started < 10
 
 
 def nested(depth: int) -> bytes:

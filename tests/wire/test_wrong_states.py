@@ -23,7 +23,7 @@ ANSWERS = Path(__file__).with_name("wrong_states.txt")
 PEERS = 16
 SILENCE_S = 0.6
 """How long nothing must come where silence is expected."""
-PATIENCE_S = 60
+PATIENCE_S = 240.0
 """How long an answer may take; RabbitMQ takes its time before it hangs up."""
 CLOSED_BY_US = call(commands.Basic.Ack(99))
 """An unknown delivery tag: the broker closes the channel."""
