@@ -10,6 +10,7 @@ from targets import (
     connection,
     definitions,
     frames,
+    handshake,
     method,
     node,
     properties,
@@ -36,5 +37,6 @@ TARGETS: Final[dict[str, Target]] = {
         storage.FILES,
         commands.TARGET,
         frames.TARGET,
+        handshake.TARGET,
     )
 }

@@ -364,6 +364,16 @@ LINK_MESSAGE_MAX_BYTES: Final = 160 << 20
 """Of one message between nodes: the largest body there may be, and a quarter more for what is
 around it."""
 
+LINK_SECRET_BYTES: Final = 16
+"""Of the secret that the nodes of a cluster share, at least: who has heard a proof may try guesses
+as long as they like, and 128 bits of chance are beyond that."""
+
+LINK_NAME_BYTES: Final = 255
+"""Of the name of a node or of a cluster: its length is one byte."""
+
+LINK_HANDSHAKE_BYTES: Final = 1024
+"""Of one message before the other side has proven who it is: two names, and some numbers."""
+
 # raft
 
 RAFT_ELECTION_TICKS: Final = 10

@@ -5,7 +5,8 @@
 
 The addresses are actors' (kernel/address.py), with serial 0 for a node as such. A message whose
 body is larger than LINK_PIECE_BYTES is several frames, one after the other, all but the last with
-the flag MORE. The decoder takes bytes in any cuts and joins the pieces."""
+the flag MORE; nothing but heartbeats and grants comes between them. They are made one by one, as
+they are written. The decoder takes bytes in any cuts and joins the pieces."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from google_crc32c import extend
 
-from sluicemq.cluster.cluster_port import FRAME_TYPES, PeerMessage
+from sluicemq.cluster.cluster_port import FRAME_TYPES, GRANTS, HEARTBEAT, PeerMessage
 from sluicemq.errors import SluiceError
 from sluicemq.kernel.address import ADDRESS_BYTES, decode_address
 from sluicemq.limits import LINK_MESSAGE_MAX_BYTES, LINK_PIECE_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sluicemq.cluster.cluster_port import FrameType, PeerConnection
 
 HEAD: Final = Struct("<IHH16s16s")
@@ -28,6 +31,8 @@ HEAD_BYTES: Final = HEAD.size + CRC.size
 
 MORE: Final = 1
 """The flag of every piece of a message but the last."""
+NEVER_LATE: Final = (HEARTBEAT, GRANTS)
+"""The types whose messages are one frame each, and may come between the pieces of another one."""
 OWN_FLAGS: Final = 0xFF
 """The flags of which frames themselves are made; the upper ones are the types'."""
 FLAGS_MAX: Final = 0xFF
@@ -38,26 +43,20 @@ class BrokenFrame(SluiceError):
     """What came is no frame, or none that may come here: the link has to end."""
 
 
-def encode_frames(message: PeerMessage) -> list[bytes]:
-    """Return the bytes of a message, piece by piece: each item is to be written whole."""
+def encode_frames(message: PeerMessage) -> Iterator[bytes]:
+    """Give the bytes of a message, frame by frame, each made when it is asked for: each item is to
+    be written whole."""
     payload = message.payload
     assert len(payload) <= LINK_MESSAGE_MAX_BYTES, "a message that nobody would take"
     assert 0 <= message.flags <= FLAGS_MAX
+    assert len(payload) <= LINK_PIECE_BYTES or message.frame_type not in NEVER_LATE
     number = message.frame_type.number
     flags = message.flags << 8
     ends = message.source.encode(), message.target.encode()
-    if len(payload) <= LINK_PIECE_BYTES:
-        return [encoded(number, flags, *ends, payload)]
-    starts = range(0, len(payload), LINK_PIECE_BYTES)
-    return [
-        encoded(
-            number,
-            flags | (MORE if start + LINK_PIECE_BYTES < len(payload) else 0),
-            *ends,
-            payload[start : start + LINK_PIECE_BYTES],
-        )
-        for start in starts
-    ]
+    last = max(0, len(payload) - 1) // LINK_PIECE_BYTES * LINK_PIECE_BYTES
+    for start in range(0, last + 1, LINK_PIECE_BYTES):
+        piece = payload[start : start + LINK_PIECE_BYTES]
+        yield encoded(number, flags | (MORE if start < last else 0), *ends, piece)
 
 
 def encoded(number: int, flags: int, source: bytes, target: bytes, piece: bytes) -> bytes:
@@ -129,8 +128,10 @@ class FrameDecoder:
         """Return the payload of the frame that is from `at` to `end`."""
         middle = at + HEAD.size
         (crc,) = CRC.unpack_from(self._data, middle)
-        payload = bytes(self._data[middle + CRC.size : end])
-        if extend(extend(0, bytes(self._data[at:middle])), payload) != crc:
+        with memoryview(self._data) as view:
+            head = bytes(view[at:middle])
+            payload = bytes(view[middle + CRC.size : end])
+        if extend(extend(0, head), payload) != crc:
             raise BrokenFrame(
                 f"a frame {frame_type.name!r} whose checksum is wrong: its bytes were changed on "
                 "the way"
@@ -146,7 +147,10 @@ class FrameDecoder:
                 f"a frame {frame_type.name!r} with flags {flags & OWN_FLAGS}, which version "
                 f"{self.version} of the protocol does not have"
             )
-        if self._pieces or flags & MORE:
+        if frame_type in NEVER_LATE:
+            if flags & MORE:
+                raise BrokenFrame(f"a piece of a message {frame_type.name!r}, which is never cut")
+        elif self._pieces or flags & MORE:
             head = b"%d %d " % (frame_type.number, flags >> 8) + ends
             if self._pieces and head != self._pieces_head:
                 raise BrokenFrame(

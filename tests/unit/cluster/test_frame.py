@@ -7,6 +7,7 @@ bytes at all; and the example in docs/cluster-wire.md.
 from __future__ import annotations
 
 import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -176,8 +177,41 @@ def test_a_message_has_a_bound_however_many_its_pieces() -> None:
 
 
 def test_no_frame_is_larger_than_a_piece() -> None:
-    parts = encode_frames(c.PeerMessage(c.RAFT_DATA, ONE, TWO, LARGE * 3 + b"x"))
+    parts = list(encode_frames(c.PeerMessage(c.RAFT_DATA, ONE, TWO, LARGE * 3 + b"x")))
     assert [len(part) - HEAD_BYTES for part in parts] == [LINK_PIECE_BYTES] * 3 + [1]
+
+
+def test_heartbeats_and_grants_come_between_the_pieces_of_a_message() -> None:
+    definitions = c.PeerMessage(c.DEFINITIONS, ONE, TWO, LARGE * 2 + b"x", 3)
+    first, *rest = encode_frames(definitions)
+    between = [c.PeerMessage(each, ONE, TWO, b"now") for each in (c.HEARTBEAT, c.GRANTS)]
+    raw = [first, *(part for each in between for part in encode_frames(each)), *rest]
+    decoder = FrameDecoder(c.CONTROL, 1)
+    decoder.receive(b"".join(raw))
+    found = [decoder.next() for _ in range(4)]
+    assert found[3] is None
+    assert [fields(each) for each in found[:3] if each] == list(
+        map(fields, [*between, definitions])
+    )
+
+
+def test_a_heartbeat_is_never_cut() -> None:
+    decoder = FrameDecoder(c.CONTROL, 1)
+    decoder.receive(frame(3, MORE, LARGE))
+    with pytest.raises(
+        BrokenFrame, match=r"^a piece of a message 'heartbeat', which is never cut$"
+    ):
+        decoder.next()
+
+
+def test_frames_of_a_large_message_are_made_one_by_one() -> None:
+    frames = encode_frames(c.PeerMessage(c.RAFT_DATA, ONE, TWO, LARGE * 40))
+    tracemalloc.start()
+    try:
+        assert sum(len(each) for each in frames) == 40 * (LINK_PIECE_BYTES + HEAD_BYTES)
+        assert tracemalloc.get_traced_memory()[1] < 4 * LINK_PIECE_BYTES
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_example_of_the_document() -> None:
