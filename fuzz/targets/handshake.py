@@ -8,8 +8,8 @@ from sluicemq.cluster.cluster_port import CONTROL
 from sluicemq.cluster.handshake import (
     AcceptorHandshake,
     DialerHandshake,
-    Handshake,
     HandshakeRefused,
+    PeerHandshake,
     RefusedByPeer,
 )
 from sluicemq.cluster.introduction import MAGIC, Introduction, NodeCard, refusal_message
@@ -25,7 +25,7 @@ def sides() -> tuple[DialerHandshake, AcceptorHandshake]:
     return DialerHandshake(SECRET, b"1" * 32, ONE), AcceptorHandshake(SECRET, b"2" * 32)
 
 
-def heard(side: Handshake, data: bytes, size: int) -> tuple[bytes, str]:
+def heard(side: PeerHandshake, data: bytes, size: int) -> tuple[bytes, str]:
     """What is answered to data that comes in parts of that many bytes, and why it is refused."""
     answer = b""
     try:

@@ -72,7 +72,7 @@ def checked_secret(raw: bytes) -> bytes:
     return secret
 
 
-class Handshake:
+class PeerHandshake:
     """One side of a handshake. When `is_over`, `other` is proven, and `rest` is what came behind
     the handshake."""
 
@@ -153,7 +153,7 @@ class Handshake:
         return hmac_digest(self.secret, label + self.transcript.digest() + fields, "sha256")
 
 
-class DialerHandshake(Handshake):
+class DialerHandshake(PeerHandshake):
     """The side of who connects, and says `own` of itself."""
 
     def __init__(self, secret: bytes, nonce: bytes, own: Introduction) -> None:
@@ -176,7 +176,7 @@ class DialerHandshake(Handshake):
         return b""
 
 
-class AcceptorHandshake(Handshake):
+class AcceptorHandshake(PeerHandshake):
     """The side of who is connected to. When `other` is there it waits for `accept`."""
 
     def waits_for_peer(self) -> bool:
