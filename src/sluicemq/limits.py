@@ -429,8 +429,8 @@ QUORUM_BACKLOG_BYTES: Final = 2 << 20
 credit. It is what some syncs take, and what publishers without confirms always have under way."""
 
 QUORUM_BODIES_BYTES: Final = 32 << 20
-"""Bodies of a quorum queue that stay in RAM when they can be read from its log as well, unless
-x-max-in-memory-bytes says less: what will be delivered next."""
+"""Bodies of a quorum queue that stay in RAM when they can be read from its log as well, what will
+be delivered next; x-max-in-memory-bytes may say more, and that or x-max-in-memory-length less."""
 
 QUORUM_READ_BYTES: Final = 4 << 20
 """Bodies of a quorum queue that are read at once, and kept for deliveries."""

@@ -11,7 +11,7 @@ from sim.canaries import Plant
 from sim.raft_storage_canaries import RAFT_STORAGE_CANARIES
 from sluicemq.chain.queue.quorum import snapshots
 from sluicemq.chain.queue.quorum.asked_queue import AskedQueue
-from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
+from sluicemq.chain.queue.quorum.entry_bodies import BodyLimits, EntryBodies
 from sluicemq.chain.queue.quorum.replicator import FifoReplicator
 from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.queues.quorum import commands as q
@@ -36,9 +36,9 @@ def canary(plant: Plant) -> Plant:
 def bodies_let_go_before_they_are_in_a_segment(patch: pytest.MonkeyPatch) -> None:
     original = EntryBodies.shrink
 
-    def shrink(self: EntryBodies, bytes_max: int) -> None:
-        self.on_disk_upto = 1 << 60
-        original(self, bytes_max)
+    def shrink(self: EntryBodies, limits: BodyLimits) -> None:
+        self.were_stored(1 << 60)
+        original(self, limits)
 
     patch.setattr(EntryBodies, "shrink", shrink)
 

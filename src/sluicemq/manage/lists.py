@@ -177,7 +177,7 @@ def ram_messages(queue: Queue) -> int:
     """Return how many ready messages are in RAM."""
     depth = queue.machine.depth
     if isinstance(queue, QuorumShell):
-        return quorum_view.in_ram(queue, depth.ready)
+        return quorum_view.in_ram(queue).ready
     return depth.ram_messages
 
 
@@ -185,14 +185,14 @@ def ram_unacked(queue: Queue) -> int:
     """Return how many messages are in RAM that consumers have and have not settled."""
     depth = queue.machine.depth
     if isinstance(queue, QuorumShell):
-        return quorum_view.in_ram(queue, depth.unacked)
+        return quorum_view.in_ram(queue).unacked
     return depth.ram_unacked
 
 
 def message_bytes_ram(queue: Queue) -> object:
     """Return the bytes of all messages in RAM."""
     if isinstance(queue, QuorumShell):
-        return quorum_view.ram_bytes(queue)
+        return quorum_view.in_ram(queue).body_bytes
     return of_classic(queue, ram_bytes)
 
 

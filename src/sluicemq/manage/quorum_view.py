@@ -5,10 +5,11 @@ RabbitMQ's words where it has them: rabbitmq-queues quorum_status, and columns o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import chain, takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluicemq.chain.queue.quorum.shell import QuorumShell
-from sluicemq.manage.backing_view import all_bytes, share
+from sluicemq.manage.backing_view import share
 from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
 
 if TYPE_CHECKING:
@@ -43,15 +44,38 @@ def online(queue: Queue) -> list[str]:
     return members(queue) if queue.crash is None else []
 
 
-def ram_bytes(queue: QuorumShell) -> int:
-    """Return the bytes of the messages in RAM, at most those of all messages: what is acknowledged
-    may still be there, with the entry that it came in."""
-    return min(all_bytes(queue.machine.depth), queue.bodies.ram_bytes)
+class InRam(NamedTuple):
+    """What of a queue's messages is kept in RAM: how many that are ready, how many others, and
+    about how many bytes their bodies have together. What was read for deliveries is not in it."""
+
+    ready: int
+    unacked: int
+    body_bytes: int
 
 
-def in_ram(queue: QuorumShell, count: int) -> int:
-    """Estimate, from the bytes, how many of `count` of its messages are in RAM."""
-    return share(count, ram_bytes(queue), all_bytes(queue.machine.depth))
+def in_ram(queue: QuorumShell) -> InRam:
+    """Count the messages in RAM. It looks at each entry there of which something was delivered;
+    what of the later ones was refused counts, too."""
+    bodies, messages = queue.bodies, queue.fifo.messages
+    head = messages.fresh[0].index if messages.fresh else None
+    begun = begun_bytes = 0
+    for index, content in chain(bodies.stored.items(), bodies.fresh.items()):
+        if head is not None and index > head:
+            break
+        begun += content.messages
+        begun_bytes += content.body_bytes
+    left = sum(batch.taken for batch in messages.taken if bodies.keeps(batch.index))
+    back = sum(len(run.places) for run in messages.returns if bodies.keeps(run.batch.index))
+    fresh = 0
+    if head is not None and bodies.keeps(head):
+        fresh = sum(
+            batch.count for batch in takewhile(lambda each: each.index == head, messages.fresh)
+        )
+        fresh -= messages.head - messages.fresh[0].first
+    later = bodies.messages - begun
+    ready = min(messages.count, later + fresh + back)
+    size = bodies.body_bytes - begun_bytes + share(begun_bytes, left + fresh, begun)
+    return InRam(ready, left - back, min(messages.bytes + messages.out_bytes, size))
 
 
 def status_row(queue: QuorumShell) -> Row:

@@ -62,7 +62,9 @@ STEPS: Final = (
     (EntryBodies, "add"),
     (EntryBodies, "find"),
     (EntryBodies, "release"),
+    (EntryBodies, "were_stored"),
     (EntryBodies, "shrink"),
+    (EntryBodies, "forget_dead"),
     (EntryBodies, "were_read"),
     (Snapshots, "begin"),
     (Snapshots, "go_on"),
@@ -75,7 +77,16 @@ STEPS: Final = (
 )
 
 
-RARE: Final = ("begin", "kept", "read", "was_read", "were_read")
+RARE: Final = (
+    "begin",
+    "forget_dead",
+    "kept",
+    "read",
+    "shrink",
+    "was_read",
+    "were_read",
+    "were_stored",
+)
 
 
 class Customers:

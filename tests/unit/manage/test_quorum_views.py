@@ -10,8 +10,16 @@ from unittest.mock import patch
 
 import pytest
 
-from sluicemq.amqp.methods import BasicConsume, BasicQos, QueueDeclare
+from sluicemq.amqp.methods import (
+    BasicCancel,
+    BasicConsume,
+    BasicQos,
+    BasicReject,
+    QueueDeclare,
+    QueuePurge,
+)
 from sluicemq.chain.queue.quorum import shell
+from sluicemq.chain.queue.quorum.entry_bodies import BodyLimits
 from sluicemq.chain.queue.quorum.shell import QuorumShell
 
 from .bench import Bench
@@ -111,11 +119,34 @@ def test_where_its_messages_are(bench: Bench) -> None:
     assert counts == [4, 4, 3, 1]
     assert row["message_bytes_ram"] == row["message_bytes"]
     assert row["messages_persistent"] == 4
-    bodies = queue_of(bench).bodies
-    assert isinstance(row["message_bytes"], int)
-    with patch.object(bodies, "ram_bytes", row["message_bytes"] * 3 // 4):
-        row = bench.rows("list_queues", "messages_ready_ram", "messages_unacknowledged_ram")[0]
-    assert [*row.values()] == [2, 0]
+
+
+def test_what_the_disk_alone_has_is_not_in_ram(bench: Bench) -> None:
+    columns = "messages_ready_ram messages_unacknowledged_ram messages_ram message_bytes_ram"
+
+    def in_ram() -> list[object]:
+        return [*bench.rows("list_queues", *columns.split())[0].values()]
+
+    for _ in range(4):
+        bench.publish("agreed", 3)
+    bodies, messages = queue_of(bench).bodies, queue_of(bench).fifo.messages
+    size = messages.bytes // 12
+    assert in_ram() == [12, 0, 12, 12 * size]
+    last = [*bodies.fresh][-1]
+    bodies.were_stored(last - 1)
+    bodies.shrink(BodyLimits(1 << 40, messages=6))
+    assert in_ram() == [6, 0, 6, 6 * size]
+    bench.say(BasicQos(prefetch_count=2).frame(1))
+    bench.say(BasicConsume(queue="agreed", consumer_tag="c").frame(1))
+    assert in_ram() == [4, 2, 6, 6 * size]
+    bench.say(BasicReject(delivery_tag=2, requeue=True).frame(1))
+    assert in_ram() == [4, 2, 6, 6 * size]
+    bench.say(BasicCancel(consumer_tag="c").frame(1))
+    bench.say(BasicReject(delivery_tag=1, requeue=True).frame(1))
+    assert (messages.count, messages.out) == (11, 1)
+    assert in_ram() == [5, 1, 6, 6 * size]
+    bench.say(QueuePurge(queue="agreed").frame(1))
+    assert in_ram() == [0, 1, 1, size]
 
 
 def test_the_chain_shows_what_waits_for_a_sync(bench: Bench) -> None:

@@ -30,9 +30,11 @@ COMMAND_BYTES: Final = 64
 
 class EntryContent:
     """The content of one entry, of `size` bytes: `data`, or what they are made of: the commands
-    with their bodies, proposed at `stamp_ms`. Both are None when it was let go."""
+    with their bodies, proposed at `stamp_ms`. Both are None when it was let go. It enqueues so many
+    `messages`, whose bodies have `body_bytes`: of what was read both are known once it was
+    decoded."""
 
-    __slots__ = ("commands", "data", "size", "stamp_ms")
+    __slots__ = ("body_bytes", "commands", "data", "messages", "size", "stamp_ms")
 
     def __init__(
         self, data: bytes, commands: list[FifoCommand] | None = None, stamp_ms: int = 0
@@ -41,6 +43,9 @@ class EntryContent:
         self.commands = commands
         self.stamp_ms = stamp_ms
         self.size = len(data)
+        self.messages = self.body_bytes = 0
+        if commands is not None:
+            self.count(commands)
 
     def __len__(self) -> int:
         return self.size
@@ -56,11 +61,13 @@ class EntryContent:
         """Tell whether its bytes can be had."""
         return self.data is not None or self.commands is not None
 
-    @property
-    def has_bodies(self) -> bool:
-        """Tell whether there are messages in it, or may be."""
-        commands = self.commands
-        return commands is None or any(isinstance(each, Enqueue) for each in commands)
+    def count(self, commands: list[FifoCommand]) -> None:
+        """Count the messages that its commands enqueue, and the bytes of their bodies."""
+        self.messages = self.body_bytes = 0
+        for each in commands:
+            if isinstance(each, Enqueue):
+                self.messages += each.count
+                self.body_bytes += each.count * each.size if each.sizes is None else sum(each.sizes)
 
     def was_written(self) -> None:
         """Keep it once from now on: its bytes can be made again."""
@@ -80,7 +87,9 @@ class EntryContent:
         if len(data) < STAMP.size:
             raise UnreadableCommand(f"{len(data)} bytes are too few for an entry")
         (stamp_ms,) = STAMP.unpack_from(data)
-        return stamp_ms, decode_entry(data[STAMP.size :])
+        commands = decode_entry(data[STAMP.size :])
+        self.count(commands)
+        return stamp_ms, commands
 
     def batches(self) -> list[PlacedBatch]:
         """Return the batches with their bodies and places, in the order of these. It may be an

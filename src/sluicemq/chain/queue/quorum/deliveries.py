@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.chain.queue.delivery_counts import counted, with_count
 from sluicemq.chain.queue.quorum.channel_ends import DeliveredRun, DueDelivery
+from sluicemq.chain.queue.quorum.entry_bodies import BodyLimits
 from sluicemq.limits import QUORUM_BODIES_BYTES, QUORUM_READ_BYTES, QUORUM_READ_ENTRIES
 from sluicemq.queues.commands import ACK
 from sluicemq.queues.consumers import cost_of
@@ -58,6 +59,8 @@ class QuorumDeliveries:
         self.dead: deque[DeadPart] = deque()
         """Dead letters that wait for bodies."""
         self.is_reading = False
+        self.looked_upto = 0
+        """Up to here it was looked for entries that are in RAM for nothing."""
 
     @property
     def has_pinned(self) -> bool:
@@ -190,13 +193,7 @@ class QuorumDeliveries:
                 break
             found[batch.index] = None
         held = self.bodies
-        return iter(
-            sorted(
-                index
-                for index in found
-                if index not in held.fresh and index not in held.read_back and index >= first
-            )
-        )
+        return iter(sorted(index for index in found if index >= first and not held.has(index)))
 
     def was_read(self, found: dict[int, bytes], problem: str, is_stale: bool) -> None:
         """Take what was read. What was not found is asked for again; what is damaged is a fault of
@@ -209,9 +206,25 @@ class QuorumDeliveries:
             if end.outbox:
                 self.moving[end] = None
 
-    def shrink(self, bytes_max: int | None) -> None:
+    def shrink(self) -> None:
         """Let go of bodies that are on the disk, as far as the queue has too many in RAM."""
-        self.bodies.shrink(QUORUM_BODIES_BYTES if bytes_max is None else bytes_max)
+        settings, bodies = self.shell.settings, self.bodies
+        if not bodies.stored:
+            return
+        bytes_max = settings.max_in_memory_bytes
+        ram_max = max(QUORUM_BODIES_BYTES, bytes_max or 0)
+        limits = BodyLimits(ram_max, settings.max_in_memory_length, bytes_max)
+        if bodies.exceed(limits):
+            if self.looked_upto < bodies.on_disk_upto:
+                self.looked_upto = bodies.on_disk_upto
+                self.forget_dead()
+            bodies.shrink(limits)
+
+    def forget_dead(self) -> None:
+        """Let go of entries that are in RAM for nothing, as there is too much."""
+        messages = self.shell.fifo.messages
+        before = messages.fresh[0].index if messages.fresh else self.looked_upto + 1
+        self.bodies.forget_dead(before, {batch.index for batch in messages.taken})
 
     # -- those who wait for bodies
 

@@ -7,7 +7,9 @@ from there when somebody is to have them.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Container
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.queues.quorum.entry_content import EntryContent
 
@@ -18,25 +20,54 @@ PARSED_MAX: Final = 8
 """Entries whose contents are kept cut, for they are delivered message by message."""
 
 
+class BodyLimits(NamedTuple):
+    """What may be in RAM of bodies that the disk has, too: `ram_bytes` with all that is around
+    them; `messages` and `body_bytes`, None: any number, of those that are not read back."""
+
+    ram_bytes: int
+    messages: int | None = None
+    body_bytes: int | None = None
+
+
 class EntryBodies:
     """The bodies of one queue in RAM, by the indexes of their entries. `ram_bytes` is what they
-    take, and what was read back for deliveries is a part of it."""
+    take, and what was read back for deliveries is a part of it. It is none of the so many
+    `messages`, whose bodies have `body_bytes`."""
 
     def __init__(self) -> None:
         self.fresh: OrderedDict[int, EntryContent] = OrderedDict()
-        """Entries since the start, in their order, that have bodies which may be needed."""
+        """Entries, ascending, that may be in no segment of the log and have bodies that may be
+        needed."""
+        self.stored: OrderedDict[int, EntryContent] = OrderedDict()
+        """The same, but that segments have them, too. They are before all fresh ones."""
         self.read_back: OrderedDict[int, EntryContent] = OrderedDict()
         self.parsed: OrderedDict[int, list[PlacedBatch]] = OrderedDict()
-        self.ram_bytes = 0
+        self.ram_bytes = self.messages = self.body_bytes = 0
         self.wanted: dict[int, None] = {}
         """Entries that have to be read."""
         self.on_disk_upto = 0
         """Up to this index entries are in segments."""
 
     def add(self, index: int, content: EntryContent) -> None:
-        """Keep an entry that was applied just now."""
-        self.fresh[index] = content
+        """Keep an entry that was applied just now, whose messages were counted."""
+        (self.fresh if index > self.on_disk_upto else self.stored)[index] = content
         self.ram_bytes += content.size
+        self.messages += content.messages
+        self.body_bytes += content.body_bytes
+
+    def were_stored(self, upto: int) -> None:
+        """Hear that entries up to an index are in segments, and may be let go."""
+        self.on_disk_upto = upto
+        for index in [*takewhile(upto.__ge__, self.fresh)]:
+            self.stored[index] = self.fresh.pop(index)
+
+    def keeps(self, index: int) -> bool:
+        """Tell whether an entry is here, and was not read back."""
+        return index in self.fresh or index in self.stored
+
+    def has(self, index: int) -> bool:
+        """Tell whether an entry is here, be it read back."""
+        return self.keeps(index) or index in self.read_back
 
     def find(self, index: int) -> list[PlacedBatch] | None:
         """Return the batches of an entry; None when it has to be read first, and then it is among
@@ -44,7 +75,7 @@ class EntryBodies:
         parsed = self.parsed.get(index)
         if parsed is not None:
             return parsed
-        content = self.fresh.get(index) or self.read_back.get(index)
+        content = self.fresh.get(index) or self.stored.get(index) or self.read_back.get(index)
         if content is None:
             self.wanted[index] = None
             return None
@@ -60,7 +91,7 @@ class EntryBodies:
         what is needed last of the others, for it can be read again."""
         size = 0
         for _, index in sorted((index not in self.wanted, index) for index in found):
-            if index in self.fresh or index in self.read_back:
+            if self.has(index):
                 continue
             data = found[index]
             if size and size + len(data) > bytes_max:
@@ -78,25 +109,45 @@ class EntryBodies:
 
     def release(self, upto: int) -> None:
         """Let go of entries up to an index, for nothing of them is needed any more."""
-        fresh = self.fresh
-        while fresh and (index := next(iter(fresh))) <= upto:
-            self.ram_bytes -= fresh.popitem(last=False)[1].size
-            self.parsed.pop(index, None)
+        for entries in (self.stored, self.fresh):
+            while entries and (index := next(iter(entries))) <= upto:
+                self._gone(index, entries.pop(index))
         for index in [index for index in self.read_back if index <= upto]:
             self.ram_bytes -= self.read_back.pop(index).size
             self.parsed.pop(index, None)
         for index in [index for index in self.wanted if index <= upto]:
             del self.wanted[index]
 
-    def shrink(self, bytes_max: int) -> None:
-        """Let go of bytes that the disk has until there are at most so many, those first that will
-        be needed last."""
-        if self.ram_bytes <= bytes_max:
-            return
-        for index in reversed([index for index in self.fresh if index <= self.on_disk_upto]):
-            content = self.fresh.pop(index)
-            content.let_go()
-            self.ram_bytes -= content.size
-            self.parsed.pop(index, None)
-            if self.ram_bytes <= bytes_max:
-                return
+    def exceed(self, limits: BodyLimits) -> bool:
+        """Tell whether there is more here than these limits allow of what the disk has."""
+        _, messages_max, body_bytes_max = limits
+        return bool(self.stored) and (
+            self.ram_bytes > limits.ram_bytes
+            or (messages_max is not None and self.messages > messages_max)
+            or (body_bytes_max is not None and self.body_bytes > body_bytes_max)
+        )
+
+    def forget_dead(self, before: int, needed: Container[int]) -> None:
+        """Let go of entries of which nothing is in the queue any more, for the disk has them: those
+        before an index that are not among the `needed`."""
+        for index in [*takewhile(before.__gt__, self.stored)]:
+            if index not in needed:
+                self._let_go(index)
+
+    def shrink(self, limits: BodyLimits) -> None:
+        """Let go of entries that the disk has until these limits hold, those first that will be
+        needed last."""
+        while self.exceed(limits):
+            self._let_go(next(reversed(self.stored)))
+
+    def _let_go(self, index: int) -> None:
+        content = self.stored.pop(index)
+        content.let_go()
+        self._gone(index, content)
+
+    def _gone(self, index: int, content: EntryContent) -> None:
+        self.parsed.pop(index, None)
+        self.ram_bytes -= content.size
+        self.messages -= content.messages
+        self.body_bytes -= content.body_bytes
+        assert min(self.ram_bytes, self.messages, self.body_bytes) >= 0, "more goes than came"

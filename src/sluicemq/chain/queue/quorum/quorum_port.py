@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.effects import DeadLetter
     from sluicemq.queues.quorum.commands import SettleDelivered
     from sluicemq.queues.quorum.fifo import Fifo
+    from sluicemq.queues.settings import QueueSettings
 
 
 class QuorumPort(Queue):
@@ -18,6 +19,7 @@ class QuorumPort(Queue):
     `dead_letter_worker` has what is out at the broker's own publisher."""
 
     fifo: Fifo
+    settings: QueueSettings
     read_strand: int
     dead_letter_worker: ChannelEnd
 

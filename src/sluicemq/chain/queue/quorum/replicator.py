@@ -46,41 +46,41 @@ class FifoReplicator(Majority[FifoCommand, FifoEffect]):
                 self.synced(message.number)
             return True
         if isinstance(message, RaftSettled):
-            self.bodies.on_disk_upto = message.top
+            self.bodies.were_stored(message.top)
             self.let_go(message.top)
             return True
         return super().receive(message)
 
     def committed(self, entry: LogEntry) -> None:
-        self.keep_bodies(entry)
         super().committed(entry)
+        self.keep_bodies(entry)
 
     def replay(self, entry: LogEntry) -> None:
         """Apply an entry of an earlier life. A deletion that nobody has seen to is not over."""
-        self.keep_bodies(entry)
         fifo = self.machine
         assert isinstance(fifo, Fifo)
         was_deleted = fifo.is_deleted
         super().replay(entry)
+        self.keep_bodies(entry)
         if fifo.is_deleted and not was_deleted:
             self.effects.append(FifoDeleted(None, 0))
 
     def keep_bodies(self, entry: LogEntry) -> None:
-        """Keep an entry from which messages will be delivered."""
+        """Keep an entry that was decoded just now, and from which messages will be delivered."""
         content = entry.data
         assert isinstance(content, EntryContent), "entries are wrapped when they come"
         content.was_written()
-        if content.has_bodies:
+        if content.messages:
             self.bodies.add(entry.index, content)
 
     def let_go(self, top: int) -> None:
         """Let go of the bytes of entries up to an index that nobody delivers, for the disk has
         them. What was found at the start may be there and not be applied yet."""
-        fresh = self.bodies.fresh
+        keeps = self.bodies.keeps
         top = min(top, self.raft.applied)
         for entry in self.raft.member.log.entries:
             if entry.index > top:
                 break
             content = entry.data
-            if isinstance(content, EntryContent) and entry.index not in fresh:
+            if isinstance(content, EntryContent) and not keeps(entry.index):
                 content.let_go()

@@ -145,7 +145,9 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         for index in sorted(group.held):
             entry = group.held[index].entry
             if entry.kind == DATA and index <= self.fifo.index:
-                self.bodies.add(index, content_of(entry))
+                content = content_of(entry)
+                content.decoded()
+                self.bodies.add(index, content)
 
     def begin_life(self, former: list[ActorAddress]) -> None:
         """Begin: be elected, and end all that earlier lives have left: those of `former` addresses,
@@ -173,7 +175,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         for entry in log.entries:
             if entry.index in found and isinstance(entry.data, EntryContent):
                 entry.data.data = found[entry.index]
-        fresh.bodies.on_disk_upto = self.bodies.on_disk_upto
+        fresh.bodies.were_stored(self.bodies.on_disk_upto)
         fresh.snapshots.taken = self.snapshots.taken  # it hears when that counts
         for entry in log.entries:
             if fresh.fifo.index < entry.index <= raft.applied and entry.kind == DATA:
@@ -392,7 +394,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         if self.snapshots.go_on(self.deliveries_due):
             self.schedule()
         self.watch_idle()
-        self.deliveries_due.shrink(self.settings.max_in_memory_bytes)
+        self.deliveries_due.shrink()
 
     def propose(self) -> None:
         """Have what has gathered agreed on. What was settled waits a little for something to go
