@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sluicemq.access.access import bootstrap
 from sluicemq.broker.broker import Broker
 from sluicemq.broker.monitor import Monitor
+from sluicemq.broker.recovery_report import RecoveryReport
 from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.services import ignore
@@ -81,7 +82,7 @@ class Node:
         """Ends the process at once, for something that all share is broken; set by the owner of its
         World."""
         if not recovery.is_new:
-            self.log_recovery((world.clock.now_ns() - began_ns) // 1_000_000, recovery.clean)
+            RecoveryReport(self.broker, began_ns, recovery.clean)
 
     def witness(self, actor: Actor, error: Exception) -> None:
         """Log a fault of an actor and count it."""
@@ -112,17 +113,6 @@ class Node:
     def file_id(self) -> bytes:
         """Return 16 random bytes that identify a file."""
         return self.world.dice.token(16)
-
-    def log_recovery(self, duration_ms: int, clean: bool) -> None:
-        """Log one line about what the start has found on the disk."""
-        queues = [queue for queue in self.broker.all_with_messages() if queue.is_durable]
-        messages = sum(queue.machine.depth.ready for queue in queues)
-        how = "cleanly" if clean else "without shutting down"
-        self.world.log.write(
-            "info",
-            f"recovered {len(queues)} queues with {messages} messages in {duration_ms} ms;"
-            f" the last run ended {how}",
-        )
 
     def admits(self, address: str) -> bool:
         """Tell whether one more client may connect from `address`. If so `accept` or `gave_up` must

@@ -35,6 +35,12 @@ ENQUEUE_WORK: Final = 20
 """Units of work that a batch costs until it is in an entry, and to apply it."""
 
 
+class CountReady(c.Inspect):
+    """Asks what Inspect asks, for the broker itself: that is no use of the queue."""
+
+    __slots__ = ()
+
+
 class AskedQueue(QuorumPort):
     """This is a quorum queue, as channels see it: what they have at it, and what they ask."""
 
@@ -186,7 +192,7 @@ class AskedQueue(QuorumPort):
         published."""
         if self.refuses(command.channel):
             return
-        if self.settings.expires_ms is not None:
+        if self.settings.expires_ms is not None and not isinstance(command, CountReady):
             self.submit(q.UseQueue())
         self.is_urgent = True
         self.inspections.append((self.submitted, command.channel))
@@ -256,6 +262,7 @@ ASKED: Final[dict[type, Callable[[AskedQueue, Any], None]]] = {
     c.Get: AskedQueue.get,
     c.Purge: AskedQueue.purge,
     c.Inspect: AskedQueue.inspect,
+    CountReady: AskedQueue.inspect,
     c.Delete: AskedQueue.delete,
     c.Down: AskedQueue.down,
 }

@@ -1,0 +1,54 @@
+"""The line in the log that says what a start has found, when all queues know what they have.
+
+A quorum queue has it when its log is agreed on, some syncs after the start; others have it at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.queue.quorum.asked_queue import CountReady
+from sluicemq.chain.queue.quorum.shell import QuorumShell
+from sluicemq.kernel.actor import Actor
+from sluicemq.queues.effects import Inspected
+
+if TYPE_CHECKING:
+    from sluicemq.broker.broker import Broker
+
+
+class RecoveryReport(Actor):
+    """Asks the quorum queues of a start how many messages they have, and logs the line when all
+    have answered. `began_ns` is when the start began; `clean`: the last run ended in order."""
+
+    def __init__(self, broker: Broker, began_ns: int, clean: bool) -> None:
+        super().__init__(broker.scheduler)
+        self.world = broker.world
+        self.began_ns = began_ns
+        self.clean = clean
+        queues = [queue for queue in broker.all_with_messages() if queue.is_durable]
+        self.queues = len(queues)
+        self.messages = sum(queue.machine.depth.ready for queue in queues)
+        asked = [queue for queue in queues if isinstance(queue, QuorumShell)]
+        self.unanswered = len(asked)
+        for queue in asked:
+            queue.post(CountReady(self))
+        if not asked:
+            self.log()
+
+    def receive(self, message: object) -> None:
+        """Take the answer of a queue. One that refuses is down, and has said so in the log."""
+        if isinstance(message, Inspected):
+            self.messages += message.ready
+        self.unanswered -= 1
+        if not self.unanswered:
+            self.log()
+
+    def log(self) -> None:
+        """Write the line, with the time since the start began."""
+        duration_ms = (self.world.clock.now_ns() - self.began_ns) // 1_000_000
+        how = "cleanly" if self.clean else "without shutting down"
+        text = (
+            f"recovered {self.queues} queues with {self.messages} messages in {duration_ms} ms;"
+            f" the last run ended {how}"
+        )
+        self.world.log.write("info", text)
