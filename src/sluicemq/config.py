@@ -12,6 +12,7 @@ from typing import Final
 
 from sluicemq.errors import Refused
 from sluicemq.options import Section, declared
+from sluicemq.queue_config import QueueConfig
 from sluicemq.tls_config import TlsConfig
 
 KIB: Final = 1024
@@ -647,6 +648,7 @@ class Config:
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     storage: StorageConfig = field(default_factory=StorageConfig)
     raft: RaftConfig = field(default_factory=RaftConfig)
+    queue: QueueConfig = field(default_factory=QueueConfig)
     channel: ChannelConfig = field(default_factory=ChannelConfig)
     auth: AuthConfig = field(default_factory=AuthConfig)
     definitions: DefinitionsConfig = field(default_factory=DefinitionsConfig)
@@ -684,6 +686,7 @@ SECTIONS: Final[dict[str, type[Section]]] = {
     "memory": MemoryConfig,
     "storage": StorageConfig,
     "raft": RaftConfig,
+    "queue": QueueConfig,
     "channel": ChannelConfig,
     "auth": AuthConfig,
     "definitions": DefinitionsConfig,

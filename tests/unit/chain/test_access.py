@@ -25,6 +25,7 @@ from sluicemq.metadata.codec import RECORDS
 from sluicemq.metadata.tables import DurableTables
 from sluicemq.model.permissions import CONFIGURE, READ, WRITE, Permission
 from sluicemq.model.users import User
+from sluicemq.queue_config import QueueConfig
 from support.files import DictFiles
 
 from .client import NO_PROPERTIES, Broker, Client
@@ -35,8 +36,8 @@ TINY = replace(Config(), storage=Config.tiny().storage)
 class Bench(Broker):
     """With a user u, who may all in the virtual host v, and a channel of that user."""
 
-    def __init__(self) -> None:
-        super().__init__(TINY, DictFiles())
+    def __init__(self, config: Config = TINY) -> None:
+        super().__init__(config, DictFiles())
         self.run()
         self.do("add_user", username="u", password="u")
         self.do("add_vhost", vhost="v")
@@ -298,9 +299,21 @@ def test_what_was_answered_is_there_after_a_crash(
     assert facts(again) == facts(survivor)
 
 
-def test_a_default_queue_type_is_for_queues_that_can_have_it() -> None:
-    bench = Bench()
-    bench.do("add_vhost", vhost="w", default_queue_type="stream")
+@pytest.mark.parametrize(
+    ("configured", "of_vhost", "lasting"),
+    [
+        ("classic", "stream", "stream"),
+        ("quorum", "", "quorum"),
+        ("quorum", "stream", "stream"),
+        ("quorum", "classic", "classic"),
+        ("classic", "", "classic"),
+    ],
+)
+def test_a_default_queue_type_is_for_queues_that_can_have_it(
+    configured: str, of_vhost: str, lasting: str
+) -> None:
+    bench = Bench(replace(TINY, queue=QueueConfig(default_queue_type=configured)))
+    bench.do("add_vhost", vhost="w", default_queue_type=of_vhost)
     permission = {"configure": ".*", "write": ".*", "read": ".*"}
     bench.do("set_permissions", username="u", vhost="w", **permission)
     client = bench.connect("u", "w")
@@ -319,7 +332,7 @@ def test_a_default_queue_type_is_for_queues_that_can_have_it() -> None:
     queues = bench.node.broker.vhosts["w"].queues
     types = {name: queue.definition.type for name, queue in queues.items()}
     assert types == {
-        "lasting": "stream",
+        "lasting": lasting,
         "passing": "classic",
         "unused": "classic",
         "chosen": "classic",

@@ -18,7 +18,9 @@ from sluicemq.config import (
 )
 from sluicemq.errors import Refused
 from sluicemq.flow import profiles
+from sluicemq.model.queue_types import TYPES
 from sluicemq.options import options_of
+from sluicemq.queue_config import QUEUE_TYPES
 
 
 def test_defaults_are_accepted_and_frozen() -> None:
@@ -102,3 +104,7 @@ def test_the_disk_limit_takes_the_absolute_over_the_relative() -> None:
 
 def test_the_profiles_that_may_be_named_are_those_that_exist() -> None:
     assert set(PROFILES) == set(profiles.PROFILES)
+
+
+def test_the_queue_types_that_may_be_named_are_those_that_exist() -> None:
+    assert set(QUEUE_TYPES) == set(TYPES)

@@ -334,12 +334,14 @@ def inspect(channel: WholeChannel, method: m.QueueDeclare, queue: Queue) -> None
 
 def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefinition:
     """Return the definition that the client asks for. A queue without a name gets a generated one.
-    If the virtual host has a type of queue of its own, a queue without a type gets that, or is
-    classic if it is exclusive, auto-delete or not durable."""
-    vhost = channel.vhost
-    channel.services.definitions.open_host(vhost.name)
+    If the virtual host, or else the configuration, has another type of queue than classic, a queue
+    without a type gets that, or is classic if it is exclusive, auto-delete or not durable."""
+    vhost, services = channel.vhost, channel.services
+    services.definitions.open_host(vhost.name)
     arguments = method.arguments
-    default_type = channel.services.definitions.vhosts[vhost.name].default_queue_type
+    default_type = services.definitions.vhosts[vhost.name].default_queue_type
+    if default_type is None and services.config.queue.default_queue_type != CLASSIC:
+        default_type = services.config.queue.default_queue_type
     if default_type is not None and "x-queue-type" not in arguments:
         lasting = method.durable and not (method.exclusive or method.auto_delete)
         arguments = {**arguments, "x-queue-type": default_type if lasting else CLASSIC}
