@@ -364,6 +364,66 @@ LINK_MESSAGE_MAX_BYTES: Final = 160 << 20
 """Of one message between nodes: the largest body there may be, and a quarter more for what is
 around it."""
 
+LINK_MESSAGE_COST_BYTES: Final = 400
+"""What a message that waits to be sent takes beside its payload."""
+
+LINK_GATE_SHUT_BYTES: Final = 4 << 20
+"""Waiting to be sent to a node, from which on the gates of those who feed it are shut: what a link
+of ten gigabits takes in some milliseconds."""
+
+LINK_GATE_OPEN_BYTES: Final = 1 << 20
+"""Down to which it has to fall before they open."""
+
+LINK_QUEUE_BYTES: Final = 64 << 20
+"""With more than this waiting a link ends when something else is to be sent: whoever has not heeded
+the gate has to begin anew, and the node's memory is not his."""
+
+LINK_WRITE_BYTES: Final = 512 << 10
+"""Written at a time, and about the work of a turn: two large frames, or thousands of small ones."""
+
+LINK_BEAT_MS: Final = 100
+"""Between two heartbeats of a link (RabbitMQ's, of those between nodes with quorum queues)."""
+
+LINK_GAPS: Final = 1000
+LINK_SUSPECT_FACTOR: Final = 1.5
+LINK_SUSPECT_RATIO: Final = 0.99
+"""A node is suspected when it is silent for so many times as long as that part of its last gaps
+between heartbeats, of which so many are remembered (RabbitMQ's)."""
+
+LINK_SUSPECT_MIN_NS: Final = 1_000_000_000
+"""Nobody is suspected sooner (RabbitMQ looks once in that time)."""
+
+LINK_SILENCE_NS: Final = 10_000_000_000
+"""A link over which nothing came for so long ends: what waits for that node waits no longer."""
+
+LINK_PAUSE_NS: Final = 300_000_000
+"""A heartbeat of this node's own that is due by more than this shows that the node itself did not
+move: then silence of the others says nothing."""
+
+LINK_SETUP_NS: Final = 5_000_000_000
+"""From the attempt to connect, or from being connected to, until the link has to be up: what has
+proven nothing has its place no longer."""
+
+LINK_LINGER_MS: Final = 2_000
+"""For a connection that ends, so that the other side can read why."""
+
+LINK_RETRY_MIN_MS: Final = 100
+LINK_RETRY_MAX_MS: Final = 2_000
+"""Between two attempts to connect, each time twice as long, less up to half of it by chance: a node
+that is back is part of the cluster again within seconds."""
+
+LINK_STEADY_NS: Final = 5_000_000_000
+"""After a link that was up for so long the next attempt comes soon again."""
+
+LINK_HALF_OPEN_MAX: Final = 64
+LINK_HALF_OPEN_ADDRESS_MAX: Final = 16
+"""Connections to the port for nodes that have proven nothing, in all and from one address: the
+others are turned away at once."""
+
+LINK_STRANGERS_LOGGED: Final = 10
+LINK_STRANGERS_NS: Final = 60_000_000_000
+"""Of those who have proven nothing the log has so many lines in so long a time."""
+
 LINK_SECRET_BYTES: Final = 16
 """Of the secret that the nodes of a cluster share, at least: who has heard a proof may try guesses
 as long as they like, and 128 bits of chance are beyond that."""

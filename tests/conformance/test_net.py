@@ -18,6 +18,7 @@ from sluicemq.config import NetConfig
 from sluicemq.errors import Refused
 from sluicemq.host.net import HostNet
 from sluicemq.kernel.world import Closed, Connected, Log, Net, Received, Writable
+from sluicemq.sim.cluster.net import PipeNet, PipeNetwork
 from sluicemq.sim.net import Network, SimNet
 from sluicemq.sim.swarm import swarm_of
 from sluicemq.sim.timeline import Timeline
@@ -165,9 +166,25 @@ class Simulated(Pair):
             self.timeline.step()
 
 
-@pytest.fixture(params=["asyncio", "uvloop", *(f"sim {seed}" for seed in range(1, 6))])
+class Piped(Simulated):
+    """The sockets of the simulation of links."""
+
+    def __init__(self, seed: int) -> None:
+        self.timeline = Timeline()
+        network = PipeNetwork(self.timeline, Random(seed))
+        self.listens, self.connects = PipeNet(network, "n1"), PipeNet(network, "n2")
+
+
+SEEDS = range(1, 6)
+KINDS = ["asyncio", "uvloop", *(f"{kind} {seed}" for kind in ("sim", "pipes") for seed in SEEDS)]
+
+
+@pytest.fixture(params=KINDS)
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     kind, _, seed = request.param.partition(" ")
+    if kind == "pipes":
+        yield Piped(int(seed))
+        return
     if kind == "sim":
         yield Simulated(int(seed))
         return

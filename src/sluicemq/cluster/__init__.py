@@ -4,6 +4,11 @@ more.
     frame          a message between nodes as bytes (docs/cluster-wire.md)
     introduction   who a node says that it is
     handshake      how two nodes prove that they share a secret, before anything else
+    members        who belongs to the cluster, and who is therefore refused
+    connection     a socket: handshake, then frames; outbox: what waits to be sent
+    node_link      the two connections of a link; detector: when the other side is suspected
+    peer           another node: attempts to connect, gates
+    cluster        all of them, and the port to which they connect; strangers: who is not known
     cluster_port   what others see of the cluster: messages to a node, and who is up
 
 Pure as all of the core is: clock, dice and sockets are the World's.

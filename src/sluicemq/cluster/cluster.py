@@ -1,0 +1,266 @@
+"""The cluster as this node has it: links to all others, who hears of them, and the port at which
+the others connect.
+
+    NodeCluster            the port that all others here know; beats each LINK_BEAT_MS for all nodes
+      OtherNode            one of them: attempts to connect, gates
+        NodeLink           one link, from its first connection to the end of one of them
+          LinkConnection   one of its two sockets: handshake, frames, what waits to be sent
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sluicemq.cluster.bounds import LinkBounds
+from sluicemq.cluster.cluster_port import ClusterPort, NodeStanding, NodeUp
+from sluicemq.cluster.connection import ConnectionKeeper, LinkConnection
+from sluicemq.cluster.handshake import AcceptorHandshake
+from sluicemq.cluster.introduction import NONCE_BYTES
+from sluicemq.cluster.members import MemberBook, Roster
+from sluicemq.cluster.peer import ClusterShell, OtherNode
+from sluicemq.cluster.strangers import Strangers
+from sluicemq.kernel.actor import Actor
+from sluicemq.kernel.address import NOBODY, ActorAddress
+from sluicemq.kernel.disk import DiskJob
+from sluicemq.kernel.world import Acceptor
+from sluicemq.limits import LINK_BEAT_MS, LINK_PAUSE_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluicemq.cluster.cluster_port import FrameType
+    from sluicemq.cluster.introduction import Introduction, NodeCard
+    from sluicemq.cluster.members import Member
+    from sluicemq.flow.gate import Gate, GateKeeper
+    from sluicemq.kernel.actor import Scheduler
+    from sluicemq.kernel.endpoints import Peer as Endpoints
+    from sluicemq.kernel.world import World
+
+BEAT_NS: Final = LINK_BEAT_MS * 1_000_000
+
+
+class BeatDue(NamedTuple):
+    """A timer's message that it is time for heartbeats, at `due_ns` of the node's clock."""
+
+    due_ns: int
+
+
+class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
+    """The links of the node with that card to the other members, with all of whom it shares a
+    secret."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        world: World,
+        card: NodeCard,
+        secret: bytes,
+        members: Iterable[Member],
+        book: MemberBook | None = None,
+        bounds: LinkBounds | None = None,
+    ) -> None:
+        super().__init__(scheduler)
+        self.world = world
+        self.secret = secret
+        self.bounds = bounds or LinkBounds()
+        self.node = card.node
+        self.incarnation = card.incarnation
+        self.roster = Roster(card, members)
+        self.book = book or MemberBook()
+        self.peers = {each.number: OtherNode(self, each) for each in self.roster.members.values()}
+        self.handlers: dict[FrameType, Actor] = {}
+        self.connections: dict[LinkConnection, None] = {}
+        self.followers: dict[Actor, None] = {}
+        self.strangers = Strangers(world)
+        self._unkept: dict[int, int] = {}
+        """The incarnations in which members were met that are not in the book, by node."""
+        self._writing: dict[int, int] = {}
+        """Those of them that are being written to the book."""
+        self.is_over = False
+        """True when this node has left its links and wants no others."""
+
+    def listen(self, host: str, port: int) -> int:
+        """Let the other nodes connect to that address. Returns the port. Raises Refused when it
+        cannot be listened on."""
+        return self.world.net.listen(self, host, port)
+
+    def start_links(self) -> None:
+        """Connect to the others from now on."""
+        self._beat_later()
+
+    def leave(self, sentence: str) -> None:
+        """End all links in order, and say the sentence to the others. No others are begun."""
+        self.is_over = True
+        for peer in self.peers.values():
+            if peer.link is not None:
+                peer.link.leave(sentence)
+
+    @property
+    def is_left(self) -> bool:
+        """Tell whether all connections are closed after `leave`."""
+        return self.is_over and not self.connections
+
+    # -- time
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, BeatDue):
+            self._beat(message.due_ns)
+        elif isinstance(message, DiskJob):
+            self._book_written(message)
+        else:
+            raise AssertionError(f"the cluster got {message!r}")
+
+    def _beat_later(self) -> None:
+        now_ns = self.world.clock.now_ns()
+        self.world.clock.call_after(LINK_BEAT_MS, self, BeatDue(now_ns + BEAT_NS))
+
+    def _beat(self, due_ns: int) -> None:
+        now_ns = self.world.clock.now_ns()
+        late_ns = now_ns - due_ns
+        if not self.is_over:
+            for peer in self.peers.values():
+                peer.beat(now_ns, late_ns if late_ns > LINK_PAUSE_NS else 0)
+        for connection in [*self.connections]:
+            connection.look(now_ns)
+        if not self.is_left:
+            self._beat_later()
+
+    # -- who connects
+
+    def admits(self, address: str) -> bool:
+        return not self.is_over and self.strangers.enter(address)
+
+    def accept(self, connection: int, peer: Endpoints) -> LinkConnection:
+        handshake = AcceptorHandshake(self.secret, self.world.dice.token(NONCE_BYTES))
+        address = f"{peer.peer_host}:{peer.peer_port}"
+        accepted = LinkConnection(self, self, handshake, address)
+        accepted.number = connection
+        self.connections[accepted] = None
+        self.strangers.came(accepted, peer.peer_host)
+        return accepted
+
+    def gave_up(self, address: str) -> None:
+        self.strangers.leave(address)
+
+    def introduced(self, connection: LinkConnection, other: Introduction) -> None:
+        self.strangers.known(connection)
+        refusal = self.roster.refusal(other)
+        if not refusal:
+            peer = self.peers[other.card.node]
+            refusal = peer.refusal(other)
+            if not refusal and not self.is_over:
+                peer.admit(connection, other)
+                return
+        connection.refuse(refusal or "this node leaves")
+
+    def failed(self, connection: LinkConnection, reason: str) -> None:
+        self.strangers.log(connection.address, reason)
+
+    def gone(self, connection: LinkConnection) -> None:
+        self.strangers.known(connection)
+        self.connections.pop(connection, None)
+
+    # -- what is kept
+
+    def met(self, card: NodeCard) -> None:
+        if self.roster.meet(card):
+            self._unkept[card.node] = card.incarnation
+
+    def is_kept(self, node: int) -> bool:
+        if node in self._unkept and not self._writing:
+            self._write_book()
+        return node not in self._unkept
+
+    def _write_book(self) -> None:
+        self._writing = dict(self._unkept)
+        if not self.book.write(self.roster.members.values(), self):
+            self._unkept.clear()
+            self._writing = {}
+
+    def _book_written(self, job: DiskJob) -> None:
+        written, self._writing = self._writing, {}
+        if job.failure is not None:
+            self.world.log.write("error", f"who was met cannot be kept: {job.failure}")
+        for node, incarnation in written.items():
+            if job.failure is None and self._unkept.get(node) == incarnation:
+                del self._unkept[node]
+        if self._unkept and job.failure is None:
+            self._write_book()
+        for node in written:
+            if node not in self._unkept:
+                self.peers[node].remembered()
+
+    # -- the port
+
+    def handle(self, frame_type: FrameType, handler: Actor) -> None:
+        self.handlers[frame_type] = handler
+
+    def follow(self, follower: Actor) -> None:
+        self.followers[follower] = None
+        for peer in self.peers.values():
+            if peer.up is not None:
+                follower.post(NodeUp(*peer.up.other[:2], peer.member.name))
+
+    def unfollow(self, follower: Actor) -> None:
+        self.followers.pop(follower, None)
+
+    def tell(self, message: object) -> None:
+        for follower in self.followers:
+            follower.post(message)
+
+    def send(
+        self,
+        node: int,
+        frame_type: FrameType,
+        payload: bytes,
+        source_serial: int = 0,
+        target: ActorAddress = NOBODY,
+        flags: int = 0,
+    ) -> bool:
+        peer = self.peers.get(node)
+        link = None if peer is None else peer.up
+        if peer is None or link is None or not link.takes:
+            return False
+        if target == NOBODY:
+            target = link.other
+        elif target[:2] != link.other[:2]:
+            return False
+        if link.waiting_bytes > self.bounds.queue_bytes:
+            waits = f"{link.waiting_bytes} bytes wait to be sent to"
+            link.end(f"{waits} it", f"{waits} this node")
+            return False
+        link.send(frame_type, payload, source_serial, target, flags)
+        peer.look_at_gates()
+        return True
+
+    def feed(self, node: int, keeper: GateKeeper) -> Gate:
+        return self.peers[node].feed(keeper)
+
+    def feed_no_more(self, node: int, gate: Gate) -> None:
+        self.peers[node].gates.remove(gate)
+        gate.open()
+
+    def grant(self, target: ActorAddress, amount: int) -> bool:
+        peer = self.peers.get(target.node)
+        link = None if peer is None else peer.up
+        if link is None or not link.takes or target[:2] != link.other[:2]:
+            return False
+        link.grant(target.serial, amount)
+        return True
+
+    def standing(self, node: int) -> NodeStanding:
+        peer = self.peers.get(node)
+        return NodeStanding.DOWN if peer is None else peer.standing
+
+    def incarnation_of(self, node: int) -> int:
+        member = self.roster.members.get(node)
+        return 0 if member is None else member.incarnation
+
+    def contact_ns(self, node: int) -> int | None:
+        peer = self.peers.get(node)
+        link = None if peer is None else peer.up
+        return None if link is None else link.contact_ns
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        return (*sorted([self.node, *self.peers]),)

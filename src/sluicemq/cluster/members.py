@@ -1,0 +1,103 @@
+"""Who the members of the cluster are, and who is therefore refused.
+
+A member is a number, where it is reached and, once it was met, a name, a data directory (its
+`home`) and the last of its lives. What was met is in a MemberBook before anything is said to it, so
+that a member that comes back without its data is not taken for the one that it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluicemq.cluster.introduction import Introduction, NodeCard
+    from sluicemq.kernel.actor import Actor
+
+
+class Member:
+    """Another node of the cluster: `number`, and where it is reached."""
+
+    __slots__ = ("home", "host", "incarnation", "name", "number", "port", "start")
+
+    def __init__(
+        self, number: int, host: str, port: int, name: str = "", home: bytes = b""
+    ) -> None:
+        self.number = number
+        self.host = host
+        self.port = port
+        self.name = name
+        """The name by which it is known; "": it was never met."""
+        self.home = home
+        """The mark of its data directory; nothing: it was never met."""
+        self.incarnation = 0
+        """The last life in which it was met; 0: it was never met."""
+        self.start = b""
+        """The mark of that life's start; nothing: not since this node has started."""
+
+    def __str__(self) -> str:
+        return f"node {self.number} ({self.name})" if self.name else f"node {self.number}"
+
+
+class MemberBook:
+    """Where it is kept who was met; this base class keeps nothing."""
+
+    def write(self, members: Iterable[Member], actor: Actor) -> bool:
+        """Make durable what is known of the members. Returns True when that takes a while: a
+        DiskJob is posted to `actor` when it is done."""
+        return False
+
+
+class Roster:
+    """All members but this node, whose own card is `own`, by their numbers."""
+
+    def __init__(self, own: NodeCard, members: Iterable[Member]) -> None:
+        self.own = own
+        self.members = {member.number: member for member in members}
+        assert own.node not in self.members, "this node among the others"
+
+    def refusal(self, other: Introduction) -> str:
+        """Return the sentence with which a node is refused that has introduced itself so; "": it is
+        a member, as far as this node knows."""
+        own, card = self.own, other.card
+        if card.cluster != own.cluster:
+            return f"it belongs to the cluster {card.cluster!r}, and this is {own.cluster!r}"
+        if card.start == own.start:
+            return "it is this node itself: an address in the list of nodes leads back to it"
+        if card.node == own.node or card.name == own.name:
+            return f"it is {card}, and this is {own}: two nodes have one name or number"
+        if other.wanted != own.node:
+            return f"it looks for node {other.wanted}, and this is {own}: the lists of nodes differ"
+        member = self.members.get(card.node)
+        if member is None:
+            return f"it is {card}, which is no member of this cluster"
+        return self._not_the_member(member, card)
+
+    def _not_the_member(self, member: Member, card: NodeCard) -> str:
+        """Return why that card is not that member's; "": it is."""
+        for each in self.members.values():
+            if (each.name == card.name) != (each is member) and each.name:
+                return f"it calls itself {card.name!r} as {card}, but is known as {each}"
+        if member.home and member.home != card.home:
+            return (
+                f"it calls itself {card.name!r}, but is not the {member} that was here before: its "
+                "data directory is another one. A member that has lost its data is a new node, "
+                "and no two nodes may have one name"
+            )
+        if card.incarnation < member.incarnation:
+            return (
+                f"it is {card}, and was in life {member.incarnation} before: its data directory is "
+                "an older copy"
+            )
+        if card.incarnation == member.incarnation and member.start not in (b"", card.start):
+            return f"it is {card}, and so was another process: two have one data directory"
+        return ""
+
+    def meet(self, card: NodeCard) -> bool:
+        """Note that a member is in that life. Returns whether that is news to be kept."""
+        member = self.members[card.node]
+        is_new = member.home != card.home or member.incarnation != card.incarnation
+        member.name, member.home = card.name, card.home
+        member.incarnation, member.start = card.incarnation, card.start
+        return is_new

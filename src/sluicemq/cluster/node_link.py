@@ -1,0 +1,299 @@
+"""A link: what two nodes have while both are up. It is born with its control connection, is up when
+each side has opened both connections, and is over as soon as one of them is; then nothing of it is
+handed to anybody any more, whatever still comes.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sluicemq.cluster.cluster_port import (
+    CONTROL,
+    GOODBYE,
+    GRANTS,
+    HEARTBEAT,
+    OPEN,
+    PeerMessage,
+)
+from sluicemq.cluster.connection import LinkPort
+from sluicemq.cluster.detector import FailureDetector
+from sluicemq.cluster.frame import BrokenFrame
+from sluicemq.kernel.address import NOBODY, ActorAddress
+from sluicemq.limits import LINK_PIECE_BYTES, LINK_SETUP_NS
+from sluicemq.text import printable
+
+if TYPE_CHECKING:
+    from sluicemq.cluster.cluster_port import FrameType, PeerConnection
+    from sluicemq.cluster.connection import LinkConnection
+    from sluicemq.cluster.introduction import NodeCard
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.world import Clock
+
+BEAT: Final = Struct("<QQ")
+GRANT: Final = Struct("<QQ")
+GRANTS_A_FRAME: Final = LINK_PIECE_BYTES // GRANT.size
+
+
+class PeerGrant(NamedTuple):
+    """Posted to who handles grants: the actor `target` of this node is granted `amount` by
+    somebody on the node `source`."""
+
+    source: int
+    target: ActorAddress
+    amount: int
+
+
+class LinkKeeper:
+    """Who has begun a link, as the link sees him."""
+
+    def link_up(self, link: NodeLink) -> None:
+        """The link is up: messages follow."""
+        raise NotImplementedError
+
+    def link_over(self, link: NodeLink, reason: str) -> None:
+        """The link has ended, for that reason; nothing follows."""
+        raise NotImplementedError
+
+    def link_heard(self, link: NodeLink) -> None:
+        """Something has come over a link that is up."""
+        raise NotImplementedError
+
+    def link_drained(self, link: NodeLink) -> None:
+        """Something that waited was written."""
+        raise NotImplementedError
+
+
+class NodeLink(LinkPort):
+    """The link with the number `number` that the side which connects has begun in its life."""
+
+    def __init__(
+        self,
+        keeper: LinkKeeper,
+        clock: Clock,
+        handlers: dict[FrameType, Actor],
+        own: NodeCard,
+        number: int,
+    ) -> None:
+        self.keeper = keeper
+        self.clock = clock
+        self.handlers = handlers
+        self.own = ActorAddress(own.node, own.incarnation, 0)
+        self.other = NOBODY
+        """The other node in its life; NOBODY: it was not met yet."""
+        self.number = number
+        self.begun_ns = clock.now_ns()
+        self.until_ns = self.begun_ns + LINK_SETUP_NS
+        """When it has to be up."""
+        self.connections: dict[PeerConnection, LinkConnection] = {}
+        self.is_up = False
+        self.is_over = False
+        self.up_ns = 0
+        """When it came up; 0: it has not."""
+        self.is_suspected = False
+        self.detector = FailureDetector(self.begun_ns)
+        self.contact_ns: int | None = None
+        """When the last heartbeat was sent that the other side has answered; None: none was."""
+        self.dropped = 0
+        """Messages that named another life of either node."""
+        self._opens: set[PeerConnection] = set()
+        """The connections that the other side has opened."""
+        self._has_opened = False
+        self._goodbyes: set[PeerConnection] = set()
+        """The connections on which the other side has said goodbye."""
+        self._goodbye = ""
+        """What it said."""
+        self._beat_ns = 0
+        """The time in the last heartbeat that was sent; 0: none was."""
+        self._answer_ns = 0
+        """The other side's time in its last heartbeat; 0: none came."""
+        self._grants: dict[int, int] = {}
+        """What is granted with the next write, by the serial of who gets it."""
+
+    @property
+    def ends(self) -> tuple[ActorAddress, ActorAddress]:
+        return self.own, self.other
+
+    @property
+    def takes(self) -> bool:
+        """Tell whether something may be sent: it is up, and the other side has not said goodbye."""
+        return self.is_up and not self._goodbyes
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Return how much waits to be written to both connections."""
+        return sum(each.outbox.waiting_bytes for each in self.connections.values())
+
+    # -- its beginning
+
+    def meet(self, card: NodeCard) -> None:
+        """The other side is who that card says."""
+        assert self.other == NOBODY, "a link has one other side"
+        self.other = ActorAddress(card.node, card.incarnation, 0)
+
+    def attach(self, connection: LinkConnection, kind: PeerConnection) -> None:
+        """A connection is part of the link from now on."""
+        assert kind not in self.connections, f"two connections for {kind}"
+        self.connections[kind] = connection
+        connection.link = self
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether both handshakes are over."""
+        has_frames = [each.has_frames for each in self.connections.values()]
+        return len(has_frames) == 2 and all(has_frames)
+
+    def open(self) -> None:
+        """Say on both connections that this side is ready."""
+        if self._has_opened or self.is_over:
+            return
+        self._has_opened = True
+        for connection in self.connections.values():
+            connection.send(PeerMessage(OPEN, *self.ends, b""))
+        self._look_whether_up()
+
+    def _look_whether_up(self) -> None:
+        if self._has_opened and len(self._opens) == 2:
+            self.is_up = True
+            self.up_ns = self.clock.now_ns()
+            self.detector = FailureDetector(self.up_ns)
+            self.keeper.link_up(self)
+            for connection in self.connections.values():
+                connection.schedule()
+
+    # -- what comes
+
+    def wants(self, connection: LinkConnection) -> bool:
+        if connection.kind in self._goodbyes:
+            return False
+        return self.is_up or connection.kind not in self._opens
+
+    def heard(self) -> None:
+        self.detector.heard(self.clock.now_ns())
+        if self.is_up:
+            self.keeper.link_heard(self)
+
+    def took(self, connection: LinkConnection, message: PeerMessage) -> None:
+        frame_type = message.frame_type
+        if message.source[:2] != self.other[:2] or message.target[:2] != self.own[:2]:
+            self.dropped += 1
+        elif frame_type is OPEN:
+            self._opened(connection)
+        elif frame_type is GOODBYE:
+            self._took_goodbye(connection, message.payload)
+        elif not self.is_up:
+            raise BrokenFrame(f"a frame {frame_type.name!r} before it was open")
+        elif frame_type is HEARTBEAT:
+            self._took_heartbeat(message.payload)
+        else:
+            handler = self.handlers.get(frame_type)
+            if handler is None:
+                raise BrokenFrame(f"a frame {frame_type.name!r}, which nobody here handles")
+            if frame_type is GRANTS:
+                self._took_grants(handler, message.payload)
+            else:
+                handler.post(message)
+
+    def _opened(self, connection: LinkConnection) -> None:
+        assert connection.kind is not None
+        if connection.kind in self._opens:
+            raise BrokenFrame("a frame 'open' on a connection that is open")
+        self._opens.add(connection.kind)
+        self._look_whether_up()
+
+    def _took_goodbye(self, connection: LinkConnection, payload: bytes) -> None:
+        """The end of a connection; that of the link when all that was sent before has come."""
+        assert connection.kind is not None
+        self._goodbyes.add(connection.kind)
+        self._goodbye = f'it said goodbye: "{printable(payload.decode(errors="replace"))}"'
+        if len(self._goodbyes) == 2 or not self.is_up:
+            self.end(self._goodbye)
+
+    def _took_heartbeat(self, payload: bytes) -> None:
+        if len(payload) != BEAT.size:
+            raise BrokenFrame(f"a heartbeat of {len(payload)} bytes")
+        self._answer_ns, answered_ns = BEAT.unpack(payload)
+        if answered_ns > self._beat_ns:
+            raise BrokenFrame("an answer to a heartbeat that was never sent")
+        if answered_ns:
+            self.contact_ns = max(answered_ns, self.contact_ns or 0)
+        self.detector.beat(self.clock.now_ns())
+
+    def _took_grants(self, handler: Actor, payload: bytes) -> None:
+        if len(payload) % GRANT.size:
+            raise BrokenFrame(f"grants of {len(payload)} bytes")
+        for serial, amount in GRANT.iter_unpack(payload):
+            handler.post(PeerGrant(self.other.node, self.own._replace(serial=serial), amount))
+
+    # -- what goes
+
+    def send(
+        self, frame_type: FrameType, payload: bytes, serial: int, target: ActorAddress, flags: int
+    ) -> None:
+        """Have a message wait to be written to its connection. The link is up."""
+        assert self.takes and not self.is_over
+        assert frame_type.connection is not None, "a message of the link's own"
+        source = self.own._replace(serial=serial)
+        message = PeerMessage(frame_type, source, target, payload, flags)
+        self.connections[frame_type.connection].send(message)
+
+    def grant(self, serial: int, amount: int) -> None:
+        """Grant so much to an actor of the other node, with the next write."""
+        self._grants[serial] = self._grants.get(serial, 0) + amount
+        self.connections[CONTROL].schedule()
+
+    def beat(self) -> None:
+        """Send a heartbeat. One that still waits goes as this one."""
+        self._beat_ns = self.clock.now_ns()
+        payload = BEAT.pack(self._beat_ns, self._answer_ns)
+        control = self.connections[CONTROL]
+        control.outbox.put_first(PeerMessage(HEARTBEAT, *self.ends, payload))
+        control.schedule()
+
+    def fill(self, connection: LinkConnection) -> None:
+        if connection.kind is CONTROL and self._grants and not connection.outbox.has_first(GRANTS):
+            rows = [*self._grants.items()][:GRANTS_A_FRAME]
+            for serial, _ in rows:
+                del self._grants[serial]
+            payload = b"".join(GRANT.pack(*row) for row in rows)
+            connection.outbox.put_first(PeerMessage(GRANTS, *self.ends, payload))
+            if self._grants:
+                connection.schedule()
+
+    def drained(self) -> None:
+        self.keeper.link_drained(self)
+
+    # -- its end
+
+    def lost(self, connection: LinkConnection, reason: str) -> None:
+        is_in_order = connection.kind in self._goodbyes and self.is_up
+        if not is_in_order or all(each.is_closed for each in self.connections.values()):
+            self.end(self._goodbye or reason)
+
+    def broken(self, sentence: str) -> None:
+        self.end(f"it sent {sentence}", sentence)
+
+    def end(self, reason: str, sentence: str = "") -> None:
+        """It is over; only the first call counts. The sentence is said to the other side, if that
+        can be done at once."""
+        if self.is_over:
+            return
+        self._finish(reason)
+        for connection in self.connections.values():
+            connection.end(sentence)
+
+    def leave(self, sentence: str) -> None:
+        """It is over, in order: what waits is written, and the sentence behind it."""
+        if self.is_over:
+            return
+        if not self.is_up:
+            self.end(sentence, sentence)
+            return
+        self._finish(sentence)
+        for connection in self.connections.values():
+            connection.leave(sentence)
+
+    def _finish(self, reason: str) -> None:
+        self.is_over = True
+        self._grants.clear()
+        self.keeper.link_over(self, reason)

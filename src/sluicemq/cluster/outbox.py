@@ -1,0 +1,90 @@
+"""What waits to be written to one connection of a link, in its order; what must never be late goes
+first."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from sluicemq.cluster.frame import encode_frames
+from sluicemq.limits import LINK_MESSAGE_COST_BYTES, LINK_PIECE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluicemq.cluster.cluster_port import FrameType, PeerMessage
+
+
+class LinkOutbox:
+    """Frames of large messages are made one by one, as they are taken. `waiting_bytes` is what the
+    messages take that are not taken, or not as a whole."""
+
+    def __init__(self) -> None:
+        self.waiting_bytes = 0
+        self._raw: deque[bytes] = deque()
+        self._first: dict[FrameType, PeerMessage] = {}
+        self._messages: deque[PeerMessage] = deque()
+        self._frames: Iterator[bytes] | None = None
+        """The frames of the first message that are left; None: none of it was taken yet."""
+        self._frames_left = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing waits to be written."""
+        return not (self._messages or self._raw or self._first)
+
+    @property
+    def is_cut(self) -> bool:
+        """Tell whether of some message the first frames were taken, and not all."""
+        return self._frames is not None
+
+    def put(self, message: PeerMessage) -> None:
+        """Have a message wait behind those that are there."""
+        self._messages.append(message)
+        self.waiting_bytes += LINK_MESSAGE_COST_BYTES + len(message.payload)
+
+    def put_raw(self, data: bytes) -> None:
+        """Have bytes go before all messages, as they are."""
+        self._raw.append(data)
+
+    def put_first(self, message: PeerMessage) -> None:
+        """Have a heartbeat or grants go before all messages, in place of those that still wait."""
+        self._first[message.frame_type] = message
+
+    def has_first(self, frame_type: FrameType) -> bool:
+        """Tell whether one of these waits."""
+        return frame_type in self._first
+
+    def take(self, size: int) -> bytes:
+        """Return what is to be written next, about `size` bytes if there are so many."""
+        parts = [*self._raw]
+        self._raw.clear()
+        for message in self._first.values():
+            parts += encode_frames(message)
+        self._first.clear()
+        taken = sum(map(len, parts))
+        while self._messages and taken < size:
+            frame = self._next_frame(self._messages[0])
+            parts.append(frame)
+            taken += len(frame)
+        return b"".join(parts)
+
+    def _next_frame(self, message: PeerMessage) -> bytes:
+        if self._frames is None:
+            self._frames = encode_frames(message)
+            self._frames_left = max(1, -(-len(message.payload) // LINK_PIECE_BYTES))
+        frame = next(self._frames)
+        self._frames_left -= 1
+        if not self._frames_left:
+            self._frames = None
+            self._messages.popleft()
+            self.waiting_bytes -= LINK_MESSAGE_COST_BYTES + len(message.payload)
+        return frame
+
+    def clear(self) -> None:
+        """Drop everything that waits to be written."""
+        self._raw.clear()
+        self._messages.clear()
+        self._first.clear()
+        self._frames = None
+        self.waiting_bytes = 0

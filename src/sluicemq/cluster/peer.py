@@ -1,0 +1,283 @@
+"""Another node, as this one sees it: the link that there is, or the attempts to have one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.cluster.cluster_port import (
+    CONTROL,
+    DATA,
+    NodeDown,
+    NodeStanding,
+    NodeSuspected,
+    NodeTrusted,
+    NodeUp,
+)
+from sluicemq.cluster.connection import ConnectionKeeper, ConnectionWorld, LinkConnection
+from sluicemq.cluster.handshake import DialerHandshake
+from sluicemq.cluster.introduction import NONCE_BYTES, Introduction
+from sluicemq.cluster.node_link import LinkKeeper, NodeLink
+from sluicemq.flow.gate import Gate
+from sluicemq.limits import (
+    LINK_RETRY_MAX_MS,
+    LINK_RETRY_MIN_MS,
+    LINK_SETUP_NS,
+    LINK_SILENCE_NS,
+    LINK_STEADY_NS,
+)
+
+if TYPE_CHECKING:
+    from sluicemq.cluster.cluster_port import FrameType, PeerConnection
+    from sluicemq.cluster.introduction import NodeCard
+    from sluicemq.cluster.members import Member, Roster
+    from sluicemq.flow.gate import GateKeeper
+    from sluicemq.kernel.actor import Actor
+
+
+class ClusterShell(ConnectionWorld):
+    """The cluster, as a peer sees it: what all peers share."""
+
+    roster: Roster
+    secret: bytes
+    handlers: dict[FrameType, Actor]
+    connections: dict[LinkConnection, None]
+    """Those whose sockets are there, or are being made."""
+
+    def tell(self, message: object) -> None:
+        """Post a message to all who follow."""
+        raise NotImplementedError
+
+    def met(self, card: NodeCard) -> None:
+        """Note who a member has proven to be."""
+        raise NotImplementedError
+
+    def is_kept(self, node: int) -> bool:
+        """Tell whether it is kept who that node was when it was met last. When it is not yet,
+        `remembered` of its peer follows."""
+        raise NotImplementedError
+
+
+class OtherNode(ConnectionKeeper, LinkKeeper):
+    """Node number `member.number`. The node with the lower number connects to the other one."""
+
+    def __init__(self, shell: ClusterShell, member: Member) -> None:
+        self.shell = shell
+        self.member = member
+        self.node = member.number
+        self.connects = shell.roster.own.node < member.number
+        self.link: NodeLink | None = None
+        """The link that is there, or is being made; None: there is none."""
+        self.gates: list[Gate] = []
+        self._links = 0
+        """The number of the last link, of those that this node has begun or the other one has in
+        its present life."""
+        self._retry_at_ns = 0
+        self._retry_ms = LINK_RETRY_MIN_MS
+        self._complaint = ""
+        """Why there is no link, as the log has it; it is not said again."""
+
+    @property
+    def up(self) -> NodeLink | None:
+        """Return the link if it is up."""
+        link = self.link
+        return link if link is not None and link.is_up else None
+
+    @property
+    def standing(self) -> NodeStanding:
+        """Return what is thought of the node."""
+        link = self.up
+        if link is None:
+            return NodeStanding.DOWN
+        return NodeStanding.SUSPECTED if link.is_suspected else NodeStanding.UP
+
+    # -- time
+
+    def beat(self, now_ns: int, pause_ns: int) -> None:
+        """Do what is due; this node itself did not move for `pause_ns` before."""
+        link = self.link
+        if link is None:
+            if self.connects and now_ns >= self._retry_at_ns:
+                self._dial()
+        elif not link.is_up:
+            if now_ns >= link.until_ns:
+                link.end(f"no link came about in {LINK_SETUP_NS // 10**9} s")
+        else:
+            link.detector.forgive(pause_ns)
+            if link.takes:
+                link.beat()
+            self._look_for_silence(link, now_ns)
+
+    def _look_for_silence(self, link: NodeLink, now_ns: int) -> None:
+        if link.detector.silent_ns(now_ns) >= LINK_SILENCE_NS:
+            link.end(f"nothing was heard of it for {LINK_SILENCE_NS // 10**9} s")
+        elif not link.is_suspected and link.detector.is_suspect(now_ns):
+            link.is_suspected = True
+            self.shell.tell(NodeSuspected(*link.other[:2]))
+
+    # -- links that this node begins
+
+    def _dial(self) -> None:
+        link = self._begin(self._links + 1)
+        self._connect(link, CONTROL)
+
+    def _begin(self, number: int) -> NodeLink:
+        shell = self.shell
+        self._links = number
+        self.link = NodeLink(self, shell.world.clock, shell.handlers, shell.roster.own, number)
+        return self.link
+
+    def _connect(self, link: NodeLink, kind: PeerConnection) -> None:
+        shell, member = self.shell, self.member
+        own = Introduction(shell.roster.own, kind, link.number, self.node)
+        handshake = DialerHandshake(shell.secret, shell.world.dice.token(NONCE_BYTES), own)
+        address = f"{member.host}:{member.port}"
+        connection = LinkConnection(shell, self, handshake, address)
+        link.attach(connection, kind)
+        shell.connections[connection] = None
+        connection.number = shell.world.net.connect(connection, member.host, member.port)
+
+    def introduced(self, connection: LinkConnection, other: Introduction) -> None:
+        link = self.link
+        if link is None or connection.link is not link:
+            connection.end()
+            return
+        if connection is link.connections[CONTROL]:
+            link.meet(other.card)
+        refusal = self.shell.roster.refusal(other) or self._not_as_dialed(link, connection, other)
+        if refusal:
+            link.end(f"it is refused: {refusal}", refusal)
+        elif connection is link.connections[CONTROL]:
+            self.shell.met(other.card)
+            self._connect(link, DATA)
+        else:
+            self._both_there(link)
+
+    def _not_as_dialed(
+        self, link: NodeLink, connection: LinkConnection, other: Introduction
+    ) -> str:
+        """Return what is not as it was asked for; "": all is."""
+        if other.card.node != self.node:
+            return f"it is {other.card}, and node {self.node} was looked for at its address"
+        control = link.connections[CONTROL]
+        kind = CONTROL if connection is control else DATA
+        if (other.connection, other.link) != (kind, link.number):
+            return "it answers for another connection than it was asked for"
+        first = control.handshake.other
+        if first is not None and first.card != other.card:
+            return "another node has answered on its control connection"
+        return ""
+
+    # -- links that the other node begins
+
+    def refusal(self, other: Introduction) -> str:
+        """Return why a connection of this node, which is who it says, is refused; "": it is not."""
+        if self.connects:
+            return "of two nodes the one with the lower number connects to the other one"
+        if other.connection is CONTROL:
+            is_same_life = self.member.incarnation == other.card.incarnation
+            if is_same_life and other.link <= self._links:
+                return "it has begun a newer link since"
+            return ""
+        link = self.link
+        is_link = link is not None and link.number == other.link and not link.is_up
+        if not is_link or link is None or DATA in link.connections:
+            return "the link that it belongs to is over"
+        first = link.connections[CONTROL].handshake.other
+        if first is None or first.card != other.card:
+            return "the link that it belongs to is another node's"
+        return ""
+
+    def admit(self, connection: LinkConnection, other: Introduction) -> None:
+        """Take in a connection of this node that is not refused."""
+        own = Introduction(self.shell.roster.own, other.connection, other.link, self.node)
+        if other.connection is CONTROL:
+            if self.link is not None:
+                self.link.end("it has begun another link", "a newer link has begun")
+            link = self._begin(other.link)
+            link.meet(other.card)
+        else:
+            assert self.link is not None
+            link = self.link
+        link.attach(connection, other.connection)
+        connection.accept(own)
+        if other.connection is DATA:
+            self._both_there(link)
+        else:
+            self.shell.met(other.card)
+
+    def _both_there(self, link: NodeLink) -> None:
+        assert link.is_complete
+        if self.shell.is_kept(self.node):
+            link.open()
+
+    def remembered(self) -> None:
+        """Go on: what was to be kept of the node is kept."""
+        if self.link is not None and self.link.is_complete:
+            self.link.open()
+
+    # -- what a link says
+
+    def link_up(self, link: NodeLink) -> None:
+        self._complaint = ""
+        text = f"{self.member} is up: life {link.other.incarnation}, link {link.number}"
+        self.shell.world.log.write("info", text)
+        self.shell.tell(NodeUp(*link.other[:2], self.member.name))
+
+    def link_heard(self, link: NodeLink) -> None:
+        if link.is_suspected:
+            link.is_suspected = False
+            self.shell.tell(NodeTrusted(*link.other[:2]))
+
+    def link_over(self, link: NodeLink, reason: str) -> None:
+        assert self.link is link, "an older link ends again"
+        self.link = None
+        self._plan_retry(link)
+        for gate in self.gates:
+            gate.open()
+        if link.is_up:
+            self.shell.world.log.write("warning", f"{self.member} is down: {reason}")
+            self.shell.tell(NodeDown(*link.other[:2], reason))
+        elif reason != self._complaint:
+            self._complaint = reason
+            address = f"{self.member.host}:{self.member.port}"
+            text = f"there is no link to {self.member} at {address}: {reason}"
+            self.shell.world.log.write("warning", text)
+
+    def _plan_retry(self, link: NodeLink) -> None:
+        now_ns = self.shell.world.clock.now_ns()
+        if link.is_up and now_ns - link.up_ns >= LINK_STEADY_NS:
+            self._retry_ms = LINK_RETRY_MIN_MS
+        less_ms = self.shell.world.dice.below(self._retry_ms // 2 + 1)
+        self._retry_at_ns = now_ns + (self._retry_ms - less_ms) * 1_000_000
+        self._retry_ms = min(self._retry_ms * 2, LINK_RETRY_MAX_MS)
+
+    def failed(self, connection: LinkConnection, reason: str) -> None:
+        raise AssertionError("a connection that this node has begun belongs to a link")
+
+    def gone(self, connection: LinkConnection) -> None:
+        self.shell.connections.pop(connection, None)
+
+    # -- gates
+
+    def link_drained(self, link: NodeLink) -> None:
+        self.look_at_gates()
+
+    def look_at_gates(self) -> None:
+        """Shut the gates of those who feed the node when too much waits for it, or open them."""
+        link = self.up
+        waiting = 0 if link is None else link.waiting_bytes
+        if waiting >= self.shell.bounds.gate_shut_bytes:
+            for gate in self.gates:
+                gate.shut()
+        elif waiting <= self.shell.bounds.gate_open_bytes:
+            for gate in self.gates:
+                gate.open()
+
+    def feed(self, keeper: GateKeeper) -> Gate:
+        """Return a new gate for who sends to the node."""
+        gate = Gate(keeper, f"node {self.node}")
+        self.gates.append(gate)
+        link = self.up
+        if link is not None and link.waiting_bytes >= self.shell.bounds.gate_shut_bytes:
+            gate.shut()
+        return gate

@@ -1,0 +1,233 @@
+"""One simulated node: its disk, which outlives it, and its process, which comes and goes."""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.cluster.bounds import LinkBounds
+from sluicemq.cluster.cluster import NodeCluster
+from sluicemq.cluster.introduction import NodeCard
+from sluicemq.cluster.members import Member, MemberBook
+from sluicemq.kernel.actor import Actor, Scheduler
+from sluicemq.kernel.disk import DiskJob
+from sluicemq.kernel.world import Log, World
+from sluicemq.sim.cluster.net import PipeNet
+from sluicemq.sim.cluster.promise import keeps
+from sluicemq.sim.cluster.talker import Talker
+from sluicemq.sim.disk import SimDisk, SimFiles
+from sluicemq.sim.units import MS
+from sluicemq.sim.world import SimClock, SimDice, SimMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluicemq.cluster.cluster_port import FrameType
+    from sluicemq.sim.cluster.net import PipeNetwork
+    from sluicemq.sim.cluster.talker import Epoch
+    from sluicemq.sim.timeline import Timeline
+
+PORT: Final = 25_672
+SECRET: Final = b"a secret of some length"
+NOTES: Final = 100
+TURNS: Final = 20
+BOUNDS: Final = LinkBounds(
+    gate_shut_bytes=60_000, gate_open_bytes=15_000, queue_bytes=400_000, write_bytes=20_000
+)
+
+
+class KeptBook(MemberBook):
+    """What a node knows of the others, on its disk after a while."""
+
+    def __init__(self, node: SimNode) -> None:
+        self.node = node
+        self.life = node.incarnation
+
+    def write(self, members: Iterable[Member], actor: Actor) -> bool:
+        rows = {
+            each.number: (each.name, each.home, each.incarnation) for each in members if each.home
+        }
+        node = self.node
+        delay_ns = node.random.randrange(1, 30 * MS)
+        node.timeline.after(delay_ns, node.host, "book", self._done, (rows, actor))
+        return True
+
+    def _done(self, written: tuple[dict[int, tuple[str, bytes, int]], Actor]) -> None:
+        rows, actor = written
+        if self.node.is_running and self.node.incarnation == self.life:
+            self.node.known = rows
+            actor.post(DiskJob())
+
+
+class NodeLog(Log):
+    """The log of a node, of which the last lines stay among the notes of the run."""
+
+    def __init__(self, node: SimNode) -> None:
+        self.node = node
+
+    def write(self, level: str, text: str) -> None:
+        node = self.node
+        node.notes.append((node.timeline.now_ns, f"{node.host}: {text}"))
+
+
+class SimNode:
+    """Node `number` of the run. What is left of it when it crashes is on its disk."""
+
+    def __init__(
+        self, number: int, nodes: int, timeline: Timeline, network: PipeNetwork, random: Random
+    ) -> None:
+        self.number = number
+        self.nodes = nodes
+        self.host = f"h{number}"
+        self.timeline = timeline
+        self.network = network
+        self.random = random
+        self.figures: dict[str, int] = {}
+        self.notes: deque[tuple[int, str]] = deque(maxlen=NOTES)
+        self.home = random.randbytes(16)
+        self.incarnation = 0
+        self.known: dict[int, tuple[str, bytes, int]] = {}
+        """Name, home and life of the members that were met, by number."""
+        self.true_disk: tuple[bytes, int, dict[int, tuple[str, bytes, int]]] | None = None
+        """Home, life and members of the disk that was lost; None: it was not."""
+        self.links_seen: dict[int, set[Epoch]] = {}
+        self.sent: dict[tuple[int, Epoch, FrameType], int] = {}
+        self.is_rude = random.random() < 0.15
+        """Does it pay no heed to its gates?"""
+        self.is_running = False
+        self.is_frozen = False
+        self.turn_ns = 100_000
+        """About how long a turn takes."""
+        self.cluster: NodeCluster
+        self.talker: Talker
+        self.net: PipeNet
+
+    @property
+    def moves(self) -> bool:
+        """Tell whether its process is there, and gets turns."""
+        return self.is_running and not self.is_frozen
+
+    @property
+    def is_wiped(self) -> bool:
+        """Tell whether it has lost its data, so that nobody may take it in."""
+        return self.true_disk is not None
+
+    # -- its life
+
+    def start(self) -> None:
+        """Its process starts, in its next life."""
+        assert not self.is_running
+        self.is_running, self.is_frozen = True, False
+        self.incarnation += 1
+        name = f"n{self.number}"
+        card = NodeCard(
+            "sim", name, self.number, self.incarnation, self.home, self.random.randbytes(16)
+        )
+        others = [each for each in range(1, self.nodes + 1) if each != self.number]
+        members = [Member(each, f"h{each}", PORT) for each in others]
+        for member in members:
+            if member.number in self.known:
+                member.name, member.home, member.incarnation = self.known[member.number]
+        world = self._world()
+        scheduler = Scheduler()
+        scheduler.wake = self._wake  # type: ignore[method-assign]
+        scheduler.broke = self._broke  # type: ignore[method-assign]
+        scheduler.witness = self._broke  # type: ignore[method-assign]
+        self.cluster = NodeCluster(scheduler, world, card, SECRET, members, KeptBook(self), BOUNDS)
+        self.talker = Talker(self.cluster, self.random, self.figures, self.is_rude)
+        self.talker.seen = self.links_seen
+        self.talker.sent = self.sent
+        self.cluster.listen(self.host, PORT)
+        self.cluster.start_links()
+        self._talk_later()
+
+    def _world(self) -> World:
+        seed = self.random.getrandbits(32)
+        self.net = PipeNet(self.network, self.host)
+        disk = SimDisk(self.timeline, Random(seed), SimFiles())
+        return World(
+            SimClock(self.timeline),
+            SimDice(Random(seed + 1)),
+            disk,
+            self.net,
+            SimMemory(1 << 30),
+            NodeLog(self),
+        )
+
+    def _broke(self, actor: Actor, error: Exception) -> None:
+        raise error
+
+    def crash(self) -> None:
+        """Its process ends without a word."""
+        self.is_running = self.is_frozen = False
+        self.net.crash()
+        self._keep_epochs()
+
+    def _keep_epochs(self) -> None:
+        for node, session in self.talker.sessions.items():
+            if session.epoch is not None:
+                self.links_seen.setdefault(node, set()).add(session.epoch)
+
+    def freeze(self) -> None:
+        """Its process does not move, and does not know of it."""
+        self.is_frozen = True
+
+    def thaw(self) -> None:
+        """Its process moves again, and goes on."""
+        self.is_frozen = False
+        self._wake()
+
+    def wipe(self) -> None:
+        """It has lost its data directory, and starts with a new one."""
+        assert not self.is_running
+        self.true_disk = self.home, self.incarnation, self.known
+        self.home, self.known = self.random.randbytes(16), {}
+        self.incarnation = self.random.choice((0, self.incarnation))
+
+    def find_disk(self) -> None:
+        """The data directory that was lost is there again."""
+        assert not self.is_running
+        assert self.true_disk is not None
+        self.home, self.incarnation, self.known = self.true_disk
+        self.true_disk = None
+
+    # -- its turns
+
+    def _wake(self) -> None:
+        self.timeline.after(
+            1 + self.random.randrange(self.turn_ns), self.host, "run", self._run, self.incarnation
+        )
+
+    def _run(self, incarnation: int) -> None:
+        if not self.moves or incarnation != self.incarnation:
+            return
+        if self.cluster.scheduler.run(1 + self.random.randrange(TURNS)):
+            self._wake()
+
+    def _talk_later(self) -> None:
+        delay_ns = 1 + self.random.randrange(100 * MS)
+        self.timeline.after(delay_ns, self.host, "talk", self._talk, self.incarnation)
+
+    def _talk(self, incarnation: int) -> None:
+        if not self.is_running or incarnation != self.incarnation:
+            return
+        if not self.is_frozen:
+            self.talker.talk()
+        self._talk_later()
+
+    # -- what must hold
+
+    def check(self) -> None:
+        """Check what the node holds, and what it says of itself."""
+        for peer in self.cluster.peers.values():
+            link = peer.link
+            if link is None:
+                continue
+            waits = link.waiting_bytes
+            most = BOUNDS.queue_bytes + (1 << 20) + 1000
+            keeps(waits <= most, f"{waits} bytes wait for node {peer.node}")
+        connections = len(self.cluster.connections)
+        keeps(connections <= 2 * self.nodes * 8, f"{connections} connections")
+        strangers = self.cluster.strangers
+        keeps(sum(strangers.by_address.values()) == strangers.count, "strangers are miscounted")

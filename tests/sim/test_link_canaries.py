@@ -1,0 +1,21 @@
+"""Goal: the simulation of links sees what it is there to see.
+
+Method: plant a bug, run seeds until one fails. A bug that is not noticed within SEEDS seeds means
+that the simulation would pass idly over it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.link_canaries import CANARIES
+from sluicemq.sim.cluster.run import simulate_links
+
+SEEDS = 50
+
+
+@pytest.mark.parametrize("name", CANARIES)
+def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    CANARIES[name](monkeypatch)
+    found = any(simulate_links(seed).failure for seed in range(SEEDS))
+    assert found, f"{name} passed {SEEDS} seeds"

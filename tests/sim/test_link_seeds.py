@@ -1,0 +1,94 @@
+"""Goal: no promise of the links between nodes is broken in seeded runs, a seed is a run, and what
+the promises are there for does happen.
+
+Method: run them all once, in two processes; run some again, under another hash seed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+import sluicemq
+from sluicemq.sim.cluster.__main__ import main
+from sluicemq.sim.cluster.run import LinkReport, simulate_links
+
+SEEDS = range(40)
+REPLAYED = (1, 16, 23)
+WORKERS = 2
+
+ENGAGED = {
+    "ups": 1_000,
+    "downs": 650,
+    "floods": 35,
+    "suspicions": 90,
+    "received": 75_000,
+    "held up": 4_500,
+    "grants": 55_000,
+    "crashes": 230,
+    "freezes": 85,
+    "cuts": 250,
+    "tears": 120,
+    "leaves": 35,
+    "wipes": 28,
+    "flipped": 100,
+}
+"""What must have happened over all seeds; about half of what does."""
+
+
+@cache
+def reports() -> list[LinkReport]:
+    """All seeds, once a test run."""
+    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(simulate_links, SEEDS, chunksize=3))
+
+
+def digests(hash_seed: str) -> list[str]:
+    """Of each seed that is replayed, run in a process of its own."""
+    program = (
+        "from sluicemq.sim.cluster.run import simulate_links\n"
+        f"for seed in {REPLAYED}: print(simulate_links(seed).digest)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ
+        | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(sluicemq.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.timeout(600)
+def test_no_promise_is_broken() -> None:
+    failed = [report.line() for report in reports() if report.failure]
+    assert failed == []
+
+
+@pytest.mark.parametrize("figure", ENGAGED)
+def test_there_is_something_to_check(figure: str) -> None:
+    assert sum(report.figures.get(figure, 0) for report in reports()) >= ENGAGED[figure]
+
+
+def test_a_seed_is_a_run() -> None:
+    first = [reports()[seed].digest for seed in REPLAYED]
+    assert digests(hash_seed="1") == first
+    assert len({*first}) == len(first)
+
+
+def test_the_command_runs_seeds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["links", "5", "--count", "2"])
+    assert main() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == reports()[5].line()
+    assert lines[-1] == "2 seeds, 0 failed"
