@@ -196,6 +196,30 @@ def test_what_a_cancelled_consumer_was_not_sent_is_there_as_if_nothing_had_been(
     assert not getattr(got.method, "redelivered", True)
 
 
+@pytest.mark.parametrize("single", [False, True])
+def test_what_a_channel_that_goes_was_not_sent_comes_back_as_if_nothing_had_been(
+    single: bool,
+) -> None:
+    """Behind what it was sent, which has come back once, and dies where that is too often."""
+    limit = {"x_delivery_limit": 0, "x_single_active_consumer": True} if single else {}
+    broker, client = ready(**limit)
+    client.send(2, m.BasicConsume(queue="q", consumer_tag="c"))
+    if single:
+        client.send(2, m.BasicConsume(queue="q", consumer_tag="d"))
+    client.publish(1, "q", b"one", b"two")
+    assert [body for _, body, _ in deliveries(client)] == [b"one", b"two"]
+    window = next(iter(shell(broker).ends.values())).consumers["c"].window
+    window.shut()
+    client.publish(1, "q", b"three", b"four")
+    assert deliveries(client) == []
+    client.send(2, m.ChannelClose(reply_code=200))
+    client.events()
+    client.send(1, m.BasicConsume(queue="q", consumer_tag="e"))
+    found = [(body, redelivered) for _, body, redelivered in deliveries(client)]
+    fresh = [(b"three", False), (b"four", False)]
+    assert found == (fresh if single else [(b"one", True), (b"two", True), *fresh])
+
+
 def test_a_consumer_may_be_cancelled_in_the_turn_in_which_it_is_dealt_something() -> None:
     broker, client = ready()
     client.send(2, m.BasicConsume(queue="q", consumer_tag="c"))

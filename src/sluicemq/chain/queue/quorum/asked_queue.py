@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.queues.consumers import Consumer
     from sluicemq.queues.quorum.commands import FifoCommand
     from sluicemq.queues.settings import QueueSettings
 
@@ -214,7 +215,7 @@ class AskedQueue(QuorumPort):
 
     def down(self, command: c.Down) -> None:
         """Forget a channel that is gone. What it was dealt and not sent comes back as if it had not
-        been."""
+        been, behind what it was sent, and nothing is dealt to it any more."""
         self.upstream.pop(command.channel, None)
         end = self.ends.pop(command.channel, None)
         if end is None:
@@ -224,12 +225,27 @@ class AskedQueue(QuorumPort):
         for consumer in end.consumers.values():
             self.machine.consumers.members.pop(consumer, None)
         self.inspections = deque(each for each in self.inspections if each[1] is not end.actor)
-        self.return_unsent(end, None)
+        self.return_all(end)
         self.deliveries_due.forget(end)
         self.submit(q.AddressDown(end.address))
 
-    def return_unsent(self, end: ChannelEnd, consumer: Any) -> None:
-        """Give back what a consumer, None: each of a channel, was dealt and not sent."""
+    def return_all(self, end: ChannelEnd) -> None:
+        """Give back what the consumers of a channel that is gone have, if they were not sent all of
+        it. The single active one is cancelled last, so that no other of them takes over."""
+        unsent = end.unsent(None)
+        if not unsent:
+            return
+        for consumer in sorted(end.consumers.values(), key=lambda each: each.active):
+            key = end.key(consumer.tag)
+            self.submit(q.CancelConsumer(key))
+            ids = unsent.get(key)
+            if ids:
+                sent = ((0, min(ids)[0]),)
+                self.submit(q.SettleDelivered(key, sent, c.REQUEUE))
+                self.submit(q.SettleDelivered(key, joined_ids(ids), q.UNSENT))
+
+    def return_unsent(self, end: ChannelEnd, consumer: Consumer) -> None:
+        """Give back what a consumer was dealt and not sent."""
         for key, ids in end.unsent(consumer).items():
             self.submit(q.SettleDelivered(key, joined_ids(ids), q.UNSENT))
 
