@@ -15,8 +15,11 @@ SECONDS ?= 60
 # Five processes on two cores: many tests wait for sockets, syncs and restarts (tests/support/scheduling.py).
 ALL_TESTS := --numprocesses 5 --no-loadscope-reorder --timeout 900 --durations 25
 
+# What is compiled once need not be by each of the many processes that tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fuzz differential interop torture torture-spark check format generated serve java strace clean
+.PHONY: help setup demo test compiled fuzz differential interop torture torture-spark check format generated serve java strace clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,7 +34,8 @@ $(READY): requirements.lock pyproject.toml tools/prepare.py
 demo: java $(READY)  ## broker, stress run, Spark report, in a few minutes
 	@$(BIN)/python -m sluicemq.cli.demo --out $(DEMO_OUT)
 
-test: java strace check $(ARCHIVE)  ## all checks and all tests; ARGS="tests/unit -k name" for a part
+test: java strace $(READY)  ## all checks and all tests; ARGS="tests/unit -k name" for a part
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync check $(ARCHIVE) $(if $(ARGS),,compiled)
 	$(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS))
 
 interop: $(READY)  ## the suites of real clients, RabbitMQ beside it; ARGS="kombu pika" for some
@@ -76,6 +80,9 @@ serve: $(READY)  ## run the broker on 127.0.0.1:5672
 $(ARCHIVE): $(READY) tools/archive_classes.py
 	@echo "archiving Spark's classes, so that its starts in the tests take half as long"
 	@$(BIN)/python tools/archive_classes.py $@ >$@.log 2>&1 || echo "that failed: see $@.log"
+
+compiled:  # before five processes begin with that at once
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null
 
 java:
 	@$(PYTHON) tools/check_java.py

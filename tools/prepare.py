@@ -11,6 +11,13 @@ from pathlib import Path
 PYTHON_MIN = (3, 11)
 ROOT = Path(__file__).resolve().parent.parent
 
+FROM_FILES = "pyspark_from_files.pth"
+WITHOUT_ARCHIVE = (
+    "import sys; sys.path[:] = [each for each in sys.path if not each.endswith('/pyspark.zip')]"
+)
+"""Spark puts an archive of pyspark's sources before pyspark itself, and each of its Python
+processes would compile them anew, for a second."""
+
 
 def fail(message: str) -> None:
     """Say it and stop."""
@@ -45,12 +52,25 @@ def install(python: Path) -> None:
             fail("pip could not install the packages; its message stands above")
 
 
+def import_from_files(packages: Path) -> None:
+    """Have each Python of the environment import pyspark from its files, compiled already."""
+    (packages / FROM_FILES).write_text(WITHOUT_ARCHIVE + "\n")
+
+
+def packages_of(python: Path) -> Path:
+    """The folder of the environment's packages."""
+    program = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return Path(subprocess.check_output([str(python), "-c", program], text=True).strip())
+
+
 def main() -> None:
     """Check, make, install."""
     if sys.version_info < PYTHON_MIN:
         found = ".".join(str(part) for part in sys.version_info[:3])
         fail("Python 3.11 or newer is needed, this is " + found + "; try: make PYTHON=python3.11")
-    install(make_venv(Path(sys.argv[1])))
+    python = make_venv(Path(sys.argv[1]))
+    install(python)
+    import_from_files(packages_of(python))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +59,21 @@ def test_an_old_python_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     main = runpy.run_path(str(ROOT / "tools" / "prepare.py"))["main"]
     with pytest.raises(SystemExit, match=r"Python 3\.11 or newer is needed, this is 3\.9\.2"):
         main()
+
+
+def test_pyspark_is_imported_from_its_files(tmp_path: Path) -> None:
+    archive = Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip"
+    assert archive.exists()
+    runpy.run_path(str(ROOT / "tools" / "prepare.py"))["import_from_files"](tmp_path)
+    program = f"import site; site.addsitedir({str(tmp_path)!r}); import pyspark; print(pyspark)"
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": str(archive)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert pyspark.__file__ in found.stdout
 
 
 def test_make_alone_lists_the_targets() -> None:
