@@ -139,6 +139,27 @@ def test_without_confirms_it_is_refused_in_silence(
     assert fetch_all(channel, queue) == numbered(2)
 
 
+@pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
+def test_without_confirms_what_fits_behind_what_does_not_is_taken(
+    channel: BlockingChannel, declare: Declare, overflow: str
+) -> None:
+    dead = declare("-dead")
+    queue = declare(
+        max_length_bytes=20,
+        max_length=3,
+        overflow=overflow,
+        dead_letter_exchange="",
+        dead_letter_routing_key=dead,
+    )
+    bodies = [bytes([ord("a") + n]) * size for n, size in enumerate((60, 9, 12, 9, 15, 2, 1))]
+    publish(channel, queue, *bodies)
+    wait_for_depth(channel, queue, 3)
+    assert fetch_all(channel, queue) == [bodies[1], bodies[3], bodies[5]]
+    if overflow == "reject-publish-dlx":
+        wait_for_depth(channel, dead, 4)
+        assert fetch_all(channel, dead) == [bodies[0], bodies[2], bodies[4], bodies[6]]
+
+
 @pytest.mark.parametrize("mode", [1, 2])
 @pytest.mark.parametrize("count", [7, 300])
 def test_many_at_once_are_taken_as_far_as_there_is_room(

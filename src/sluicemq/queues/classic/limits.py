@@ -295,12 +295,20 @@ class Limits:
         batch = command.batch
         if self.settings.max_length_bytes is not None:
             self.measure(batch.contents, batch.traits.envelope)
-        count = len(batch.contents)
-        taken = 0
-        position = 0
         if not self.refuses:
-            position = queue.store(batch, command.expiry)
-            taken = count
+            queue.promise(batch, command, queue.store(batch, command.expiry), effects)
+        elif command.confirm:
+            self.publish_first(command, effects)
+        else:
+            self.publish_fitting(command, effects)
+
+    def publish_first(self, command: Publish, effects: list[Effect]) -> None:
+        """Store messages of a batch up to the first one that does not fit, and reject the others: a
+        batch can be confirmed up to some message only."""
+        queue = self.queue
+        batch = command.batch
+        count = len(batch.contents)
+        taken = position = 0
         while taken < count:
             queue.serve(effects)
             room = self.room(batch, taken)
@@ -312,12 +320,44 @@ class Limits:
         if taken == count:
             queue.promise(batch, command, position, effects)
             return
-        if command.confirm:  # first this, for the others are confirmed as all that is left
-            rest = Rejected(command.link, command.first_seq, taken, count - taken)
-            effects.append(rest)
+        # First this, for the others are confirmed as all that is left.
+        rest = Rejected(command.link, command.first_seq, taken, count - taken)
+        effects.append(rest)
         if taken:
             queue.promise(part_of(batch, 0, taken), command, position, effects)
         self.refuse(part_of(batch, taken, count), effects)
+
+    def publish_fitting(self, command: Publish, effects: list[Effect]) -> None:
+        """Store each message of a batch that fits, also behind one that does not; nobody waits for
+        an answer."""
+        queue = self.queue
+        batch = command.batch
+        count = len(batch.contents)
+        done = 0
+        while done < count:
+            queue.serve(effects)
+            end = done + self.room(batch, done)
+            if end > done:
+                part = part_of(batch, done, end)
+                queue.promise(part, command, queue.store(part, command.expiry), effects)
+            else:
+                end = self.next_fitting(batch, done + 1)
+                self.refuse(part_of(batch, done, end), effects)
+            done = end
+
+    def next_fitting(self, batch: Batch, start: int) -> int:
+        """Return which message of a batch, from `start` on, is the first that fits now; their
+        number when none does."""
+        settings = self.settings
+        depth = self.queue.depth
+        count = len(batch.contents)
+        if settings.max_length_bytes is None or batch.same_size:
+            return count
+        if settings.max_length is not None and depth.ready >= settings.max_length:
+            return count
+        size_max = settings.max_length_bytes - self.body_bytes() + (self.framing_bytes or 0)
+        sizes = map(len, batch.contents[start:])
+        return next((at for at, size in enumerate(sizes, start) if size <= size_max), count)
 
     def refuse(self, batch: Batch, effects: list[Effect]) -> None:
         """Make dead letters of messages that do not fit, if the setting says so; else drop them."""
