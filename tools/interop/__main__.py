@@ -13,6 +13,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,10 +32,13 @@ if TYPE_CHECKING:
 
 AS_RABBITMQ = ("product.name=RabbitMQ", "product.version=3.10.8")
 """Some clients ask for the name before they use what RabbitMQ can do: kombu, amqplib's tests."""
+OVER_QUORUM = ("aio_pika", "kombu", "pika", "py_amqp", "taskiq")
+"""Suites in Python whose clients `plugins/quorum_by_force.py` knows."""
 
 
-def suites(names: Sequence[str]) -> list[Suite]:
-    """One a file in `clients`, in the order of their names; all when none are named."""
+def suites(names: Sequence[str], *, over_quorum: bool = False) -> list[Suite]:
+    """One a file in `clients`, in the order of their names; all when none are named, that can be
+    run over quorum queues if that is wanted."""
     found = {
         module.name: importlib.import_module(f"clients.{module.name}").SUITE
         for module in pkgutil.iter_modules(clients.__path__)
@@ -42,19 +46,28 @@ def suites(names: Sequence[str]) -> list[Suite]:
     unknown = set(names) - set(found)
     if unknown:
         sys.exit(f"no such client: {', '.join(sorted(unknown))}; there are {', '.join(found)}")
+    if over_quorum:
+        return [found[name].over_quorum() for name in names or OVER_QUORUM]
     return [found[name] for name in names or sorted(found)]
 
 
 def run_suite(
-    suite: Suite, ports: dict[str, int], given: dict[str, Path], python: Path, out: Path
+    suite: Suite,
+    ports: dict[str, int],
+    given: dict[str, Path],
+    python: Path,
+    out: Path,
+    over_quorum: bool,
 ) -> Verdict:
     """On all brokers at once, each with a copy of the sources."""
     verdict = Verdict(suite)
     began = time.monotonic()
     try:
-        sources = given.get(suite.client) or suite.source.fetch(out / "cache")
+        client = suite.client.partition(" ")[0]
+        sources = given.get(client) or suite.source.fetch(out / "cache")
         places = [
-            workplace(suite, broker, port, sources, python, out) for broker, port in ports.items()
+            replace(workplace(suite, broker, port, sources, python, out), over_quorum=over_quorum)
+            for broker, port in ports.items()
         ]
         with ThreadPoolExecutor() as pool:
             results = list(pool.map(suite.run, places))
@@ -95,6 +108,9 @@ def arguments() -> argparse.Namespace:
         help="take a client's sources from here instead of fetching them",
     )
     parser.add_argument("--at-once", type=int, default=1, help="suites that run beside one another")
+    parser.add_argument(
+        "--quorum", action="store_true", help="have the suites declare quorum queues"
+    )
     parser.add_argument("--no-oracle", action="store_true", help="leave RabbitMQ out")
     return parser.parse_args()
 
@@ -103,7 +119,7 @@ def main() -> None:
     """Fetch, start the brokers, run, print."""
     options = arguments()
     options.out = options.out.absolute()
-    wanted = suites(options.clients)
+    wanted = suites(options.clients, over_quorum=options.quorum)
     given = {
         client: Path(directory)
         for client, _, directory in (pair.partition("=") for pair in options.sources)
@@ -122,7 +138,14 @@ def main() -> None:
             ports[table.ORACLE] = brokers.free_port()
             stack.enter_context(brokers.rabbitmq(ports[table.ORACLE], homes / "rabbitmq"))
         with ThreadPoolExecutor(options.at_once) as pool:
-            run = partial(run_suite, ports=ports, given=given, python=python, out=options.out)
+            run = partial(
+                run_suite,
+                ports=ports,
+                given=given,
+                python=python,
+                out=options.out,
+                over_quorum=options.quorum,
+            )
             verdicts = list(pool.map(run, wanted))
     report = [*table.table(verdicts), ""]
     for verdict in verdicts:

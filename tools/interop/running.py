@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SUITE_SECONDS = 1800
 TEST_SECONDS = 60
 PLUGINS = Path(__file__).parent / "plugins"
-NO_PLUGINS = ("asyncio", "celery", "aiomisc_pytest", "rerunfailures")
+NO_PLUGINS = ("anyio", "asyncio", "celery", "aiomisc", "rerunfailures")
 
 
 def variables(workplace: Workplace, extra: Mapping[str, str]) -> dict[str, str]:
@@ -61,6 +61,8 @@ def pytest(
     isolate(workplace.sources)
     command = [str(workplace.python), "-m", "pytest", "-q", "-W", "ignore"]
     command += ["-p", "no:cacheprovider", "--timeout", str(TEST_SECONDS)]
+    if workplace.over_quorum:
+        command += ["-p", "quorum_by_force"]
     for plugin in NO_PLUGINS:
         if plugin not in plugins:
             command += ["-p", f"no:{plugin}"]

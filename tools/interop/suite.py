@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -26,6 +26,7 @@ class Workplace:
     sources: Path  # a copy of its own: it may be changed
     python: Path  # of the environment with the clients and their test tools
     results: Path  # a directory for what it prints and writes
+    over_quorum: bool = False  # its queues are to be quorum queues
 
     @property
     def url(self) -> str:
@@ -54,6 +55,7 @@ class Suite:
 
     `known` explains tests that fail against SluiceMQ and pass against RabbitMQ: patterns as of
     `fnmatch`, and the reason. One that explains nothing any more is reported: remove it.
+    `known_over_quorum` does so when all queues are quorum queues.
     """
 
     client: str
@@ -61,6 +63,11 @@ class Suite:
     source: Source
     run: Callable[[Workplace], list[Outcome]]
     known: tuple[tuple[str, str], ...] = ()
+    known_over_quorum: tuple[tuple[str, str], ...] = ()
+
+    def over_quorum(self) -> Suite:
+        """The suite as it is run over quorum queues."""
+        return replace(self, client=f"{self.client} (quorum)", known=self.known_over_quorum)
 
     def reason(self, test: str) -> str | None:
         """Why this test is known to fail."""

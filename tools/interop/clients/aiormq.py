@@ -11,7 +11,7 @@ TESTS = "tests"
 
 def run(workplace: Workplace) -> list[Outcome]:
     """Without the half that repeats everything over TLS."""
-    plugins = ("aiomisc_pytest", "broker_of_interop")
+    plugins = ("aiomisc", "broker_of_interop")
     return pytest(workplace, TESTS, "-k", "not amqps", plugins=plugins)
 
 

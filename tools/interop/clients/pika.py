@@ -19,4 +19,16 @@ def run(workplace: Workplace) -> list[Outcome]:
     return pytest(workplace, TESTS, "-k", "not WWWGoogleDotCom")
 
 
-SUITE = Suite("pika", VERSION, Git("pika", "https://github.com/pika/pika.git", VERSION), run)
+SUITE = Suite(
+    "pika",
+    VERSION,
+    Git("pika", "https://github.com/pika/pika.git", VERSION),
+    run,
+    known_over_quorum=(
+        (
+            "*.TestClose*FromBasicConsumeCallback::test",
+            "what a client gives back comes next, and not behind all other messages, also where"
+            " there is no delivery limit",
+        ),
+    ),
+)
