@@ -67,7 +67,6 @@ def digests(hash_seed: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.timeout(600)
 def test_no_promise_is_broken() -> None:
     failed = [report.line() for report in reports() if report.failure]
     assert failed == []

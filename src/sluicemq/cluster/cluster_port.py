@@ -5,6 +5,7 @@ types posted to an actor of theirs, and hear who is up.
     cluster.send(node, RAFT_DATA, payload)  False: that node is not up, and nothing was sent
     cluster.follow(actor)                   actor <- NodeUp, NodeSuspected, NodeTrusted, NodeDown
     cluster.feed(node, actor's keeper)      a gate, shut while too much waits for that node
+    cluster.grant(address, amount)          who handles GRANTS there <- PeerGrant, sums of them
 
 A *link* is what two nodes have while both are up: all that was sent over it arrives, once and in
 order for each of its two connections, as long as it lasts. When it ends, both hear NodeDown; what
@@ -83,6 +84,15 @@ class PeerMessage:
         self.flags = flags
 
 
+class PeerGrant(NamedTuple):
+    """Posted to who handles grants: the actor `target` of this node is granted `amount` by
+    somebody on the node `source`."""
+
+    source: int
+    target: ActorAddress
+    amount: int
+
+
 class NodeUp(NamedTuple):
     """Posted to who follows: there is a link to that node. NodeDown comes before the next one."""
 
@@ -131,8 +141,9 @@ class ClusterPort:
     """The life that this node is in."""
 
     def handle(self, frame_type: FrameType, handler: Actor) -> None:
-        """Post messages of that type to `handler` from now on, each as a PeerMessage. Call it
-        before the first link: without a handler a type ends the link that it comes over."""
+        """Post messages of that type to `handler` from now on, each as a PeerMessage, or as
+        PeerGrants when it is GRANTS. Call it before the first link: without a handler a type ends
+        the link that it comes over."""
         raise NotImplementedError
 
     def follow(self, follower: Actor) -> None:
@@ -156,8 +167,8 @@ class ClusterPort:
     ) -> bool:
         """Send a message to that node, over the connection that is the type's. Returns False, and
         sends nothing, when it is not up, or when `target` is an actor of another life of it. With
-        NOBODY it is for the node as such. `source_serial` names an actor of this node, 0 none. What
-        is sent is never refused for there being too much: heed the gate (`feed`)."""
+        NOBODY it is for the node as such. `source_serial` names an actor of this node, 0 none. Heed
+        the gate (`feed`): when far too much waits, more of it ends the link."""
         raise NotImplementedError
 
     def feed(self, node: int, keeper: GateKeeper) -> Gate:

@@ -6,7 +6,7 @@ handed to anybody any more, whatever still comes.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.cluster.cluster_port import (
     CONTROL,
@@ -14,6 +14,7 @@ from sluicemq.cluster.cluster_port import (
     GRANTS,
     HEARTBEAT,
     OPEN,
+    PeerGrant,
     PeerMessage,
 )
 from sluicemq.cluster.connection import LinkPort
@@ -33,15 +34,6 @@ if TYPE_CHECKING:
 BEAT: Final = Struct("<QQ")
 GRANT: Final = Struct("<QQ")
 GRANTS_A_FRAME: Final = LINK_PIECE_BYTES // GRANT.size
-
-
-class PeerGrant(NamedTuple):
-    """Posted to who handles grants: the actor `target` of this node is granted `amount` by
-    somebody on the node `source`."""
-
-    source: int
-    target: ActorAddress
-    amount: int
 
 
 class LinkKeeper:

@@ -17,7 +17,6 @@ from sluicemq.cluster.bounds import LinkBounds
 from sluicemq.cluster.cluster import NodeCluster
 from sluicemq.cluster.introduction import NodeCard
 from sluicemq.cluster.members import Member
-from sluicemq.cluster.node_link import PeerGrant
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.address import ActorAddress
@@ -152,7 +151,7 @@ def test_each_hears_of_the_other_and_what_it_says() -> None:
     assert one.cluster.send(2, c.RAFT_DATA, large, 9, ActorAddress(2, 1, 5), 3)
     assert one.cluster.grant(ActorAddress(2, 1, 4), 2)
     assert one.cluster.grant(ActorAddress(2, 1, 4), 5)
-    run.until(lambda: len(two.inbox.payloads) == 21 and two.inbox.of(PeerGrant))
+    run.until(lambda: len(two.inbox.payloads) == 21 and two.inbox.of(c.PeerGrant))
     assert two.inbox.payloads == [*(b"%d" % number for number in range(20)), large]
     (message,) = [
         each
@@ -160,7 +159,7 @@ def test_each_hears_of_the_other_and_what_it_says() -> None:
         if isinstance(each, c.PeerMessage) and each.payload is two.inbox.payloads[-1]
     ]
     assert (message.source, message.target, message.flags) == ((1, 1, 9), (2, 1, 5), 3)
-    assert two.inbox.of(PeerGrant) == [PeerGrant(1, ActorAddress(2, 1, 4), 7)]
+    assert two.inbox.of(c.PeerGrant) == [c.PeerGrant(1, ActorAddress(2, 1, 4), 7)]
     assert two.inbox.kept[0] == c.NodeUp(1, 1, "n1")
     assert two.cluster.incarnation_of(1) == 1
     run.until(lambda: one.cluster.contact_ns(2) and two.cluster.contact_ns(1))

@@ -19,9 +19,9 @@ from sluicemq.cluster.cluster_port import (
     NodeSuspected,
     NodeTrusted,
     NodeUp,
+    PeerGrant,
     PeerMessage,
 )
-from sluicemq.cluster.node_link import PeerGrant
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.address import ActorAddress
