@@ -18,7 +18,6 @@ from sluicemq.amqp.methods import (
     QueueDeclare,
     QueuePurge,
 )
-from sluicemq.chain.queue.quorum import shell
 from sluicemq.chain.queue.quorum.entry_bodies import BodyLimits
 from sluicemq.chain.queue.quorum.shell import QuorumShell
 
@@ -152,7 +151,7 @@ def test_what_the_disk_alone_has_is_not_in_ram(bench: Bench) -> None:
 def test_the_chain_shows_what_waits_for_a_sync(bench: Bench) -> None:
     own = "queue 'agreed' in vhost '/'"
     bench.disk.slow = True
-    with patch.object(shell, "QUORUM_BACKLOG_BYTES", 1):
+    with patch.object(queue_of(bench), "backlog_bytes_max", 1):
         bench.publish("agreed", 3)
     (row,) = bench.rows("chain")
     stages = {stage["id"]: stage for stage in row["stages"]}  # type: ignore[attr-defined]

@@ -61,6 +61,10 @@ class QuorumDeliveries:
         self.is_reading = False
         self.looked_upto = 0
         """Up to here it was looked for entries that are in RAM for nothing."""
+        self.bodies_bytes_max = QUORUM_BODIES_BYTES
+        """Bodies in RAM that can be read, unless the queue says otherwise; `read_bytes_max` is how
+        much is read at a time."""
+        self.read_bytes_max = QUORUM_READ_BYTES
 
     @property
     def has_pinned(self) -> bool:
@@ -81,20 +85,21 @@ class QuorumDeliveries:
             self.moving[end] = None
 
     def serve(self) -> None:
-        """Send what can be sent, as far as the turn's work goes."""
+        """Send what can be sent, as far as the turn's work goes, and something in any case: what
+        comes in may take all of it for long."""
         scheduler = self.shell.scheduler
         if self.got:
             self.answer_gets()
         if self.dead:
             self.pass_dead_on()
         while self.moving:
-            if scheduler.work <= 0:
-                self.shell.schedule()
-                break
             end = next(iter(self.moving))
             del self.moving[end]
             if self.send_some(end):
                 self.moving[end] = None
+            if self.moving and scheduler.work <= 0:
+                self.shell.schedule()
+                break
         if self.bodies.wanted and not self.is_reading:
             self.read()
 
@@ -182,14 +187,14 @@ class QuorumDeliveries:
         size = 0
         for end in [*self.of_window.values()]:
             for due in end.outbox:
-                if size > QUORUM_READ_BYTES or len(found) >= QUORUM_READ_ENTRIES:
+                if size > self.read_bytes_max or len(found) >= QUORUM_READ_ENTRIES:
                     break
                 if due.part.entry not in found:
                     found[due.part.entry] = None
                     size += len(due.part.places) * message_size
         for batch in messages.fresh:
             size += batch.count * batch.size
-            if size > QUORUM_READ_BYTES or len(found) >= QUORUM_READ_ENTRIES:
+            if size > self.read_bytes_max or len(found) >= QUORUM_READ_ENTRIES:
                 break
             found[batch.index] = None
         held = self.bodies
@@ -199,7 +204,7 @@ class QuorumDeliveries:
         """Take what was read. What was not found is asked for again; what is damaged is a fault of
         the queue."""
         self.is_reading = False
-        self.bodies.were_read(found, QUORUM_READ_BYTES)
+        self.bodies.were_read(found, self.read_bytes_max)
         if problem and not is_stale:
             raise DamagedLog(problem)
         for end in self.of_window.values():
@@ -212,7 +217,7 @@ class QuorumDeliveries:
         if not bodies.stored:
             return
         bytes_max = settings.max_in_memory_bytes
-        ram_max = max(QUORUM_BODIES_BYTES, bytes_max or 0)
+        ram_max = max(self.bodies_bytes_max, bytes_max or 0)
         limits = BodyLimits(ram_max, settings.max_in_memory_length, bytes_max)
         if bodies.exceed(limits):
             if self.looked_upto < bodies.on_disk_upto:

@@ -115,6 +115,8 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.clock = services.world.clock
         self.read_strand = self.strand + READ_STRAND_STEP
         self.full = Gate(self.keeper, "entries waiting for a sync")
+        self.backlog_bytes_max = QUORUM_BACKLOG_BYTES
+        """It is shut while more than this is not agreed on."""
         self.fifo = Fifo(self.title)
         if content:
             self.fifo.restore(pieces_in(content))
@@ -255,6 +257,17 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.done += 1
         if isinstance(command, q.PassTime):
             self.time_passes = False
+        elif isinstance(command, q.ResumeConsumer):
+            self.end_strangers()
+
+    def end_strangers(self) -> None:
+        """End addresses of this node that are nobody's here: a fault may have left an entry on its
+        way to the disk from which they have come since."""
+        life = self.services.life
+        for address in self.fifo.addresses():
+            is_own = (address.node, address.incarnation) == (life.node, life.incarnation)
+            if is_own and address not in self.ends_at:
+                self.submit(q.AddressDown(address, is_lost=True))
 
     def make_real(self, effect: qe.FifoEffect) -> None:
         EFFECTS[type(effect)](self, effect)
@@ -348,7 +361,10 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.dead_lettering.pass_on(letter, self.settings, done)
 
     def deleted(self, effect: qe.FifoDeleted) -> None:
-        """Answer everybody, for the queue is deleted, and leave."""
+        """Answer everybody, for the queue is deleted, and leave. Others who have asked for that in
+        the same entry are among them."""
+        if self.machine.deleted:
+            return
         asker = None if effect.channel is None else self.ends_at.get(effect.channel)
         self.machine.deleted = True
         self.replicator.close()
@@ -385,7 +401,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
                 self.seen = self.done
                 self.look_at_state()
             self.propose()
-            if self.replicator.unagreed_bytes > QUORUM_BACKLOG_BYTES or self.storage_failed:
+            if self.replicator.unagreed_bytes > self.backlog_bytes_max or self.storage_failed:
                 self.full.shut()
             else:
                 self.full.open()

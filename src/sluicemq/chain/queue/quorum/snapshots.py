@@ -56,6 +56,10 @@ class Snapshots:
         """The one that is on its way to the disk."""
         self.live_bytes = self.in_queue
         """Bodies that were in the queue when the last one was taken."""
+        self.entries_max = QUORUM_SNAPSHOT_ENTRIES
+        """Entries behind the last one after which the next is due, if it pays; `bytes_max` is so
+        many bytes of log."""
+        self.bytes_max = QUORUM_SNAPSHOT_BYTES
         log.bytes_since = sum(entry.size_bytes for entry in raft.member.log.entries)
 
     @property
@@ -68,9 +72,9 @@ class Snapshots:
         logged = self.log.bytes_since
         dead = self.dead_bytes
         if (
-            entries < QUORUM_SNAPSHOT_ENTRIES
-            and logged < QUORUM_SNAPSHOT_BYTES
-            and dead < max(QUORUM_SNAPSHOT_BYTES, self.in_queue // 2)
+            entries < self.entries_max
+            and logged < self.bytes_max
+            and dead < max(self.bytes_max, self.in_queue // 2)
         ):
             return False
         return entries * ROWS_AN_ENTRY >= self.rows or max(logged, dead) >= self.rows * BYTES_A_ROW
