@@ -25,7 +25,8 @@ from sluicemq.client.session import (
     CloseFinished,
     Opened,
 )
-from sluicemq.sim.history import BROKEN, ENDED_WELL, History, promise
+from sluicemq.sim.history import History
+from sluicemq.sim.records import BROKEN, ENDED_WELL, promise
 
 CHANNEL: Final = 1
 READ_BYTES: Final = 1 << 18

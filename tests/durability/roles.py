@@ -8,15 +8,6 @@ from durability.clients import CHANNEL, Client, Fleet, cut
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.client.session import FRAME_MAX_BYTES
-from sluicemq.sim.history import (
-    ACKED,
-    ENDED_WELL,
-    REQUEUED,
-    Consumption,
-    Delivery,
-    Holder,
-    promise,
-)
 from sluicemq.sim.messages import (
     PERSISTENT,
     PERSISTENT_NAMED,
@@ -26,6 +17,7 @@ from sluicemq.sim.messages import (
     id_of_body,
     is_persistent,
 )
+from sluicemq.sim.records import ACKED, ENDED_WELL, REQUEUED, Consumption, Delivery, Holder, promise
 
 EXCHANGE: Final = "torture"
 """A durable fanout exchange: one message, several queues."""

@@ -22,7 +22,7 @@ from durability.clients import POLL_S, Fleet
 from durability.roles import Consumer, Publisher
 from durability.torture import QUEUES, Round
 from sluicemq.client.address import Address
-from sluicemq.sim.history import KILL
+from sluicemq.sim.records import KILL
 from support import broker
 
 pytestmark = pytest.mark.skipif(not strace.is_there(), reason=strace.HOW_TO_GET.upper())

@@ -35,13 +35,8 @@ from sluicemq.client.address import Address
 from sluicemq.client.blocking import BlockingClient
 from sluicemq.config import KIB
 from sluicemq.errors import SluiceError
-from sluicemq.sim.history import (
-    KILL,
-    STOP,
-    WORK,
-    History,
-    QueueHistory,
-)
+from sluicemq.sim.history import History
+from sluicemq.sim.records import KILL, STOP, WORK, QueueHistory
 from support import broker
 from support.broker import NotReady, Target
 

@@ -18,20 +18,20 @@ from sluicemq.config import KIB, Config, MemoryConfig
 from sluicemq.kernel.world import World
 from sluicemq.node import Node
 from sluicemq.sim.disk import CHANGES, SimDisk, SimFiles
-from sluicemq.sim.history import (
+from sluicemq.sim.history import History
+from sluicemq.sim.messages import PERSISTENT, TRANSIENT, content_of, id_of_body
+from sluicemq.sim.net import AMQP_PORT, SimNet
+from sluicemq.sim.peer import FRAME_MAX, Role, SimPeer
+from sluicemq.sim.records import (
     ACKED,
     REQUEUED,
     WORK,
     Consumption,
     Delivery,
-    History,
     Holder,
     PublishedStream,
     promise,
 )
-from sluicemq.sim.messages import PERSISTENT, TRANSIENT, content_of, id_of_body
-from sluicemq.sim.net import AMQP_PORT, SimNet
-from sluicemq.sim.peer import FRAME_MAX, Role, SimPeer
 from sluicemq.sim.swarm import swarm_of
 from sluicemq.sim.timeline import Timeline
 from sluicemq.sim.units import MS

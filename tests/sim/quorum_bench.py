@@ -21,9 +21,10 @@ from sluicemq.config import RaftConfig
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.task import CommandAnswer, start
 from sluicemq.sim.disk import SimFiles
-from sluicemq.sim.history import History, promise
+from sluicemq.sim.history import History
 from sluicemq.sim.messages import PERSISTENT, TRANSIENT, MessageId, content_of, id_of_body
 from sluicemq.sim.peer import FRAME_MAX, Role, SimPeer
+from sluicemq.sim.records import promise
 
 QUORUM_CONFIG: Final = replace(CONFIG, raft=RaftConfig(segment_max_entries=5))
 """So that there are several segments."""

@@ -26,7 +26,8 @@ from sluicemq.kernel.actor import Actor
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.entry import DATA, EntryData, LogEntry, LogSnapshot
 from sluicemq.sim.disk import SimFiles
-from sluicemq.sim.history import History, promise
+from sluicemq.sim.history import History
+from sluicemq.sim.records import promise
 from sluicemq.storage.bits import ranges_of
 from sluicemq.storage.raft.codec import (
     RaftEntries,

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sluicemq.sim.history import (
+from sluicemq.sim.history import History
+from sluicemq.sim.records import (
     ACKED,
     KILL,
     POWER,
@@ -18,7 +19,6 @@ from sluicemq.sim.history import (
     WORK,
     Consumption,
     Delivery,
-    History,
     Holder,
     PromiseBroken,
     PublishedStream,

@@ -19,8 +19,8 @@ from sim.quorum_bench import QUORUM, QuorumBench, first_quorum_state
 from sim.quorum_canaries import QUORUM_CANARIES
 from sim.test_storage_crashes import fall, halves
 from sluicemq.chain.queue.quorum import deliveries, snapshots
-from sluicemq.sim.history import KILL, POWER
 from sluicemq.sim.messages import PERSISTENT
+from sluicemq.sim.records import KILL, POWER
 from sluicemq.storage.fsck import Check
 from sluicemq.storage.raft import live_places
 

@@ -16,7 +16,7 @@ from sim.crash_bench import Recorder, State
 from sim.raft_storage_bench import RaftBench, first_raft_state
 from sim.raft_storage_canaries import RAFT_STORAGE_CANARIES
 from sim.test_storage_crashes import fall, halves
-from sluicemq.sim.history import KILL, POWER
+from sluicemq.sim.records import KILL, POWER
 from sluicemq.storage.fsck import Check
 from sluicemq.storage.raft import live_places
 from sluicemq.storage.raft.codec import NO_FILE

@@ -31,7 +31,6 @@ from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.queue.queue_timers import TimedQueue
 from sluicemq.chain.queue.quorum.asked_queue import AskedQueue
 from sluicemq.chain.queue.quorum.quorum_port import QuorumPort
-from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.chain.queue.republish_messages import RepublisherPort
 from sluicemq.chain.queue.vhost_port import NamedQueue
 from sluicemq.chain.store.messages import StoreClient
@@ -66,6 +65,8 @@ ENGAGED = {
     "buried": 1_000,
     "commands": 2_000,
     "read": 700,
+    "entries of quorum queues": 3_000,
+    "states read back": 60,
     "fault broken": 300,
     "fault channel_errors": 200,
     "fault silent": 30,
@@ -97,7 +98,6 @@ BASES: Final = (
 SPARED: Final[dict[type[Actor], str]] = {
     Share: "gives turns to a connection's actors, and contains their faults as the scheduler does",
     Pulse: "of the host: tells the watchdog that turns are given",
-    QuorumShell: "the simulation has no quorum queues yet: tests/unit/chain/test_quorum_queue.py",
 }
 
 

@@ -16,7 +16,7 @@ import pytest
 from sim.crash_bench import BOTH, WORKING, Bench, Facts, Recorder, State, first_state
 from sim.storage_canaries import STORAGE_CANARIES
 from sluicemq.amqp import methods as m
-from sluicemq.sim.history import KILL, POWER, STOP, promise
+from sluicemq.sim.records import KILL, POWER, STOP, promise
 
 SMALL, LARGE = 60, 500
 """Body sizes below and above what a queue embeds."""

@@ -7,9 +7,11 @@
     peer        clients that speak AMQP bytes; publisher, consumer, operator: what they do
     workload    who takes part, how it ends; fault_injector: what goes wrong, with crashes
     history     what clients saw, against what was promised them
+    records     what that is written down in; quorum_rules: what only quorum queues promise
     model       a queue as a plain list, run beside each real one; durable_image: what survives
+    quorum_*    quorum queues: which there are (plans), what is seen of their states (model, checks)
     checkers    credit, bounds, counters: what must hold after every event; links: of each link
-    touched     what an event may have changed; inboxes: what waits in them
+    touched     what an event may have changed; inboxes: what waits in them; totals: figures
     run         the loop and the verdict; report: figures and the short log
 
 Everything follows from the seed. A failing seed is a bug report: see docs/simulation.md.

@@ -16,6 +16,7 @@ memory      what is counted as in use is what queues, store, transactions and co
             read and not parsed, contents that are not whole, events behind a question, what the
             client has not taken
 writer      backlog <= its limit + the delivery windows + what one turn may add
+quorum      see quorum_checks.py
 machines    see model.py; runs at queues and spans at channels agree whenever nothing is on
             its way; prefetch is the sum of what is out
 gates       a reader that is not read has a shut gate, and a connection that never published
@@ -35,6 +36,7 @@ from sluicemq.chain.channel.channel import bytes_of
 from sluicemq.chain.connection.reader import RUNNING, Reader
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import CreditLink, Queue
+from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.chain.queue.republish_messages import Republish
 from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.chain.republish.delayer import Delayer, HoldingQueue, Safe
@@ -45,12 +47,12 @@ from sluicemq.queues.commands import Publish
 from sluicemq.queues.consumers import cost_of
 from sluicemq.queues.effects import Deliver
 from sluicemq.queues.settings import settings_of
-from sluicemq.sim.durable_image import DurableImage
-from sluicemq.sim.history import promise
 from sluicemq.sim.inboxes import Inboxes
 from sluicemq.sim.links import CHANNEL, DELIVERIES, READER, STORE, LinkChecks
 from sluicemq.sim.mistakes import seldom, vital, workers_of
 from sluicemq.sim.model import QueueModel
+from sluicemq.sim.records import promise
+from sluicemq.sim.totals import FULL, KINDS, RunTotals
 from sluicemq.sim.touched import Touched
 
 if TYPE_CHECKING:
@@ -63,10 +65,7 @@ if TYPE_CHECKING:
     from sluicemq.sim.disk import SimDisk
     from sluicemq.sim.history import History
     from sluicemq.sim.net import SimNet
-
-FULL: Final = "full"
-"""The gate of the store itself."""
-KINDS: Final = (READER, CHANNEL, STORE, DELIVERIES, FULL)
+    from sluicemq.sim.quorum_checks import QuorumChecks
 
 EVERYTHING_EVERY: Final = 32
 """Checks between two of everything, whatever was touched."""
@@ -125,41 +124,6 @@ def on_its_way(delayer: Delayer) -> int:
     return delayer.due_cost + sum(each.cost for each in safe if isinstance(each, Safe))
 
 
-class RunTotals:
-    """Figures of a run over all its nodes. The highest ones show that the bounds were neared."""
-
-    __slots__ = (
-        "alarms",
-        "backlog_bytes",
-        "blocked_ns",
-        "chain",
-        "checks",
-        "failed_starts",
-        "queue_inbox",
-        "quiet",
-        "shut",
-        "store_inbox",
-    )
-
-    def __init__(self) -> None:
-        self.chain = 0
-        self.queue_inbox = 0
-        self.store_inbox = 0
-        self.backlog_bytes = 0
-        self.alarms = 0
-        self.checks = 0
-        self.quiet = 0
-        self.failed_starts = 0
-        self.shut = dict.fromkeys(KINDS, 0)
-        """How often gates have been shut, by kind; of nodes that are no more."""
-        self.blocked_ns = dict.fromkeys(KINDS, 0)
-
-    def add(self, shut: dict[str, int], blocked_ns: dict[str, int]) -> None:
-        for kind in KINDS:
-            self.shut[kind] += shut[kind]
-            self.blocked_ns[kind] += blocked_ns[kind]
-
-
 class Checkers:
     """All checkers of one node."""
 
@@ -172,6 +136,7 @@ class Checkers:
         body_bytes_max: int,
         publishes: Callable[[int], bool],
         totals: RunTotals,
+        quorum: QuorumChecks,
     ) -> None:
         """`publishes` tells whether the client of a connection ever publishes."""
         self.node = node
@@ -179,7 +144,8 @@ class Checkers:
         self.book = book
         self.disk = disk
         self.net = net
-        self.durable_image = DurableImage(disk.files)
+        self.quorum = quorum
+        self.durable_image = quorum.durable_image
         self.publishes = publishes
         self.cost_max = cost_of(body_bytes_max + 200)
         self.channels: dict[Channel, None] = {}
@@ -223,12 +189,14 @@ class Checkers:
         for queue in self.broker.all_with_messages():
             if isinstance(queue, ClassicShell):
                 self.watch(queue)
+            quorum.watch(queue)
 
     def add(self, queue: Queue) -> None:
         """Add a queue as the virtual host does, and put a model beside it."""
         self._add(queue)
         if isinstance(queue, ClassicShell):
             self.watch(queue)
+        self.quorum.watch(queue)
 
     def add_holding(self, queue: HoldingQueue) -> None:
         """Add the queue of an exchange that delays messages, and put a model beside it."""
@@ -239,6 +207,8 @@ class Checkers:
         """Replace a queue that has had a fault, and put a model beside what replaces it."""
         self._replace(queue, fresh)
         self.book.read_back(queue.name)
+        self.quorum.replaced(queue, fresh)
+        self.quorum.watch(fresh)
         if isinstance(fresh, ClassicShell):
             self.watch(fresh)
         elif isinstance(queue, StreamShell):
@@ -282,6 +252,7 @@ class Checkers:
     def all_republishers(self) -> list[Republisher]:
         """Return the republishers of all queues that have one."""
         found = [queue.dead_lettering.republisher for queue in self.queues]
+        found += [queue.dead_lettering.republisher for queue in self.quorum.models]
         found += [q.delayer.republisher for q in self.queues if isinstance(q, HoldingQueue)]
         return [republisher for republisher in found if isinstance(republisher, Republisher)]
 
@@ -289,6 +260,8 @@ class Checkers:
         """Tell whether a disk job is under way, or will be started soon or when there is space."""
         store = self.broker.store
         if self.disk.busy() or store.retrying or store.rereads or store.commits.is_held:
+            return True
+        if self.quorum.is_waiting:
             return True
         return any(queue.machine.index.busy for queue in self.queues)
 
@@ -324,7 +297,7 @@ class Checkers:
         self.has_changed = False
         self.known_queue_actors = self.queue_actors()
         self.queue_count = self.broker.queue_count
-        for queue in (*self.queues, *self.crashed, *self.streams, *self.crashed_streams):
+        for queue in self.all_queues():
             self.touched.watch(queue, [queue, *workers_of(queue)])
         self.touched.watch(self.broker.store, [self.broker.store])
         for actor in (*vital(self.node), *seldom(self.node)):
@@ -365,15 +338,21 @@ class Checkers:
 
     def queue_actors(self) -> list[Actor]:
         """Return the queues and who works for them."""
-        queues = (*self.queues, *self.crashed, *self.streams, *self.crashed_streams)
-        return [*queues, *self.republishers, *self.delayers]
+        return [*self.all_queues(), *self.republishers, *self.delayers]
+
+    def all_queues(self) -> list[Actor]:
+        """Return the queues, and what is left of those that have had a fault."""
+        crashed = (*self.crashed, *self.crashed_streams)
+        return [*self.queues, *self.streams, *self.quorum.queues(), *crashed]
 
     def note_queues(self) -> None:
         """Note who works for queues, and the streams; forget queues that are no more."""
         for queue in [q for q in self.queues if q.crash is not None]:
             del self.queues[queue]  # it only answers
             self.crashed[queue] = None
-        if len(self.queues) > self.broker.queue_count - len(self.streams) + len(self.delayers):
+        self.quorum.forget(self.channels)
+        others = len(self.streams) + len(self.quorum.models)
+        if len(self.queues) > self.broker.queue_count - others + len(self.delayers):
             for queue in [q for q in self.queues if q.machine.deleted and not q.scheduled]:
                 if not any(c.publishing.links.get(queue) for c in self.channels):
                     del self.queues[queue]
@@ -395,6 +374,7 @@ class Checkers:
     def over(self) -> None:
         """Take the totals of a node that is no more."""
         self.totals.add(*self.gate_figures())
+        self.quorum.over()
 
     # -- links
 
@@ -430,7 +410,8 @@ class Checkers:
             link = links.get(queue)
             if link is not None:
                 assert isinstance(link, CreditLink)
-                self.links.check(CHANNEL, link.outflow, link.inflow, overspend_max)
+                extra = self.quorum.kept_back(link)
+                self.links.check(CHANNEL, link.outflow, link.inflow, overspend_max, extra)
 
     def deliveries(self, channel: Channel, queues: Iterable[Queue]) -> None:
         """Check the links from the queues to a channel, where there are any: a delivery is on its
@@ -451,7 +432,8 @@ class Checkers:
         for republisher in self.republishers:
             for link in republisher.links.values():
                 assert isinstance(link, CreditLink)
-                self.links.check(CHANNEL, link.outflow, link.inflow, DEAD_LETTERS_MAX)
+                extra = self.quorum.kept_back(link)
+                self.links.check(CHANNEL, link.outflow, link.inflow, DEAD_LETTERS_MAX, extra)
         for delayer in self.delayers:
             if not delayer.gone:
                 inflow = delayer.inflow
@@ -558,7 +540,7 @@ class Checkers:
                 model.compare_contents()
             accounted += queue.accounted
         self.since_recount = {}
-        accounted += self.of_streams()
+        accounted += self.of_streams() + self.quorum.accounted()
         reported = self.broker.accounted_bytes
         promise(accounted == reported, "accounted bytes", reported, "are", accounted)
 
@@ -583,6 +565,8 @@ class Checkers:
         for channel in self.channels:
             if (has_queues or channel.reader in touched) and not channel.closing:
                 self.channel_at_rest(channel)
+                self.quorum.at_rest(channel)
+        self.quorum.do_as_told()
         for queue in [queue for queue in self.queues if queue in touched]:
             policy = queue.policy
             says = settings_of(queue.definition.arguments, policy.definition if policy else {})
@@ -613,8 +597,8 @@ class Checkers:
         here = {}
         for span in unacked.spans[unacked.head :]:
             queue = span.source.queue
-            if isinstance(queue, StreamShell):
-                continue  # it knows only how many
+            if isinstance(queue, StreamShell | QuorumShell):
+                continue  # the first knows only how many
             assert isinstance(queue, ClassicShell)
             if span.open() and not queue.machine.deleted:
                 here[queue.name, span.run] = [(a, b) for _, a, b in span.parts(span.count)]
@@ -632,6 +616,7 @@ class Checkers:
         self.has_changed = True  # so everything is checked
         self.check()
         self.machines(contents=True)
+        self.quorum.all_is_still()
         promise(not self.inboxes.filled, "something is still in an inbox")
         for queue in self.queues:
             depth = queue.machine.depth
@@ -651,9 +636,9 @@ class Checkers:
                 continue  # what was on its way to it is nobody's any more
             for source, (outflow, _) in channel.consuming.windows.items():
                 promise(source.machine.deleted or not outflow.is_shut, outflow.name, "are shut")
-        for queue in self.queues:
-            shut = queue.keeper.gates_shut
-            promise(queue.machine.deleted or shut == 0, queue.name, "has a shut gate")
+        gates = [(q.name, q.keeper) for q in self.queues if not q.machine.deleted]
+        for name, keeper in (*gates, *self.quorum.gates()):
+            promise(keeper.gates_shut == 0, name, "has a shut gate")
         promise(self.broker.store.keeper.gates_shut == 0, "the store has a shut gate")
 
     def may_stay(self, sender: Actor) -> bool:

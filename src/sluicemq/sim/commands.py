@@ -17,7 +17,8 @@ from sluicemq.manage.lists import LISTS
 from sluicemq.manage.tables import DEFAULTS
 from sluicemq.manage.task import CommandAnswer, Task, start
 from sluicemq.model.policies import OperatorPolicy, Policy
-from sluicemq.sim.history import DYING, LASTING, VOLATILE, promise
+from sluicemq.sim.quorum_plans import QUORUM_DYING, QUORUM_FADING, QUORUM_VOLATILE
+from sluicemq.sim.records import DYING, LASTING, VOLATILE, promise
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ POLICIES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
 }
 """What they say. Only queues are meant that lose nothing by it: what is too much for them dies."""
 PATTERNS: Final = (f"^{DYING}$", f"^{VOLATILE}$", f"^({DYING}|{VOLATILE})")
+QUORUM_PATTERN: Final = f"^({QUORUM_DYING}|{QUORUM_FADING}|{QUORUM_VOLATILE})$"
 SETTERS: Final = {Policy.KIND: "policy", OperatorPolicy.KIND: "operator_policy"}
 
 Record = tuple[str, tuple[str, str]]
@@ -70,6 +72,11 @@ class Steward:
     def __init__(self, work: Stage) -> None:
         self.work = work
         self.random = Random(f"commands {work.swarm.seed}")
+        plans = work.swarm.queues
+        self.volatile = [plan.name for plan in plans if plan.promise == VOLATILE]
+        self.patterns: tuple[str, ...] = PATTERNS
+        if work.swarm.features.quorum is not None:
+            self.patterns = (*PATTERNS, QUORUM_PATTERN)
         self.begun = 0
         self.answered = 0
         self.open: dict[int, str] = {}
@@ -111,9 +118,11 @@ class Steward:
             self.give(node, name, arguments)
         elif kind == 3:
             self.close_connection(node)
-        elif kind == 4 and VOLATILE in self.work.book.queues:
+        elif kind == 4 and self.volatile:
             name = self.random.choice(("purge_queue", "delete_queue"))
-            self.give(node, name, {"queue": VOLATILE})
+            few = len(self.volatile) == 1
+            queue = self.volatile[0] if few else self.random.choice(self.volatile)
+            self.give(node, name, {"queue": queue})
         else:
             self.change_policy(node)
 
@@ -139,7 +148,7 @@ class Steward:
             self.change(node, record, None, f"clear_{SETTERS[kind]}", {"name": name})
             return
         says = self.random.choice(POLICIES[kind])
-        pattern = self.random.choice(PATTERNS)
+        pattern = self.random.choice(self.patterns)
         arguments = {"name": name, "pattern": pattern, "definition": json.dumps(says)}
         arguments["apply_to"] = "queues"
         if before != [says]:

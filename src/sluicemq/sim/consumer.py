@@ -7,7 +7,9 @@ from typing import Final
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.types import Table
-from sluicemq.sim.history import (
+from sluicemq.sim.messages import id_of_body, returns_of, sent_on_by
+from sluicemq.sim.peer import Role, Stage
+from sluicemq.sim.records import (
     ACKED,
     LASTING,
     REJECTED,
@@ -17,8 +19,6 @@ from sluicemq.sim.history import (
     Holder,
     promise,
 )
-from sluicemq.sim.messages import id_of_body, sent_on_by
-from sluicemq.sim.peer import Role, Stage
 from sluicemq.sim.units import MS
 
 STYLES: Final = ("single", "multiple", "out of order", "mixed", "late")
@@ -56,7 +56,8 @@ class ReceivingRole(Role):
         source = self.work.book.queue(by.queue).source
         came_from = source and source.name
         promise(sent_on_by(raw[0]) == came_from, self.holder, "gets what was not in", came_from)
-        delivery = self.work.book.deliver(id_of_body(*raw), by, redelivered, no_ack)
+        returns = returns_of(raw[0])
+        delivery = self.work.book.deliver(id_of_body(*raw), by, redelivered, no_ack, returns)
         number, sequence = delivery.message
         due_ns = self.work.book.streams[number].sent[sequence].due_ns
         is_due = self.work.timeline.now_ns + MS > due_ns  # the broker has the time in milliseconds
@@ -173,6 +174,9 @@ class SimConsumer(ReceivingRole):
             self.prefetch = 40
         elif self.prefetch and dice.randrange(3) == 0:
             self.limit = 1 + dice.randrange(self.prefetch)
+        self.is_quorum = work.book.queue(queue).is_quorum
+        if self.is_quorum:
+            self.limit = 0  # there is none for a whole channel
         self.requeue_percent = 0 if drains else swarm.requeue_percent
         self.consumers = 1 if drains else dice.choice((1, 1, 1, 2))
         self.priority = 0 if drains else dice.choice((0, 0, 0, 5))
@@ -293,6 +297,8 @@ class SimConsumer(ReceivingRole):
         for tag in self.consumptions:
             if tag not in self.cancelling:
                 self.cancelling[tag] = None
+                if self.is_quorum:  # what it was not sent comes back
+                    self.work.book.queue(self.queue).is_shuffled = True
                 self.ask(m.BasicCancel(consumer_tag=tag))
                 return
 

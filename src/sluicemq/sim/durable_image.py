@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import Corrupt
 from sluicemq.storage.entries import Ack, Run, decode_entries
+from sluicemq.storage.raft.codec import RaftEntries
 from sluicemq.storage.records import FILE_HEADER_SIZE, GROUP, MESSAGE, Record, decode_header, scan
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class DurableImage:
         self.references: dict[tuple[int, int], int] = {}
         """(queue id, position) -> id of the body, for those that are not in the journal itself."""
         self.bodies: set[int] = set()
+        self.raft_entries: dict[int, set[int]] = {}
+        """Indexes of the entries of each Raft group's log."""
 
     def look(self) -> None:
         """Read what has become durable since the last look."""
@@ -38,10 +41,10 @@ class DurableImage:
                 self._read(inode, "journal" if path.startswith(JOURNAL) else "messages")
 
     def _read(self, inode: Inode, kind: str) -> None:
-        data = bytes(inode.durable)
         start = self.ends.get(inode, FILE_HEADER_SIZE)
-        if start >= len(data):
+        if start >= len(inode.durable):
             return
+        data = bytes(inode.durable)
         try:
             header = decode_header(data, kind)
         except Corrupt:
@@ -67,6 +70,14 @@ class DurableImage:
                 known = self.acknowledged.setdefault(entry.queue, set())
                 for positions in entry.ranges:
                     known.update(positions)
+            elif isinstance(entry, RaftEntries):
+                indexes = self.raft_entries.setdefault(entry.group, set())
+                indexes.update(each.index for each in entry.entries)
+
+    def has_entry(self, group: int, index: int) -> bool:
+        """Tell whether this entry of a Raft group's log would be there after a power loss, as of
+        the last look."""
+        return index in self.raft_entries.get(group, ())
 
     def has(self, queue_id: int, position: int) -> bool:
         """Tell whether the message would be there after a power loss, as of the last look."""

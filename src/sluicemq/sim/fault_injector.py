@@ -11,9 +11,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from sluicemq.sim.consumer import SimConsumer
-from sluicemq.sim.history import KILL, POWER, STOP
 from sluicemq.sim.mistakes import Mistakes
 from sluicemq.sim.publisher import SimPublisher
+from sluicemq.sim.records import KILL, POWER, STOP
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:

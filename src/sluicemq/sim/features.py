@@ -4,6 +4,7 @@ nothing: half of the seeds are what they were before there was any.
     dead letters  a queue in which messages die, and the queues to which they go then
     delays        an exchange that keeps messages back, and the queues to which they go then
     stream        a log that clients append to, and read from anywhere
+    quorum        quorum queues of every kind (quorum_plans.py)
     commands      an operator who asks, purges, deletes, sets policies and sends clients away
 """
 
@@ -13,9 +14,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.sim.history import DYING, GRAVE, LOG, VOLATILE
 from sluicemq.sim.messages import LATER
 from sluicemq.sim.plans import QueuePlan
+from sluicemq.sim.quorum_plans import QuorumBounds, quorum_bounds_of, quorum_plans
+from sluicemq.sim.records import DYING, GRAVE, LOG, VOLATILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,12 +42,13 @@ class Delays:
 class Features:
     """The features of one run. `dead_letters` is the type of the exchange they go by, "" when there
     are none. `cache_bytes` is how much of a stream's messages stays in RAM; None when there is no
-    stream."""
+    stream. `quorum` are the bounds of quorum queues; None when there are none."""
 
     dead_letters: str = ""
     cache_bytes: int | None = None
     delays: Delays | None = None
     commands: bool = False
+    quorum: QuorumBounds | None = None
 
     def queues(self, seed: int, plain: tuple[QueuePlan, ...]) -> tuple[QueuePlan, ...]:
         """Return the queues of the plain run, and those that these features need."""
@@ -53,7 +56,9 @@ class Features:
             plain = tuple(replace(q, buries=q.promise == VOLATILE) for q in plain)
         dying = dying_queues(seed, self.dead_letters) if self.dead_letters else ()
         late = late_queues(seed, self.delays) if self.delays else ()
-        return (*plain, *dying, *late, *(() if self.cache_bytes is None else stream_of(seed)))
+        stream = () if self.cache_bytes is None else stream_of(seed)
+        quorum = () if self.quorum is None else quorum_plans(seed)
+        return (*plain, *quorum, *dying, *late, *stream)
 
 
 NO_FEATURES: Final = Features()
@@ -69,6 +74,7 @@ def features_of(seed: int) -> Features:
         dead_letters=dice.choice((*kinds, "")),
         commands=dice.randrange(2) > 0,
         delays=delays_of(seed, kinds),
+        quorum=quorum_bounds_of(seed),
         cache_bytes=Random(f"streams {seed}").choice((None, None, None, 0, 5_000, 1 << 20)),
     )
 

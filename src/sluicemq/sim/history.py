@@ -34,302 +34,32 @@ A crash ends all connections at once. Of what was sent before it:
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Final
-
-from sluicemq.errors import SluiceError
 from sluicemq.sim.messages import MessageId
-
-WORK: Final = "work"
-"""Nothing may be lost: consumers acknowledge, or are no-ack on connections that do not break."""
-LOSSY: Final = "lossy"
-"""No-ack consumers on connections that break: what was on its way to them is gone."""
-VOLATILE: Final = "volatile"
-"""Is purged, deleted and declared anew while it is in use."""
-LISTENING: Final = "listening"
-"""Exclusive or auto-delete, made by who consumes from it, gone with it."""
-
-DYING: Final = "dying"
-"""What is not acknowledged here dies, and goes to the graves."""
-GRAVE: Final = "grave"
-"""Takes in what has died elsewhere: in no order, and twice when the broker is killed between."""
-LOG: Final = "log"
-"""A stream: whatever is in it stays there."""
-LASTING: Final = (WORK, DYING, GRAVE, LOG)
-"""Queues that are there all the time, and lose nothing."""
-
-UNSEEN: Final = (LOSSY, DYING, LOG)
-"""What is confirmed in these may be gone without being on the disk, or is not acknowledged."""
-PASSING: Final = (VOLATILE, LISTENING)
-"""Queues that come and go: what is sent may or may not get in, and may be gone again."""
-
-OUT, ACKED, REQUEUED, NO_ACK = "out", "acked", "requeued", "no-ack"
-REJECTED: Final = "rejected"
-"""By a consumer, and dead by that."""
-
-ENDED_WELL: Final = "closed"
-BROKEN: Final = "broken"
-
-KILL: Final = "kill"
-"""The process is killed."""
-POWER: Final = "power"
-"""The power goes."""
-STOP: Final = "stop"
-"""The broker is stopped orderly."""
-
-NEVER: Final = 1 << 62
-"""As a moment: it is not known to have happened."""
-
-
-class PromiseBroken(SluiceError):
-    """A checker's verdict: what was promised and did not hold."""
-
-
-def promise(kept: bool, *words: object) -> None:
-    """Raise PromiseBroken with these words unless `kept`."""
-    if not kept:
-        raise PromiseBroken(" ".join(map(str, words)))
-
-
-class Holder:
-    """One channel of one client, for as long as it is open."""
-
-    __slots__ = ("ended", "held", "limit", "name", "queues", "unanswered")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.ended = ""
-        self.held = 0
-        self.limit = 0
-        """basic.qos with global: its consumers together hold no more."""
-        self.queues: dict[str, None] = {}
-        self.unanswered: list[Delivery] = []
-        """Acknowledged, but the broker may not have heard of it yet."""
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-class Consumption:
-    """One consumer of a holder, or all its basic.gets."""
-
-    __slots__ = ("held", "holder", "last_of", "limit", "queue")
-
-    def __init__(self, holder: Holder, queue: str, limit: int) -> None:
-        self.holder = holder
-        self.queue = queue
-        self.limit = limit
-        self.held = 0
-        self.last_of: dict[tuple[int, int], int] = {}
-        """(stream, priority) -> sequence of the last first delivery."""
-        holder.queues[queue] = None
-
-
-class Delivery:
-    """One message, delivered once to one consumer. `counted`: for prefetch; `crashes`: how many
-    there had been before; `flagged`: it was marked as redelivered."""
-
-    __slots__ = ("by", "counted", "crashes", "dealt_with", "flagged", "message", "settled", "state")
-
-    def __init__(
-        self,
-        message: MessageId,
-        by: Consumption,
-        state: str,
-        counted: bool,
-        crashes: int,
-        flagged: bool,
-    ) -> None:
-        self.message = message
-        self.by = by
-        self.state = state
-        self.counted = counted
-        self.crashes = crashes
-        self.flagged = flagged
-        self.settled = NEVER
-        """The moment when the client acknowledged it."""
-        self.dealt_with = NEVER
-        """The moment from which on the broker surely has heard of that."""
-
-
-class SentMessage:
-    """One published message, where it goes and what has become of it."""
-
-    __slots__ = (
-        "at",
-        "behind",
-        "confirmed",
-        "due_ns",
-        "mandatory",
-        "persistent",
-        "priority",
-        "returned",
-        "safe",
-        "spread",
-        "targets",
-    )
-
-    def __init__(
-        self,
-        targets: tuple[str, ...],
-        mandatory: bool,
-        spread: bool,
-        persistent: bool,
-        priority: int,
-        at: int,
-        due_ns: int,
-    ) -> None:
-        self.targets = targets
-        self.due_ns = due_ns
-        """When it may be delivered, as clients tell the time."""
-        self.priority = priority
-        self.persistent = persistent
-        self.at = at
-        self.behind: list[int] = []
-        """By target: what was dealt with at that moment is durable when this is confirmed."""
-        self.spread = spread
-        """Through the exchange that listeners bind their queues to."""
-        self.mandatory = mandatory
-        self.confirmed = False
-        self.returned = False
-        self.safe: list[str] = []
-
-
-class PublishedStream:
-    """What one channel of one publisher has sent. `ended` is "", closed or broken."""
-
-    __slots__ = (
-        "before_crash",
-        "before_stop",
-        "confirming",
-        "ended",
-        "name",
-        "number",
-        "sent",
-        "sent_to",
-        "unconfirmed",
-    )
-
-    def __init__(self, number: int, name: str, confirming: bool) -> None:
-        self.number = number
-        self.name = name
-        self.confirming = confirming
-        self.ended = ""
-        self.sent: list[SentMessage] = []
-        self.sent_to: dict[str, list[int]] = {}
-        self.unconfirmed: dict[int, SentMessage] = {}
-        self.before_crash = 0
-        """So many messages were sent before the last crash."""
-        self.before_stop = 0
-
-
-class QueueHistory:
-    """What clients have seen of the queues with one name."""
-
-    __slots__ = (
-        "accepted",
-        "before_fault",
-        "buried",
-        "confirmed",
-        "durable",
-        "given_back_since",
-        "given_back_unseen",
-        "graves",
-        "had_fault",
-        "highest",
-        "name",
-        "on_disk",
-        "on_disk_at_crash",
-        "promise",
-        "seen",
-        "source",
-    )
-
-    def __init__(self, name: str, kind: str, durable: bool) -> None:
-        self.name = name
-        self.promise = kind
-        self.durable = durable
-        self.highest = 0
-        """The priority that those above count as."""
-        self.seen: dict[MessageId, list[Delivery]] = {}
-        self.accepted: dict[int, int] = {}
-        self.given_back_unseen = 0
-        """So often deliveries on their way may have gone back: they come flagged for the first
-        time."""
-        self.given_back_since = 0
-        """The same since the last crash."""
-        self.had_fault = False
-        self.before_fault: dict[int, int] = {}
-        """So many messages of each stream were sent before it had been read back after one."""
-        """It was read back from the disk: what was out or just acknowledged may come again."""
-        self.confirmed = -1
-        """When the last publish was sent that was confirmed, and persistent."""
-        self.on_disk = -1
-        """What the broker had dealt with at this moment is durable."""
-        self.on_disk_at_crash: list[int] = []
-        """`on_disk` at each crash."""
-        self.graves: tuple[QueueHistory, ...] = ()
-        """Where all goes that dies here."""
-        self.source: QueueHistory | None = None
-        """Where all has died that comes here; None: it is published here."""
-        self.buried: Counter[MessageId] = Counter()
-        """How often each message has died here and left."""
-
-    def is_taken(self, message: MessageId) -> bool:
-        """Tell whether a client is done with a message, which may be confirmed without a disk."""
-        return any(each.state in (ACKED, NO_ACK) for each in self.seen.get(message, ()))
-
-    def leads_to(self, *graves: QueueHistory) -> None:
-        """Name the queues that messages go to when they die here."""
-        self.graves = graves
-        for grave in graves:
-            grave.source = self
-
-    def has_arrived(self, message: MessageId) -> bool:
-        """Tell whether a client has settled the message here, or each dead letter of it."""
-        if not self.graves:
-            return message in self.seen
-        return self.is_taken(message) or all(each.has_arrived(message) for each in self.graves)
-
-    def survives(self) -> bool:
-        """Tell whether what is persistent here is there after a crash, wherever it has got to."""
-        return self.durable and all(each.survives() for each in self.graves)
-
-    def sent_before_fault(self, stream: int) -> int:
-        """Return how many messages of the stream were sent before a fault was mended."""
-        there = (each.sent_before_fault(stream) for each in self.graves)
-        return max(self.before_fault.get(stream, 0), *there, 0)
-
-
-class LogHistory:
-    """Which messages are where in one stream of the broker ("log" here): they never move."""
-
-    __slots__ = ("entries", "history", "read_to")
-
-    def __init__(self, history: QueueHistory) -> None:
-        self.history = history
-        self.entries: dict[int, MessageId] = {}
-        """By offset, as far as somebody has read it."""
-        self.read_to = 0
-        """One who reads all of it has come there."""
-
-    def read(self, offset: int, message: MessageId | None) -> None:
-        """Check what a client has read at `offset` of the stream."""
-        promise(message is not None, self.history.name, "has what nobody sent, at", offset)
-        assert message is not None
-        known = self.entries.setdefault(offset, message)
-        promise(known == message, self.history.name, "has", message, "and no more", known)
-        self.history.seen.setdefault(message, [])
-
-    def all_is_well(self) -> None:
-        """Check that the stream has been read from the beginning to the end."""
-        name = self.history.name
-        last: dict[int, int] = {}
-        for expected, (offset, message) in enumerate(sorted(self.entries.items())):
-            promise(offset == expected, name, "has nothing at", expected)
-            number, sequence = message
-            promise(last.get(number, -1) < sequence, name, "has", message, "out of order")
-            last[number] = sequence
+from sluicemq.sim.quorum_rules import well_counted, well_refused
+from sluicemq.sim.records import (
+    ACKED,
+    BROKEN,
+    LASTING,
+    LOG,
+    NEVER,
+    NO_ACK,
+    OUT,
+    PASSING,
+    REJECTED,
+    REQUEUED,
+    STOP,
+    UNSEEN,
+    VOLATILE,
+    Consumption,
+    Delivery,
+    Holder,
+    LogHistory,
+    PromiseBroken,
+    PublishedStream,
+    QueueHistory,
+    SentMessage,
+    promise,
+)
 
 
 class History:
@@ -417,7 +147,7 @@ class History:
             sent.confirmed = True
             for target, behind in zip(sent.targets, sent.behind, strict=True):
                 queue = self.queues[target]
-                if (
+                if queue.is_quorum or (
                     sent.persistent
                     and queue.durable
                     and queue.promise not in UNSEEN
@@ -434,17 +164,17 @@ class History:
         return len(tags)
 
     def reject(self, stream: PublishedStream, tag: int, multiple: bool) -> None:
-        """Check a basic.nack from the broker: a queue has had a fault, or comes and goes. In a
-        batch that was divided among queues the part of such a one refuses all of it."""
+        """Check a basic.nack from the broker: a queue has had a fault, is full, or comes and goes.
+        In a batch that was divided among queues the part of such a one refuses all of it."""
         promise(tag in stream.unconfirmed, stream.name, "is told again, or untimely, of", tag)
         tags = [tag]
         if multiple:
             tags = [each for each in stream.unconfirmed if each <= tag]
         queues = self.queues.values()
-        may_be = any(queue.promise in PASSING or queue.had_fault for queue in queues)
+        may_be = any(queue.is_choosy or queue.had_fault for queue in queues)
         promise(may_be, stream.name, "is refused", *tags)
         for each in tags:
-            del stream.unconfirmed[each]
+            stream.unconfirmed.pop(each).refused = True
 
     def give_back(self, stream: PublishedStream, message: MessageId | None) -> None:
         """Check a message that came back to its publisher by basic.return."""
@@ -467,7 +197,7 @@ class History:
             well = self.may_have(history, message)
             promise(well, queue, "takes in", message, "which cannot have died for it")
             return
-        if history.promise in PASSING or history.had_fault:
+        if history.is_choosy or history.had_fault:
             sent = self.streams[number].sent[sequence]
             in_order = history.accepted.get(number, -1) < sequence
             meant = sent.spread or queue in sent.targets
@@ -511,9 +241,15 @@ class History:
     # -- consuming
 
     def deliver(
-        self, message: MessageId | None, by: Consumption, redelivered: bool, no_ack: bool
+        self,
+        message: MessageId | None,
+        by: Consumption,
+        redelivered: bool,
+        no_ack: bool,
+        returns: int = 0,
     ) -> Delivery:
-        """Note that a client has received a message, and check that it may."""
+        """Note that a client has received a message, and check that it may. It has come back so
+        often as `returns` says, if its queue counts that."""
         history = self.queue(by.queue)
         promise(message is not None, by.holder, "receives what nobody sent, from", by.queue)
         assert message is not None
@@ -541,13 +277,19 @@ class History:
         crashes = len(self.crashes)
         first_since = crossed and not any(each.crashes == crashes for each in before)
         in_order = not redelivered or (first_since and not history.given_back_since)
+        if history.is_quorum:
+            in_order = not redelivered and not history.is_shuffled
+            well_refused(history, message, sent)
+            if not copies:
+                well_counted(history, message, before, returns, crashes)
         if in_order and history.source is None:  # in a grave they come as they died
             row = number, min(sent.priority, history.highest)
             last = by.last_of.get(row, -1)
             promise(last < sequence, by.holder, "gets", message, "after", last)
             by.last_of[row] = sequence
         counted = by.limit >= 0 and not no_ack
-        delivery = Delivery(message, by, NO_ACK if no_ack else OUT, counted, crashes, redelivered)
+        state = NO_ACK if no_ack else OUT
+        delivery = Delivery(message, by, state, counted, crashes, redelivered, returns)
         if no_ack:
             delivery.dealt_with = self.now()
         if not by.holder.ended:
@@ -624,15 +366,16 @@ class History:
             queue = self.queue(name)
             queue.given_back_unseen += 1
             queue.given_back_since += 1
+            queue.is_shuffled = True
 
     def fault(self, queue: str) -> None:
         """Note that the broker has made a mistake in that queue, and reads it back."""
         history = self.queue(queue)
-        if not history.had_fault and history.promise not in PASSING:  # last ones, not how many
+        if not history.had_fault and not history.is_choosy:  # last ones, not how many
             for number, count in history.accepted.items():
                 due = self.streams[number].sent_to[queue]
                 history.accepted[number] = due[count - 1] if count else -1
-        history.had_fault = True
+        history.had_fault = history.is_shuffled = True
         history.given_back_unseen += 1
         history.given_back_since += 1
         self.read_back(queue)
@@ -681,7 +424,7 @@ class History:
         missing: int | None = None
         for sequence in sequences:
             sent = stream.sent[sequence]
-            survives = (sent.persistent or queue.promise == LOG) and queue.survives()
+            survives = queue.survives(sent.persistent)
             seen = queue.has_arrived((stream.number, sequence))
             crashed = sequence < max(stream.before_crash, before_fault)
             if crashed or (sequence < stream.before_stop and not survives):
@@ -690,8 +433,10 @@ class History:
                 promise(seen or not must, lost, "in a crash, though it was confirmed")
             elif not seen:
                 lost = f"{(stream.number, sequence)} of {stream.name} is lost in {name}"
-                promise(stream.ended == BROKEN, lost)
                 promise(not sent.confirmed, lost, "though it was confirmed")
+                if queue.refuses:
+                    continue
+                promise(stream.ended == BROKEN, lost)
                 if missing is None:
                     missing = sequence
             elif missing is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.flow.budget import AdaptiveInflow
 from sluicemq.flow.delivery_window import DeliveryOutflow
-from sluicemq.sim.history import PromiseBroken, promise
+from sluicemq.sim.records import PromiseBroken, promise
 
 if TYPE_CHECKING:
     from sluicemq.flow.budget import Budget

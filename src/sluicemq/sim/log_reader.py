@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
-from sluicemq.sim.history import promise
 from sluicemq.sim.messages import id_of_body, offset_of
 from sluicemq.sim.peer import Role, Stage
+from sluicemq.sim.records import promise
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.kernel.world import World
 from sluicemq.node import Node
 from sluicemq.sim.disk import SimDisk, SimFiles
-from sluicemq.sim.history import promise
 from sluicemq.sim.net import AMQP_PORT, SimNet
+from sluicemq.sim.records import promise
 from sluicemq.sim.world import Cpu, SimClock, SimDice, SimLog, SimMemory
 
 if TYPE_CHECKING:

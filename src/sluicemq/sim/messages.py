@@ -161,3 +161,10 @@ def sent_on_by(properties: bytes) -> object:
 def offset_of(properties: bytes) -> int:
     """Return where a message is in its stream."""
     return cast("int", (BasicProperties.decode(properties).headers or {})["x-stream-offset"])
+
+
+def returns_of(properties: bytes) -> int:
+    """Return how often a message has come back to its queue, as its header says; 0 without one."""
+    if b"x-delivery-count" not in properties:
+        return 0
+    return cast("int", (BasicProperties.decode(properties).headers or {})["x-delivery-count"])

@@ -19,12 +19,13 @@ from sluicemq.chain.connection.intake import Intake
 from sluicemq.chain.pacer import Pacer
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.chain.republish.delayer import Delayer, HoldingQueue
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.chain.store.checkpoints import Checkpoints
 from sluicemq.sim.features import NO_FEATURES
-from sluicemq.sim.history import LISTENING
 from sluicemq.sim.peer import SimPeer
+from sluicemq.sim.records import LISTENING
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
@@ -161,9 +162,10 @@ def workers_of(queue: Actor) -> list[Actor]:
     """Return the actors that work for a queue, and for no other."""
     if isinstance(queue, HoldingQueue):
         return [queue.delayer, queue.delayer.republisher]
-    if not isinstance(queue, ClassicShell) or queue.dead_lettering.republisher is None:
+    if not isinstance(queue, ClassicShell | QuorumShell):
         return []
-    return [queue.dead_lettering.republisher]
+    republisher = queue.dead_lettering.republisher
+    return [] if republisher is None else [republisher]
 
 
 def vital(node: Node) -> list[Actor]:

@@ -55,9 +55,10 @@ from sluicemq.queues.effects import (
     Remove,
     Write,
 )
-from sluicemq.sim.history import History, promise
+from sluicemq.sim.history import History
 from sluicemq.sim.machine_tap import ENFORCE, SERVE, Tap
 from sluicemq.sim.messages import MessageId, id_of_content
+from sluicemq.sim.records import promise
 from sluicemq.storage.positions import first_of_priority, priority_at
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from sluicemq.chain.writer import Writer
 from sluicemq.errors import Refused
 from sluicemq.kernel.endpoints import Peer as Address
 from sluicemq.kernel.world import Closed, Connected, Net, Received, Writable
-from sluicemq.sim.history import promise
+from sluicemq.sim.records import promise
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:

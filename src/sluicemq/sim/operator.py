@@ -8,8 +8,8 @@ from typing import Final
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.sim.consumer import ReceivingRole
-from sluicemq.sim.history import ENDED_WELL, LISTENING, Consumption, promise
 from sluicemq.sim.peer import Role, Stage
+from sluicemq.sim.records import ENDED_WELL, LISTENING, Consumption, promise
 from sluicemq.sim.units import MS
 
 NEWS: Final = "news"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.types import Table
-from sluicemq.sim.history import BROKEN, ENDED_WELL, promise
+from sluicemq.sim.records import BROKEN, ENDED_WELL, promise
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:

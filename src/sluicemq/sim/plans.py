@@ -37,6 +37,14 @@ class QueuePlan:
     segment_bytes: int = 0
     """Of a stream's files; 0: it is no stream."""
 
+    is_quorum: bool = False
+    rejects: bool = False
+    """While it is full it takes nothing, instead of dropping its head."""
+    at_least_once: bool = False
+    """What dies here must arrive."""
+    expires_ms: int | None = None
+    in_memory_bytes: int | None = None
+
     @property
     def arguments(self) -> Table:
         """Return the arguments with which the queue is declared."""
@@ -44,6 +52,8 @@ class QueuePlan:
             size = self.segment_bytes
             return {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": size}
         given: Table = {"x-max-priority": self.max_priority} if self.max_priority else {}
+        if self.is_quorum:
+            given |= self._quorum_arguments
         if self.single_active:
             given["x-single-active-consumer"] = True
         if self.lazy:
@@ -60,6 +70,24 @@ class QueuePlan:
             given["x-dead-letter-exchange"] = exchange
             if key is not None:
                 given["x-dead-letter-routing-key"] = key
+        return given
+
+    @property
+    def is_got_from(self) -> bool:
+        """Tell whether there is basic.get for its messages."""
+        return not (self.segment_bytes or (self.is_quorum and self.single_active))
+
+    @property
+    def _quorum_arguments(self) -> Table:
+        given: Table = {"x-queue-type": "quorum"}
+        if self.rejects:
+            given["x-overflow"] = "reject-publish"
+        if self.at_least_once:
+            given["x-dead-letter-strategy"] = "at-least-once"
+        if self.expires_ms is not None:
+            given["x-expires"] = self.expires_ms
+        if self.in_memory_bytes is not None:
+            given["x-max-in-memory-bytes"] = self.in_memory_bytes
         return given
 
 

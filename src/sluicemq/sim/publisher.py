@@ -6,7 +6,6 @@ from typing import Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
-from sluicemq.sim.history import BROKEN, PublishedStream, promise
 from sluicemq.sim.messages import (
     DELAYS_MS,
     PERSISTENT,
@@ -21,6 +20,7 @@ from sluicemq.sim.messages import (
     urgent,
 )
 from sluicemq.sim.peer import FRAME_MAX, Role, Stage
+from sluicemq.sim.records import BROKEN, PublishedStream, promise
 from sluicemq.sim.units import MS
 
 QUESTION_ONE_IN: Final = 30

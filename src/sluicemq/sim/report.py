@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp.events import AnyPublishes
 from sluicemq.chain.store.messages import StoreWrite
 from sluicemq.queues.commands import Publish
-from sluicemq.sim.checkers import FULL
 from sluicemq.sim.links import CHANNEL, DELIVERIES, READER, STORE
+from sluicemq.sim.totals import FULL
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
     from sluicemq.node import Node
-    from sluicemq.sim.checkers import Checkers, RunTotals
+    from sluicemq.sim.checkers import Checkers
     from sluicemq.sim.disk import SimDisk
     from sluicemq.sim.fault_injector import FaultInjector
     from sluicemq.sim.net import SimNet
+    from sluicemq.sim.quorum_model import QuorumRecords
     from sluicemq.sim.swarm import Swarm
     from sluicemq.sim.timeline import Timeline
+    from sluicemq.sim.totals import RunTotals
     from sluicemq.sim.workload import Workload
     from sluicemq.sim.world import Cpu
 
@@ -52,6 +54,7 @@ class ReportedRun:
     fault_injector: FaultInjector
     checkers: Checkers
     totals: RunTotals
+    quorum_records: QuorumRecords
 
 
 class ShortLog:
@@ -158,6 +161,8 @@ def figures_of(run: ReportedRun) -> dict[str, int]:
         "settled": book.settled,
         "buried": book.buried,
         "read": sum(len(log.entries) for log in book.logs.values()),
+        "entries of quorum queues": sum(run.quorum_records.applied.values()),
+        "states read back": run.quorum_records.compared,
         "commands": run.work.steward.answered,
         "syncs": run.disk.syncs,
         "reader paused": run.net.pauses,

@@ -16,15 +16,19 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.errors import DiskFailed
 from sluicemq.flow.credit import LinkSpec
-from sluicemq.sim.checkers import Checkers, RunTotals
+from sluicemq.sim.checkers import Checkers
 from sluicemq.sim.disk import Crashed, stop_at
+from sluicemq.sim.durable_image import DurableImage
 from sluicemq.sim.fault_injector import FaultInjector
-from sluicemq.sim.history import KILL, POWER, STOP, promise
 from sluicemq.sim.machine import Machine
 from sluicemq.sim.mistakes import Mistake
+from sluicemq.sim.quorum_checks import QuorumChecks
+from sluicemq.sim.quorum_model import QuorumRecords
+from sluicemq.sim.records import KILL, POWER, STOP, promise
 from sluicemq.sim.report import ReportedRun, RunReport, ShortLog
 from sluicemq.sim.swarm import Swarm, swarm_of
 from sluicemq.sim.timeline import Timeline
+from sluicemq.sim.totals import RunTotals
 from sluicemq.sim.units import MS
 from sluicemq.sim.workload import Workload
 
@@ -76,6 +80,7 @@ class Simulation(ReportedRun):
         self.machine = machine = Machine(self.timeline, swarm)
         self.net, self.disk, self.cpu = machine.net, machine.disk, machine.cpu
         self.totals = RunTotals()
+        self.quorum_records = QuorumRecords()
         self.phase = "safety"
         self.finding: Exception | None = None
         """A fault that nobody planted."""
@@ -111,6 +116,12 @@ class Simulation(ReportedRun):
         self.is_broken = True
 
     def _checkers(self) -> Checkers:
+        quorum = QuorumChecks(
+            self.work.book,
+            DurableImage(self.disk.files),
+            self.quorum_records,
+            self.swarm.features.quorum,
+        )
         return Checkers(
             self.node,
             self.work.book,
@@ -119,6 +130,7 @@ class Simulation(ReportedRun):
             self.swarm.body_bytes_max,
             self.work.publishes,
             self.totals,
+            quorum,
         )
 
     def stop(self) -> None:
@@ -243,7 +255,7 @@ class Simulation(ReportedRun):
             return "the node is down"
         if self.node.scheduler.is_busy or self.disk.busy() or broker.alarms.reasons:
             return "the node is busy, or there is an alarm"
-        if not broker.store.is_idle or broker.store.retrying:
+        if not broker.store.is_idle or broker.store.retrying or self.checkers.quorum.is_waiting:
             return "something is to be written"
         for queue in broker.all_with_messages():
             depth = queue.machine.depth
@@ -264,4 +276,5 @@ class Simulation(ReportedRun):
         names = [socket.client.name for socket in self.net.sockets.values()]
         if names:
             return f"{names[0]} has not left"
-        return "the node is busy" if self.node.scheduler.is_busy else ""
+        is_busy = self.node.scheduler.is_busy or self.checkers.quorum.is_waiting
+        return "the node is busy" if is_busy else ""

@@ -17,17 +17,19 @@ from sluicemq.config import (
     FlowConfig,
     MemoryConfig,
     NetConfig,
+    RaftConfig,
     StorageConfig,
 )
 from sluicemq.sim.features import NO_FEATURES, Features, features_of
-from sluicemq.sim.history import LOSSY, VOLATILE, WORK
 from sluicemq.sim.plans import QueuePlan
+from sluicemq.sim.records import LOSSY, VOLATILE, WORK
 from sluicemq.sim.units import MS
 
 CREDITS: Final = ((1, 1), (2, 1), (4, 2), (4, 4), (8, 3), (16, 4), (50, 20), (200, 50))
 STORE_CREDITS: Final = ((1, 1), (3, 2), (8, 4), (8, 8), (20, 5), (100, 30), (2000, 500))
 SWARM_PROFILES: Final = ("adaptive", "rabbitmq-3.5", "rabbitmq-3.8")
-"""The others differ from the last in what they set for quorum queues, and there are none here."""
+"""The others differ from the last in what they set for quorum queues, and that the swarm chooses by
+itself."""
 ROOMY: Final = 64 * MIB
 """A memory limit that the messages of a run do not reach. Below it a connection that publishes and
 consumes can lock itself out, as in RabbitMQ: blocked, it does not acknowledge what fills memory."""
@@ -146,6 +148,17 @@ class Swarm:
                 msg_store_io_batch_size=self.storage.io_batch,
                 reserve_bytes=0,
             ),
+            raft=self._raft_config(),
+        )
+
+    def _raft_config(self) -> RaftConfig:
+        bounds = self.features.quorum
+        if bounds is None:
+            return RaftConfig()
+        return RaftConfig(
+            segment_max_entries=bounds.segment_entries,
+            wal_max_batch_size=bounds.batch_size,
+            quorum_commands_soft_limit=bounds.commands_limit,
         )
 
     def lines(self) -> list[str]:

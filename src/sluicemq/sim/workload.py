@@ -19,13 +19,15 @@ from sluicemq.routing.delayed import DELAYED, DELAYED_TYPE
 from sluicemq.sim.commands import Steward
 from sluicemq.sim.consumer import Getter, SimConsumer
 from sluicemq.sim.features import GRAVES, LATE
-from sluicemq.sim.history import DYING, GRAVE, LASTING, LOG, LOSSY, VOLATILE, WORK, History
+from sluicemq.sim.history import History
 from sluicemq.sim.log_reader import LogReader
 from sluicemq.sim.messages import HOLDING, LATER
 from sluicemq.sim.operator import NEWS, Installer, Listener, Operator
 from sluicemq.sim.peer import Role, SimPeer, Stage
 from sluicemq.sim.plans import QueuePlan, Target
 from sluicemq.sim.publisher import SimPublisher
+from sluicemq.sim.quorum_plans import QUORUM_GRAVES
+from sluicemq.sim.records import DYING, GRAVE, LASTING, LOG, LOSSY, VOLATILE, WORK
 from sluicemq.sim.swarm import Swarm
 from sluicemq.sim.units import MS
 
@@ -78,7 +80,11 @@ class Workload(Stage):
         self.steward = Steward(self)
         self.targets = self._targets()
         for plan in swarm.queues:
-            self.book.queue(plan.name, plan.promise, plan.durable).highest = plan.max_priority
+            history = self.book.queue(plan.name, plan.promise, plan.durable)
+            history.highest = plan.max_priority
+            history.is_quorum, history.refuses = plan.is_quorum, plan.rejects
+            limit = plan.delivery_limit
+            history.delivery_limit = None if limit == -1 else limit
         for plan in swarm.queues:
             self.book.queue(plan.name).leads_to(*map(self.book.queue, plan.graves))
         if swarm.features.delays is not None:
@@ -140,6 +146,7 @@ class Workload(Stage):
                     arguments=plan.arguments,
                 )
                 for plan in self.swarm.queues
+                if plan.expires_ms is None  # whoever uses it declares it
             ],
             *[
                 m.QueueBind(queue=queue, exchange=exchange, routing_key=key)
@@ -158,6 +165,8 @@ class Workload(Stage):
         ]
         if features.dead_letters:
             kinds.append((GRAVES, features.dead_letters, True, {}))
+        if self.names_at(QUORUM_GRAVES):
+            kinds.append((QUORUM_GRAVES, "fanout", True, {}))
         if features.delays is not None:
             arguments: Table = {DELAYED_TYPE: features.delays.exchange_type}
             kinds.append((LATER, DELAYED, features.delays.durable, arguments))
@@ -200,9 +209,9 @@ class Workload(Stage):
             if plan.promise == LOG:
                 readers = 1 + self.dice.randrange(3)
                 self.connect(READER, [self.log_reader(plan.name) for _ in range(readers)])
-        if any(plan.promise == VOLATILE for plan in swarm.queues):
-            for _ in range(swarm.operators):
-                self.connect("operator", [Operator(self, VOLATILE)])
+        volatile = [plan.name for plan in swarm.queues if plan.promise == VOLATILE]
+        for nth in range(swarm.operators if volatile else 0):
+            self.connect("operator", [Operator(self, volatile[nth % len(volatile)])])
         if swarm.features.commands:
             self.steward.begin()
         self.begin_faults()
@@ -238,7 +247,7 @@ class Workload(Stage):
 
     def getter(self) -> Role:
         lasting = [plan for plan in self.swarm.queues if plan.promise in LASTING]
-        plan = self.dice.choice([plan for plan in lasting if plan.promise != LOG])
+        plan = self.dice.choice([plan for plan in lasting if plan.is_got_from])
         no_ack = not self.swarm.breaks and self.dice.randrange(2) == 0
         return Getter(self, self.name("getter"), plan.name, no_ack)
 
@@ -263,7 +272,7 @@ class Workload(Stage):
         if isinstance(role, LogReader):
             return self.log_reader(role.queue)
         if isinstance(role, Operator):
-            return Operator(self, VOLATILE)
+            return Operator(self, role.queue)
         return self.listener() if isinstance(role, Listener) else None
 
     def channel_closed(self, peer: SimPeer, channel: int, role: Role) -> None:
