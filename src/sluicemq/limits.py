@@ -310,11 +310,6 @@ DISK_LOOK_MIN_MS: Final = 100
 DISK_LOOK_MAX_MS: Final = 10_000
 """Bounds of the time between two looks at what is free on the disk (RabbitMQ's)."""
 
-DISK_WRITE_BYTES: Final = 64 << 20
-"""What one job of the disk writes at most, such as a segment that is written anew."""
-DISK_WRITES_MAX: Final = 100
-"""Jobs of the disk between two looks at what is free there, beside the regular ones."""
-
 DISK_FILL_BYTES_MS: Final = 250_000
 """How fast a disk is taken to fill, in bytes a millisecond (RabbitMQ's figure)."""
 
@@ -492,10 +487,6 @@ RabbitMQ: what a consumer holds each member of the group has in its state."""
 QUORUM_BACKLOG_BYTES: Final = 2 << 20
 """What a quorum queue may have been given that is not agreed on; then its publishers get no further
 credit. It is what some syncs take, and what publishers without confirms always have under way."""
-
-QUORUM_GATHER_BYTES: Final = 128 << 10
-"""Of a quorum queue's own entries that are not agreed on; what comes then gathers and is one entry,
-for each entry costs as much whatever is in it."""
 
 QUORUM_BODIES_BYTES: Final = 32 << 20
 """Bodies of a quorum queue that stay in RAM when they can be read from its log as well, what will

@@ -58,6 +58,9 @@ class LogSnapshot:
     """The machine version that held there."""
     size_bytes: int = 0
     """How much content there is, to be sent in pieces."""
+    live_upto: int = 0
+    """The last of the entries up to `index` that the content names as still needed; 0: none is. Who
+    takes the content over has to have these, too."""
 
 
 def noop(index: int, term: int, version: int) -> LogEntry:

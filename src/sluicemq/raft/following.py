@@ -9,6 +9,7 @@ from sluicemq.raft.messages import (
     AppendEntries,
     BeatAnswer,
     LeaderBeat,
+    LivePiece,
     PieceAnswer,
     SnapshotPiece,
 )
@@ -27,8 +28,12 @@ class Following:
         """The one that is coming in."""
         self.received = 0
         """So many of its bytes are here."""
-        self.pieces: list[SnapshotPiece] = []
+        self.pieces: list[SnapshotPiece | LivePiece] = []
         """To be written."""
+        self.live = 0
+        """Entries up to here are here that the snapshot at `live_base` needs, and so what later
+        ones need of them. They are committed, so they outlive leaders."""
+        self.live_base = 0
         self.install: LogSnapshot | None = None
         """Whole, and to be put in the log's place."""
 
@@ -79,20 +84,15 @@ class Following:
         )
 
     def piece(self, message: SnapshotPiece) -> None:
-        """Take in a part of a snapshot. It is whole with the last one, and replaces the log, unless
-        the log has what the snapshot stands for: what follows there may have been acknowledged."""
-        member = self.member
+        """Take in a part of a snapshot's content, if the entries are here that it needs. It is
+        whole with the last one, and replaces the log."""
         snapshot = message.snapshot
-        if member.log.matches(snapshot.index, snapshot.term):
-            self.forget_snapshot()
-            member.log.commit_to(snapshot.index)
-            member.acknowledge(message.sender, snapshot.index)
+        if not self.is_wanted(message.sender, snapshot):
             return
-        self.is_quiet = False
-        if self.install is not None:
-            return
-        assert snapshot.index > member.log.commit, "what is committed is in the leader's log"
         assert len(message.content) == message.size, "the sender's host puts the content in"
+        if self.has_of(snapshot) < snapshot.live_upto:
+            self.answer_piece(message.sender, snapshot)
+            return
         if self.snapshot != snapshot and message.offset == 0:
             self.forget_snapshot()
             self.snapshot = snapshot
@@ -102,8 +102,44 @@ class Following:
             if message.is_last:
                 self.switch(message.sender, snapshot)
                 return
+        self.answer_piece(message.sender, snapshot)
+
+    def live_piece(self, message: LivePiece) -> None:
+        """Take in a part of the entries that a snapshot needs. What is here of them for a later
+        snapshot may lack some, so that it is of no use for an earlier one."""
+        snapshot = message.snapshot
+        if not self.is_wanted(message.sender, snapshot):
+            return
+        assert message.after < message.upto, "the sender's host says how far the entries go"
+        if message.after == self.has_of(snapshot):
+            self.pieces.append(message)
+            self.live = message.upto
+            self.live_base = snapshot.index
+        self.answer_piece(message.sender, snapshot)
+
+    def has_of(self, snapshot: LogSnapshot) -> int:
+        """Up to which index all is here that the snapshot needs."""
+        return self.live if snapshot.index >= self.live_base else 0
+
+    def is_wanted(self, leader: int, snapshot: LogSnapshot) -> bool:
+        """Whether a snapshot has to come, and is not whole yet. It is not wanted if the log has
+        what it stands for: what follows there may have been acknowledged."""
+        member = self.member
+        if member.log.matches(snapshot.index, snapshot.term):
+            self.forget_snapshot()
+            member.log.commit_to(snapshot.index)
+            member.acknowledge(leader, snapshot.index)
+            return False
+        self.is_quiet = False
+        assert snapshot.index > member.log.commit, "what is committed is in the leader's log"
+        return self.install is None
+
+    def answer_piece(self, leader: int, snapshot: LogSnapshot) -> None:
+        """Say what is here of a snapshot, when that is written."""
+        member = self.member
         received = self.received if self.snapshot == snapshot else 0
-        answer = PieceAnswer(member.name, message.sender, member.term, snapshot.index, received)
+        live = self.has_of(snapshot)
+        answer = PieceAnswer(member.name, leader, member.term, snapshot.index, received, live)
         member.send(answer, member.next_number if self.pieces else member.number)
 
     def switch(self, leader: int, snapshot: LogSnapshot) -> None:
@@ -112,6 +148,7 @@ class Following:
         self.snapshot = None
         self.received = 0
         self.install = snapshot
+        self.live = self.live_base = 0
         member.log.install(snapshot, member.next_number)
         member.withdraw_acknowledgements()
         member.acknowledge(leader, snapshot.index)
@@ -121,9 +158,9 @@ class Following:
         self.snapshot = None
         self.received = 0
         if self.install is None:
-            self.pieces = []
+            self.pieces = [each for each in self.pieces if isinstance(each, LivePiece)]
 
-    def take_pieces(self) -> tuple[list[SnapshotPiece], LogSnapshot | None]:
+    def take_pieces(self) -> tuple[list[SnapshotPiece | LivePiece], LogSnapshot | None]:
         """What the host has to write of snapshots, and the one that is whole now."""
         taken = self.pieces, self.install
         self.pieces = []

@@ -12,6 +12,7 @@ from sluicemq.raft.messages import (
     AppendEntries,
     BeatAnswer,
     LeaderBeat,
+    LivePiece,
     PieceAnswer,
     RaftMessage,
     SnapshotPiece,
@@ -173,15 +174,30 @@ class Leading:
         self.send_piece(name, progress, 0)
 
     def send_piece(self, name: int, progress: FollowerProgress, offset: int) -> None:
-        """Send the piece of the snapshot that begins there."""
+        """Send the piece of the snapshot that begins there; before all content, and always of the
+        newest snapshot, entries that it needs. Of those a follower has, it has what later snapshots
+        need, too."""
         member = self.member
+        if progress.lacks_entries:
+            progress.snapshot = member.log.snapshot
+            offset = 0
         snapshot = progress.snapshot
         assert snapshot is not None
-        size = min(member.settings.piece_bytes, snapshot.size_bytes - offset)
         progress.is_asked = True
         progress.offset = offset
         progress.waited_ticks = 0
+        if progress.lacks_entries:
+            member.send(LivePiece(member.name, name, member.term, snapshot, progress.live))
+            return
+        size = min(member.settings.piece_bytes, snapshot.size_bytes - offset)
         member.send(SnapshotPiece(member.name, name, member.term, snapshot, offset, size))
+
+    def compacted(self) -> None:
+        """A newer snapshot counts: who is sent entries is sent what that one needs, for the disk
+        may not have any more what the one before did."""
+        for name, progress in self.progress.items():
+            if progress.lacks_entries:
+                self.send_piece(name, progress, 0)
 
     def send_heartbeats(self) -> None:
         """Begin a round of heartbeats, one to everybody."""
@@ -241,6 +257,7 @@ class Leading:
         """A follower has made a piece durable: the next one."""
         snapshot = progress.snapshot
         if snapshot is not None and snapshot.index == message.snapshot_index:
+            progress.live = message.live
             self.send_piece(message.sender, progress, message.received)
 
     def advance_commit(self) -> None:

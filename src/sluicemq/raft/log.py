@@ -171,15 +171,17 @@ class RaftLog:
         assert not truncate_from or not unwritten or unwritten[0].index == truncate_from
         return truncate_from, unwritten
 
-    def snapshot_at(self, index: int, size_bytes: int) -> LogSnapshot:
+    def snapshot_at(self, index: int, size_bytes: int, live_upto: int = 0) -> LogSnapshot:
         """What to call the machine's content after the entry at `index`, which is committed."""
         assert self.snapshot.index < index <= self.commit
+        assert live_upto <= index, "what is behind a snapshot is needed anyway"
         return LogSnapshot(
             index,
             self.term_at(index),
             self.configurations.at(index),
             self.versions.at(index),
             size_bytes,
+            live_upto,
         )
 
     def compact(self, snapshot: LogSnapshot) -> None:

@@ -3,7 +3,7 @@ but for the content of a piece, which the sender's host reads and puts in."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluicemq.raft.entry import LogEntry, LogSnapshot
 
@@ -95,11 +95,27 @@ class SnapshotPiece(RaftMessage):
 
 
 @dataclass(slots=True)
+class LivePiece(RaftMessage):
+    """A part of the entries that the content of a snapshot needs, which come before the content:
+    from the first behind the index `after` on. The sender's host reads them and puts them in."""
+
+    snapshot: LogSnapshot
+    after: int
+    upto: int = 0
+    """Put in: all that is needed up to this index, which is above `after`, is in here or in what
+    came before."""
+    entries: list[LogEntry] = field(default_factory=list)
+    """Put in: some of them may have been trimmed to what is needed."""
+
+
+@dataclass(slots=True)
 class PieceAnswer(RaftMessage):
     """How much of that snapshot a follower has; that is where the next piece begins."""
 
     snapshot_index: int
     received: int
+    live: int = 0
+    """It has what the content needs up to this index."""
 
 
 @dataclass(slots=True)

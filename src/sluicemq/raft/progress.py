@@ -28,6 +28,7 @@ class FollowerProgress:
         "is_active",
         "is_asked",
         "is_quiet",
+        "live",
         "match",
         "next",
         "offset",
@@ -55,6 +56,8 @@ class FollowerProgress:
         """The one that is being sent: its content, and all it names, must stay."""
         self.offset = 0
         """Of the last piece that was sent."""
+        self.live = 0
+        """It has the entries up to here that the snapshot needs, as far as it has said."""
         self.waited_ticks = 0
         """Since it was sent."""
         self.is_active = False
@@ -132,6 +135,11 @@ class FollowerProgress:
         """It lags behind the log."""
         self._enter(SNAPSHOT)
         self.snapshot = snapshot
+
+    @property
+    def lacks_entries(self) -> bool:
+        """Whether it lacks some of what the snapshot's content needs."""
+        return self.snapshot is not None and self.live < self.snapshot.live_upto
 
     def lost_answer(self) -> None:
         """The follower is there, so that what it has not answered may be asked again."""

@@ -32,6 +32,7 @@ from sluicemq.raft.messages import (
     AppendAnswer,
     AppendEntries,
     LeaderBeat,
+    LivePiece,
     RaftMessage,
     SnapshotPiece,
     TakeOver,
@@ -41,7 +42,7 @@ from sluicemq.raft.messages import (
 from sluicemq.raft.ready import RaftReady, Read
 from sluicemq.raft.settings import RaftSettings
 
-FROM_LEADERS = (AppendEntries, LeaderBeat, SnapshotPiece, TakeOver)
+FROM_LEADERS = (AppendEntries, LeaderBeat, LivePiece, SnapshotPiece, TakeOver)
 
 
 class Raft:
@@ -149,16 +150,19 @@ class Raft:
         index = max(min(self.applied, log.durable), log.snapshot.index)
         return index if log.configurations.at(index).voters else log.snapshot.index
 
-    def snapshot_at(self, index: int, size_bytes: int) -> LogSnapshot:
-        """What a snapshot of the machine after the entry at `index` has to be written with."""
+    def snapshot_at(self, index: int, size_bytes: int, live_upto: int = 0) -> LogSnapshot:
+        """What a snapshot of the machine after the entry at `index` has to be written with. It has
+        `size_bytes` of content, which needs entries up to `live_upto` still; 0: none."""
         assert index <= self.snapshot_index_max, "the log still needs what is not durable"
-        return self.member.log.snapshot_at(index, size_bytes)
+        return self.member.log.snapshot_at(index, size_bytes, live_upto)
 
     def compact(self, snapshot: LogSnapshot) -> None:
         """That snapshot is durable: the log begins after it from now on. One that a leader's has
         overtaken meanwhile is of no use."""
         if snapshot.index > self.member.log.snapshot.index:
             self.member.log.compact(snapshot)
+            if self.leading is not None:
+                self.leading.compacted()
 
     def pinned(self) -> list[LogSnapshot]:
         """The snapshots whose content, and what that names, must stay: the newest, and those that
@@ -270,6 +274,8 @@ class Raft:
             self.following.append(message)
         elif isinstance(message, LeaderBeat):
             self.following.heartbeat(message)
+        elif isinstance(message, LivePiece):
+            self.following.live_piece(message)
         elif isinstance(message, SnapshotPiece):
             self.following.piece(message)
         elif member.may_campaign:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sluicemq.raft.entry import LogEntry, LogSnapshot
-from sluicemq.raft.messages import RaftMessage, SnapshotPiece
+from sluicemq.raft.messages import LivePiece, RaftMessage, SnapshotPiece
 
 
 @dataclass(slots=True)
@@ -28,10 +28,12 @@ class RaftReady:
     """Of the append; 0 when there is nothing to write."""
     state: tuple[int, int] | None
     """To be written: term and vote."""
-    pieces: list[SnapshotPiece]
-    """To be written beside the log, one after the other; one at offset 0 begins anew."""
+    pieces: list[SnapshotPiece | LivePiece]
+    """To be written beside the log, one after the other. Content at offset 0 begins anew, and so do
+    needed entries `after` 0. What was written is of use in this life only, and before `install`."""
     install: LogSnapshot | None
-    """To be written: this snapshot, whole now, takes the place of the log and of the machine."""
+    """To be written: this snapshot, whole now, takes the place of the log and of the machine; what
+    its content needs are the entries that came in pieces."""
     truncate_from: int
     """To be written: the log is cut off from this index on; 0 when it is not."""
     entries: list[LogEntry]

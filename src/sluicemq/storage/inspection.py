@@ -252,6 +252,7 @@ def described_raft(record: RaftRecord) -> Description:
             "bytes": snapshot.size_bytes,
             "live": [range_text(each) for each in record.live],
             "installed": record.is_installed,
+            **({"segments": [each.number for each in record.segments]} if record.segments else {}),
         }
     return {"entry": "raft group gone", "group": record.group}
 

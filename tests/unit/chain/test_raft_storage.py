@@ -34,6 +34,7 @@ from sluicemq.queues.quorum.trimming import bodies_of, trimmed
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.entry import DATA, EntryData, LogEntry, LogSnapshot
 from sluicemq.raft.member import Durable
+from sluicemq.raft.messages import LivePiece
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.settings import RaftSettings
 from sluicemq.storage.fsck import Check
@@ -339,6 +340,65 @@ def test_a_snapshot_that_a_leaders_has_overtaken_does_not_count() -> None:
     again = Bench(bench.files.crash())
     assert again.raft.table.contents == {1: b"new"}
     assert again.raft.table.found[1].snapshot == snapshot
+
+
+def sent(after: int, upto: int, entries: list[LogEntry]) -> LivePiece:
+    """A piece with entries that the snapshot at 9 needs."""
+    snapshot = LogSnapshot(9, 3, BIRTH.configuration, size_bytes=3, live_upto=7)
+    return LivePiece(2, 1, 3, snapshot, after, upto, entries)
+
+
+def test_what_a_leaders_snapshot_needs_counts_with_it_and_no_sooner() -> None:
+    bench = Bench()
+    bench.born(range(1, 2))
+    entries = [LogEntry(index, 1, DATA, b"%d" % index) for index in (2, 3, 5, 7)]
+    lost = sent(0, 3, entries[:1])
+    pieces = [sent(0, 3, entries[:2]), sent(3, 7, entries[2:])]
+    for piece in (lost, *pieces):
+        bench.number += 1
+        append = RaftAppend(bench.raft, 1, bench.number, [], bench.ear, pieces=[piece])
+        bench.store.post(append)
+        bench.broker.run()
+        bench.broker.wait()
+    assert bench.raft.table.groups[1].segments == ()
+    halfway = Bench(bench.files.crash())
+    assert halfway.raft.reading(1, [2, 3, 5, 7]) is None
+    assert halfway.files.names("raft/1") == [], "a start has deleted what was staged"
+    bench.number += 1
+    installed = RaftSnapshot(1, pieces[0].snapshot, is_installed=True)
+    bench.store.post(RaftAppend(bench.raft, 1, bench.number, [installed], bench.ear, b"new"))
+    bench.broker.run()
+    for each in (bench, Bench(bench.files.crash())):
+        job = each.raft.reading(1, [2, 3, 5, 7])
+        assert job is not None
+        job.run(each.files)
+        assert job.found == {entry.index: bytes(entry.data) for entry in entries}
+        assert [*each.raft.table.groups[1].live.behind(0)] == [2, 3, 5, 7]
+    assert len(bench.files.names("raft/1")) == 2, "the segment, and the content"
+
+
+def test_who_lacks_what_a_snapshot_needs_is_sent_it_in_pieces() -> None:
+    bench = Bench()
+    bench.born(range(1, 2))
+    entries = [LogEntry(index, 1, DATA, bytes(100)) for index in range(1, 8)]
+    snapshot = LogSnapshot(9, 3, BIRTH.configuration, live_upto=7)
+    installed = RaftSnapshot(1, snapshot, is_installed=True)
+    pieces = [LivePiece(2, 1, 3, snapshot, 0, 7, entries)]
+    bench.number += 1
+    bench.store.post(RaftAppend(bench.raft, 1, bench.number, [installed], bench.ear, pieces=pieces))
+    bench.broker.run()
+    found: list[LogEntry] = []
+    after = 0
+    while after < 7:
+        job = bench.raft.live_reading(1, snapshot, after, 400)
+        assert job is not None
+        job.run(bench.files)
+        assert sum(entry.size_bytes for entry in job.entries) <= 400
+        assert after < job.upto == job.entries[-1].index
+        found += job.entries
+        after = job.upto
+    assert found == entries
+    assert bench.raft.live_reading(1, BIRTH, 0, 400) is None, "an earlier snapshot"
 
 
 def test_a_snapshot_of_a_group_that_is_gone_leaves_nothing() -> None:

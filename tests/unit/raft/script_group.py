@@ -12,6 +12,7 @@ from sluicemq.raft.messages import (
     AppendEntries,
     BeatAnswer,
     LeaderBeat,
+    LivePiece,
     PieceAnswer,
     RaftMessage,
     SnapshotPiece,
@@ -38,6 +39,9 @@ SETTINGS = RaftSettings(
     promote_lag_entries=2,
 )
 
+LIVE_ENTRIES = 2
+"""So many needed entries are in a piece."""
+
 KINDS: dict[type[RaftMessage], str] = {
     VoteRequest: "vote?",
     VoteAnswer: "vote",
@@ -46,6 +50,7 @@ KINDS: dict[type[RaftMessage], str] = {
     LeaderBeat: "heartbeat",
     BeatAnswer: "heard",
     SnapshotPiece: "piece",
+    LivePiece: "live",
     PieceAnswer: "got",
     TakeOver: "takeover",
 }
@@ -82,8 +87,12 @@ def words(message: RaftMessage) -> str:
     if isinstance(message, SnapshotPiece):
         end = message.offset + message.size
         return f"piece of snapshot {message.snapshot.index}: bytes {message.offset} to {end}"
+    if isinstance(message, LivePiece):
+        entries = " ".join(place(entry.index, entry.term) for entry in message.entries) or "nothing"
+        return f"live of snapshot {message.snapshot.index}: {entries}, all up to {message.upto}"
     if isinstance(message, PieceAnswer):
-        return f"got {message.received} bytes of snapshot {message.snapshot_index}"
+        live = f", and what it needs up to {message.live}" if message.live else ""
+        return f"got {message.received} bytes of snapshot {message.snapshot_index}{live}"
     return f"take over, term {message.term}"
 
 
@@ -158,7 +167,8 @@ class Seat:
                     f"  {self.name} writes {', '.join(parts + entries)}: append {ready.number}"
                 )
         for piece in ready.pieces:
-            self.incoming = self.incoming[: piece.offset] + piece.content
+            if isinstance(piece, SnapshotPiece):
+                self.incoming = self.incoming[: piece.offset] + piece.content
         if ready.install is not None:
             self.contents[ready.install] = self.incoming
             self.group.say(f"  {self.name} installs snapshot {ready.install.index}")
@@ -166,6 +176,11 @@ class Seat:
             if isinstance(message, SnapshotPiece):
                 content = self.contents[message.snapshot]
                 message.content = content[message.offset : message.offset + message.size]
+            elif isinstance(message, LivePiece):
+                live = sorted(self.disk.platter.live)
+                found = [index for index in live if index > message.after][:LIVE_ENTRIES]
+                message.entries = [self.disk.platter.live[index] for index in found]
+                message.upto = found[-1]
             self.group.mailbox.append(message)
         for read in ready.reads:
             self.group.say(
@@ -188,11 +203,12 @@ class Seat:
             self.end_sync()
         self.pump()
 
-    def snapshot(self, index: int, size: int) -> None:
+    def snapshot(self, index: int, size: int, live: list[int]) -> None:
         content = bytes(size)
-        snapshot = self.raft.snapshot_at(index, size)
+        snapshot = self.raft.snapshot_at(index, size, max(live, default=0))
         self.contents[snapshot] = content
-        self.disk.waiting.append((self.raft.member.number, TakenSnapshot(snapshot, content)))
+        taken = TakenSnapshot(snapshot, content, frozenset(live))
+        self.disk.waiting.append((self.raft.member.number, taken))
         self.pump()
 
     def line(self) -> str:
@@ -202,7 +218,8 @@ class Seat:
             return f"{self.name}  down"
         member = self.raft.member
         log = member.log
-        cells = [f"[{log.snapshot.index}]"] if log.snapshot.index else []
+        live = "".join(f"+{index}" for index in sorted(self.disk.platter.live))
+        cells = [f"[{log.snapshot.index}{live}]"] if log.snapshot.index else []
         for entry in log.entries:
             if entry.index == log.commit + 1:
                 cells.append("|")

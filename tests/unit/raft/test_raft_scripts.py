@@ -19,7 +19,7 @@ say and become. docs/raft.md has the commands a reader needs; here are all of th
     cut 1 2 [oneway]    heal     messages between them are lost, or only those from 1 to 2
     lost 1 2    back 1 2         member 1 is told of its link to 2
     hold 1    sync 1 [append=2]    unhold 1        when what it writes is durable
-    snapshot 1 5 [size=10]       member 1 takes a snapshot after entry 5
+    snapshot 1 5 [size=10] [live=2,4]    member 1 takes a snapshot after entry 5, which needs these
     crash 1 [kept=1]    start 1 [amnesiac] [version=2]
     state                        all members
 """
@@ -138,7 +138,9 @@ class Interpreter:
         self.group.at(int(plain[0]), lambda seat: seat.raft.transfer(int(plain[1])))
 
     def do_snapshot(self, plain: list[str], options: dict[str, str]) -> None:
-        self.group.seats[int(plain[0])].snapshot(int(plain[1]), int(options.get("size", 10)))
+        live = [int(each) for each in options.get("live", "").split(",") if each]
+        seat = self.group.seats[int(plain[0])]
+        seat.snapshot(int(plain[1]), int(options.get("size", 10)), live)
 
     # what happens to them
 

@@ -30,6 +30,7 @@ from sluicemq.storage.raft.codec import (
     TermAndVote,
     encode_raft_record,
 )
+from sluicemq.storage.raft.segment import RaftSegment
 
 IDS = st.integers(0, 2**64 - 1)
 SMALL = st.integers(0, 10**6)
@@ -92,9 +93,21 @@ def raft_snapshots(draw: st.DrawFn) -> RaftSnapshot:
     index = draw(st.integers(0, 10**6))
     ends = sorted(draw(st.sets(st.integers(1, index), max_size=6))) if index > 6 else []
     live = (*(range(a, b) for a, b in zip(ends[::2], ends[1::2], strict=False)),)
-    snapshot = LogSnapshot(index, draw(IDS), draw(MEMBERS), draw(IDS), draw(IDS))
+    live_upto = live[-1][-1] if live else 0
+    snapshot = LogSnapshot(index, draw(IDS), draw(MEMBERS), draw(IDS), draw(IDS), live_upto)
     file_id = draw(st.binary(min_size=16, max_size=16))
-    return RaftSnapshot(draw(IDS), snapshot, file_id, live, draw(st.booleans()))
+    segments = (*draw(st.lists(raft_segments(), max_size=3)),)
+    is_installed = bool(segments) or draw(st.booleans())
+    return RaftSnapshot(draw(IDS), snapshot, file_id, live, is_installed, segments)
+
+
+@st.composite
+def raft_segments(draw: st.DrawFn) -> RaftSegment:
+    """Any segment."""
+    first = draw(st.integers(1, 2**62))
+    file_id = draw(st.binary(min_size=16, max_size=16))
+    last = first + draw(st.integers(0, 1000))
+    return RaftSegment(draw(IDS), file_id, draw(IDS), first, last, draw(st.integers(1, 1000)))
 
 
 RAFT = st.one_of(

@@ -36,8 +36,15 @@ def test_indexes_are_those_of_their_ranges(indexes: set[int], first: int, more: 
     assert live.has_any(first, first + more) == bool(inside)
 
 
+@given(SETS, st.integers(0, 65))
+def test_those_behind_an_index_come_in_order(indexes: set[int], index: int) -> None:
+    live = LiveIndexes(ranges_from(indexes))
+    assert [*live.behind(index)] == sorted(each for each in indexes if each > index)
+
+
 def test_ranges_may_touch() -> None:
     live = LiveIndexes((range(1, 3), range(3, 5)))
+    assert [*live.behind(1)] == [2, 3, 4]
     assert [index in live for index in range(6)] == [False, True, True, True, True, False]
     assert live.count(2, 3) == 2
 
@@ -60,6 +67,7 @@ def test_a_record_has_as_many_ranges_as_fit() -> None:
     found = joined(ranges, ENTRIES_MAX)
     assert len(found) == ENTRIES_MAX
     assert {*ranges[75_001:]} <= {*found}, "wide gaps stay"
-    record = RaftSnapshot(5, LogSnapshot(300_000, 1, Configuration((1,))), live=found)
+    snapshot = LogSnapshot(300_000, 1, Configuration((1,)), live_upto=found[-1][-1])
+    record = RaftSnapshot(5, snapshot, live=found)
     data = encoded_snapshot(record)
     assert decode_raft_snapshot(memoryview(data), 0) == (record, len(data))

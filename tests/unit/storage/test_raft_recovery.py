@@ -33,7 +33,8 @@ from sluicemq.storage.raft.codec import (
 )
 from sluicemq.storage.raft.group import RaftGroup
 from sluicemq.storage.raft.group_state import encode_raft_group
-from sluicemq.storage.raft.segment_file import RaftSegment, RaftSegmentWrite
+from sluicemq.storage.raft.segment import RaftSegment
+from sluicemq.storage.raft.segment_file import RaftSegmentWrite
 from sluicemq.storage.raft.snapshot_file import RaftContentWrite
 from sluicemq.storage.recovery import Recovery
 from support.files import DictFiles

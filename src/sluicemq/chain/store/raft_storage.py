@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.store.group_commit import Append
 from sluicemq.flow.profiles import SEQUENTIAL
-from sluicemq.kernel.disk import SYNC_STRAND
+from sluicemq.kernel.disk import SYNC_STRAND, DiskJob
+from sluicemq.raft.messages import LivePiece
 from sluicemq.storage.checkpoint import KEPT
 from sluicemq.storage.raft.codec import (
     ENTRIES_MAX,
@@ -42,18 +43,21 @@ from sluicemq.storage.raft.rewrite import (
 )
 from sluicemq.storage.raft.segment_file import RaftFilesGone, raft_segment_path
 from sluicemq.storage.raft.snapshot_file import RaftContentWrite, raft_snapshot_path
+from sluicemq.storage.raft.staging import InOrder, StagedSync, Staging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sluicemq.chain.store.store_port import StorePort
     from sluicemq.kernel.actor import Actor
+    from sluicemq.raft.entry import LogSnapshot
     from sluicemq.raft.ready import RaftReady
     from sluicemq.storage.raft.codec import RaftRecord
     from sluicemq.storage.raft.group import RaftGroup
     from sluicemq.storage.raft.groups import RaftGroups
     from sluicemq.storage.raft.live_places import LivePlaces, Trim
-    from sluicemq.storage.raft.reading import RaftEntriesRead
+    from sluicemq.storage.raft.offsets import EntryOffsets
+    from sluicemq.storage.raft.reading import RaftEntriesRead, RaftLiveRead
     from sluicemq.storage.raft.rewrite import RaftRewrite
     from sluicemq.storage.raft.segment_file import RaftSegmentWrite
 
@@ -64,6 +68,8 @@ FILE_ID_BYTES: Final = 16
 CHECKPOINTS_UNTIL_GONE: Final = 1 + KEPT
 """Checkpoints after which no file is needed that a rewrite has replaced: one may have been under
 way when that was done, and as many as are kept have to know it."""
+LIVE_READ_ENTRIES: Final = 1024
+"""Entries that are read at once for who lacks them, at most."""
 RAFT_MARK: Final = 0
 """In the journal's marks, beside ids of queues, none of which is 0: a group has something there."""
 
@@ -128,15 +134,18 @@ class RaftRefused:
 class RaftAppend(Append):
     """Records of one group that are to be durable together; `owner` hears RaftAppended. Appends of
     a group have growing numbers, and are handed in in that order. `content` is that of a snapshot
-    which a leader has sent, when one of the records is such; it needs no file id."""
+    which a leader has sent, when one of the records is such; it needs no file id. `pieces` are
+    entries that a snapshot needs which is being sent; they count with the snapshot."""
 
     __slots__ = (
         "content",
         "gone",
         "group",
-        "job",
+        "jobs",
         "number",
         "owner",
+        "pieces",
+        "places",
         "raft_bytes",
         "records",
         "storage",
@@ -152,6 +161,7 @@ class RaftAppend(Append):
         records: list[RaftRecord],
         owner: Actor,
         content: bytes = b"",
+        pieces: Sequence[LivePiece] = (),
     ) -> None:
         super().__init__(urgent=True)
         self.storage = storage
@@ -164,18 +174,22 @@ class RaftAppend(Append):
         self.content = content
         self.raft_bytes = 1 + sum(
             entry.size_bytes
-            for record in records
-            if isinstance(record, RaftEntries)
+            for record in (*records, *pieces)
+            if isinstance(record, RaftEntries | LivePiece)
             for entry in record.entries
         )
-        self.job: RaftContentWrite | None = None
-        """What writes the content."""
+        self.pieces = pieces
+        self.jobs: list[DiskJob] = []
+        """What writes content and pieces."""
+        self.places: dict[int, EntryOffsets] | None = None
+        """Where the entries are that the snapshot needs, by segments; None: there is no snapshot,
+        or it needs none."""
 
     def entries(self, parts: list[bytes]) -> None:
         self.storage.write(self, parts)
 
-    def before(self) -> RaftContentWrite | None:
-        return self.job
+    def before(self) -> DiskJob | None:
+        return InOrder(self.jobs) if self.jobs else None
 
     def appended(self) -> None:
         self.storage.appended(self)
@@ -302,6 +316,8 @@ class RaftStorage:
         self.writing: dict[RaftContentWrite, RaftSnapshotAppend] = {}
         """Snapshots whose contents are on their way to the disk."""
         self.reads = RaftReads()
+        self.staged: dict[int, Staging] = {}
+        """Entries that leaders have sent with snapshots which are not whole yet, by groups."""
         self.going: dict[int, None] = {}
         """Groups that are gone as soon as that is durable."""
         self.owners: dict[int, Actor] = {}
@@ -325,11 +341,13 @@ class RaftStorage:
         """Encode the records of an append, for the group of the journal that is being closed, and
         count on them from now on."""
         journal = self.store.journal
-        journal.mark(RAFT_MARK, 0)
+        if append.records:
+            journal.mark(RAFT_MARK, 0)
+        for piece in append.pieces:
+            append.jobs.append(self._stage(self.table.group(append.group), piece))
         for record in append.records:
-            if isinstance(record, RaftSnapshot) and record.snapshot.size_bytes:
-                record = record._replace(file_id=self.new_file_id())
-                append.job = RaftContentWrite(record, append.content, SYNC_STRAND)
+            if isinstance(record, RaftSnapshot):
+                record = self._complete(append, record)
             encode_raft_record(parts, record)
             if isinstance(record, RaftGroupGone):
                 self.going[append.group] = None
@@ -339,6 +357,31 @@ class RaftStorage:
             group.demand(record)
             append.gone = self._apply(group, record, append.number) or append.gone
             self._note(group)
+
+    def _stage(self, group: RaftGroup, piece: LivePiece) -> DiskJob:
+        """Return the job that writes entries which a snapshot needs that is being sent. The first
+        piece of all begins anew."""
+        if not piece.after:
+            was = self.staged.pop(group.id, None)
+            if was is not None and was.segments:
+                strand = self.strand(group.id)
+                self.store.submit(RaftFilesGone(group.id, strand, was.paths, whole=False))
+        staging = self.staged.setdefault(group.id, Staging(group))
+        return staging.add(piece.entries, self.new_file_id, self.profile.segment_max_entries)
+
+    def _complete(self, append: RaftAppend, record: RaftSnapshot) -> RaftSnapshot:
+        """Return the record of a snapshot with what it needs, and have its content written: file
+        id, segments that came with it."""
+        if record.is_installed and record.snapshot.live_upto:
+            staging = self.staged.pop(record.group)
+            record = staging.put_in(record)
+            append.jobs.append(StagedSync(record.group, record.segments))
+            append.places = staging.places
+            self.reads.begun(staging.group)
+        if record.snapshot.size_bytes:
+            record = record._replace(file_id=self.new_file_id())
+            append.jobs.append(RaftContentWrite(record, append.content, SYNC_STRAND))
+        return record
 
     def _apply(self, group: RaftGroup, record: RaftRecord, append: int) -> RaftFilesGone | None:
         """Change a group by a record, and return the job that deletes files which nothing refers to
@@ -461,7 +504,8 @@ class RaftStorage:
         del self.going[group]
         self.table.groups.pop(group, None)
         self.reads.forget(group)
-        for known in (self.changed, self.unsettled, self.states, self.owners, self.trimmings):
+        states = self.changed, self.unsettled, self.states, self.owners, self.trimmings, self.staged
+        for known in states:
             known.pop(group, None)
 
     def appended(self, append: RaftAppend) -> None:
@@ -471,6 +515,8 @@ class RaftStorage:
             self._forget(append.group)
         elif group is not None:
             group.was_synced(append.number)
+            if append.places is not None:
+                self.reads.put_in(group, append.places)
             self._hear(group, append.owner)
         if append.gone is not None:
             self.store.submit(append.gone)
@@ -508,6 +554,18 @@ class RaftStorage:
             return None
         self.look_at_news(group)
         return self.reads.job(group, indexes)
+
+    def live_reading(
+        self, group_id: int, snapshot: LogSnapshot, after: int, bytes_max: int
+    ) -> RaftLiveRead | None:
+        """Return the job that reads entries behind the index `after` which a snapshot needs, for
+        who is sent them; None when it is not the group's snapshot any more, needs nothing there, or
+        when what it needs is only on its way to a segment. Whoever asks has it run."""
+        group = self.table.groups.get(group_id)
+        if group is None or group.is_amnesiac or group.snapshot.index != snapshot.index:
+            return None
+        self.look_at_news(group)
+        return self.reads.live(group, after, LIVE_READ_ENTRIES, bytes_max)
 
     def look_at_news(self, group: RaftGroup) -> None:
         """Take in what reading has shown: a member of whose log something is damaged may have

@@ -1,5 +1,5 @@
-"""`python -m sluicemq.sim.raft SEED --count N --steps N`: a line a seed, and the trace of what
-failed. The exit code is 1 when something did."""
+"""`python -m sluicemq.sim.raft SEED --count N --steps N --storage`: a line a seed, and the trace of
+what failed. The exit code is 1 when something did."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1, help="run so many seeds, from SEED on")
     parser.add_argument("--steps", type=int, default=STEPS, help="events of the phase with faults")
     parser.add_argument("--failed-only", action="store_true", help="no line for what passed")
+    parser.add_argument(
+        "--storage", action="store_true", help="keep logs in a node's storage, over simulated files"
+    )
     chosen = parser.parse_args()
     failed = 0
     for seed in range(chosen.seed, chosen.seed + chosen.count):
-        report = simulate(seed, chosen.steps)
+        report = simulate(seed, chosen.steps, with_storage=chosen.storage)
         if report.failure or not chosen.failed_only:
             print(report.line(), flush=True)
         if report.failure:

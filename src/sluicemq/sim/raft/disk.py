@@ -9,7 +9,7 @@ from random import Random
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.entry import LogEntry, LogSnapshot
 from sluicemq.raft.member import Durable
-from sluicemq.raft.messages import SnapshotPiece
+from sluicemq.raft.messages import LivePiece, SnapshotPiece
 from sluicemq.raft.ready import RaftReady
 
 
@@ -41,9 +41,11 @@ class TakenSnapshot:
 
     snapshot: LogSnapshot
     content: bytes
+    live: frozenset[int] = frozenset()
+    """The entries up to its index that it needs."""
 
 
-Record = State | Truncate | Install | TakenSnapshot | SnapshotPiece | LogEntry
+Record = State | Truncate | Install | TakenSnapshot | SnapshotPiece | LivePiece | LogEntry
 
 
 @dataclass(slots=True)
@@ -55,7 +57,10 @@ class Platter:
     snapshot: LogSnapshot = field(default_factory=lambda: LogSnapshot(0, 0, Configuration()))
     content: bytes = b""
     entries: list[LogEntry] = field(default_factory=list)
+    live: dict[int, LogEntry] = field(default_factory=dict)
+    """What the snapshot needs of the entries up to its index."""
     staged: bytes = b""
+    staged_live: dict[int, LogEntry] = field(default_factory=dict)
 
     def write(self, record: Record) -> None:
         """One record is there now."""
@@ -69,11 +74,20 @@ class Platter:
         elif isinstance(record, SnapshotPiece):
             assert record.offset in (0, len(self.staged))
             self.staged = self.staged[: record.offset] + record.content
+        elif isinstance(record, LivePiece):
+            self.staged_live = self.staged_live if record.after else {}
+            self.staged_live |= {entry.index: entry for entry in record.entries}
         elif isinstance(record, Install):
             assert len(self.staged) == record.snapshot.size_bytes, "a snapshot is whole"
             self.snapshot, self.content, self.entries = record.snapshot, self.staged, []
+            upto = record.snapshot.live_upto
+            self.live = {at: each for at, each in self.staged_live.items() if at <= upto}
+            self.staged_live = {}
         elif record.snapshot.index > self.snapshot.index:
-            self.entries = self.entries[record.snapshot.index - self.snapshot.index :]
+            gone = self.entries[: record.snapshot.index - self.snapshot.index]
+            known = {**self.live, **{entry.index: entry for entry in gone}}
+            self.live = {at: each for at, each in known.items() if at in record.live}
+            del self.entries[: len(gone)]
             self.snapshot, self.content = record.snapshot, record.content
 
     @property
@@ -140,4 +154,5 @@ class RaftDisk:
         self.waiting = []
         self.syncing = 0
         self.platter.staged = b""
+        self.platter.staged_live = {}
         return lost

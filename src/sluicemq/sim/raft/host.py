@@ -40,6 +40,10 @@ class SimMember(CheckedMember):
     """A member that starts, runs, stops moving, crashes and starts again. What is posted to it
     while it does not move waits; what is posted while it is down is lost."""
 
+    disk_type: Callable[[], RaftDisk] = RaftDisk
+    register_type: type[Register] = Register
+    settings = SETTINGS
+
     def __init__(
         self, name: int, disk: RaftDisk, events: Events, net: RaftNet, checkers: RaftCheckers
     ) -> None:
@@ -69,12 +73,12 @@ class SimMember(CheckedMember):
         self.raft = Raft(
             self.name,
             durable,
-            SETTINGS,
+            self.settings,
             self.version,
             self.events.random.randrange,
             is_amnesiac=self.is_amnesiac,
         )
-        self.register = Register()
+        self.register = self.register_type()
         self.register.restore(self.disk.platter.content)
         self.applied = durable.snapshot.index
         self.contents = {durable.snapshot: self.disk.platter.content}
@@ -101,6 +105,15 @@ class SimMember(CheckedMember):
         self.is_paused = False
         self.postponed = []
         self.events.note(f"{self.name} crashes and loses {lost} records")
+
+    def damage(self) -> None:
+        """Have what is on the disk lost, which is found out at the next start."""
+        self.is_amnesiac = True
+        self.disk = self.disk_type()
+        self.checkers.started(self)
+
+    def check_log(self) -> None:
+        """Hold that what the newest snapshot needs of the log is there."""
 
     def do(self, action: Callable[[], object]) -> None:
         """Do it now, or when this member moves again."""
@@ -152,10 +165,11 @@ class SimMember(CheckedMember):
         """Do what Raft says is to be done."""
         ready = self.raft.ready()
         self.checkers.look(self, ready)
-        if ready.number:
-            self.disk.write(ready)
         for piece in ready.pieces:
-            self.incoming = self.incoming[: piece.offset] + piece.content
+            if isinstance(piece, SnapshotPiece):
+                self.incoming = self.incoming[: piece.offset] + piece.content
+        if ready.number:
+            self._write(ready)
         if ready.install is not None:
             self._install(ready.install)
         for message in ready.messages:
@@ -163,6 +177,9 @@ class SimMember(CheckedMember):
         self._apply(ready)
         self._take_snapshot()
         self._sync()
+
+    def _write(self, ready: RaftReady) -> None:
+        self.disk.write(ready)
 
     def _send(self, message: RaftMessage) -> None:
         if isinstance(message, SnapshotPiece):
@@ -185,7 +202,7 @@ class SimMember(CheckedMember):
             assert entry.index == self.applied + 1, "entries are applied one after the other"
             self.applied = entry.index
             if entry.kind == DATA:
-                self.register.apply(bytes(entry.data))
+                self.register.apply(bytes(entry.data), entry.index)
             self.checkers.applied(self, entry)
             self._tell(entry)
         self.reads += ready.reads
@@ -202,19 +219,18 @@ class SimMember(CheckedMember):
                 done()
 
     def _take_snapshot(self) -> None:
-        log = self.raft.member.log
         index = self.applied
-        if (
-            not self.is_taking
-            and index - log.snapshot.index >= self.snapshot_every
-            and index <= self.raft.snapshot_index_max
-        ):
+        if not self.is_taking and self._is_snapshot_due(index):
             content = self.register.content()
             snapshot = self.raft.snapshot_at(index, len(content))
             self.contents[snapshot] = content
             self.is_taking = True
             self.disk.waiting.append((self.raft.member.number, TakenSnapshot(snapshot, content)))
             self.checkers.snapshot(self, snapshot)
+
+    def _is_snapshot_due(self, index: int) -> bool:
+        is_worth_it = index - self.raft.member.log.snapshot.index >= self.snapshot_every
+        return is_worth_it and index <= self.raft.snapshot_index_max
 
     def _sync(self) -> None:
         if self.disk.begin_sync():

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sluicemq.errors import Refused
-from sluicemq.sim.raft.disk import RaftDisk
-from sluicemq.sim.raft.host import SimMember
 
 if TYPE_CHECKING:
     from sluicemq.sim.raft.checkers import RaftCheckers
     from sluicemq.sim.raft.events import Events
+    from sluicemq.sim.raft.host import SimMember
     from sluicemq.sim.raft.net import RaftNet
 
 MEMBERS_MAX = 6
@@ -27,12 +26,18 @@ class Nemesis:
     """Acts every so often until it is called off."""
 
     def __init__(
-        self, events: Events, net: RaftNet, checkers: RaftCheckers, group: dict[int, SimMember]
+        self,
+        events: Events,
+        net: RaftNet,
+        checkers: RaftCheckers,
+        group: dict[int, SimMember],
+        member_type: type[SimMember],
     ) -> None:
         self.events = events
         self.net = net
         self.checkers = checkers
         self.group = group
+        self.member_type = member_type
         self.is_over = False
         self.names = max(group)
         self.every_ms = events.between(8, 40)
@@ -193,9 +198,7 @@ class Nemesis:
         host = self.any_of([each for each in self.hosts if not each.is_up])
         smallest = min((size for size in sizes if size), default=0)
         if host is not None and not host.is_amnesiac and forgetful + 1 <= (smallest - 1) // 2:
-            host.is_amnesiac = True
-            host.disk = RaftDisk()
-            self.checkers.started(host)
+            host.damage()
             self.start_of(host)
             self.events.note(f"{host.name} has lost its disk")
 
@@ -263,7 +266,8 @@ class Nemesis:
         self.names = name
         if host.is_up:
             self.net.join(name, self.group)
-            new = SimMember(name, RaftDisk(), self.events, self.net, self.checkers)
+            disk = self.member_type.disk_type()
+            new = self.member_type(name, disk, self.events, self.net, self.checkers)
             self.group[name] = new
             self._temper(new)
 

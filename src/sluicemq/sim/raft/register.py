@@ -16,8 +16,8 @@ class Register:
         self.digest = 0
         """Of everything that was applied."""
 
-    def apply(self, data: bytes) -> None:
-        """A batch of writes, one entry of the log."""
+    def apply(self, data: bytes, index: int) -> None:
+        """A batch of writes, the entry of the log at that index."""
         for write in data.decode().split():
             key, _, value = write.partition("=")
             self.values[key] = int(value)

@@ -13,12 +13,12 @@ from sluicemq.raft.entry import LogSnapshot
 from sluicemq.raft.messages import RaftMessage
 from sluicemq.sim.raft.checkers import RaftCheckers
 from sluicemq.sim.raft.clients import Clients
-from sluicemq.sim.raft.disk import RaftDisk
 from sluicemq.sim.raft.events import Events
 from sluicemq.sim.raft.host import SimMember
 from sluicemq.sim.raft.nemesis import Nemesis
 from sluicemq.sim.raft.net import RaftNet
 from sluicemq.sim.raft.promise import rule
+from sluicemq.sim.raft.stored_member import StoredMember
 
 STEPS = 9000
 """Events of the phase with faults."""
@@ -53,7 +53,7 @@ class Report:
 class RaftRun:
     """A run that is under way."""
 
-    def __init__(self, seed: int, steps: int) -> None:
+    def __init__(self, seed: int, steps: int, member_type: type[SimMember] = SimMember) -> None:
         self.seed = seed
         self.steps = steps
         self.phase = "birth"
@@ -66,11 +66,11 @@ class RaftRun:
             self.net.join(name, range(1, name))
         self.hosts: dict[int, SimMember] = {}
         for name in names:
-            disk = RaftDisk()
+            disk = member_type.disk_type()
             disk.platter.snapshot = LogSnapshot(0, 0, birth)
-            self.hosts[name] = SimMember(name, disk, events, self.net, self.checkers)
+            self.hosts[name] = member_type(name, disk, events, self.net, self.checkers)
         self.clients = Clients(events, self.hosts, count=events.random.randint(2, 8))
-        self.nemesis = Nemesis(events, self.net, self.checkers, self.hosts)
+        self.nemesis = Nemesis(events, self.net, self.checkers, self.hosts, member_type)
 
     def deliver(self, message: RaftMessage) -> None:
         """A message has come to a member."""
@@ -101,6 +101,9 @@ class RaftRun:
         sent = self.net.sent
         self.pass_ms(LATEST_MS)
         rule(self.net.sent == sent, "a quiet group sends something")
+        for host in self.hosts.values():
+            if host.is_up and not host.is_amnesiac:
+                host.check_log()
 
     def until(self, condition: Callable[[], bool], failure: str) -> None:
         """Go on until it holds."""
@@ -187,9 +190,10 @@ class RaftRun:
         )
 
 
-def simulate(seed: int, steps: int = STEPS) -> Report:
-    """Run a seed. An assertion that fails, here or in Raft, is the failure of the run."""
-    run = RaftRun(seed, steps)
+def simulate(seed: int, steps: int = STEPS, *, with_storage: bool = False) -> Report:
+    """Run a seed. An assertion that fails, here or in Raft, is the failure of the run. With
+    storage the members keep their logs in that of a node."""
+    run = RaftRun(seed, steps, StoredMember if with_storage else SimMember)
     try:
         run.go()
     except AssertionError as broken:

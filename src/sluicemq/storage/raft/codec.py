@@ -5,10 +5,10 @@ snapshots. All numbers are little-endian.
                      | kinds, u8 each | data of all, one after the other
     raft truncation  8 u32 | 0 u32 | group u64 | start u64
     term and vote    9 u32 | 0 u32 | group u64 | term u64 | vote u64
-    raft snapshot    10 u32 | flags u32 (1: installed) | group u64 | index u64 | term u64
-                     | machine version u64 | size u64 | file id 16 | live ranges u32
+    raft snapshot    10 u32 | flags u32 (1: installed, 2: with segments) | group u64 | index u64
+                     | term u64 | machine version u64 | size u64 | file id 16 | live ranges u32
                      | configuration length u32 | live ranges: first u64, last u64 each
-                     | configuration
+                     | configuration | with segments: count u32, segments, as in `segment`
     raft group gone  11 u32 | 0 u32 | group u64
 
 The entries of one record have consecutive indexes. A snapshot at index 0 is a group's birth.
@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 from sluicemq.raft.configuration import decoded
 from sluicemq.raft.entry import CONFIGURATION, DATA, NOOP, LogEntry, LogSnapshot
 from sluicemq.storage.parsing import cut, demand
+from sluicemq.storage.raft.segment import RaftSegment, decode_segments, encode_segments
 
 RAFT_ENTRIES: Final = 7
 RAFT_TRUNCATION: Final = 8
@@ -41,6 +42,8 @@ NO_FILE: Final = bytes(16)
 """In the place of a file's id, for a snapshot without content."""
 INSTALLED: Final = 1
 """The flag of a snapshot that takes the place of the whole log."""
+WITH_SEGMENTS: Final = 2
+"""The flag of such a snapshot that needs entries, which came with it."""
 
 ENTRIES_HEAD: Final = Struct("<IIQQ")
 TRUNCATION: Final = Struct("<IIQQ")
@@ -48,6 +51,7 @@ VOTE: Final = Struct("<IIQQQ")
 SNAPSHOT: Final = Struct("<IIQQQQQ16sII")
 LIVE: Final = Struct("<QQ")
 GONE: Final = Struct("<IIQ")
+COUNT: Final = Struct("<I")
 
 
 class RaftEntries(NamedTuple):
@@ -77,13 +81,14 @@ class RaftSnapshot(NamedTuple):
     """A snapshot stands for the beginning of a group's log from now on. Its content is in the file
     with the id `file_id`, NO_FILE when there is none. `live` are the ranges of indexes up to the
     snapshot's whose entries are still needed. One that is `is_installed` came from a leader and
-    takes the place of the whole log."""
+    takes the place of the whole log; `segments` have the entries that it needs."""
 
     group: int
     snapshot: LogSnapshot
     file_id: bytes = NO_FILE
     live: tuple[range, ...] = ()
     is_installed: bool = False
+    segments: tuple[RaftSegment, ...] = ()
 
 
 class RaftGroupGone(NamedTuple):
@@ -131,7 +136,7 @@ def encoded_snapshot(record: RaftSnapshot) -> bytes:
     assert len(record.live) <= ENTRIES_MAX
     head = SNAPSHOT.pack(
         RAFT_SNAPSHOT,
-        INSTALLED * record.is_installed,
+        INSTALLED * record.is_installed | WITH_SEGMENTS * bool(record.segments),
         record.group,
         snapshot.index,
         snapshot.term,
@@ -142,7 +147,10 @@ def encoded_snapshot(record: RaftSnapshot) -> bytes:
         len(members),
     )
     ends = [end for each in record.live for end in (each.start, each.stop - 1)]
-    return head + struct.pack(f"<{len(ends)}Q", *ends) + members
+    data = head + struct.pack(f"<{len(ends)}Q", *ends) + members
+    if record.segments:
+        data += COUNT.pack(len(record.segments)) + encode_segments(record.segments)
+    return data
 
 
 def decode_raft_entries(data: memoryview, at: int) -> tuple[RaftEntries, int]:
@@ -188,7 +196,8 @@ def decode_raft_snapshot(data: memoryview, at: int) -> tuple[RaftSnapshot, int]:
     kind, flags, group, index, term, version, size, file_id, count, length = SNAPSHOT.unpack_from(
         data, at
     )
-    demand(kind == RAFT_SNAPSHOT and flags <= INSTALLED and count <= ENTRIES_MAX, "raft snapshot")
+    is_known = flags in (0, INSTALLED, INSTALLED | WITH_SEGMENTS)
+    demand(kind == RAFT_SNAPSHOT and is_known and count <= ENTRIES_MAX, "raft snapshot")
     at += SNAPSHOT.size
     raw = cut(data, at, LIVE.size * count)
     live = [range(first, last + 1) for first, last in LIVE.iter_unpack(raw)]
@@ -204,9 +213,14 @@ def decode_raft_snapshot(data: memoryview, at: int) -> tuple[RaftSnapshot, int]:
         configuration = decoded(bytes(cut(data, at, length)))
     except AssertionError:
         raise ValueError("wrong members of a raft snapshot") from None
-    snapshot = LogSnapshot(index, term, configuration, version, size)
-    found = RaftSnapshot(group, snapshot, file_id, (*live,), bool(flags))
-    return found, at + length
+    at += length
+    segments: tuple[RaftSegment, ...] = ()
+    if flags & WITH_SEGMENTS:
+        (count,) = COUNT.unpack_from(data, at)
+        demand(0 < count <= ENTRIES_MAX, "segments of a raft snapshot")
+        segments, at = decode_segments(data, at + COUNT.size, count)
+    snapshot = LogSnapshot(index, term, configuration, version, size, ends[-1])
+    return RaftSnapshot(group, snapshot, file_id, (*live,), bool(flags), segments), at
 
 
 def decode_raft_group_gone(data: memoryview, at: int) -> tuple[RaftGroupGone, int]:

@@ -29,7 +29,8 @@ from sluicemq.storage.raft.codec import (
     TermAndVote,
 )
 from sluicemq.storage.raft.live_indexes import NOTHING_LIVE, LiveIndexes
-from sluicemq.storage.raft.segment_file import RaftSegment, RaftSegmentWrite
+from sluicemq.storage.raft.segment import RaftSegment
+from sluicemq.storage.raft.segment_file import RaftSegmentWrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,7 +162,9 @@ class RaftGroup:
         if record.is_installed:
             self.held = {}
             if is_newer:
-                self.segments = ()
+                self.segments = record.segments
+                numbers = (segment.number for segment in record.segments)
+                self.next_segment = max(self.next_segment, 1 + max(numbers, default=0))
             self.last_index = max(snapshot.index, self.snapshot.index, self.top)
         if not is_newer:
             return

@@ -3,8 +3,7 @@
     flags u32 (1: amnesiac, 2: born) | 0 u32 | term u64 | vote u64 | next segment u64 | segments u32
     | carried u32 | snapshot, as in `codec` | segments | carried: raft entries, as in `codec`
 
-    segment   number u64 | file id 16 | length u64 | first u64 | last u64 | entries u32
-              | 0 u32
+    segment   as in `segment`
 
 What is carried are entries that the journal's files before the checkpoint have and that are not
 known to be committed, so that they are in no segment.
@@ -17,7 +16,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import Corrupt
-from sluicemq.storage.parsing import cut, demand
+from sluicemq.storage.parsing import demand
 from sluicemq.storage.raft.codec import (
     ENTRIES_MAX,
     RaftEntries,
@@ -28,7 +27,7 @@ from sluicemq.storage.raft.codec import (
 )
 from sluicemq.storage.raft.group import RaftGroup
 from sluicemq.storage.raft.live_indexes import NOTHING_LIVE, LiveIndexes
-from sluicemq.storage.raft.segment_file import RaftSegment
+from sluicemq.storage.raft.segment import decode_segments, encode_segments
 
 if TYPE_CHECKING:
     from sluicemq.raft.entry import LogEntry
@@ -37,7 +36,6 @@ AMNESIAC: Final = 1
 BORN: Final = 2
 
 GROUP_HEAD: Final = Struct("<IIQQQII")
-SEGMENT: Final = Struct("<Q16sQQQI4x")
 
 
 def encode_raft_group(group: RaftGroup, cut_file: int) -> bytes:
@@ -48,7 +46,7 @@ def encode_raft_group(group: RaftGroup, cut_file: int) -> bytes:
     counts = len(group.segments), len(carried)
     head = GROUP_HEAD.pack(flags, 0, group.term, group.vote, group.next_segment, *counts)
     parts = [head, encoded_snapshot(group.snapshot_record)]
-    parts += [SEGMENT.pack(*segment) for segment in group.segments]
+    parts.append(encode_segments(group.segments))
     for run in carried:
         encode_raft_entries(parts, group.id, run)
     return b"".join(parts)
@@ -81,16 +79,13 @@ def parse_raft_group(data: memoryview) -> RaftGroup:
     demand(flags <= AMNESIAC | BORN and zero == 0, "flags of a raft group")
     record, at = decode_raft_snapshot(data, GROUP_HEAD.size)
     group = RaftGroup(record.group)
-    raw = cut(data, at, SEGMENT.size * segments)
-    at += len(raw)
+    group.segments, at = decode_segments(data, at, segments)
     group.is_amnesiac = bool(flags & AMNESIAC)
     group.is_born = bool(flags & BORN)
     group.term, group.vote = term, vote
     group.snapshot, group.snapshot_file = record.snapshot, record.file_id
     group.live = LiveIndexes(record.live) if record.live else NOTHING_LIVE
     group.next_segment = next_segment
-    group.segments = (*(RaftSegment(*each) for each in SEGMENT.iter_unpack(raw)),)
-    demand(all(0 < each.first <= each.last for each in group.segments), "segments of a raft group")
     group.last_index = max(group.snapshot.index, group.top)
     group.commit = group.last_index
     for _ in range(carried):

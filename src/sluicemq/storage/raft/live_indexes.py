@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 class LiveIndexes:
@@ -36,6 +36,13 @@ class LiveIndexes:
         if end & 1:
             inner.append(last + 1)
         return sum(inner[1::2]) - sum(inner[::2])
+
+    def behind(self, index: int) -> Iterator[int]:
+        """Yield the indexes above that one, ascending."""
+        at = bisect_right(self.bounds, index + 1) // 2
+        for number in range(max(at - 1, 0), len(self.ranges)):
+            some = self.ranges[number]
+            yield from range(max(some.start, index + 1), some.stop)
 
     def has_any(self, first: int, last: int) -> bool:
         """Tell whether there is any index from `first` to `last`, both inclusive."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from sluicemq.raft.entry import LogEntry
-    from sluicemq.storage.raft.segment_file import RaftSegment
+    from sluicemq.storage.raft.segment import RaftSegment
 
 Trim: TypeAlias = Callable[[bytes, Sequence[range]], bytes]
 """Returns of the data of an entry, or of what this has returned for more places, what is needed for

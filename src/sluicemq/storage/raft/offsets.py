@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sluicemq.kernel.disk import Files
-    from sluicemq.storage.raft.segment_file import RaftSegment
+    from sluicemq.storage.raft.segment import RaftSegment
 
 WINDOW_BYTES: Final = 64 * 1024
 """Read at once to find many small records."""

@@ -8,6 +8,7 @@ damaged. `RaftReads` takes that from there when it is asked again.
 
 from __future__ import annotations
 
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import DiskFailed
@@ -16,6 +17,7 @@ from sluicemq.storage.raft.offsets import EntryOffsets, learn_offsets
 from sluicemq.storage.raft.segment_file import (
     ENTRY_HEAD,
     ENTRY_TYPES,
+    decode_raft_entry,
     raft_segment_path,
 )
 from sluicemq.storage.records import FILE_HEADER_SIZE, read_record
@@ -23,8 +25,10 @@ from sluicemq.storage.records import FILE_HEADER_SIZE, read_record
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from sluicemq.raft.entry import LogEntry
     from sluicemq.storage.raft.group import RaftGroup
-    from sluicemq.storage.raft.segment_file import RaftSegment, RaftSegmentWrite
+    from sluicemq.storage.raft.segment import RaftSegment
+    from sluicemq.storage.raft.segment_file import RaftSegmentWrite
     from sluicemq.storage.records import Record
 
 SPAN_BYTES: Final = 1 << 20
@@ -69,6 +73,12 @@ class SegmentPart:
     def read(self, files: Files, group: int) -> Iterator[tuple[int, bytes]]:
         """Yield the entries' indexes and data, as far as they can be read. Raises DiskFailed, and
         Refused when a newer version wrote the file."""
+        for index, record in self.records(files, group):
+            yield index, bytes(record.payload[ENTRY_HEAD.size :])
+
+    def records(self, files: Files, group: int) -> Iterator[tuple[int, Record]]:
+        """Yield the entries' indexes and records, ascending, as far as they can be read. Raises
+        DiskFailed, and Refused when a newer version wrote the file."""
         if files.size(raft_segment_path(group, self.segment.number)) < 0:
             self.is_gone = True
             return
@@ -80,7 +90,7 @@ class SegmentPart:
             if record is None:
                 self.damage = self.damage or f"entry {index} is damaged"
             else:
-                yield index, bytes(record.payload[ENTRY_HEAD.size :])
+                yield index, record
 
 
 def placed(indexes: Iterable[int], offsets: EntryOffsets) -> Iterator[Place]:
@@ -151,6 +161,66 @@ class RaftEntriesRead(DiskJob):
             part.is_done = True
 
 
+class RaftLiveRead(DiskJob):
+    """Reads entries that a snapshot needs, for who lacks them: those of `parts`, which are in
+    segments, then those `held` in memory, until they have `bytes_max` together; at least one.
+    `entries` has them, ascending. All that is needed behind `after` and up to `upto` is in there;
+    where that is not above `after` nothing could be read: then `problem` says for people what is
+    wrong, or it has to be asked for again."""
+
+    def __init__(
+        self, group: RaftGroup, after: int, parts: list[SegmentPart], held: list[LogEntry], end: int
+    ) -> None:
+        self.group = group.id
+        self.snapshot_index = group.snapshot.index
+        self.after = after
+        self.parts = parts
+        self.held = held
+        self.end = end
+        """All that is needed up to here is asked for."""
+        self.bytes_max = 0
+        self.entries: list[LogEntry] = []
+        self.upto = after
+        self.is_cut = False
+        """Something could not be read, so that what is behind it is missing."""
+        self.problem = ""
+
+    def run(self, files: Files) -> None:
+        self.entries = []
+        self.upto = self.after
+        size = 0
+        for entry in self._all(files):
+            size += entry.size_bytes
+            if self.entries and size > self.bytes_max:
+                break
+            self.entries.append(entry)
+            self.upto = entry.index
+        else:
+            self.upto = self.upto if self.is_cut else self.end
+        for part in self.parts:
+            part.is_done = True
+
+    def _all(self, files: Files) -> Iterator[LogEntry]:
+        """Yield all of them, up to what cannot be read."""
+        self.is_cut = True
+        for part in self.parts:
+            path = raft_segment_path(self.group, part.segment.number)
+            try:
+                for _, record in part.records(files, self.group):
+                    if part.damage:
+                        break
+                    yield decode_raft_entry(record)
+            except DiskFailed as failure:
+                self.problem = f"{path} cannot be read ({failure.code})"
+                return
+            if part.damage:
+                self.problem = f"{path}: {part.damage}"
+            if part.damage or part.is_gone:
+                return
+        self.is_cut = False
+        yield from self.held
+
+
 class RaftReads:
     """Where entries of all groups are, as far as that is known, and what reading them has shown."""
 
@@ -170,17 +240,39 @@ class RaftReads:
 
     def written(self, group_id: int, job: RaftSegmentWrite) -> None:
         """Note where a job writes entries of a group."""
-        known = self.offsets.setdefault(group_id, {})
-        for number, indexes, offsets, end in job.offsets:
-            more = EntryOffsets(indexes, offsets, end)
-            if number in known:
-                known[number].add(more)
-            else:
-                known[number] = more
+        note_places(self.offsets.setdefault(group_id, {}), job)
+
+    def put_in(self, group: RaftGroup, places: dict[int, EntryOffsets]) -> None:
+        """Note the places of the entries that came with a snapshot, now that they are durable."""
+        self.offsets.setdefault(group.id, {}).update(places)
+        self.tops[group.id] = group.top
+        self.prune(group)
+
+    def live(
+        self, group: RaftGroup, after: int, count_max: int, bytes_max: int
+    ) -> RaftLiveRead | None:
+        """Return the job that reads the first `count_max` entries behind an index that the group's
+        snapshot needs, or fewer of them that have `bytes_max`; None when they are only on their way
+        to a segment."""
+        top = self.tops.get(group.id, group.top)
+        first = islice(group.live.behind(after), count_max)
+        indexes = [*takewhile(lambda index: index <= top or index > group.top, first)]
+        if not indexes:
+            return None
+        parts = self._parts(group, [index for index in indexes if index <= top])
+        held = [group.held[index].entry for index in indexes if index in group.held]
+        job = RaftLiveRead(group, after, parts, held, indexes[-1])
+        job.bytes_max = bytes_max
+        return job
 
     def job(self, group: RaftGroup, indexes: list[int]) -> RaftEntriesRead | None:
         """Return the job that reads these entries, as far as they are in segments, durably; None
         when none of them is."""
+        parts = self._parts(group, indexes)
+        return RaftEntriesRead(group.id, parts) if parts else None
+
+    def _parts(self, group: RaftGroup, indexes: list[int]) -> list[SegmentPart]:
+        """Return the parts of segments that have these entries, as far as there are any."""
         top = self.tops.get(group.id, group.top)
         known = self.offsets.get(group.id, {})
         parts: list[SegmentPart] = []
@@ -201,10 +293,9 @@ class RaftReads:
                 parts[-1].places.append((index, *place))
             elif unknown is not None:
                 parts[-1].unknown.append(index)
-        if not parts:
-            return None
-        self.asked.setdefault(group.id, []).extend(parts)
-        return RaftEntriesRead(group.id, parts)
+        if parts:
+            self.asked.setdefault(group.id, []).extend(parts)
+        return parts
 
     def news(self, group: RaftGroup) -> list[str]:
         """Take in what jobs that are done have found out, and return what is wrong with segments of
@@ -238,6 +329,16 @@ class RaftReads:
         """Forget a group that is gone."""
         for known in (self.offsets, self.asked, self.tops):
             known.pop(group_id, None)
+
+
+def note_places(known: dict[int, EntryOffsets], job: RaftSegmentWrite) -> None:
+    """Add the places where a job writes entries to those that are known, by their segments."""
+    for number, indexes, offsets, end in job.offsets:
+        more = EntryOffsets(indexes, offsets, end)
+        if number in known:
+            known[number].add(more)
+        else:
+            known[number] = more
 
 
 def unlearned(segment: RaftSegment, offsets: EntryOffsets | None) -> RaftSegment | None:

@@ -16,8 +16,8 @@ from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.limits import RAFT_SEGMENT_BYTES
 from sluicemq.storage.raft.offsets import learn_offsets
 from sluicemq.storage.raft.reading import placed, records_at
+from sluicemq.storage.raft.segment import RaftSegment
 from sluicemq.storage.raft.segment_file import (
-    RaftSegment,
     RaftSegmentWrite,
     decode_raft_entry,
     raft_segment_path,

@@ -19,6 +19,7 @@ from sluicemq.errors import Corrupt
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.raft.entry import LogEntry
 from sluicemq.storage.raft.codec import KINDS
+from sluicemq.storage.raft.segment import RaftSegment
 from sluicemq.storage.records import (
     FILE_HEADER_SIZE,
     RAFT_ENTRY,
@@ -41,19 +42,6 @@ NAME: Final = re.compile(r"\d{8,19}\.log")
 ENTRY_HEAD: Final = Struct("<QB7x")
 ENTRY_TYPES: Final = (RAFT_ENTRY, RAFT_TRIMMED)
 """Types of records that are an entry."""
-
-
-class RaftSegment(NamedTuple):
-    """A segment file of a group. The first `length` bytes are durable and have as many entries as
-    `entries` says, the first and the last of them with the indexes `first` and `last`. Those above
-    the group's snapshot are without a gap."""
-
-    number: int
-    file_id: bytes
-    length: int
-    first: int
-    last: int
-    entries: int
 
 
 def raft_directory(group: int) -> str:
@@ -121,17 +109,21 @@ class RaftSegmentWrite(DiskJob):
         return self.offsets[-1][1][-1]
 
     def run(self, files: Files) -> None:
-        directory = raft_directory(self.group)
+        self.write(files)
+        for number, _, _ in self.parts:
+            files.sync(raft_segment_path(self.group, number))
         if self.makes_files:
-            files.make_directory(directory)
+            files.sync_directory(raft_directory(self.group))
+
+    def write(self, files: Files) -> None:
+        """Write the parts, which are not durable after it."""
+        if self.makes_files:
+            files.make_directory(raft_directory(self.group))
         for number, offset, data in self.parts:
             path = raft_segment_path(self.group, number)
             if not offset:
                 files.delete(path)  # what an earlier life has left there is not in the checkpoint
             files.write(path, offset, data)
-            files.sync(path)
-        if self.makes_files:
-            files.sync_directory(directory)
 
 
 class RaftFilesGone(DiskJob):

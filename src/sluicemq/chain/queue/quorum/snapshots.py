@@ -139,7 +139,8 @@ class Snapshots:
             yield
             some = [*islice(live, INDEXES_A_TURN)]
         content = joined_pieces(found)
-        self.taken = self.raft.snapshot_at(index, len(content))
+        live_upto = places.indexes[-1] if len(places) else 0
+        self.taken = self.raft.snapshot_at(index, len(content), live_upto)
         self.log.take_snapshot(self.taken, content, places)
 
     def kept(self) -> None:
