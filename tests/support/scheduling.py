@@ -24,6 +24,7 @@ OWN_DRIVERS = (
 """These start Spark themselves, in other processes: they are spread as files are."""
 
 SINGLY = (
+    "tests/cluster/test_real_links",
     "tests/durability/test_kill",
     "tests/durability/test_strace",
     "tests/sim/test_canaries",
@@ -42,11 +43,12 @@ LONGEST = (
     "tests/spark/test_amqp_languages",
     "tests/spark/test_amqp_example_kill",
     "tests/interop/test_durable",
+    "tests/sim/test_link_seeds",
     *SINGLY,
 )
 """Files that take longer than a minute in all, in this order; the Spark sessions go before them."""
 
-SLOW = ("tests/durability/", "tests/interop/", "tests/lab/", "tests/sim/")
+SLOW = ("tests/cluster/", "tests/durability/", "tests/interop/", "tests/lab/", "tests/sim/")
 
 
 class FileScheduling(LoadFileScheduling):
