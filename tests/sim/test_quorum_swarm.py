@@ -13,6 +13,7 @@ import pytest
 
 from sim.quorum_swarm_canaries import QUORUM_SWARM_CANARIES
 from sim.test_canaries import switch_models_off as switch_classic_models_off
+from sluicemq.sim import run
 from sluicemq.sim.quorum_checks import QuorumChecks
 from sluicemq.sim.quorum_model import QuorumModel
 from sluicemq.sim.run import Simulation, simulate
@@ -21,6 +22,14 @@ from sluicemq.sim.swarm import Swarm, swarm_of
 RUNS: Final = 50
 SEEDS: Final = [seed for seed in range(400) if swarm_of(seed).features.quorum is not None][:RUNS]
 SOUND: Final = SEEDS[:6]
+EVENTS_MAX: Final = 100_000
+"""A run that is not over by then goes in circles: none of them has half as many events."""
+
+
+@pytest.fixture(autouse=True)
+def no_circles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "EVENTS_MAX", EVENTS_MAX)
+
 
 SEEN_BY_CLIENTS: Final = (
     "enqueued_twice",
@@ -90,8 +99,8 @@ def test_states_are_compared_from_one_life_to_the_next() -> None:
     """In most of the runs in which the node ends, or the simulation would pass idly over that."""
     compared = []
     for seed in SOUND:
-        run = Simulation(swarm_of(seed))
-        report = run.run()
+        simulation = Simulation(swarm_of(seed))
+        report = simulation.run()
         assert not report.failure
-        compared.append(run.quorum_records.compared)
+        compared.append(simulation.quorum_records.compared)
     assert sum(compared) > len(SOUND), compared
