@@ -70,6 +70,11 @@ def test_no_rule_is_broken() -> None:
     assert failed == []
 
 
+def test_who_is_to_be_removed_may_be_needed_for_that() -> None:
+    """The only member with the entry that removes it refuses the others, and could not lead."""
+    assert not simulate(1495).failure
+
+
 @pytest.mark.parametrize("figure", ENGAGED)
 def test_there_is_something_to_check(figure: str) -> None:
     assert sum(report.figures[figure] for report in reports()) >= ENGAGED[figure]

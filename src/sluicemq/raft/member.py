@@ -79,10 +79,14 @@ class RaftMember:
 
     @property
     def may_campaign(self) -> bool:
-        """Only a voter may, and only one that can apply what is in its log."""
-        return (
-            self.name in self.log.configuration.voters and self.version >= self.log.versions.current
+        """Only a voter may, and only one that can apply what is in its log. One that is to be
+        removed is needed until that is committed: nobody else may have that entry."""
+        log = self.log
+        is_voter = self.name in log.configuration.voters or (
+            log.configurations.current_index > log.commit
+            and self.name in log.configurations.at(log.commit).voters
         )
+        return is_voter and self.version >= log.versions.current
 
     def be_patient(self) -> None:
         """Wait anew for a leader, between one election timeout and two."""
