@@ -157,8 +157,8 @@ def a_snapshot_forgets_its_configuration(patch: pytest.MonkeyPatch) -> None:
     """It says who was in the group at the snapshot before."""
     original = RaftLog.snapshot_at
 
-    def snapshot_at(self: RaftLog, index: int, size_bytes: int) -> LogSnapshot:
-        snapshot = original(self, index, size_bytes)
+    def snapshot_at(self: RaftLog, *arguments: int) -> LogSnapshot:
+        snapshot = original(self, *arguments)
         return replace(snapshot, configuration=self.snapshot.configuration)
 
     patch.setattr(RaftLog, "snapshot_at", snapshot_at)
