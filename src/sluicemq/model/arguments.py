@@ -100,8 +100,8 @@ def check_queue_arguments(arguments: Mapping[str, object], where: str) -> None:
             complaint = check(arguments[key], arguments)
             if complaint is not None:
                 raise ChannelViolation(406, _refusal(key, arguments[key], complaint, where))
-    for key in refused:
-        if key in arguments:
+    for key in arguments:  # in the client's order, which decides what RabbitMQ finds first
+        if key in refused:
             text = f"invalid arg '{key}' for {where} of queue type rabbit_{kind}_queue"
             raise ChannelViolation(406, text)
 

@@ -149,6 +149,12 @@ def test_what_a_quorum_queue_cannot_have_is_refused_whatever_its_value(
     assert answer == f"invalid arg '{key}' {HERE} of queue type rabbit_quorum_queue"
 
 
+@pytest.mark.parametrize("keys", [("x-max-priority", "x-max-age"), ("x-max-age", "x-max-priority")])
+def test_of_arguments_that_a_type_cannot_have_the_first_is_refused(keys: tuple[str, str]) -> None:
+    answer = complaint({"x-queue-type": "quorum", **dict.fromkeys(keys, 1)}, durable=True)
+    assert answer == f"invalid arg '{keys[0]}' {HERE} of queue type rabbit_quorum_queue"
+
+
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
