@@ -49,7 +49,7 @@ class Batch:
         self.first_id = first_id
 
 
-def names_of(envelope: bytes) -> tuple[bytes, bytes]:
+def exchange_and_key(envelope: bytes) -> tuple[bytes, bytes]:
     """Return the exchange and the routing key of an envelope."""
     key_at = 1 + envelope[0]
     return envelope[1:key_at], envelope[key_at + 1 :]

@@ -281,7 +281,7 @@ def described_group(encoded: bytes) -> list[Description]:
 
 def described_run(run: Run) -> Description:
     """Describe a run of messages, with everything but their contents."""
-    exchange, key = names_in(run.traits.envelope)
+    exchange, key = exchange_and_key_text(run.traits.envelope)
     found: Description = {
         "entry": "run",
         "queue": run.queue,
@@ -309,7 +309,7 @@ def described_stream(record: Record) -> Description:
         end, first_ms, last_ms, *_ = CLOSED_PAYLOAD.unpack(record.payload)
         return {"entry": "closed", "below": end, "from_ms": first_ms, "to_ms": last_ms}
     chunk = decode_chunk(record)
-    exchange, key = names_in(chunk.traits.envelope)
+    exchange, key = exchange_and_key_text(chunk.traits.envelope)
     return {
         "entry": "chunk",
         "offsets": range_text(range(chunk.first, chunk.end)),
@@ -387,8 +387,9 @@ def range_text(positions: range) -> str:
     return f"{positions[0]}-{positions[-1]}{step}"
 
 
-def names_in(envelope: bytes) -> tuple[str, str]:
-    """Return the exchange and the routing key of an envelope, which is two short strings."""
+def exchange_and_key_text(envelope: bytes) -> tuple[str, str]:
+    """Return the exchange and the routing key of an envelope for people; "" both when it has
+    none, for each content has its own."""
     size = envelope[0] if envelope else 0
     exchange, key = envelope[1 : 1 + size], envelope[2 + size :]
     return exchange.decode(errors="replace"), key.decode(errors="replace")

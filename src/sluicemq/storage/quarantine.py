@@ -15,7 +15,7 @@ from sluicemq.amqp.types import encode_shortstr
 from sluicemq.errors import Corrupt
 from sluicemq.kernel.disk import Files
 from sluicemq.limits import QUARANTINE_BYTES_MAX, QUARANTINE_MESSAGES_MAX
-from sluicemq.model.batch import ENVELOPED, names_of, separate
+from sluicemq.model.batch import ENVELOPED, exchange_and_key, separate
 from sluicemq.model.traits import message_traits
 from sluicemq.storage.compaction import QUARANTINE
 from sluicemq.storage.entries import Run, decode_entries, encode_run
@@ -121,7 +121,9 @@ def told(data: bytes) -> str:
     if record is None:
         raise Corrupt("its record is damaged")
     known, run = poison = decode_poison(bytes(record.payload))
-    exchange, key = (name.decode(errors="replace") for name in names_of(run.traits.envelope))
+    exchange, key = (
+        name.decode(errors="replace") for name in exchange_and_key(run.traits.envelope)
+    )
     queue = f"queue '{known.get('queue_name')}' in vhost '{known.get('vhost')}'"
     return (
         f"is a message that {queue} cannot handle: position {run.first}, exchange '{exchange}',"

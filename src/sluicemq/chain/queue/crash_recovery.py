@@ -44,7 +44,7 @@ from sluicemq.kernel.cleanup_steps import Step, take
 from sluicemq.kernel.containment import traceback_text
 from sluicemq.limits import RETRY_FULL_MS
 from sluicemq.metadata.agreement import Agreed
-from sluicemq.model.batch import ENVELOPED, names_of
+from sluicemq.model.batch import ENVELOPED, exchange_and_key
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
 from sluicemq.storage.queue_index import IndexWrite
@@ -161,7 +161,9 @@ class Crash(CrashPort, Generic[Q]):
         where = (
             ""
             if envelope == ENVELOPED
-            else " to exchange '{}' with routing key '{}'".format(*map(text_of, names_of(envelope)))
+            else " to exchange '{}' with routing key '{}'".format(
+                *map(text_of, exchange_and_key(envelope))
+            )
         )
         text = f"{self.queue.title} refuses {len(refused)} messages from now on, for it had its"
         text += f" faults at their publish: published{where}, of {sizes} bytes"
@@ -491,7 +493,7 @@ class ClassicCrash(Crash[ClassicShell]):
 
     def say_set_aside(self, poison: Poison) -> None:
         """Log that a message is set aside, and in which file."""
-        exchange, key = map(text_of, names_of(poison.run.traits.envelope))
+        exchange, key = map(text_of, exchange_and_key(poison.run.traits.envelope))
         self.services.world.log.write(
             "error",
             f"{self.queue.title} cannot handle its message at position {poison.run.first},"

@@ -8,7 +8,7 @@ from weakref import ref
 
 from sluicemq.chain.queue.death_headers import DeadLetterHeaders, Death
 from sluicemq.chain.queue.republish_messages import Republish, RepublishMessage, SourceGone
-from sluicemq.model.batch import ENVELOPED, names_of, separate
+from sluicemq.model.batch import ENVELOPED, exchange_and_key, separate
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import Queue
@@ -70,7 +70,7 @@ class DeadLettering:
         seconds = self.clock.wall_ms() // 1000
         letters: list[RepublishMessage] = []
         for envelope, some in groupby(pairs, envelope_of):
-            death = Death(name, effect.reason, seconds, *names_of(envelope), new_key)
+            death = Death(name, effect.reason, seconds, *exchange_and_key(envelope), new_key)
             rewritten = DeadLetterHeaders(death)
             letters += [rewritten.letter(content) for _, content in some]
         return letters
