@@ -15,7 +15,7 @@ settings.load_profile("sluicemq")
 
 java.set_options()
 
-pytest_plugins = ["support.fixtures", "support.scheduling"]
+pytest_plugins = ["support.fixtures", "support.scheduling", "support.spark_starts"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -149,8 +149,10 @@ class Files:
 
 @contextmanager
 def running(query: StreamingQuery) -> Iterator[StreamingQuery]:
-    """Stopped at the end."""
+    """Stopped at the end; why it has failed is told with what it lacks then."""
     try:
         yield query
+    except AssertionError as error:
+        raise AssertionError(f"{error}; the query: {query.exception()}") from error
     finally:
         query.stop()

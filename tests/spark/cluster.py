@@ -14,7 +14,10 @@ from pathlib import Path
 import pyspark
 
 HOME = Path(pyspark.__file__).parent
-JARS = f"{HOME}/jars/*"
+LOGGING = next(HOME.glob("jars/slf4j-api-*.jar"))
+JARS = f"{HOME}/conf:{LOGGING}:{HOME}/jars/*"
+"""As Spark's own scripts have them, else the archive of classes does not fit."""
+
 PACKAGE = "org.apache.spark.deploy"
 START_SECONDS = 240
 

@@ -188,13 +188,16 @@ def test_a_server_that_is_slow_has_the_time_of_an_answer(api: Server) -> None:
     assert "has not answered in 0.3 s (timeout)" in refusal(options(api, **SHORT))
 
 
-def test_pages_have_a_time_together(api: Server) -> None:
+def test_pages_have_a_time_together(api: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though each of them is in time."""
+    monkeypatch.setattr("sluicemq.spark.management.PAGES_TIMEOUTS", 1)
+
     def answer(_query: dict[str, str]) -> Answer:
-        time.sleep(0.02)
+        time.sleep(0.05)
         return 200, b'{"items": [], "page_count": 400, "filtered_count": 9}'
 
     api.answer = answer
-    assert "has not given 400 pages of queues in 10 times" in refusal(options(api, timeout="100"))
+    assert "has not given 400 pages of queues in 1 times" in refusal(options(api, timeout="5000"))
 
 
 def test_a_server_that_only_listens_has_the_time_of_an_answer() -> None:
