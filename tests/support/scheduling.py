@@ -2,26 +2,29 @@
 
 A process takes file after file, so that what the tests of a file share is made once; where they
 are long and share nothing, it takes test after test. Tests that have a Spark session (one a
-process; its JVM takes a gigabyte) go to two processes only: those of the AMQP data source, and
-those of the lab. What takes longest begins first, so that nothing long is left to run alone.
+process; its JVM takes a gigabyte) go to three processes only: those of the AMQP data source in two
+halves, and those of the lab. What takes longest begins first, so that nothing long is left to run
+alone.
 """
 
 from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-SESSIONS = ("tests/spark/test_amqp_", "tests/spark/")
-OWN_DRIVERS = (
-    "tests/spark/test_amqp_attempts",
-    "tests/spark/test_amqp_example_kill",
-    "tests/spark/test_amqp_executors",
-    "tests/spark/test_amqp_kill",
-    "tests/spark/test_amqp_languages",
-    "tests/spark/test_amqp_shuffles",
-)
-"""These start Spark themselves, in other processes: they are spread as files are."""
+ROOT = Path(__file__).resolve().parents[2]
+
+SPARK = "tests/spark/"
+SESSION = re.compile(r"\bspark: SparkSession\b")
+"""What a test file has that asks for the session; others start Spark themselves, or not at all."""
+
+HALF = "tests/spark/test_amqp_n"
+"""About as many seconds are before this name as behind it."""
 
 SINGLY = (
     "tests/cluster/test_real_links",
@@ -48,7 +51,14 @@ LONGEST = (
 )
 """Files that take longer than a minute in all, in this order; the Spark sessions go before them."""
 
-SLOW = ("tests/cluster/", "tests/durability/", "tests/interop/", "tests/lab/", "tests/sim/")
+SLOW = (
+    "tests/cluster/",
+    "tests/durability/",
+    "tests/interop/",
+    "tests/lab/",
+    "tests/sim/",
+    SPARK,
+)
 
 
 class FileScheduling(LoadFileScheduling):
@@ -57,14 +67,21 @@ class FileScheduling(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(SINGLY):
             return nodeid
-        return session_of(nodeid) or super()._split_scope(nodeid)
+        return session_of(file_of(nodeid)) or super()._split_scope(nodeid)
 
 
-def session_of(nodeid: str) -> str:
-    """What a test shares its Spark session with; "" when it has none."""
-    if nodeid.startswith(OWN_DRIVERS):
+@cache
+def session_of(file: str) -> str:
+    """What the tests of a file share their Spark session with; "" when they have none."""
+    if not file.startswith(SPARK) or not SESSION.search((ROOT / file).read_text(encoding="utf-8")):
         return ""
-    return next((session for session in SESSIONS if nodeid.startswith(session)), "")
+    if not file.startswith("tests/spark/test_amqp_"):
+        return "lab"
+    return "one half" if file < HALF else "other half"
+
+
+def file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -80,7 +97,7 @@ def order(nodeid: str) -> tuple[bool, int, bool]:
     """Tests with less begin first."""
     places = (place for place, name in enumerate(LONGEST) if nodeid.startswith(name))
     return (
-        not session_of(nodeid),
+        not session_of(file_of(nodeid)),
         next(places, len(LONGEST)),
-        not nodeid.startswith((*OWN_DRIVERS, *SLOW)),
+        not nodeid.startswith(SLOW),
     )
