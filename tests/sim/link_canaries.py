@@ -7,15 +7,17 @@ from typing import Any, Final
 
 import pytest
 
-from sluicemq.cluster import frame
+from sluicemq.cluster import frame, node_file
 from sluicemq.cluster.cluster import NodeCluster
 from sluicemq.cluster.cluster_port import DATA, PeerMessage
 from sluicemq.cluster.connection import LinkConnection
 from sluicemq.cluster.frame import FrameDecoder
 from sluicemq.cluster.members import Roster
+from sluicemq.cluster.node_file import PATH, UNFINISHED, NodeRecord, encode_node_file
 from sluicemq.cluster.node_link import NodeLink
 from sluicemq.cluster.outbox import LinkOutbox
 from sluicemq.cluster.peer import OtherNode
+from sluicemq.kernel.disk import Files
 
 LinkPlant = Callable[[pytest.MonkeyPatch], None]
 CANARIES: Final[dict[str, LinkPlant]] = {}
@@ -180,3 +182,15 @@ def one_connection_ends_alone(patch: pytest.MonkeyPatch) -> None:
 def a_suspicion_stays(patch: pytest.MonkeyPatch) -> None:
     """Nobody is trusted again."""
     patch.setattr(OtherNode, "link_heard", lambda *_: None)
+
+
+@canary
+def a_life_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    """The file of a node is replaced before its new content is durable."""
+
+    def replace(files: Files, record: NodeRecord) -> None:
+        files.delete(UNFINISHED)
+        files.write(UNFINISHED, 0, encode_node_file(record))
+        files.rename(UNFINISHED, PATH)
+
+    patch.setattr(node_file, "replace_node_file", replace)

@@ -130,12 +130,12 @@ class LinkNemesis:
         """A node says goodbye, and ends a little later."""
         node = self._any([each for each in self.nodes if each.moves])
         if node is not None:
-            life = node.incarnation
+            start = node.starts
             node.cluster.leave("this node stops")
             self.note("leaves", f"{node.host} leaves")
 
             def end(_: object) -> None:
-                if node.is_running and node.incarnation == life:
+                if node.is_running and node.starts == start:
                     node.crash()
 
             self.timeline.after(500 * MS, node.host, "has left", end)
@@ -152,7 +152,7 @@ class LinkNemesis:
             self.note("wipes", f"{node.host} has lost its data")
 
     def _all_met(self) -> bool:
-        return all(len(each.known) == len(self.nodes) - 1 for each in self.nodes)
+        return all(len(each.directory.linked) == len(self.nodes) - 1 for each in self.nodes)
 
     def find_disk(self) -> None:
         """It gets its data back."""

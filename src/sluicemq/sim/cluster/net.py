@@ -132,8 +132,8 @@ class PipeNetwork:
         self.timeline = timeline
         self.random = random
         self.listeners: dict[tuple[str, int], tuple[PipeNet, Acceptor]] = {}
-        self.cuts: dict[tuple[str, str], None] = {}
-        """The ways, from one host to another, that carry nothing."""
+        self.cuts: dict[tuple[str, str], int] = {}
+        """Since when the ways, from one host to another, carry nothing that do not."""
         self.pipes: list[Pipe] = []
         self.delay_ns_max = 2 * MS
         self.slow = 0.01
@@ -151,7 +151,8 @@ class PipeNetwork:
 
     def cut(self, ways: dict[tuple[str, str], None]) -> None:
         """Let nothing pass these ways, and everything all others."""
-        self.cuts = ways
+        now_ns = self.timeline.now_ns
+        self.cuts = {way: self.cuts.get(way, now_ns) for way in ways}
         self.pipes = [each for each in self.pipes if not each.source.is_gone or each.data]
         for pipe in self.pipes:
             pipe.kick()

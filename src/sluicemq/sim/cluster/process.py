@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.cluster.bounds import LinkBounds
 from sluicemq.cluster.cluster import NodeCluster
-from sluicemq.cluster.introduction import NodeCard
-from sluicemq.cluster.members import Member, MemberBook
+from sluicemq.cluster.members import Member
+from sluicemq.cluster.node_file import begin_life
 from sluicemq.kernel.actor import Actor, Scheduler
-from sluicemq.kernel.disk import DiskJob
 from sluicemq.kernel.world import Log, World
 from sluicemq.sim.cluster.net import PipeNet
 from sluicemq.sim.cluster.promise import keeps
@@ -21,9 +20,8 @@ from sluicemq.sim.units import MS
 from sluicemq.sim.world import SimClock, SimDice, SimMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from sluicemq.cluster.cluster_port import FrameType
+    from sluicemq.cluster.node_file import NodeFile
     from sluicemq.sim.cluster.net import PipeNetwork
     from sluicemq.sim.cluster.talker import Epoch
     from sluicemq.sim.timeline import Timeline
@@ -37,27 +35,30 @@ BOUNDS: Final = LinkBounds(
 )
 
 
-class KeptBook(MemberBook):
-    """What a node knows of the others, on its disk after a while."""
+class DataDirectory:
+    """What a node has on its disk, and what must be there."""
 
-    def __init__(self, node: SimNode) -> None:
-        self.node = node
-        self.life = node.incarnation
+    def __init__(self) -> None:
+        self.files = SimFiles()
+        self.home = b""
+        """Its mark; nothing: no node has started with it."""
+        self.incarnation = 0
+        """The last life of a node with it."""
+        self.linked: dict[int, tuple[bytes, int]] = {}
+        """Home and life of those to whom a link was open, by number."""
 
-    def write(self, members: Iterable[Member], actor: Actor) -> bool:
-        rows = {
-            each.number: (each.name, each.home, each.incarnation) for each in members if each.home
-        }
-        node = self.node
-        delay_ns = node.random.randrange(1, 30 * MS)
-        node.timeline.after(delay_ns, node.host, "book", self._done, (rows, actor))
-        return True
-
-    def _done(self, written: tuple[dict[int, tuple[str, bytes, int]], Actor]) -> None:
-        rows, actor = written
-        if self.node.is_running and self.node.incarnation == self.life:
-            self.node.known = rows
-            actor.post(DiskJob())
+    def begun(self, book: NodeFile, members: list[Member]) -> None:
+        """A node has begun its life with it: check what it has found there."""
+        card = book.card
+        keeps(card.incarnation > self.incarnation, f"life {card.incarnation} once more")
+        keeps(self.home in (b"", card.home), f"{card} has become another node")
+        self.home, self.incarnation = card.home, card.incarnation
+        for member in members:
+            home, incarnation = self.linked.get(member.number, (b"", 0))
+            keeps(
+                not home or (member.home == home and member.incarnation >= incarnation),
+                f"{card} has forgotten that it met {member} in life {incarnation}",
+            )
 
 
 class NodeLog(Log):
@@ -85,23 +86,29 @@ class SimNode:
         self.random = random
         self.figures: dict[str, int] = {}
         self.notes: deque[tuple[int, str]] = deque(maxlen=NOTES)
-        self.home = random.randbytes(16)
-        self.incarnation = 0
-        self.known: dict[int, tuple[str, bytes, int]] = {}
-        """Name, home and life of the members that were met, by number."""
-        self.true_disk: tuple[bytes, int, dict[int, tuple[str, bytes, int]]] | None = None
-        """Home, life and members of the disk that was lost; None: it was not."""
+        self.directory = DataDirectory()
+        self.lost: DataDirectory | None = None
+        """The data directory that it had before it lost it; None: it has not."""
+        self.starts = 0
         self.links_seen: dict[int, set[Epoch]] = {}
         self.sent: dict[tuple[int, Epoch, FrameType], int] = {}
         self.is_rude = random.random() < 0.15
         """Does it pay no heed to its gates?"""
         self.is_running = False
         self.is_frozen = False
+        self.changed_ns = 0
+        """When its process came, went, stopped moving or went on last."""
         self.turn_ns = 100_000
         """About how long a turn takes."""
         self.cluster: NodeCluster
         self.talker: Talker
         self.net: PipeNet
+        self.disk: SimDisk
+
+    @property
+    def incarnation(self) -> int:
+        """Return the last of its lives with the data directory that it has."""
+        return self.directory.incarnation
 
     @property
     def moves(self) -> bool:
@@ -111,7 +118,7 @@ class SimNode:
     @property
     def is_wiped(self) -> bool:
         """Tell whether it has lost its data, so that nobody may take it in."""
-        return self.true_disk is not None
+        return self.lost is not None
 
     # -- its life
 
@@ -119,22 +126,19 @@ class SimNode:
         """Its process starts, in its next life."""
         assert not self.is_running
         self.is_running, self.is_frozen = True, False
-        self.incarnation += 1
-        name = f"n{self.number}"
-        card = NodeCard(
-            "sim", name, self.number, self.incarnation, self.home, self.random.randbytes(16)
-        )
+        self.changed_ns = self.timeline.now_ns
+        self.starts += 1
         others = [each for each in range(1, self.nodes + 1) if each != self.number]
         members = [Member(each, f"h{each}", PORT) for each in others]
-        for member in members:
-            if member.number in self.known:
-                member.name, member.home, member.incarnation = self.known[member.number]
         world = self._world()
         scheduler = Scheduler()
         scheduler.wake = self._wake  # type: ignore[method-assign]
         scheduler.broke = self._broke  # type: ignore[method-assign]
         scheduler.witness = self._broke  # type: ignore[method-assign]
-        self.cluster = NodeCluster(scheduler, world, card, SECRET, members, KeptBook(self), BOUNDS)
+        book = begin_life(world, "sim", f"n{self.number}", self.number)
+        book.recall(members)
+        self.directory.begun(book, members)
+        self.cluster = NodeCluster(scheduler, world, book.card, SECRET, members, book, BOUNDS)
         self.talker = Talker(self.cluster, self.random, self.figures, self.is_rude)
         self.talker.seen = self.links_seen
         self.talker.sent = self.sent
@@ -145,11 +149,12 @@ class SimNode:
     def _world(self) -> World:
         seed = self.random.getrandbits(32)
         self.net = PipeNet(self.network, self.host)
-        disk = SimDisk(self.timeline, Random(seed), SimFiles())
+        files = self.directory.files
+        self.disk = SimDisk(self.timeline, Random(seed), files, delay_ns_max=30 * MS)
         return World(
             SimClock(self.timeline),
             SimDice(Random(seed + 1)),
-            disk,
+            self.disk,
             self.net,
             SimMemory(1 << 30),
             NodeLog(self),
@@ -159,9 +164,11 @@ class SimNode:
         raise error
 
     def crash(self) -> None:
-        """Its process ends without a word."""
+        """Its process ends without a word, and perhaps the machine's power goes."""
         self.is_running = self.is_frozen = False
+        self.changed_ns = self.timeline.now_ns
         self.net.crash()
+        self.disk.crash(power=self.random.random() < 0.5)
         self._keep_epochs()
 
     def _keep_epochs(self) -> None:
@@ -172,45 +179,44 @@ class SimNode:
     def freeze(self) -> None:
         """Its process does not move, and does not know of it."""
         self.is_frozen = True
+        self.changed_ns = self.timeline.now_ns
 
     def thaw(self) -> None:
         """Its process moves again, and goes on."""
         self.is_frozen = False
+        self.changed_ns = self.timeline.now_ns
         self._wake()
 
     def wipe(self) -> None:
         """It has lost its data directory, and starts with a new one."""
         assert not self.is_running
-        self.true_disk = self.home, self.incarnation, self.known
-        self.home, self.known = self.random.randbytes(16), {}
-        self.incarnation = self.random.choice((0, self.incarnation))
+        self.lost, self.directory = self.directory, DataDirectory()
 
     def find_disk(self) -> None:
         """The data directory that was lost is there again."""
         assert not self.is_running
-        assert self.true_disk is not None
-        self.home, self.incarnation, self.known = self.true_disk
-        self.true_disk = None
+        assert self.lost is not None
+        self.directory, self.lost = self.lost, None
 
     # -- its turns
 
     def _wake(self) -> None:
         self.timeline.after(
-            1 + self.random.randrange(self.turn_ns), self.host, "run", self._run, self.incarnation
+            1 + self.random.randrange(self.turn_ns), self.host, "run", self._run, self.starts
         )
 
-    def _run(self, incarnation: int) -> None:
-        if not self.moves or incarnation != self.incarnation:
+    def _run(self, start: int) -> None:
+        if not self.moves or start != self.starts:
             return
         if self.cluster.scheduler.run(1 + self.random.randrange(TURNS)):
             self._wake()
 
     def _talk_later(self) -> None:
         delay_ns = 1 + self.random.randrange(100 * MS)
-        self.timeline.after(delay_ns, self.host, "talk", self._talk, self.incarnation)
+        self.timeline.after(delay_ns, self.host, "talk", self._talk, self.starts)
 
-    def _talk(self, incarnation: int) -> None:
-        if not self.is_running or incarnation != self.incarnation:
+    def _talk(self, start: int) -> None:
+        if not self.is_running or start != self.starts:
             return
         if not self.is_frozen:
             self.talker.talk()

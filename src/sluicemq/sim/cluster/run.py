@@ -10,6 +10,8 @@ from itertools import permutations
 from random import Random
 
 from sluicemq.cluster.cluster_port import CONTROL, NodeStanding
+from sluicemq.cluster.introduction import NodeCard
+from sluicemq.cluster.node_link import NodeLink
 from sluicemq.limits import LINK_SILENCE_NS
 from sluicemq.sim.cluster.nemesis import LinkNemesis
 from sluicemq.sim.cluster.net import PipeNetwork
@@ -127,12 +129,12 @@ class LinkRun:
 
     def _check(self) -> None:
         for node in self.nodes:
-            self._note(node.moves, "moves", node.host)
+            self._note(node.moves, node.changed_ns, "moves", node.host)
             is_still = not node.moves and not self.network.is_carrying(node.host)
-            self._note(is_still, "still", node.host)
+            self._note(is_still, node.changed_ns, "still", node.host)
         for one, other in permutations(self.nodes, 2):
-            is_cut = self.network.is_cut(one.host, other.host)
-            self._note(is_cut, "cut", one.host, other.host)
+            cut_ns = self.network.cuts.get((one.host, other.host))
+            self._note(cut_ns is not None, cut_ns or 0, "cut", one.host, other.host)
         for node in self.nodes:
             if node.is_running:
                 node.check()
@@ -140,27 +142,24 @@ class LinkRun:
             if one.moves:
                 self._check_pair(one, other)
 
-    def _note(self, is_so: bool, *what: str) -> None:
-        if not is_so:
+    def _note(self, is_so: bool, begun_ns: int, *what: str) -> None:
+        """Note that something is so; it began at `begun_ns` at the earliest, the last time."""
+        if is_so:
+            self.since[what] = max(self.since.get(what, self.timeline.now_ns), begun_ns)
+        else:
             self.since.pop(what, None)
-        elif what not in self.since:
-            self.since[what] = self.timeline.now_ns
 
     def _check_pair(self, one: SimNode, other: SimNode) -> None:
         cluster = one.cluster
         link = cluster.peers[other.number].up
-        if other.is_wiped and other.number in one.known and link is not None:
-            introduced = link.connections[CONTROL].handshake.other
+        if link is not None:
+            card = introduced_by(link)
+            home, _ = one.directory.linked.setdefault(other.number, (card.home, 0))
             keeps(
-                introduced is not None and introduced.card.home != other.home,
+                home == card.home,
                 f"node {other.number} has lost its data, and node {one.number} has taken it in",
             )
-        if link is not None:
-            kept = one.known.get(other.number, ("", b"", 0))
-            keeps(
-                kept[2] == link.other.incarnation,
-                f"node {one.number} has a link to {link.other}, and remembers life {kept[2]}",
-            )
+            one.directory.linked[other.number] = home, card.incarnation
         there, back = ("cut", one.host, other.host), ("cut", other.host, one.host)
         still = ("still", other.host)
         contact_ns = cluster.contact_ns(other.number) or 0
@@ -177,6 +176,13 @@ class LinkRun:
                 out_ns < NOTICED_NS or cluster.standing(other.number) is NodeStanding.DOWN,
                 f"node {one.number} has not noticed of node {other.number}: {what}",
             )
+
+
+def introduced_by(link: NodeLink) -> NodeCard:
+    """Return who is at the other side of a link that is up."""
+    introduced = link.connections[CONTROL].handshake.other
+    assert introduced is not None
+    return introduced.card
 
 
 def simulate_links(seed: int) -> LinkReport:
