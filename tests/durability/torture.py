@@ -147,6 +147,9 @@ class Round:
     ) -> None:
         self.seed = seed
         self.dice = Random(seed)
+        self.dice_of_ends = Random(seed)
+        """Its own, so that how fast the machine is does not decide how many lives end in which
+        way."""
         self.program = tuple(program)
         self.directory = directory
         self.data = directory / "data"
@@ -204,10 +207,11 @@ class Round:
         """One life of the broker."""
         if self.cycle_number % START_UP_EVERY == 0:
             self.kill_in_start_up()
-        elif self.dice.randrange(100) < self.stop_percent:
+        elif self.dice_of_ends.randrange(100) < self.stop_percent:
             self.live(self.stop)
-        elif self.dice.randrange(100) < self.call_percent:
-            self.kill_at(self.dice.choice(strace.CALLS), self.dice.randrange(1, CALLS_MAX))
+        elif self.dice_of_ends.randrange(100) < self.call_percent:
+            call = self.dice_of_ends.choice(strace.CALLS)
+            self.kill_at(call, self.dice_of_ends.randrange(1, CALLS_MAX))
         else:
             self.live(self.kill)
         self.look_at_files()

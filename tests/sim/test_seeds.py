@@ -179,7 +179,8 @@ def kinds_of_actors() -> set[type[Actor]]:
         kind = new.pop()
         found.add(kind)
         new += kind.__subclasses__()
-    return {kind for kind in found if kind.__module__.split(".")[1] in PACKAGES}
+    own = tuple(f"sluicemq.{package}." for package in PACKAGES)
+    return {kind for kind in found if kind.__module__.startswith(own)}
 
 
 def test_every_kind_of_actor_is_known() -> None:
