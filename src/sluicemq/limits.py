@@ -242,7 +242,7 @@ BALLAST_PAUSE_NS: Final = 10_000_000_000
 """So long after an attempt to create the ballast file comes the next one."""
 
 STORE_GROUP_BYTES: Final = 8 << 20
-"""Bytes waiting for one sync at which the message store stops granting credit: a disk is at its
+"""Bytes waiting for a sync at which the message store stops granting credit: a disk is at its
 best long before, and three times as much is in memory (gathered, being joined, being written)."""
 
 STREAM_CHUNK_BYTES: Final = 128 << 10
@@ -473,7 +473,8 @@ RAFT_PROMOTE_LAG_ENTRIES: Final = 128
 that needs it must not have to wait for it."""
 
 RAFT_GROUP_BYTES: Final = 1 << 20
-"""Of a group of the journal in which an append of a Raft group is: those wait for its sync."""
+"""Of a group of the journal with appends of Raft groups so much is of these, and as much of what is
+written for classic queues, for which they wait."""
 
 RAFT_SEGMENT_BYTES: Final = 64 << 20
 """Of a segment file, unless one entry alone is larger: a start reads a file at a time."""

@@ -15,6 +15,9 @@ from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
 from sluicemq.chain.queue.quorum.deliveries import QuorumDeliveries
 from sluicemq.chain.queue.quorum.member_log import GroupLog
 from sluicemq.chain.queue.quorum.shell import QuorumShell
+from sluicemq.chain.store import group_commit
+from sluicemq.chain.store.group_commit import Append
+from sluicemq.chain.store.message_store import MessageStore
 from sluicemq.chain.store.raft_storage import RaftAppended
 from sluicemq.queues import commands as c
 from sluicemq.queues.quorum import commands as q
@@ -218,3 +221,38 @@ def delivered_beyond_the_window(patch: pytest.MonkeyPatch) -> None:
         return found
 
     rarely(patch, QuorumDeliveries, "send_some", 20, send_some)
+
+
+@canary
+def an_append_waits_for_all_that_has_gathered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(group_commit, "parted", lambda gathered, _: (gathered, []))
+
+
+@canary
+def a_quantum_is_never_full(patch: pytest.MonkeyPatch) -> None:
+    gather = MessageStore.gather
+
+    def gather_more(self: MessageStore, *arguments: Any, **named: Any) -> Any:
+        quantum_bytes, self.quantum_bytes = self.quantum_bytes, 1 << 30
+        try:
+            return gather(self, *arguments, **named)
+        finally:
+            self.quantum_bytes = quantum_bytes
+
+    patch.setattr(MessageStore, "gather", gather_more)
+
+
+@canary
+def a_quantum_passes_those_before_it(patch: pytest.MonkeyPatch) -> None:
+    """So a removal may be on the disk before what is removed."""
+    before = group_commit.parted
+
+    def newest_first(gathered: list[Append], most: int) -> tuple[list[Append], list[Append]]:
+        places = [at for at, each in enumerate(gathered) if each.quantum_bytes]
+        turned = [*gathered]
+        for at, other in zip(places, reversed(places), strict=True):
+            turned[at] = gathered[other]
+        taken, left = before(turned, most)
+        return taken, [each for each in gathered if each in left]
+
+    patch.setattr(group_commit, "parted", newest_first)

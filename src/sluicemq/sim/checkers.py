@@ -236,6 +236,7 @@ class Checkers:
             for actor in self.touched.parts[part]:
                 self.inboxes.count(actor)
         self.check_links(parts)
+        self.quorum.quanta(self.broker.store)
         self.totals.chain = max(self.totals.chain, self.links.in_chain(self.broker.budget))
         for reader in parts:
             if isinstance(reader, Reader):

@@ -1,5 +1,7 @@
 """What must hold inside a node of its quorum queues.
 
+quanta      a group of the journal with an append to a log has one quantum of what is written for
+            classic queues
 memory      what a queue accounts for are bodies in RAM and what is not agreed on, and at last none
 links       as of any queue; the credit of batches that a channel has too many of is kept back
 at rest     what a channel has unacknowledged is what the state has out at it, but for what was
@@ -13,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue.quorum.shell import QuorumShell
+from sluicemq.chain.store.store_group import StoreGroup
 from sluicemq.queues.settings import settings_of
 from sluicemq.sim.quorum_model import QuorumModel
 from sluicemq.sim.records import promise
@@ -20,6 +23,7 @@ from sluicemq.sim.records import promise
 if TYPE_CHECKING:
     from sluicemq.chain.channel.channel import Channel
     from sluicemq.chain.queue.queue import CreditLink, Queue
+    from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.flow.gate import GateKeeper
     from sluicemq.sim.durable_image import DurableImage
     from sluicemq.sim.history import History
@@ -44,6 +48,22 @@ class QuorumChecks:
         self.models: dict[QuorumShell, QuorumModel] = {}
         self.crashed: dict[QuorumShell, None] = {}
         """What is left of queues that have had a fault."""
+        self.groups = 0
+        """The number of groups of the journal as of the last look."""
+
+    def quanta(self, store: MessageStore) -> None:
+        """Check that no append to a log waits for much of what is written for queues."""
+        commits = store.commits
+        if commits.groups == self.groups:
+            return
+        self.groups = commits.groups
+        group = commits.committing
+        quanta = [append for append in group if isinstance(append, StoreGroup)]
+        if any(append.raft_bytes for append in group):
+            promise(len(quanta) <= 1, "an append to a log waits for", len(quanta), "quanta")
+        for quantum in quanta:
+            size = sum(write.batch.size for write in quantum.writes[:-1])
+            promise(size < store.quantum_bytes, "a quantum was full and got more, at", size)
 
     def watch(self, queue: Queue) -> None:
         """Watch a queue, if it is a quorum queue, and make its bounds small."""

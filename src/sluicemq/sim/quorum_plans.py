@@ -31,6 +31,8 @@ class QuorumBounds:
     snapshot_entries: int
     bodies_bytes: int
     read_bytes: int
+    quantum_bytes: int
+    """Of what is written for classic queues."""
 
 
 def quorum_bounds_of(seed: int) -> QuorumBounds | None:
@@ -46,6 +48,7 @@ def quorum_bounds_of(seed: int) -> QuorumBounds | None:
         snapshot_entries=dice.choice((3, 8, 30)),
         bodies_bytes=dice.choice((0, 1000, 20_000)),
         read_bytes=dice.choice((400, 4000, 100_000)),
+        quantum_bytes=dice.choice((1, 300, 3000, 1 << 20)),
     )
 
 

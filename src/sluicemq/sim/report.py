@@ -96,12 +96,13 @@ def line_of(run: ReportedRun) -> str:
     unacked = sum(queue.machine.depth.unacked for queue in queues)
     store = broker.store
     in_store = sum(len(each.batch.contents) for each in store.inbox if isinstance(each, StoreWrite))
+    waiting = sum(len(group.writes) for group in store.unclosed)
     backlog = sum(reader.writer.pending_bytes for reader in readers)
     choked = sum(reader.writer.choked for reader in readers)
     return (
         f"{timeline.happened:7} {at_ns / MS:11.3f}  {who:14.14} {what:16.16}"
         f" {f'{stopped}/{len(readers)}':>7} {f'{in_channels} {gates}':>9}"
-        f" {f'{in_queues} {ready} {unacked}':>14} {f'{in_store} {len(store.group.writes)}':>9}"
+        f" {f'{in_queues} {ready} {unacked}':>14} {f'{in_store} {waiting}':>9}"
         f" {f'{backlog} {choked}':>9} {'yes' if broker.alarms.reasons else ''}"
     )
 

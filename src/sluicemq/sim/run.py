@@ -191,6 +191,8 @@ class Simulation(ReportedRun):
         broker.queued_methods_max = swarm.queued_methods_max
         broker.writer_backlog_bytes = swarm.writer_backlog_bytes
         broker.store.group_bytes_max = swarm.store_group_bytes
+        if swarm.features.quorum is not None:
+            broker.store.quantum_bytes = swarm.features.quorum.quantum_bytes
         broker.stream_cache.limit = swarm.features.cache_bytes or 0
 
     def run(self) -> RunReport:

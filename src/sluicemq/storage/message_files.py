@@ -180,13 +180,19 @@ class MessageFiles:
 
     # -- writing what is buffered
 
-    def take_job(self) -> MessageWrites | None:
-        """Return the job that writes everything buffered since the last one; None when nothing is
-        buffered or the last job is not over."""
+    def take_job(self, ids: Iterable[int] | None = None) -> MessageWrites | None:
+        """Return the job that writes what was buffered since the last one: of these ids, None: of
+        all. None when that is nothing or the last job is not over."""
         if self.writes_job is not None or not self.buffer:
             return None
-        contents = self.flying = self.buffer
-        self.buffer = {}
+        if ids is None:
+            contents, self.buffer = self.buffer, {}
+        else:
+            buffer = self.buffer
+            contents = {each: buffer.pop(each) for each in ids if each in buffer}
+        if not contents:
+            return None
+        self.flying = contents
         assert max(map(len, contents.values())) + RECORD_HEAD_SIZE + ALIGNMENT < SIZE_LIMIT
         if self.current is not None and self.current.size >= self.file_size_limit:
             self.full.append(self.current)

@@ -52,6 +52,26 @@ class Declaration(Note):
     is_declaration = True
 
 
+class Quantum(Note):
+    """Of these a group with an append to a log has one."""
+
+    __slots__ = ()
+
+    quantum_bytes = 1
+
+
+class LogEntries(Note):
+    """An append to the log of a Raft group."""
+
+    __slots__ = ()
+
+    is_in_line = True
+    raft_bytes = 1
+
+
+KINDS = {"note": Note, "declaration": Declaration, "quantum": Quantum, "log": LogEntries}
+
+
 class WriteFile(DiskJob):
     """What a note has written before it."""
 
@@ -138,7 +158,7 @@ class Bench:
         for question, before in self.questions:
             if question in answered:
                 assert all(note.heard == ["appended"] for note in self.notes[:before])
-        for kind in (Note, Declaration):
+        for kind in KINDS.values():
             numbers = [note.number for note in self.notes if type(note) is kind]
             assert [n for n in durable if n in numbers] == [n for n in numbers if n in durable]
 
@@ -146,8 +166,7 @@ class Bench:
 FAILURES = {"full": ("ENOSPC", "write"), "broken": ("EIO", "sync")}
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("note"), st.booleans(), st.booleans()),
-        st.tuples(st.just("declaration"), st.booleans()),
+        st.tuples(st.sampled_from([*KINDS]), st.booleans(), st.booleans()),
         st.tuples(st.sampled_from(["ask", "finish", "wait", "full", "broken"])),
     ),
     max_size=40,
@@ -160,10 +179,9 @@ def test_what_is_said_is_durable(steps: list[tuple[object, ...]]) -> None:
     bench = Bench()
     for step in steps:
         number = len(bench.notes)
-        if step[0] == "note":
-            bench.hand_in(Note(number, bool(step[1]), bool(step[2])))
-        elif step[0] == "declaration":
-            bench.hand_in(Declaration(number, bool(step[1])))
+        kind = KINDS.get(str(step[0]))
+        if kind is not None:
+            bench.hand_in(kind(number, bool(step[1]), bool(step[2])))
         elif step[0] == "ask":
             bench.ask()
         elif step[0] == "wait":

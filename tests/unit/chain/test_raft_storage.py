@@ -8,12 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks
-from sluicemq.chain.store.group_commit import Append, parted
 from sluicemq.chain.store.raft_storage import (
     RaftAppend,
     RaftAppended,
@@ -626,32 +623,3 @@ def test_a_group_of_the_journal_has_so_many_bytes_of_appends() -> None:
     assert len(bench.ear.heard) == 14
     assert max(sizes[:-1]) <= RAFT_GROUP_BYTES < sum(sizes) / 4
     assert sizes[-1] > 3_000_000, "one that is larger is alone"
-
-
-class Line(Append):
-    """Something to be appended, by its number; `size` is that of a Raft append, 0: another."""
-
-    def __init__(self, number: int, size: int, in_line: bool) -> None:
-        super().__init__(urgent=True)
-        self.number = number
-        self.raft_bytes = size  # type: ignore[misc]
-        self.is_in_line = in_line or size > 0  # type: ignore[misc]
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from((0, 0, 1, 600_000, 2_000_000)), st.booleans())),
-    st.integers(1, 4),
-)
-def test_what_is_in_line_is_parted_in_its_order(rows: list[tuple[int, bool]], most: int) -> None:
-    left: list[Append] = [Line(n, *row) for n, row in enumerate(rows)]
-    line = [each for each in left if each.is_in_line]
-    found: list[Append] = []
-    while left:
-        taken, left = parted(left, most)
-        raft = [each.raft_bytes for each in taken if each.raft_bytes]
-        assert len(raft) == 1 or (len(raft) <= most and sum(raft) <= RAFT_GROUP_BYTES)
-        assert raft or not left, "each group has one"
-        assert all(each.is_in_line for each in left)
-        found += taken
-    assert [each for each in found if each.is_in_line] == line
-    assert len(found) == len(rows)

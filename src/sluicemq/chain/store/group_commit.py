@@ -5,6 +5,11 @@ its way to the disk is the next group: one record of the journal, written and sy
 An append hears of it after the sync that covers it. A group that nobody waits for is written after
 GROUP_WAIT_MS, or as soon as it is large.
 
+Members of Raft groups, and elections with them, wait for no large group: when one of their appends
+has gathered, the next group has one quantum of what is written for queues, and what is behind that
+waits for its turn. So the appends of logs pass what was there before them; they do not pass one
+another, and what is written for queues keeps its order.
+
 Publishers who wait for confirms come in two crowds: while the one's messages are synced the
 other's gather, and each sync is for one of them. So what has gathered when a sync is over waits
 GROUP_HOLD_MS for those who hear of that, if a sync takes as long: then each sync is for both.
@@ -48,8 +53,14 @@ class Append:
 
     is_declaration = False
     """Declarations come first in their group, for what is said of messages needs their queues."""
+    is_last = False
+    """It is never in an earlier group than anything that was handed in before it."""
     is_in_line = False
-    """It is never in an earlier group than what was handed in before it and is in line, too."""
+    """It is of a log, and never in an earlier group than what was handed in before it and is in
+    line, too. What is neither in line, nor last, nor a declaration has a line of its own."""
+    quantum_bytes = 0
+    """Of a quantum of what is written for queues how large it is, at least 1: a group of the
+    journal in which there are appends to logs has only one. Others have 0."""
     raft_bytes = 0
     """Of an append to a Raft group's log about how large it is, at least 1; a group of the journal
     has only so many of these, and so many bytes of them. Others have 0."""
@@ -80,7 +91,7 @@ class WhenDurable(Append):
 
     __slots__ = ("asker",)
 
-    is_in_line = True
+    is_last = True
 
     def __init__(self, asker: Actor) -> None:
         super().__init__(urgent=True)
@@ -174,13 +185,14 @@ class GroupCommit:
                 clock.call_after(GROUP_WAIT_MS, self.store, CommitDue())
             return
         self.committing = group = in_order(self.taken())
-        self.gathered_bytes = 0
         parts: list[bytes] = []
         for append in group:
             append.entries(parts)
         before = [job for job in [append.before() for append in group] if job is not None]
         if not parts and not before:
             self.written()
+            if self.gathered:
+                self.store.commit_soon()  # nothing comes back from the disk that would see to it
             return
         self.job = self.journal.group(parts) if parts else GroupWrite("", 0, b"", 0)
         self.job.before = before
@@ -189,16 +201,17 @@ class GroupCommit:
         self.store.services.world.disk.submit(self.job, self.store, SYNC_STRAND)
 
     def taken(self) -> list[Append]:
-        """Take what is in the next group: all that has gathered, but of appends to logs of Raft
-        groups, for which members wait, no more than one sync should serve."""
+        """Take what is in the next group: all that has gathered; but when there are appends to logs
+        of Raft groups, for which members wait, no more of these, and of what is written for queues,
+        than one sync should serve."""
         taken = self.gathered
         left: list[Append] = []
-        count_max = self.store.services.raft_profile.wal_max_batch_size
-        if self.raft_count > count_max or self.raft_bytes > RAFT_GROUP_BYTES:
+        if self.raft_count:
+            count_max = self.store.services.raft_profile.wal_max_batch_size
             taken, left = parted(self.gathered, count_max)
         self.gathered = left
-        self.has_left = bool(left)
-        self.urgent = any(append.urgent for append in left)
+        self.gathered_bytes = sum(append.quantum_bytes for append in left)
+        self.urgent = self.has_left = bool(left)
         self.raft_bytes = sum(append.raft_bytes for append in left)
         self.raft_count = sum(append.raft_bytes > 0 for append in left)
         return taken
@@ -237,18 +250,25 @@ class GroupCommit:
 
 def parted(gathered: list[Append], count_max: int) -> tuple[list[Append], list[Append]]:
     """Return which appends are in the next group, and which in a later one: at least one to a log
-    of a Raft group, and at most `count_max` and RAFT_GROUP_BYTES of these."""
+    of a Raft group, and at most `count_max` and RAFT_GROUP_BYTES of these; one quantum of what is
+    written for queues, with what is not of a log up to the next one; and all declarations."""
     taken: list[Append] = []
     left: list[Append] = []
-    count = size = 0
+    count = size = quanta = 0
+    is_line_left = False
     for append in gathered:
         count += append.raft_bytes > 0
         size += append.raft_bytes
-        is_too_much = count > 1 and (count > count_max or size > RAFT_GROUP_BYTES)
-        if (append.is_in_line and left) or (append.raft_bytes and is_too_much):
-            left.append(append)
+        quanta += append.quantum_bytes > 0
+        if append.is_in_line:
+            is_too_much = count > 1 and (count > count_max or size > RAFT_GROUP_BYTES)
+            is_line_left |= append.raft_bytes > 0 and is_too_much
+            waits = is_line_left
+        elif append.is_last:
+            waits = bool(left)
         else:
-            taken.append(append)
+            waits = quanta > 1 and not append.is_declaration
+        (left if waits else taken).append(append)
     return taken, left
 
 

@@ -27,12 +27,12 @@ from sluicemq.chain.store.messages import (
     Written,
 )
 from sluicemq.chain.store.raft_storage import RaftSnapshotTaken, RaftStorage
-from sluicemq.chain.store.store_group import StoreGroup
+from sluicemq.chain.store.store_group import StoreGroup, body_ids_of
 from sluicemq.chain.store.store_port import StorePort
 from sluicemq.flow.alarm import STORAGE
 from sluicemq.flow.gate import Gate
 from sluicemq.kernel.disk import SYNC_STRAND, DiskJob
-from sluicemq.limits import RETRY_FULL_MS, STORE_GROUP_BYTES
+from sluicemq.limits import RAFT_GROUP_BYTES, RETRY_FULL_MS, STORE_GROUP_BYTES
 from sluicemq.storage.compaction import Compaction, Deletion
 from sluicemq.storage.journal import GroupWrite, Journal, SealWrite
 from sluicemq.storage.message_reads import ReadMessages
@@ -43,11 +43,10 @@ from sluicemq.storage.raft.segment_file import RaftFilesGone, RaftSegmentWrite
 from sluicemq.storage.raft.snapshot_file import RaftContentWrite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from sluicemq.chain.services import Services
     from sluicemq.chain.store.messages import StoreClient
-    from sluicemq.queues.effects import Receipt
     from sluicemq.storage.message_files import MessageFiles
     from sluicemq.storage.raft.groups import RaftGroups
 
@@ -83,7 +82,14 @@ class MessageStore(StorePort):
         self.checkpoints = Checkpoints(self, self.durable_queues, self.raft)
         self.ballast = Ballast(self, services.config.storage.reserve_bytes)
         self.commits = GroupCommit(self, journal)
+        self.unclosed: list[StoreGroup] = []
+        """The quanta that wait for the journal's next groups, in order."""
         self.group = self.new_group()
+        """What comes goes there: the last of these, or an empty one while there are none."""
+        self.waiting_bytes = 0
+        """Bytes of the writes in all of them."""
+        self.quantum_bytes = RAFT_GROUP_BYTES
+        """A quantum is full when it has so many: an append to a log waits for no more."""
         self.group_bytes_max = STORE_GROUP_BYTES
         self.full = Gate(self.keeper, "writes waiting for a sync")
         self.reading: dict[ReadMessages, tuple[StoreRead, dict[int, bytes]]] = {}
@@ -112,23 +118,34 @@ class MessageStore(StorePort):
 
     def new_group(self) -> StoreGroup:
         """Return a group for what comes after the present one is closed."""
-        return StoreGroup(self.journal, self.checkpoints, self.persistent, self.group_closed)
+        return StoreGroup(
+            self.journal, self.checkpoints, self.persistent, self.group_closed, self.unclosed
+        )
 
-    def group_closed(self) -> None:
-        """Gather what comes now for the next group, which has room again."""
-        self.group = self.new_group()
-        self.full.open()
+    def group_closed(self, group: StoreGroup) -> None:
+        """Gather what comes now in another quantum, and take more again if there is room."""
+        assert group is self.unclosed[0], "a quantum passes another"
+        del self.unclosed[0]
+        self.waiting_bytes -= group.bytes
+        if group is self.group:
+            self.group = self.new_group()
+        if self.waiting_bytes <= self.group_bytes_max:
+            self.full.open()
 
     def gather(self, size: int = 0, *, urgent: bool = False) -> StoreGroup:
-        """Return the open group, and see to it that the journal's next group has it. `size` is how
-        many bytes more are for the journal; `urgent` says that somebody waits for them."""
+        """Return the open quantum, and see to it that a group of the journal will have it. `size`
+        is how many bytes more are for the journal; `urgent` says that somebody waits for them."""
         commits = self.commits
-        if not self.group.is_gathered:
-            self.group.is_gathered = True
-            commits.add(self.group)
+        if self.group.bytes >= self.quantum_bytes:
+            self.group = self.new_group()
+        group = self.group
+        if not group.is_gathered:
+            group.is_gathered = True
+            self.unclosed.append(group)
+            commits.add(group)
         commits.gathered_bytes += size
         commits.urgent |= urgent
-        return self.group
+        return group
 
     @property
     def retrying(self) -> int:
@@ -177,12 +194,13 @@ class MessageStore(StorePort):
         self.writes += count
         group = self.gather(batch.size, urgent=message.receipt is not None)
         group.bytes += batch.size
+        self.waiting_bytes += batch.size
         group.writes.append(message)
         group.places[message.queue, message.position] = message
         if batch.first_id:
             ids = range(batch.first_id, batch.first_id + count)
             self.persistent.write_run(ids, batch.contents)
-        if group.bytes > self.group_bytes_max:
+        if self.waiting_bytes > self.group_bytes_max:
             self.full.shut()
         message.inflow.settle(count, batch.size)
 
@@ -204,13 +222,17 @@ class MessageStore(StorePort):
         be."""
         group = self.group
         ranges = message.ranges
-        if ranges and group.writes:
-            ranges = self.overtake(message.queue, ranges)
+        overtaken: list[StoreWrite] = []
+        if ranges and self.unclosed:
+            ranges, overtaken = self.overtake(message.queue, ranges)
         ranges = ranges + message.indexed
         if ranges:
             group.acks.setdefault(message.queue, []).extend(ranges)
             group.delivered[message.queue] = message.delivered
-        buffered = self.persistent.buffer
+        buffered: Container[int] = self.persistent.buffer
+        if len(self.unclosed) > 1:
+            # To the others an earlier group than the one of these acknowledgements may refer.
+            buffered = {i for write in overtaken for i in body_ids_of(write) if i in buffered}
         for ids in message.persistent:
             # What a group has made durable stays until it is durable that it may go.
             group.gone_bodies += [each for each in ids if each not in buffered]
@@ -219,14 +241,16 @@ class MessageStore(StorePort):
             self.transient.remove(ids)
         if message.empty:
             group.collect.append(message)
-        if not group.is_empty():
+        if not (group.is_gathered or group.is_empty()):
             self.gather()
 
-    def overtake(self, queue: StoreClient, ranges: list[range]) -> list[range]:
-        """Cancel the writes of this group whose messages have all gone already; they are confirmed
-        at once. Returns the other ranges of positions."""
+    def overtake(
+        self, queue: StoreClient, ranges: list[range]
+    ) -> tuple[list[range], list[StoreWrite]]:
+        """Cancel writes that wait and whose messages have all gone already; they are confirmed at
+        once. Returns the other ranges of positions, and these writes."""
         left: list[range] = []
-        receipts: list[Receipt] = []
+        overtaken: list[StoreWrite] = []
         for positions in ranges:
             rest = positions
             while rest and rest.step == 1:
@@ -235,23 +259,25 @@ class MessageStore(StorePort):
                     break
                 rest = rest[len(write.batch.contents) :]
                 write.cancelled = True
-                if write.receipt is not None:
-                    receipts.append(write.receipt)
+                overtaken.append(write)
             self.overtaken += len(positions) - len(rest)
             if rest:
                 left.append(rest)
+        receipts = [write.receipt for write in overtaken if write.receipt is not None]
         if receipts:
             queue.post(Written(receipts))
-        return left
+        return left, overtaken
 
     def pending(self, queue: StoreClient, positions: range) -> StoreWrite | None:
-        """Return the write of the group that begins where these positions begin and has no others,
-        and forget it there; None when there is none."""
-        places = self.group.places
-        write = places.get((queue, positions.start))
-        if write is None or len(write.batch.contents) > len(positions):
-            return None
-        return places.pop((queue, positions.start))
+        """Return the write that waits, begins where these positions begin and has no others, and
+        forget it there; None when there is none."""
+        place = queue, positions.start
+        for group in self.unclosed:
+            write = group.places.get(place)
+            if write is not None:
+                fits = len(write.batch.contents) <= len(positions)
+                return group.places.pop(place) if fits else None
+        return None
 
     # -- group commit
 

@@ -137,6 +137,8 @@ class WhenSafe(Append):
 
     __slots__ = ("asker",)
 
+    is_last = True
+
     def __init__(self, asker: Actor | None) -> None:
         super().__init__(urgent=asker is not None)
         self.asker = asker
@@ -157,6 +159,7 @@ class StoreDefinition(WhenSafe):
     __slots__ = ("change",)
 
     is_declaration = True
+    is_last = False
 
     def __init__(self, change: bytes, asker: Actor | None) -> None:
         super().__init__(asker)
@@ -174,6 +177,7 @@ class StoreQueueDeleted(Append):
     __slots__ = ("answer", "channel", "queue")
 
     is_declaration = True
+    is_last = True
 
     def __init__(self, queue: StoreClient, answer: Deleted) -> None:
         super().__init__(urgent=answer.channel is not None)

@@ -9,7 +9,7 @@ from sluicemq.chain.store.messages import Collect, Written
 from sluicemq.storage.entries import Run, encode_ack, encode_deliver, encode_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sluicemq.chain.store.checkpoints import Checkpoints
     from sluicemq.chain.store.messages import StoreClient, StoreRemove, StoreWrite
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 
 class StoreGroup(Append):
-    """All that the message store gathers of messages for one group of the journal. `closed` is
-    called when the group is closed: what comes then is for the next.
+    """A quantum of what the message store gathers of messages for the journal. A group of the
+    journal has all that there are, in their order, or one with appends to logs. `closed` is called
+    with it when its group of the journal is closed: what comes then is for a later one. `unclosed`
+    are those to which that has not happened.
 
     Until it is closed, a write whose messages have left their queue again can be taken out of it
     (`MessageStore.overtake`). `bodies` are the files of durable bodies.
@@ -40,6 +42,7 @@ class StoreGroup(Append):
         "is_gathered",
         "journal",
         "places",
+        "unclosed",
         "writes",
     )
 
@@ -48,13 +51,15 @@ class StoreGroup(Append):
         journal: Journal,
         checkpoints: Checkpoints,
         bodies: MessageFiles,
-        closed: Callable[[], None],
+        closed: Callable[[StoreGroup], None],
+        unclosed: list[StoreGroup],
     ) -> None:
         super().__init__(urgent=False)
         self.journal = journal
         self.checkpoints = checkpoints
         self.bodies = bodies
         self.closed = closed
+        self.unclosed = unclosed
         self.writes: list[StoreWrite] = []
         self.places: dict[tuple[StoreClient, int], StoreWrite] = {}
         """The writes by where they begin, less those that were overtaken."""
@@ -66,7 +71,11 @@ class StoreGroup(Append):
         self.bodies_job: MessageWrites | None = None
         self.bytes = 0
         self.is_gathered = False
-        """The next group of the journal has it."""
+        """It is among what waits for the journal's next groups."""
+
+    @property
+    def quantum_bytes(self) -> int:  # type: ignore[override]
+        return 1 + self.bytes
 
     def is_empty(self) -> bool:
         """Tell whether nothing has come yet."""
@@ -74,7 +83,7 @@ class StoreGroup(Append):
 
     def entries(self, parts: list[bytes]) -> None:
         """Close the group, and add its entries to `parts`: writes before acknowledgements."""
-        self.closed()
+        self.closed(self)
         journal = self.journal
         for write in self.writes:
             if not write.cancelled:
@@ -88,9 +97,17 @@ class StoreGroup(Append):
             self.checkpoints.touch(queue)
 
     def before(self) -> MessageWrites | None:
-        """Return the job that writes large bodies, None if there are none."""
-        self.bodies_job = self.bodies.take_job()
+        """Return the job that writes large bodies, None if there are none: all that there are, or
+        those of this quantum when others are left for later groups of the journal."""
+        ids = self.body_ids() if self.unclosed else None
+        self.bodies_job = self.bodies.take_job(ids)
         return self.bodies_job
+
+    def body_ids(self) -> Iterator[int]:
+        """Yield the ids of the large bodies to which its entries refer."""
+        for write in self.writes:
+            if not write.cancelled:
+                yield from body_ids_of(write)
 
     def appended(self) -> None:
         """Tell the queues that their messages are durable, in the order of writing, and let go of
@@ -107,6 +124,12 @@ class StoreGroup(Append):
         self.bodies.remove(self.gone_bodies)
         for removed in self.collect:
             removed.queue.post(Collect(removed.empty))
+
+
+def body_ids_of(write: StoreWrite) -> range:
+    """Return the ids of the messages of a write whose bodies are in files; none if they are not."""
+    first_id = write.batch.first_id
+    return range(first_id, first_id + len(write.batch.contents)) if first_id else range(0)
 
 
 def run_of(write: StoreWrite) -> Run:
