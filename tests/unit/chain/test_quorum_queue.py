@@ -220,6 +220,20 @@ def test_what_a_channel_that_goes_was_not_sent_comes_back_as_if_nothing_had_been
     assert found == (fresh if single else [(b"one", True), (b"two", True), *fresh])
 
 
+def test_a_start_reads_that_a_channel_has_gone_that_was_sent_nothing() -> None:
+    broker, client = ready()
+    client.send(2, m.BasicConsume(queue="q", consumer_tag="c"))
+    next(iter(shell(broker).ends.values())).consumers["c"].window.shut()
+    client.publish(1, "q", b"one", b"two")
+    client.send(2, m.ChannelClose(reply_code=200))
+    assert deliveries(client) == []
+    _, other = again(broker)
+    assert depth(other) == (2, 0)
+    got = get(other)
+    assert got is not None
+    assert not getattr(got.method, "redelivered", True)
+
+
 def test_a_consumer_may_be_cancelled_in_the_turn_in_which_it_is_dealt_something() -> None:
     broker, client = ready()
     client.send(2, m.BasicConsume(queue="q", consumer_tag="c"))

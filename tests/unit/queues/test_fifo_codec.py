@@ -185,6 +185,12 @@ def test_what_is_wrong_is_said(data: bytes, text: str) -> None:
         decode_entry(data)
 
 
+def test_a_settle_of_nothing_is_not_written() -> None:
+    key = ConsumerKey(ActorAddress(1, 1, 1), "c")
+    with pytest.raises(AssertionError, match="a settle of nothing"):
+        encode_entry([c.SettleDelivered(key, ((0, 0),), 0)], bytes(8))
+
+
 def test_every_type_has_one_number() -> None:
     assert {kind for kind, _ in ENCODERS.values()} == {*DECODERS}
     words = {kind: word for kind, (word, _, _) in DECODERS.items()}

@@ -181,6 +181,7 @@ def encode_cancel(command: CancelConsumer) -> tuple[int, list[bytes]]:
 
 
 def encode_settle(command: SettleDelivered) -> tuple[int, list[bytes]]:
+    assert all(start < end for start, end in command.ids), "a settle of nothing cannot be read"
     tag = octets(command.consumer.tag)
     head = SETTLE_HEAD.pack(len(command.ids), command.outcome, len(tag))
     ids = [IDS.pack(*each) for each in command.ids]

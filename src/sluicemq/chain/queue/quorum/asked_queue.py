@@ -240,8 +240,9 @@ class AskedQueue(QuorumPort):
             self.submit(q.CancelConsumer(key))
             ids = unsent.get(key)
             if ids:
-                sent = ((0, min(ids)[0]),)
-                self.submit(q.SettleDelivered(key, sent, c.REQUEUE))
+                first, _ = min(ids)
+                if first:
+                    self.submit(q.SettleDelivered(key, ((0, first),), c.REQUEUE))
                 self.submit(q.SettleDelivered(key, joined_ids(ids), q.UNSENT))
 
     def return_unsent(self, end: ChannelEnd, consumer: Consumer) -> None:
