@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from sluicemq.cluster_config import ClusterConfig
 from sluicemq.errors import Refused
 from sluicemq.options import Section, declared
 from sluicemq.queue_config import QueueConfig
@@ -653,6 +654,7 @@ class Config:
     auth: AuthConfig = field(default_factory=AuthConfig)
     definitions: DefinitionsConfig = field(default_factory=DefinitionsConfig)
     watchdog: WatchdogConfig = field(default_factory=WatchdogConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
 
     @classmethod
     def tiny(cls) -> Config:
@@ -691,5 +693,6 @@ SECTIONS: Final[dict[str, type[Section]]] = {
     "auth": AuthConfig,
     "definitions": DefinitionsConfig,
     "watchdog": WatchdogConfig,
+    "cluster": ClusterConfig,
 }
 """The sections by the name of their field in Config, in the order of the documents."""

@@ -17,17 +17,23 @@ from sluicemq.broker.recovery_report import RecoveryReport
 from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.services import ignore
+from sluicemq.cluster.node_file import is_there
+from sluicemq.errors import Refused
 from sluicemq.kernel.actor import NEVER_US, Scheduler
 from sluicemq.kernel.containment import traceback_text
 from sluicemq.kernel.endpoints import Peer
 from sluicemq.model.passwords import SALT_BYTES, hash_password
+from sluicemq.storage.left_over import left_over
+from sluicemq.storage.manifest import PATH as MANIFEST
 from sluicemq.storage.message_files import PERSISTENT, TRANSIENT, MessageFiles
 from sluicemq.storage.message_index import DictIndex, MessageIndex
 from sluicemq.storage.recovery import Recovery
 
 if TYPE_CHECKING:
+    from sluicemq.cluster.membership import ClusterMembership
     from sluicemq.config import Config
     from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.disk import Files
     from sluicemq.kernel.world import World
     from sluicemq.metadata.tables import DurableTables
 
@@ -39,7 +45,9 @@ def in_memory(_: str) -> MessageIndex:
 
 class Node:
     """One broker in one World. `make_index` gives the message store's index for each of its kinds.
-    With `accept_loss` it starts though something that must be in the data directory is missing."""
+    With `accept_loss` it starts though something that must be in the data directory is missing.
+    `secret` is what it shares with the other nodes of its cluster, if it is configured to have
+    some."""
 
     def __init__(
         self,
@@ -47,12 +55,15 @@ class Node:
         config: Config,
         make_index: Callable[[str], MessageIndex] = in_memory,
         accept_loss: bool = False,
+        secret: bytes = b"",
     ) -> None:
         self.world = world
         self.config = config
         self.scheduler = Scheduler()
         self.scheduler.witness = self.witness  # type: ignore[method-assign]
         self.scheduler.broke = self.broke  # type: ignore[method-assign]
+        self.membership = self.make_membership(secret)
+        """This node's part in its cluster; None: it is alone."""
         began_ns = world.clock.now_ns()
         storage = config.storage
         persistent, transient = (
@@ -83,6 +94,29 @@ class Node:
         World."""
         if not recovery.is_new:
             RecoveryReport(self.broker, began_ns, recovery.clean)
+
+    def make_membership(self, secret: bytes) -> ClusterMembership | None:
+        """Return this node's part in the cluster that is configured, None without one. Raises
+        Refused when the data directory is not one for that."""
+        files = self.world.disk.files
+        config = self.config.cluster
+        if config.nodes:
+            from sluicemq.cluster.membership import (  # noqa: PLC0415 (start-up time of who is alone)
+                ClusterMembership,
+            )
+
+            return ClusterMembership(self.scheduler, self.world, config, secret, is_used(files))
+        if is_there(files):
+            raise Refused(
+                "the data directory is that of a node of a cluster, so cluster.nodes must be set;"
+                " nothing was changed"
+            )
+        return None
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the node is for clients: it is alone, or a member of its cluster."""
+        return self.membership is None or self.membership.is_member
 
     def witness(self, actor: Actor, error: Exception) -> None:
         """Log a fault of an actor and count it."""
@@ -165,3 +199,8 @@ class Node:
     @property
     def storage_closed(self) -> bool:
         return self.broker.store.checkpoints.closed
+
+
+def is_used(files: Files) -> bool:
+    """Tell whether a broker has stored something in the data directory."""
+    return files.size(MANIFEST) >= 0 or any(left_over(files))

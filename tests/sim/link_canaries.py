@@ -59,7 +59,7 @@ def messages_before_both_are_open(patch: pytest.MonkeyPatch) -> None:
 @canary
 def a_wiped_member_is_taken_in(patch: pytest.MonkeyPatch) -> None:
     """Nobody looks whether the data directory is the one that was."""
-    patch.setattr(Roster, "_not_the_member", lambda *_: "")
+    patch.setattr(Roster, "not_the_member", lambda *_: "")
 
 
 @canary

@@ -27,7 +27,7 @@ WORKERS = 2
 ENGAGED = {
     "ups": 1_000,
     "downs": 650,
-    "floods": 35,
+    "floods": 8,
     "suspicions": 90,
     "received": 75_000,
     "held up": 4_500,

@@ -19,7 +19,10 @@ from sluicemq.options import Option, names_of, options_of, size_of
 ENVIRONMENT_PREFIX: Final = "SLUICEMQ_"
 ONE_NAME: Final = re.compile(r"(loopback_users|default_user_tags)\.(.+)")
 """`loopback_users.guest = true`, another of RabbitMQ's ways to write a list."""
-ONE_OF_SEVERAL: Final = re.compile(r"(auth_mechanisms|ssl_options\.(?:ciphers|versions))\.[0-9]+")
+ONE_OF_SEVERAL: Final = re.compile(
+    r"(auth_mechanisms|ssl_options\.(?:ciphers|versions)|cluster_formation\.classic_config\.nodes)"
+    r"\.[0-9]+"
+)
 """`auth_mechanisms.1 = PLAIN`, RabbitMQ's way to write a list."""
 LISTENERS: Final = ("listeners.tcp.", "listeners.ssl.")
 NOT_OPTIONS: Final = ("SLUICEMQ_CONFIG", "SLUICEMQ_TEST_")

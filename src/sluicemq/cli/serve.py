@@ -38,6 +38,23 @@ from sluicemq.config import Config
     multiple=True,
     help="Set one option; may be repeated. See docs/configuration.md.",
 )
+@click.option("--name", metavar="NAME", help="This node's name in a cluster, such as n1.")
+@click.option(
+    "--cluster-nodes",
+    metavar="HOST:PORT,...",
+    help="All nodes of the cluster, this one too, the same at each [default: no cluster]. They know"
+    " each other; nothing is replicated between them yet. See docs/cluster.md.",
+)
+@click.option(
+    "--cluster-port",
+    metavar="PORT",
+    help="The port for the other nodes, which says which of --cluster-nodes this one is.",
+)
+@click.option(
+    "--cluster-secret-file",
+    metavar="FILE",
+    help="The file with the secret that all nodes share, which nobody else may read.",
+)
 @click.option(
     "--accept-loss",
     is_flag=True,
@@ -51,14 +68,16 @@ def serve(
     file: Path | None,
     sets: tuple[str, ...],
     accept_loss: bool,
+    **cluster: str | None,
 ) -> None:
     """Run the broker until SIGTERM or ^C. SIGHUP makes it read its configuration again.
 
     It prints one line, `ready amqp://HOST:PORT`, when it accepts connections; with TLS followed by
-    ` amqps://HOST:PORT`. Options override SLUICEMQ_* variables, which override the file, which
-    overrides the defaults.
+    ` amqps://HOST:PORT`. A node of a cluster accepts them once it is a member. Options override
+    SLUICEMQ_* variables, which override the file, which overrides the defaults.
     """
     flags = {"net.host": host, "net.port": port, "storage.data_dir": data_dir}
+    flags |= {f"cluster.{key.removeprefix('cluster_')}": each for key, each in cluster.items()}
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
 
     def read() -> Config:

@@ -10,6 +10,8 @@ more.
     node_link      the two connections of a link; detector: when the other side is suspected
     peer           another node: attempts to connect, gates
     cluster        all of them, and the port to which they connect; strangers: who is not known
+    founding       how the nodes of a list become one cluster, and never two
+    membership     a node on its way into its cluster: does what founding says
     cluster_port   what others see of the cluster: messages to a node, and who is up
 
 Pure as all of the core is: clock, dice and sockets are the World's.

@@ -162,6 +162,24 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
 
     # -- what is kept
 
+    def join(self, cluster: str) -> None:
+        """This node belongs to that cluster from now on, whose members the book knows. A link to
+        anybody else ends."""
+        roster = self.roster
+        roster.own = roster.own._replace(cluster=cluster)
+        self.book.recall(roster.members.values())
+        for peer in self.peers.values():
+            link = peer.link
+            if link is None or link.card is None:
+                continue
+            refusal = roster.not_the_member(peer.member, link.card)
+            if refusal:
+                link.end(f"it is refused: {refusal}", refusal)
+            else:
+                self.met(link.card)
+        if self._unkept and not self._writing:
+            self._write_book()
+
     def met(self, card: NodeCard) -> None:
         if self.roster.meet(card):
             self._unkept[card.node] = card.incarnation

@@ -54,10 +54,11 @@ GRANTS: Final = FrameType(4, "grants", CONTROL)
 RAFT_CONTROL: Final = FrameType(16, "raft control", CONTROL)
 RAFT_DATA: Final = FrameType(17, "raft data", DATA)
 DEFINITIONS: Final = FrameType(18, "definitions", CONTROL)
+FOUNDING: Final = FrameType(19, "founding", CONTROL)
 
 FRAME_TYPES: Final = {
     each.number: each
-    for each in (OPEN, GOODBYE, HEARTBEAT, GRANTS, RAFT_CONTROL, RAFT_DATA, DEFINITIONS)
+    for each in (OPEN, GOODBYE, HEARTBEAT, GRANTS, RAFT_CONTROL, RAFT_DATA, DEFINITIONS, FOUNDING)
 }
 """All types of this version of the protocol, by number. The first four are the link's own."""
 

@@ -41,8 +41,9 @@ class BrokenHandshake(SluiceError):
 
 
 class NodeCard(NamedTuple):
-    """A node in one of its lives. `home` is TOKEN_BYTES random bytes that were made with its data
-    directory; `start` is as many that are made anew at each start."""
+    """A node in one of its lives. `cluster` is the id of the cluster that it belongs to, "" for
+    none yet. `home` is TOKEN_BYTES random bytes that were made with its data directory; `start` is
+    as many that are made anew at each start."""
 
     cluster: str
     name: str
@@ -53,6 +54,10 @@ class NodeCard(NamedTuple):
 
     def __str__(self) -> str:
         return f"node {self.node} ({self.name}) in life {self.incarnation}"
+
+    def is_same_life(self, other: NodeCard) -> bool:
+        """Tell whether that is the same process, though it may have joined a cluster since."""
+        return self._replace(cluster=other.cluster) == other
 
 
 class Introduction(NamedTuple):
@@ -96,7 +101,7 @@ def decode_introduction(raw: bytes) -> Introduction:
         connection = PeerConnection(kind)
     except (struct.error, IndexError, ValueError) as error:
         raise BrokenHandshake(f"its introduction cannot be read: {error}") from error
-    if after != len(raw) or not (node and incarnation and link and cluster and name):
+    if after != len(raw) or not (node and incarnation and link and name):
         raise BrokenHandshake("its introduction has too much in it, or too little")
     card = NodeCard(cluster, name, node, incarnation, home, start)
     return Introduction(card, connection, link, wanted)

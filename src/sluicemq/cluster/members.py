@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Member:
     """Another node of the cluster: `number`, and where it is reached."""
 
-    __slots__ = ("home", "host", "incarnation", "name", "number", "port", "start")
+    __slots__ = ("home", "host", "incarnation", "listed_name", "name", "number", "port", "start")
 
     def __init__(
         self, number: int, host: str, port: int, name: str = "", home: bytes = b""
@@ -27,6 +27,8 @@ class Member:
         self.number = number
         self.host = host
         self.port = port
+        self.listed_name = name
+        """The name that the list of nodes has for it; "": none."""
         self.name = name
         """The name by which it is known; "": it was never met."""
         self.home = home
@@ -39,6 +41,10 @@ class Member:
     def __str__(self) -> str:
         return f"node {self.number} ({self.name})" if self.name else f"node {self.number}"
 
+    def forget(self) -> None:
+        """Forget who was met: it may be anybody again."""
+        self.name, self.home, self.incarnation, self.start = self.listed_name, b"", 0, b""
+
 
 class MemberBook:
     """Where it is kept who was met; this base class keeps nothing."""
@@ -48,9 +54,15 @@ class MemberBook:
         DiskJob is posted to `actor` when it is done."""
         return False
 
+    def recall(self, members: Iterable[Member]) -> None:
+        """Tell the members what is known of them."""
+
 
 class Roster:
-    """All members but this node, whose own card is `own`, by their numbers."""
+    """All members but this node, whose own card is `own`, by their numbers.
+
+    As long as this node belongs to no cluster, nothing holds whom it has met: who comes with a new
+    data directory is as good. From then on a member is who it was."""
 
     def __init__(self, own: NodeCard, members: Iterable[Member]) -> None:
         self.own = own
@@ -61,7 +73,7 @@ class Roster:
         """Return the sentence with which a node is refused that has introduced itself so; "": it is
         a member, as far as this node knows."""
         own, card = self.own, other.card
-        if card.cluster != own.cluster:
+        if own.cluster and card.cluster not in ("", own.cluster):
             return f"it belongs to the cluster {card.cluster!r}, and this is {own.cluster!r}"
         if card.start == own.start:
             return "it is this node itself: an address in the list of nodes leads back to it"
@@ -72,9 +84,9 @@ class Roster:
         member = self.members.get(card.node)
         if member is None:
             return f"it is {card}, which is no member of this cluster"
-        return self._not_the_member(member, card)
+        return self.not_the_member(member, card)
 
-    def _not_the_member(self, member: Member, card: NodeCard) -> str:
+    def not_the_member(self, member: Member, card: NodeCard) -> str:
         """Return why that card is not that member's; "": it is."""
         for each in self.members.values():
             if (each.name == card.name) != (each is member) and each.name:
@@ -85,6 +97,8 @@ class Roster:
                 "data directory is another one. A member that has lost its data is a new node, "
                 "and no two nodes may have one name"
             )
+        if self.own.cluster and not card.cluster and not member.home:
+            return f"it is {card} and belongs to no cluster, and this is {self.own.cluster!r}"
         if card.incarnation < member.incarnation:
             return (
                 f"it is {card}, and was in life {member.incarnation} before: its data directory is "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from google_crc32c import value
 from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode, encode
+from msgspec.structs import replace
 
 from sluicemq.cluster.introduction import TOKEN_BYTES, NodeCard
 from sluicemq.cluster.members import MemberBook
@@ -46,7 +47,8 @@ class MetMember(Struct, frozen=True):
 
 
 class NodeRecord(Struct, frozen=True):
-    """All that the file says. `home` is the mark of this data directory, in hexadecimal."""
+    """All that the file says. `cluster` is "" before there is one; `nodes` are the addresses of all
+    its nodes when it was founded. `home` is the mark of this data directory, in hexadecimal."""
 
     format: int
     cluster: str
@@ -55,6 +57,7 @@ class NodeRecord(Struct, frozen=True):
     home: str
     incarnation: int
     members: list[MetMember]
+    nodes: list[str] = []
 
 
 def encode_node_file(record: NodeRecord) -> bytes:
@@ -113,8 +116,13 @@ class NodeFile(MemberBook):
             start,
         )
 
+    @property
+    def own(self) -> MetMember:
+        """Return this node, as the others meet it."""
+        record = self.record
+        return MetMember(record.node, record.name, record.home, record.incarnation)
+
     def recall(self, members: Iterable[Member]) -> None:
-        """Tell the members what is known of them, before any link."""
         met = {each.node: each for each in self.record.members}
         for member in members:
             known = met.get(member.number)
@@ -123,37 +131,67 @@ class NodeFile(MemberBook):
                 member.incarnation = known.incarnation
 
     def write(self, members: Iterable[Member], actor: Actor) -> bool:
+        if not self.record.cluster:
+            return False  # whoever was met may be another one before there is a cluster
         rows = [
             MetMember(each.number, each.name, each.home.hex(), each.incarnation)
             for each in members
             if each.home
         ]
-        old = self.record
-        self.record = NodeRecord(
-            FORMAT, old.cluster, old.name, old.node, old.home, old.incarnation, rows
-        )
+        self.record = replace(self.record, members=rows)
         self.disk.submit(WriteNodeFile(self.record), actor, STRAND)
         return True
 
+    def join(
+        self, cluster: str, nodes: list[str], members: Iterable[MetMember], actor: Actor
+    ) -> None:
+        """Make durable to which cluster this node belongs, and who the others are. A WriteNodeFile
+        is posted to `actor` when that is done, or has failed."""
+        assert not self.record.cluster, "a node belongs to one cluster"
+        others = [each for each in members if each.node != self.record.node]
+        self.record = replace(self.record, cluster=cluster, nodes=nodes, members=others)
+        self.disk.submit(WriteNodeFile(self.record), actor, STRAND)
 
-def begin_life(world: World, cluster: str, name: str, node: int) -> NodeFile:
+
+def begin_life(
+    world: World, cluster: str, name: str, node: int, nodes: list[str] | None = None
+) -> NodeFile:
     """Read or make the file of the node with that name and number, and begin its next life, durably
-    before this returns. Raises Refused when the data directory is another node's, Corrupt when the
-    file cannot be read, DiskFailed."""
+    before this returns. With `cluster` "" the node is of the cluster that the file has, if it has
+    one, whose nodes must then be `nodes` (None: that is not looked at). Raises Refused when the
+    data directory is another node's, Corrupt when the file cannot be read, DiskFailed."""
     files = world.disk.files
-    home = world.dice.token(TOKEN_BYTES).hex()
-    record = NodeRecord(FORMAT, cluster, name, node, home, 0, [])
-    if files.size(PATH) >= 0:
-        record = decode_node_file(files.read(PATH, 0, FILE_BYTES_MAX))
-        if (record.cluster, record.name, record.node) != (cluster, name, node):
-            raise Refused(
-                f"the data directory is that of node {record.node} ({record.name}) of the cluster "
-                f"{record.cluster!r}, and this is to be node {node} ({name}) of {cluster!r}"
-            )
+    record = NodeRecord(FORMAT, cluster, name, node, world.dice.token(TOKEN_BYTES).hex(), 0, [])
+    if is_there(files):
+        found = decode_node_file(files.read(PATH, 0, FILE_BYTES_MAX))
+        if found.cluster:
+            record = replace(record, cluster=cluster or found.cluster)
+            demand_same(found, record, nodes)
+        record = replace(found, name=name, node=node)
     else:
         files.make_directory(DIRECTORY)
     assert record.incarnation < INCARNATION_MAX
-    home, members = record.home, record.members
-    record = NodeRecord(FORMAT, cluster, name, node, home, record.incarnation + 1, members)
+    record = replace(record, incarnation=record.incarnation + 1)
     replace_node_file(files, record)
     return NodeFile(world.disk, record, world.dice.token(TOKEN_BYTES))
+
+
+def is_there(files: Files) -> bool:
+    """Tell whether the data directory is that of a node of a cluster, or of one to be founded."""
+    return files.size(PATH) >= 0
+
+
+def demand_same(found: NodeRecord, wanted: NodeRecord, nodes: list[str] | None) -> None:
+    """Raise Refused unless the node that was found is the one that is wanted, of a cluster with
+    these nodes (None: with any)."""
+    if nodes is not None and nodes != found.nodes:
+        raise Refused(
+            f"cluster.nodes has {', '.join(nodes)}, and the cluster of this data directory was "
+            f"founded with {', '.join(found.nodes)}; the nodes of a cluster cannot change yet"
+        )
+    if (found.cluster, found.name, found.node) != (wanted.cluster, wanted.name, wanted.node):
+        raise Refused(
+            f"the data directory is that of node {found.node} ({found.name}) of the cluster "
+            f"{found.cluster!r}, and this is to be node {wanted.node} ({wanted.name}) of "
+            f"{wanted.cluster!r}"
+        )

@@ -73,6 +73,8 @@ class NodeLink(LinkPort):
         self.own = ActorAddress(own.node, own.incarnation, 0)
         self.other = NOBODY
         """The other node in its life; NOBODY: it was not met yet."""
+        self.card: NodeCard | None = None
+        """Who the other node has proven to be; None: it was not met yet."""
         self.number = number
         self.begun_ns = clock.now_ns()
         self.until_ns = self.begun_ns + LINK_SETUP_NS
@@ -122,6 +124,7 @@ class NodeLink(LinkPort):
         """The other side is who that card says."""
         assert self.other == NOBODY, "a link has one other side"
         self.other = ActorAddress(card.node, card.incarnation, 0)
+        self.card = card
 
     def attach(self, connection: LinkConnection, kind: PeerConnection) -> None:
         """A connection is part of the link from now on."""

@@ -163,7 +163,7 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
         if (other.connection, other.link) != (kind, link.number):
             return "it answers for another connection than it was asked for"
         first = control.handshake.other
-        if first is not None and first.card != other.card:
+        if first is not None and not first.card.is_same_life(other.card):
             return "another node has answered on its control connection"
         return ""
 
@@ -183,7 +183,7 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
         if not is_link or link is None or DATA in link.connections:
             return "the link that it belongs to is over"
         first = link.connections[CONTROL].handshake.other
-        if first is None or first.card != other.card:
+        if first is None or not first.card.is_same_life(other.card):
             return "the link that it belongs to is another node's"
         return ""
 
@@ -242,6 +242,8 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
             address = f"{self.member.host}:{self.member.port}"
             text = f"there is no link to {self.member} at {address}: {reason}"
             self.shell.world.log.write("warning", text)
+        if not self.shell.roster.own.cluster:
+            self.member.forget()
 
     def _plan_retry(self, link: NodeLink) -> None:
         now_ns = self.shell.world.clock.now_ns()

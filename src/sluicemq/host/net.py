@@ -355,6 +355,9 @@ class HostNet(Net):
         self.connections: dict[int, Connection] = {}
         self.attempts: dict[int, asyncio.Task[object]] = {}
         """The connections that are being made, by number."""
+        self.reserved: dict[tuple[str, int, bool], list[socket.socket]] = {}
+        """Sockets that are bound and not listened on yet, by host, port and whether TLS is to be
+        spoken, as they were asked for."""
         self.servers: list[asyncio.Task[asyncio.Server]] = []
         """A task for each address that is listened on, which makes its server."""
         self.last_number = 0
@@ -367,8 +370,18 @@ class HostNet(Net):
         self.buffer = self.room
         """The buffer that all sockets are read into."""
 
+    def reserve(self, host: str, port: int, tls: bool = False) -> int:
+        """Bind sockets to that address for the next `listen` to it. Nobody can connect to them
+        before. Returns the port. Raises Refused when that fails."""
+        sockets = self.reserved[host, port, tls] = bound(host, port, 0)
+        return int(sockets[0].getsockname()[1])
+
     def listen(self, acceptor: Acceptor, host: str, port: int, tls: bool = False) -> int:
-        sockets = bound(host, port, self.config.backlog)
+        sockets = self.reserved.pop((host, port, tls), None)
+        if sockets is None:
+            sockets = bound(host, port, self.config.backlog)
+        else:
+            listen_on(sockets, host, port, self.config.backlog)
         kind = TlsIncoming if tls else Incoming
         for plain in sockets:
             server = self.loop.create_server(
@@ -382,6 +395,10 @@ class HostNet(Net):
         for server in self.servers:
             (await server).close()
         self.servers.clear()
+        for sockets in self.reserved.values():
+            for plain in sockets:
+                plain.close()
+        self.reserved.clear()
         for attempt in self.attempts.values():
             attempt.cancel()
 
@@ -491,7 +508,8 @@ def reason_for(error: BaseException) -> str:
 
 
 def bound(host: str, port: int, backlog: int) -> list[socket.socket]:
-    """Listening sockets, one for each address that the host's name stands for. Raises Refused."""
+    """Listening sockets, one for each address that the host's name stands for; with a backlog of 0
+    they do not listen yet. Raises Refused."""
     sockets: list[socket.socket] = []
     try:
         addresses = socket.getaddrinfo(
@@ -504,10 +522,23 @@ def bound(host: str, port: int, backlog: int) -> list[socket.socket]:
             if family == socket.AF_INET6:
                 plain.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             plain.bind(address)
-            plain.listen(backlog)
             plain.setblocking(False)
+            if backlog:
+                plain.listen(backlog)
     except OSError as error:
         for plain in sockets:
             plain.close()
         raise Refused(f"cannot listen on {host}:{port}: {error.strerror}") from error
     return sockets
+
+
+def listen_on(sockets: list[socket.socket], host: str, port: int, backlog: int) -> None:
+    """Let others connect to sockets that are bound to that address. Raises Refused when another
+    process listens there by now."""
+    try:
+        for plain in sockets:
+            plain.listen(backlog)
+    except OSError as error:
+        for plain in sockets:
+            plain.close()
+        raise Refused(f"cannot listen on {host}:{port}: {error.strerror}") from error

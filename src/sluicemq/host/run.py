@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.errors import Corrupt, DiskFailed, LossRefused, Refused
 from sluicemq.host.clock import HostClock, HostDice
+from sluicemq.host.cluster_secret import read_secret
 from sluicemq.host.control import ControlServer
 from sluicemq.host.descriptors import limit, raise_limit, shares
 from sluicemq.host.disk import HostDisk
@@ -36,6 +37,7 @@ from sluicemq.node import Node, in_memory
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sluicemq.cluster.membership import ClusterMembership
     from sluicemq.config import Config
     from sluicemq.kernel.world import Log
     from sluicemq.storage.message_index import MessageIndex
@@ -88,6 +90,7 @@ class BrokerHost:
     """One node on this machine, in the running event loop, over a directory that is held."""
 
     def __init__(self, config: Config, directory: Path, accept_loss: bool = False) -> None:
+        secret = read_secret(config.cluster)
         self.loop = asyncio.get_running_loop()
         self.config = config
         self.stopped = asyncio.Event()
@@ -103,7 +106,7 @@ class BrokerHost:
         self.disk = HostDisk(self.loop, files, storage.io_threads, self.crashed)
         world = World(HostClock(self.loop), HostDice(), self.disk, self.net, HostMemory(), self.log)
         index = partial(make_index, config, directory, self.log)
-        self.node = Node(world, config, index, accept_loss)
+        self.node = Node(world, config, index, accept_loss, secret)
         self.net.divides = self.node.broker.pacer is not None
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
         self.node.scheduler.now_us = now_us  # type: ignore[method-assign]
@@ -138,18 +141,62 @@ class BrokerHost:
         self.net.next_round()
 
     async def start(self) -> None:
-        """Listen for clients and for `sluicemq ctl`."""
-        await load_definitions(self.node)
-        net, tls = self.config.net, self.config.tls
-        if net.tcp_listener != "none":
-            self.listen("amqp", net.host, net.port)
-        if tls.port is not None:
-            self.listen("amqps", tls.host or net.host, tls.port)
-        if not self.urls:
-            raise Refused("listeners.tcp = none: listeners.ssl.default must be set")
+        """Listen for `sluicemq ctl`, and for clients or, in a cluster, for the other nodes."""
+        if self.node.membership is None:
+            await self.listen_for_clients()
+        else:
+            for scheme, host, port in self.listeners():
+                bound = self.net.reserve(host, port, tls=scheme == "amqps")
+                self.port = self.port or bound
         self.control = ControlServer(self.node, self.port)
         await self.control.start()
         self.log.write("info", f"data directory {self.disk.files.root}")
+        if self.node.membership is not None:
+            self.listen_for_nodes(self.node.membership)
+
+    def listeners(self) -> list[tuple[str, str, int]]:
+        """Return scheme, host and port of each listener for clients. Raises Refused when there is
+        none."""
+        net, tls = self.config.net, self.config.tls
+        found: list[tuple[str, str, int]] = []
+        if net.tcp_listener != "none":
+            found.append(("amqp", net.host, net.port))
+        if tls.port is not None:
+            found.append(("amqps", tls.host or net.host, tls.port))
+        if not found:
+            raise Refused("listeners.tcp = none: listeners.ssl.default must be set")
+        return found
+
+    async def listen_for_clients(self) -> None:
+        """Load the definitions that are configured, then let clients connect."""
+        await load_definitions(self.node)
+        for listener in self.listeners():
+            self.listen(*listener)
+
+    def listen_for_nodes(self, membership: ClusterMembership) -> None:
+        """Let the other nodes connect, and connect to them. Raises Refused when that fails."""
+        config = self.config.cluster
+        own = config.own
+        try:
+            membership.cluster.listen(config.host or own.host, own.port)
+        except Refused as error:
+            raise Refused(f"cluster.port = {own.port}: {error}") from error
+        membership.start()
+
+    async def open(self) -> None:
+        """In a cluster, let clients connect once this node is a member; returns early when it is
+        time to end."""
+        membership = self.node.membership
+        if membership is None:
+            return
+        joined = asyncio.Event()
+        membership.when_member(joined.set)
+        waits = [asyncio.create_task(each.wait()) for each in (joined, self.stopped)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
+        if not self.stopped.is_set():
+            await self.listen_for_clients()
 
     def is_memory_short(self) -> bool:
         """Tell whether the memory alarm is raised or near."""
@@ -215,6 +262,8 @@ class BrokerHost:
         if self.exit_code:
             return
         self.node.shut_down()
+        if self.node.membership is not None:
+            self.node.membership.cluster.leave("this node stops")
         deadline = self.loop.time() + SHUTDOWN_SECONDS
         while self.net.connections and self.loop.time() < deadline:
             await asyncio.sleep(0.01)
@@ -275,8 +324,10 @@ async def run_until_signal(
     for number in (signal.SIGTERM, signal.SIGINT):
         host.loop.add_signal_handler(number, host.stopped.set)
     host.loop.add_signal_handler(signal.SIGHUP, host.reload, read)
+    await host.open()
     watchdog = Watchdog(config.watchdog, host.loop, host.node.scheduler)
-    print("ready", *host.urls, flush=True)
+    if not host.stopped.is_set():
+        print("ready", *host.urls, flush=True)
     await host.stopped.wait()
     watchdog.stop()
     end_in_time(host)

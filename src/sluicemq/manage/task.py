@@ -6,11 +6,12 @@ The socket's end (`host/control.py`) calls `start` and is called back once with 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sluicemq.errors import ProtocolViolation, Refused
 from sluicemq.kernel.actor import Actor
 from sluicemq.manage.command import DATA, SOFTWARE, UNAVAILABLE, CommandRefused, Given
+from sluicemq.manage.commands import COMMANDS
 from sluicemq.manage.views import Row, pieces
 from sluicemq.metadata.agreement import Agreed, NoAgreement
 from sluicemq.model.definitions import DEFAULT_VHOST
@@ -36,6 +37,18 @@ class CommandAnswer(NamedTuple):
             return {"ok": False, "error": self.error, "code": self.code}
         return {"ok": True, "rows": list(self.rows)}
 
+
+BEFORE_MEMBERSHIP: Final = frozenset(
+    ("status", "stop", *(name for name, command in COMMANDS.items() if command.of_health))
+)
+"""The commands that a node answers before it is a member of its cluster: who joins is empty."""
+
+NO_MEMBER_YET: Final = CommandAnswer(
+    (),
+    "this node is not a member of its cluster yet; `sluicemq ctl cluster_status` shows which nodes"
+    " it sees",
+    UNAVAILABLE,
+)
 
 Reply = Callable[[CommandAnswer], None]
 Action = Callable[["Task", Given], None]
@@ -192,5 +205,8 @@ def start(
         task.look(pieces(node, command, arguments, found), found)
 
     task = Task(node, reply)
+    if not node.is_open and command not in BEFORE_MEMBERSHIP:
+        task.answer(NO_MEMBER_YET)
+        return task
     task.post(Begin(actions.get(command, look), Given(arguments)))
     return task

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq import __version__
+from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.config import SECTIONS
 from sluicemq.manage.command import DATA, SOFTWARE, UNAVAILABLE, CommandRefused
 from sluicemq.options import options_of, size_of
@@ -111,19 +112,48 @@ def environment(task: Task, _: Given) -> None:
     task.finish(rows)
 
 
+def await_startup(task: Task, _: Given) -> None:
+    """Answer when the node is for clients; in a cluster that takes the others."""
+    membership = task.node.membership
+    if membership is None:
+        task.finish()
+    else:
+        membership.when_member(task.expect())
+
+
 def cluster_status(task: Task, _: Given) -> None:
-    task.finish(
-        [
-            {
-                "node": task.node.urls[0] if task.node.urls else "sluicemq",
-                "running": True,
-                "version": __version__,
-                "listeners": [*task.node.urls],
-                "alarms": [*task.broker.alarms.reasons],
-                "partitions": [],
+    """Answer a row for each node, by number: this one with all that it knows of itself, the others
+    with what it thinks of them."""
+    membership = task.node.membership
+    own: Row = {
+        "node": task.node.urls[0] if task.node.urls else "sluicemq",
+        "running": True,
+        "version": __version__,
+        "listeners": [*task.node.urls],
+        "alarms": [*task.broker.alarms.reasons],
+        "partitions": [],
+        "state": NodeStanding.UP.value,
+        "address": None,
+        "cluster": None,
+    }
+    if membership is None:
+        task.finish([own])
+        return
+    cluster = membership.cluster
+    rows: list[Row] = []
+    for number, address in enumerate(membership.addresses, start=1):
+        if number == cluster.node:
+            shown = {**own, "node": membership.book.card.name}
+        else:
+            standing = cluster.standing(number)
+            shown = {
+                **dict.fromkeys(own),
+                "node": cluster.roster.members[number].name or f"node {number}",
+                "running": standing is not NodeStanding.DOWN,
+                "state": standing.value,
             }
-        ]
-    )
+        rows.append({**shown, "address": address, "cluster": membership.cluster_id or None})
+    task.finish(rows)
 
 
 def no_tracing(_: Task, __: Given) -> None:
@@ -136,7 +166,7 @@ def no_tracing(_: Task, __: Given) -> None:
 
 ACTIONS: Final[dict[str, Action]] = {
     "ping": ping,
-    "await_startup": ping,
+    "await_startup": await_startup,
     "stop": stop,
     "alarms": alarms,
     "check_alarms": check_alarms,

@@ -102,7 +102,7 @@ BROKER_COMMANDS: Final = (
     ),
     Command(
         "await_startup",
-        "Wait until the broker has started and answers.",
+        "Wait until the broker has started and answers; a node of a cluster, until it is a member.",
         of_health=True,
     ),
     Command(
@@ -153,14 +153,18 @@ BROKER_COMMANDS: Final = (
     ),
     Command(
         "cluster_status",
-        "Show the nodes of the cluster, of which there is one.",
+        "Show the nodes of the cluster, as the node that is asked sees them: of the others it knows"
+        " their names, their addresses and whether they are up. A node that is alone is one row.",
         columns={
             "node": "the node's name",
-            "running": "whether it runs",
+            "running": "whether it runs, as far as is known",
             "version": "the version of SluiceMQ",
-            "listeners": "the addresses it listens on",
+            "listeners": "the addresses it listens on for clients",
             "alarms": "the alarms that are raised",
             "partitions": "network partitions: always none",
+            "state": "up; suspected: silent for longer than usual; down: there is no link to it",
+            "address": "where the other nodes reach it",
+            "cluster": "the id of the cluster; none before it is founded",
         },
         of_health=True,
     ),

@@ -7,9 +7,8 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.cluster.bounds import LinkBounds
-from sluicemq.cluster.cluster import NodeCluster
-from sluicemq.cluster.members import Member
-from sluicemq.cluster.node_file import begin_life
+from sluicemq.cluster.membership import ClusterMembership
+from sluicemq.cluster_config import ClusterConfig
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.world import Log, World
 from sluicemq.sim.cluster.net import PipeNet
@@ -20,8 +19,8 @@ from sluicemq.sim.units import MS
 from sluicemq.sim.world import SimClock, SimDice, SimMemory
 
 if TYPE_CHECKING:
+    from sluicemq.cluster.cluster import NodeCluster
     from sluicemq.cluster.cluster_port import FrameType
-    from sluicemq.cluster.node_file import NodeFile
     from sluicemq.sim.cluster.net import PipeNetwork
     from sluicemq.sim.cluster.talker import Epoch
     from sluicemq.sim.timeline import Timeline
@@ -31,7 +30,7 @@ SECRET: Final = b"a secret of some length"
 NOTES: Final = 100
 TURNS: Final = 20
 BOUNDS: Final = LinkBounds(
-    gate_shut_bytes=60_000, gate_open_bytes=15_000, queue_bytes=400_000, write_bytes=20_000
+    gate_shut_bytes=60_000, gate_open_bytes=15_000, queue_bytes=1_200_000, write_bytes=20_000
 )
 
 
@@ -45,11 +44,21 @@ class DataDirectory:
         self.incarnation = 0
         """The last life of a node with it."""
         self.linked: dict[int, tuple[bytes, int]] = {}
-        """Home and life of those to whom a link was open, by number."""
+        """Home and life of those to whom a link was open, by number, once it was of a cluster."""
+        self.cluster = ""
+        """The cluster that a node with it was a member of; "": of none yet."""
 
-    def begun(self, book: NodeFile, members: list[Member]) -> None:
+    def joined(self, cluster: str) -> None:
+        """A node with it is a member of that cluster, or of none yet."""
+        keeps(cluster in (self.cluster, self.cluster or cluster), "a member of another cluster")
+        self.cluster = cluster
+
+    def begun(self, membership: ClusterMembership) -> None:
         """A node has begun its life with it: check what it has found there."""
-        card = book.card
+        card = membership.book.card
+        members = membership.cluster.roster.members.values()
+        keeps(membership.cluster_id or not self.cluster, f"{card} has forgotten its cluster")
+        self.joined(membership.cluster_id)
         keeps(card.incarnation > self.incarnation, f"life {card.incarnation} once more")
         keeps(self.home in (b"", card.home), f"{card} has become another node")
         self.home, self.incarnation = card.home, card.incarnation
@@ -100,6 +109,7 @@ class SimNode:
         """When its process came, went, stopped moving or went on last."""
         self.turn_ns = 100_000
         """About how long a turn takes."""
+        self.membership: ClusterMembership
         self.cluster: NodeCluster
         self.talker: Talker
         self.net: PipeNet
@@ -128,29 +138,33 @@ class SimNode:
         self.is_running, self.is_frozen = True, False
         self.changed_ns = self.timeline.now_ns
         self.starts += 1
-        others = [each for each in range(1, self.nodes + 1) if each != self.number]
-        members = [Member(each, f"h{each}", PORT) for each in others]
         world = self._world()
         scheduler = Scheduler()
         scheduler.wake = self._wake  # type: ignore[method-assign]
         scheduler.broke = self._broke  # type: ignore[method-assign]
         scheduler.witness = self._broke  # type: ignore[method-assign]
-        book = begin_life(world, "sim", f"n{self.number}", self.number)
-        book.recall(members)
-        self.directory.begun(book, members)
-        self.cluster = NodeCluster(scheduler, world, book.card, SECRET, members, book, BOUNDS)
+        config = ClusterConfig(
+            name=f"n{self.number}",
+            host=self.host,
+            port=PORT,
+            nodes=tuple(f"h{each}:{PORT}" for each in range(1, self.nodes + 1)),
+            secret_file="none",
+        )
+        self.membership = ClusterMembership(scheduler, world, config, SECRET, False, BOUNDS)
+        self.directory.begun(self.membership)
+        self.cluster = self.membership.cluster
         self.talker = Talker(self.cluster, self.random, self.figures, self.is_rude)
         self.talker.seen = self.links_seen
         self.talker.sent = self.sent
         self.cluster.listen(self.host, PORT)
-        self.cluster.start_links()
+        self.membership.start()
         self._talk_later()
 
     def _world(self) -> World:
         seed = self.random.getrandbits(32)
         self.net = PipeNet(self.network, self.host)
         files = self.directory.files
-        self.disk = SimDisk(self.timeline, Random(seed), files, delay_ns_max=30 * MS)
+        self.disk = SimDisk(self.timeline, Random(seed), files, delay_ns_max=100 * MS)
         return World(
             SimClock(self.timeline),
             SimDice(Random(seed + 1)),
@@ -226,6 +240,7 @@ class SimNode:
 
     def check(self) -> None:
         """Check what the node holds, and what it says of itself."""
+        self.directory.joined(self.membership.cluster_id)
         for peer in self.cluster.peers.values():
             link = peer.link
             if link is None:

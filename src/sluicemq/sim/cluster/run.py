@@ -114,7 +114,9 @@ class LinkRun:
 
     def _all_up(self) -> bool:
         return all(
-            one.moves and one.cluster.standing(other.number) is NodeStanding.UP
+            one.moves
+            and one.membership.is_member
+            and one.cluster.standing(other.number) is NodeStanding.UP
             for one, other in permutations(self.nodes, 2)
         )
 
@@ -138,6 +140,10 @@ class LinkRun:
         for node in self.nodes:
             if node.is_running:
                 node.check()
+        directories = [node.directory for node in self.nodes]
+        directories += [node.lost for node in self.nodes if node.lost is not None]
+        clusters = {each.cluster for each in directories if each.cluster}
+        keeps(len(clusters) <= 1, f"two clusters: {clusters}")
         for one, other in permutations(self.nodes, 2):
             if one.moves:
                 self._check_pair(one, other)
@@ -152,7 +158,7 @@ class LinkRun:
     def _check_pair(self, one: SimNode, other: SimNode) -> None:
         cluster = one.cluster
         link = cluster.peers[other.number].up
-        if link is not None:
+        if link is not None and one.membership.is_member:
             card = introduced_by(link)
             home, _ = one.directory.linked.setdefault(other.number, (card.home, 0))
             keeps(

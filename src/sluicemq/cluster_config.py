@@ -1,0 +1,196 @@
+"""What a user may set about a cluster, and which node of the list this one is.
+
+The list is the same at all nodes, in any order: a node's number is its place among the addresses in
+their own order.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from sluicemq.errors import Refused
+from sluicemq.options import Section, declared
+
+PORT: Final = 25672
+"""The port of an address that names none, as RabbitMQ's of its nodes is by default."""
+
+NODES_MAX: Final = 32
+"""Nodes of a cluster at most: each has two connections to each other one."""
+
+HOST: Final = r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+"
+NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,128}}(?:@(?:{HOST}))?")
+ADDRESS: Final = re.compile(rf"(?:([A-Za-z0-9_.-]{{1,128}})@)?({HOST})(?::([0-9]{{1,5}}))?")
+HOST_OCTETS_MAX: Final = 120
+
+
+class ListedNode(NamedTuple):
+    """A node as the list has it. `name` is as RabbitMQ writes it, NAME@HOST; "": the list does not
+    say it."""
+
+    host: str
+    port: int
+    name: str
+
+    @property
+    def address(self) -> str:
+        """Return where the other nodes reach it, as it is written."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    def is_called(self, name: str) -> bool:
+        """Tell whether that is its name, whole or without its host."""
+        return name in (self.name, self.name.partition("@")[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterConfig(Section):
+    """Several nodes that know each other ([cluster.md](cluster.md)). Nothing is replicated between
+    them yet: each is a broker of its own."""
+
+    name: str | None = declared(
+        None,
+        "text",
+        "This node's name, such as `n1` or `rabbit@host1`, which no other node has.",
+        default_words="none; with `cluster.nodes` it is needed",
+    )
+    nodes: tuple[str, ...] = declared(
+        (),
+        "names",
+        "All nodes of the cluster, this one too, the same at each: `HOST:PORT`, `NAME@HOST:PORT`,"
+        " or RabbitMQ's `NAME@HOST`, with port 25672. RabbitMQ's key has one of them:"
+        " `cluster_formation.classic_config.nodes.1 = rabbit@host1`.",
+        keys=("cluster_formation.classic_config.nodes",),
+    )
+    port: int | None = declared(
+        None,
+        "count",
+        "The port that the other nodes connect to. When `cluster.nodes` has no names it says which"
+        " of them this node is.",
+        low=1,
+        high=65535,
+        default_words="the one in `cluster.nodes`",
+    )
+    host: str | None = declared(
+        None,
+        "text",
+        "The address to listen on for the other nodes.",
+        default_words="the one in `cluster.nodes`",
+    )
+    secret_file: str | None = declared(
+        None,
+        "text",
+        "The file with the secret that all nodes share, at least 16 bytes of chance. Nobody but its"
+        " owner may have access to it.",
+        default_words="none; with `cluster.nodes` it is needed",
+    )
+    peer_discovery_backend: str = declared(
+        "classic_config",
+        "choice",
+        "How the nodes find each other: by `cluster.nodes`.",
+        keys=("cluster_formation.peer_discovery_backend",),
+        choices=("classic_config", "rabbit_peer_discovery_classic_config"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.nodes:
+            for option in ("name", "port", "host", "secret_file"):
+                if getattr(self, option) is not None:
+                    raise Refused(f"cluster.{option} is set, so cluster.nodes must be")
+            return
+        if self.name is None:
+            raise Refused("cluster.nodes is set, so cluster.name must be")
+        if not NAME.fullmatch(self.name):
+            raise Refused(
+                f"cluster.name = {self.name}: must be letters, digits, - _ and . (at most 128),"
+                " and may have @HOST behind them"
+            )
+        if self.secret_file is None:
+            raise Refused("cluster.nodes is set, so cluster.secret_file must be")
+        self._demand_no_doubles()
+        assert self.listed[self.own_number - 1], "this node is in its list"
+
+    def _demand_no_doubles(self) -> None:
+        listed = self.listed
+        if len(listed) > NODES_MAX:
+            raise Refused(f"cluster.nodes has {len(listed)} nodes; at most {NODES_MAX} are allowed")
+        for one, other in pairwise(listed):
+            if one.address == other.address:
+                raise Refused(f"cluster.nodes has {one.address} twice")
+        names = sorted(each.name for each in listed if each.name)
+        for name, next_name in pairwise(names):
+            if name == next_name:
+                raise Refused(f"cluster.nodes has two nodes of the name {name}")
+
+    @property
+    def listed(self) -> tuple[ListedNode, ...]:
+        """Return all nodes, by their numbers from 1 on. Raises Refused for what is no address."""
+        return tuple(sorted(map(listed_node, self.nodes)))
+
+    @property
+    def addresses(self) -> list[str]:
+        """Return where all nodes are reached, by their numbers."""
+        return [each.address for each in self.listed]
+
+    @property
+    def own_number(self) -> int:
+        """Return which of the nodes this one is. Raises Refused when that does not follow."""
+        listed = self.listed
+        assert self.name is not None
+        found = [each for each in listed if each.name and each.is_called(self.name)]
+        if not found:
+            found = self._found_by_port()
+        if len(found) > 1:
+            shown = " and ".join(each.name or each.address for each in found)
+            raise Refused(
+                f"cluster.name = {self.name}: cluster.nodes does not say which of {shown} this node"
+                " is; write NAME@HOST:PORT there, and that NAME, or NAME@HOST, here"
+            )
+        (own,) = found
+        if self.port not in (None, own.port):
+            raise Refused(f"cluster.port = {self.port}: cluster.nodes has {own.port} for this node")
+        return listed.index(own) + 1
+
+    def _found_by_port(self) -> list[ListedNode]:
+        unnamed = [each for each in self.listed if not each.name]
+        if unnamed and self.port is None:
+            raise Refused(
+                "cluster.nodes is set, so cluster.port must be: it says which of the nodes this"
+                " one is"
+            )
+        found = [each for each in unnamed if each.port == self.port]
+        if len(found) > 1 and self.host is not None:
+            found = [each for each in found if each.host == self.host]
+        if not found:
+            which = f"no port {self.port}" if unnamed else f"no node called {self.name}"
+            option = f"port = {self.port}" if unnamed else f"name = {self.name}"
+            raise Refused(
+                f"cluster.{option}: cluster.nodes has {which}; it must have all nodes, this one too"
+            )
+        return found
+
+    @property
+    def own(self) -> ListedNode:
+        """Return this node as the list has it."""
+        return self.listed[self.own_number - 1]
+
+    @property
+    def own_name(self) -> str:
+        """Return this node's name: the whole one when the list has it."""
+        return self.own.name or self.name or ""
+
+
+def listed_node(text: str) -> ListedNode:
+    """Read one item of the list. Raises Refused when it is no address of a node."""
+    found = ADDRESS.fullmatch(text)
+    port = int(found[3] or PORT) if found else 0
+    if not found or len(found[2]) > HOST_OCTETS_MAX or not 1 <= port <= 65535:
+        raise Refused(
+            f"cluster.nodes has {text}: must be HOST:PORT, NAME@HOST:PORT or NAME@HOST, with a port"
+            " from 1 to 65535"
+        )
+    name = f"{found[1]}@{found[2]}" if found[1] else ""
+    return ListedNode(found[2].strip("[]"), port, name)
