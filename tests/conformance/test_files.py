@@ -137,6 +137,15 @@ def test_a_write_of_nothing_makes_a_file_and_does_not_grow_one(files: Files) -> 
     assert (files.size("new"), files.size("f")) == (0, 2)
 
 
+def test_a_durable_write_is_a_write(files: Files) -> None:
+    files.write_durably("a", 4, b"4567")
+    files.write_durably("a", 0, b"0123")
+    files.write_durably("a", 8, b"")
+    files.write_durably("empty", 0, b"")
+    assert files.read("a", 0, 100) == b"01234567"
+    assert files.size("empty") == 0
+
+
 def test_allocated_space_is_zeroes_where_nothing_was(files: Files) -> None:
     files.write("f", 0, b"head")
     files.allocate("f", 10)

@@ -14,6 +14,7 @@ CALLS: Final = (
     "fdatasync",
     "fsync",
     "pwrite64",
+    "pwritev2",
     "openat",
     "rename",
     "unlink",

@@ -82,7 +82,7 @@ class Scene:
 
 @pytest.mark.parametrize(
     ("call", "number"),
-    [("fdatasync", 7), ("fdatasync", 40), ("pwrite64", 20), ("pwrite64", 60)],
+    [("pwritev2", 7), ("pwritev2", 40), ("fdatasync", 7), ("pwrite64", 20), ("pwrite64", 60)],
 )
 def test_after_eio_nothing_is_confirmed_and_reads_go_on(
     call: str, number: int, tmp_path: Path

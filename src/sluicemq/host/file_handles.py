@@ -18,7 +18,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from errno import EMFILE, ENFILE, errorcode
+from errno import EINVAL, EMFILE, ENFILE, ENOSYS, EOPNOTSUPP, errorcode
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
@@ -29,6 +29,9 @@ FILE_MODE: Final = 0o600
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+UNSUPPORTED: Final = (EINVAL, ENOSYS, EOPNOTSUPP)
+"""What is said of a call, or of flags, that the system or the file system does not know."""
 
 WAIT_SECONDS: Final = 0.05
 """Seconds between two attempts to open a file, when there is no descriptor."""
@@ -111,15 +114,29 @@ class FileHandles:
     def sync(self, handle: Handle) -> None:
         """Make a file durable. Raises DiskFailed when this sync, or an earlier one of the same
         path, did not succeed."""
+
+        def call() -> None:
+            handle.dirty = False
+            os.fdatasync(handle.descriptor)
+
+        self._durably(handle, call)
+
+    def write_through(self, handle: Handle, offset: int, data: bytes, flags: int) -> int:
+        """Write to a file with these flags of pwritev2, one of which makes the call return when
+        what it has written is durable. Returns how many bytes that are, 0 when the file system
+        cannot do that. Raises DiskFailed as `sync` does."""
+        return self._durably(handle, lambda: write_if_known(handle.descriptor, offset, data, flags))
+
+    def _durably(self, handle: Handle, call: Callable[[], T]) -> T:
+        """Make a call that makes durable what is in a file, and remember if it fails."""
         with handle.syncing:
             code = self.failed.get(handle.path)
             if code is not None:
                 raise DiskFailed("sync", handle.path, code)
-            handle.dirty = False
             here = self.counters.here
             started = now_ns()
             try:
-                os.fdatasync(handle.descriptor)
+                result = call()
             except OSError as error:
                 failure = DiskFailed("sync", handle.path, errno_name(error))
                 if not failure.is_full:
@@ -128,6 +145,7 @@ class FileHandles:
                 raise failure from error
             here[SYNC] += 1
             here[SYNC_NS] += now_ns() - started
+            return result
 
     def renamed(self, old: str, new: str) -> None:
         """Note that a file, or a directory with all in it, has another name; what had that name is
@@ -252,6 +270,16 @@ class FileHandles:
         for handle in dropped:
             handle.gone = True
         return [handle for handle in dropped if not handle.users]
+
+
+def write_if_known(descriptor: int, offset: int, data: bytes, flags: int) -> int:
+    """Write with flags that the file system may not know; return 0 when it does not."""
+    try:
+        return os.pwritev(descriptor, (data,), offset, flags)
+    except OSError as error:
+        if error.errno in UNSUPPORTED:
+            return 0
+        raise
 
 
 def _within(top: str, paths: Iterable[str]) -> list[str]:

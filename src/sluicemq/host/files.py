@@ -11,13 +11,18 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from errno import EINVAL, ENOSYS, EOPNOTSUPP
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from sluicemq.errors import DiskFailed
-from sluicemq.host.file_handles import FileHandles, Handle, errno_name, log_nothing
+from sluicemq.host.file_handles import (
+    UNSUPPORTED,
+    FileHandles,
+    Handle,
+    errno_name,
+    log_nothing,
+)
 from sluicemq.host.io_counters import (
     READ,
     READ_BYTES,
@@ -40,7 +45,8 @@ come."""
 SCRATCH: Final = ("transient/", "messages/transient/")
 """Directories that are wiped at every start, so that nobody needs what is in them to be synced."""
 
-UNSUPPORTED: Final = (EINVAL, ENOSYS, EOPNOTSUPP)
+DSYNC: Final = getattr(os, "RWF_DSYNC", 0)
+"""What tells Linux to return from a write when it is durable; 0 on other systems."""
 
 
 class HostFiles(Files):
@@ -54,6 +60,8 @@ class HostFiles(Files):
         self.root = root.absolute()
         self.counters = IoCounters([])
         self.handles = FileHandles(self.root, handles_max, self.counters, log)
+        self.has_dsync = DSYNC != 0
+        """Until the file system says that it does not know that."""
 
     def close(self) -> None:
         """Close every handle. The files can be used afterwards: they are opened again."""
@@ -121,6 +129,29 @@ class HostFiles(Files):
             finally:
                 handle.position = at
                 handle.dirty = not path.startswith(SCRATCH)
+
+    def write_durably(self, path: str, offset: int, data: bytes) -> None:
+        """Write and sync by one call, unless something else of the file waits for a sync, for the
+        one call makes no more durable than it writes. So a thread has to wait once less until the
+        interpreter is free."""
+        written = self._write_through(path, offset, data) if data and self.has_dsync else 0
+        if not data or written < len(data):
+            super().write_durably(path, offset + written, data[written:])
+
+    def _write_through(self, path: str, offset: int, data: bytes) -> int:
+        """Return how much was written and is durable: nothing when more than that has to be synced,
+        or the file system cannot write so."""
+        with self._open("write", path, create=True) as handle:
+            if handle.dirty:
+                return 0
+            here = self.counters.here
+            here[SEEK] += offset != handle.position
+            written = self.handles.write_through(handle, offset, data, DSYNC)
+            self.has_dsync = written > 0
+            here[WRITE] += 1
+            here[WRITE_BYTES] += written
+            handle.position = offset + written
+            return written
 
     def allocate(self, path: str, size: int) -> None:
         with self._open("allocate", path, create=True) as handle:

@@ -63,13 +63,14 @@ TURNS_PER_LOOK: Final = 4
 SWITCH_SECONDS: Final = 0.0005
 """How long Python lets a busy thread go on while another one wants to (its default: 5 ms).
 
-A group commit needs the interpreter three times: to begin, between write and fdatasync, and to say
-that it is done. Each time it waits that long for a busy event loop. Measured on two cores under a
-flood of 1 KiB messages, for 64 KiB and fdatasync, from asking to knowing (p50, p99; messages/s):
-5 ms: 16 and 26 ms, 475 000; 1 ms: 6.4 and 12 ms, 436 000; 0.5 ms: 4.0 and 9.4 ms, 424 000; 0.1 ms:
-3.9 and 9.2 ms, 418 000. What throughput it costs are the commits, of which there are four times as
-many; below 0.5 ms nothing is gained. Writing in the loop and only syncing in the thread saves one
-of the three: 4 ms at 5 ms, nothing at 0.5 ms, and the loop would stand still in a slow write."""
+A group commit needs the interpreter to begin and to say that it is done, and between write and
+fdatasync where these are two calls, as they were when this was measured. Each time it waits that
+long for a busy event loop. Measured on two cores under a flood of 1 KiB messages, for 64 KiB and
+fdatasync, from asking to knowing (p50, p99; messages/s): 5 ms: 16 and 26 ms, 475 000; 1 ms: 6.4 and
+12 ms, 436 000; 0.5 ms: 4.0 and 9.4 ms, 424 000; 0.1 ms: 3.9 and 9.2 ms, 418 000. What throughput it
+costs are the commits, of which there are four times as many; below 0.5 ms nothing is gained.
+Writing in the loop and only syncing in the thread saves one of the three: 4 ms at 5 ms, nothing at
+0.5 ms, and the loop would stand still in a slow write."""
 
 CLOSE_SECONDS_MAX: Final = 40.0
 """How long closing the storage may take in all, disk busy or not."""

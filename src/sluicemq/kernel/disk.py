@@ -53,6 +53,12 @@ class Files:
         zeroes fill a gap before `offset`. Without any data a file is made, and none grows."""
         raise NotImplementedError
 
+    def write_durably(self, path: str, offset: int, data: bytes) -> None:
+        """Write all of `data` at `offset`, and make durable what of the file is not. A failure is
+        one of `write` or of `sync`, and for what it leaves the same holds."""
+        self.write(path, offset, data)
+        self.sync(path)
+
     def allocate(self, path: str, size: int) -> None:
         """Reserve `size` bytes for a file, so that they can be written without ENOSPC. The file is
         made when missing and is `size` bytes long afterwards, zeroes where nothing was. Where the

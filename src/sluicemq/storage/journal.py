@@ -64,8 +64,7 @@ class GroupWrite(DiskJob):
             files.make_directory(DIRECTORY)
             files.allocate(self.path, self.allocate)
         if self.data:
-            files.write(self.path, self.offset, self.data)
-            files.sync(self.path)
+            files.write_durably(self.path, self.offset, self.data)
         if self.allocate:
             files.sync_directory(DIRECTORY)
         if self.manifest is not None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -188,6 +190,91 @@ def test_a_sync_without_space_may_be_tried_again(
             files.sync("a")
     files.write("a", 0, b"x")
     files.sync("a")
+
+
+class Calls:
+    """What is asked of the system for files to be durable; `error` is what pwritev2 says, if
+    anything, and `most` how many bytes it takes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made: list[str] = []
+        self.error = 0
+        self.most = 1 << 20
+        for name in ("pwrite", "pwritev", "fdatasync"):
+            monkeypatch.setattr(os, name, partial(self.call, name, getattr(os, name)))
+
+    def call(self, name: str, real: Callable[..., object], *args: object) -> object:
+        self.made.append(name)
+        if name == "pwritev":
+            if self.error:
+                raise refused(self.error)
+            descriptor, (data,), *rest = args
+            return real(descriptor, (data[: self.most],), *rest)
+        return real(*args)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    return Calls(monkeypatch)
+
+
+def test_what_is_written_durably_is_one_call(files: HostFiles, calls: Calls) -> None:
+    files.write_durably("a", 3, b"0123")
+    files.write_durably("a", 7, b"4567")
+    assert calls.made == ["pwritev", "pwritev"]
+    assert files.read("a", 0, 20) == b"\0\0\0" + b"01234567"
+    totals = files.counters.totals()
+    assert (totals["io_write_count"], totals["io_sync_count"]) == (2, 2)
+    assert totals["io_write_bytes"] == 8
+
+
+def test_what_was_written_before_becomes_durable_with_it(files: HostFiles, calls: Calls) -> None:
+    """The one call would sync no more than its own range."""
+    files.write("a", 0, b"seal")
+    files.write_durably("a", 4, b"group")
+    files.allocate("b", 100)
+    files.write_durably("b", 0, b"group")
+    assert calls.made == ["pwrite", "pwrite", "fdatasync", "pwrite", "fdatasync"]
+
+
+@pytest.mark.parametrize("code", ["EINVAL", "ENOSYS", "EOPNOTSUPP"])
+def test_a_file_system_without_such_a_call_is_asked_once(
+    code: str, files: HostFiles, calls: Calls
+) -> None:
+    calls.error = getattr(errno, code)
+    files.write_durably("a", 0, b"0123")
+    files.write_durably("a", 4, b"4567")
+    assert calls.made == ["pwritev", "pwrite", "fdatasync", "pwrite", "fdatasync"]
+    assert files.read("a", 0, 20) == b"01234567"
+
+
+def test_the_rest_of_a_short_durable_write_is_written_and_synced(
+    files: HostFiles, calls: Calls
+) -> None:
+    calls.most = 3
+    files.write_durably("a", 0, b"01234567")
+    assert calls.made == ["pwritev", "pwrite", "fdatasync"]
+    assert files.read("a", 0, 20) == b"01234567"
+
+
+def test_a_durable_write_that_failed_fails_for_ever(files: HostFiles, calls: Calls) -> None:
+    calls.error = errno.EIO
+    with pytest.raises(DiskFailed, match=r"^sync a: EIO$"):
+        files.write_durably("a", 0, b"x")
+    calls.error = 0
+    for again in (lambda: files.write_durably("a", 0, b"x"), lambda: files.sync("a")):
+        with pytest.raises(DiskFailed, match=r"^sync a: EIO$"):
+            again()
+
+
+def test_a_durable_write_without_space_may_be_tried_again(files: HostFiles, calls: Calls) -> None:
+    calls.error = errno.ENOSPC
+    with pytest.raises(DiskFailed) as told:
+        files.write_durably("a", 0, b"x")
+    assert told.value.is_full
+    calls.error = 0
+    files.write_durably("a", 0, b"x")
+    assert files.read("a", 0, 5) == b"x"
 
 
 def test_a_full_disk_is_told_and_recovers() -> None:
