@@ -165,6 +165,8 @@ class RaftLog:
 
     def take_unwritten(self) -> tuple[int, list[LogEntry]]:
         """What the storage has to do: cut off from an index on (0: nothing), then append."""
+        if self.given == self.last_index and not self.truncate_from:
+            return 0, []
         truncate_from, self.truncate_from = self.truncate_from, 0
         unwritten = self.entries[self.given - self.snapshot.index :]
         self.given = self.last_index

@@ -371,6 +371,9 @@ class Raft:
         log = self.member.log
         start = max(self.applied, log.snapshot.index)
         until = log.commit
+        if until <= start:
+            self.applied = start
+            return []
         if log.versions.current > self.member.version:
             newer = (
                 since for since, version in log.versions.since if version > self.member.version

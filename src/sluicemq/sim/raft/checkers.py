@@ -71,7 +71,7 @@ class RaftCheckers:
             before = log.term_at(entry.index - 1) if entry.index - 1 >= log.snapshot.index else 0
             was = self.known.setdefault((entry.index, entry.term), (entry, before))
             rule(was == (entry, before), f"logs differ at {entry.index} of term {entry.term}")
-        if host.raft.is_leader:
+        if host.raft.leading is not None:
             self._leads(host, ready)
         if log.commit > self.commit_seen[host.name]:
             self.commit_seen[host.name] = log.commit

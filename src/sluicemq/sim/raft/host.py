@@ -174,8 +174,10 @@ class SimMember(CheckedMember):
             self._install(ready.install)
         for message in ready.messages:
             self._send(message)
-        self._apply(ready)
-        self._take_snapshot()
+        if ready.committed or ready.install is not None or ready.reads or self.reads:
+            self._apply(ready)
+        if not self.is_taking and self._is_snapshot_due(self.applied):
+            self._take_snapshot()
         self._sync()
 
     def _write(self, ready: RaftReady) -> None:
@@ -219,14 +221,12 @@ class SimMember(CheckedMember):
                 done()
 
     def _take_snapshot(self) -> None:
-        index = self.applied
-        if not self.is_taking and self._is_snapshot_due(index):
-            content = self.register.content()
-            snapshot = self.raft.snapshot_at(index, len(content))
-            self.contents[snapshot] = content
-            self.is_taking = True
-            self.disk.waiting.append((self.raft.member.number, TakenSnapshot(snapshot, content)))
-            self.checkers.snapshot(self, snapshot)
+        content = self.register.content()
+        snapshot = self.raft.snapshot_at(self.applied, len(content))
+        self.contents[snapshot] = content
+        self.is_taking = True
+        self.disk.waiting.append((self.raft.member.number, TakenSnapshot(snapshot, content)))
+        self.checkers.snapshot(self, snapshot)
 
     def _is_snapshot_due(self, index: int) -> bool:
         is_worth_it = index - self.raft.member.log.snapshot.index >= self.snapshot_every

@@ -15,9 +15,18 @@ from sluicemq.sim.raft.promise import rule
 
 
 class Cluster:
-    """A value: its write, and the reads that saw it."""
+    """A value: its write, and the reads that saw it. Its zone is from `low` to `high`."""
 
-    __slots__ = ("earliest_end", "is_seen", "latest_start", "value", "written_from")
+    __slots__ = (
+        "earliest_end",
+        "high",
+        "is_forward",
+        "is_seen",
+        "latest_start",
+        "low",
+        "value",
+        "written_from",
+    )
 
     def __init__(self, value: int, start: float) -> None:
         self.value = value
@@ -26,19 +35,27 @@ class Cluster:
         self.latest_start = start
         self.is_seen = False
         """Its write was answered, or somebody read it: then it has happened."""
+        self.low = start
+        self.high = inf
+        self.is_forward = False
+        """An operation of it ended before another began."""
 
-    @property
-    def is_forward(self) -> bool:
-        """Whether an operation of it ended before another began."""
-        return self.earliest_end < self.latest_start
+    def answered(self, start: float, end: float) -> None:
+        """One of its operations began and ended then."""
+        self.earliest_end = end = min(self.earliest_end, end)
+        self.latest_start = start = max(self.latest_start, start)
+        self.is_forward = end < start
+        self.low, self.high = (end, start) if end < start else (start, end)
 
-    @property
-    def zone(self) -> tuple[float, float]:
-        """From the lower to the higher of the two."""
-        return (
-            min(self.earliest_end, self.latest_start),
-            max(self.earliest_end, self.latest_start),
-        )
+    def is_apart(self, other: Cluster) -> bool:
+        """Tell whether a register may have had both values."""
+        if not (self.low < other.high and other.low < self.high):
+            return True
+        if self.is_forward and other.is_forward:
+            return False
+        if self.is_forward:
+            return not (self.low < other.low and other.high < self.high)
+        return not (other.is_forward and other.low < self.low and self.high < other.high)
 
 
 class RegisterHistory:
@@ -46,9 +63,11 @@ class RegisterHistory:
 
     def __init__(self, value: int) -> None:
         first = Cluster(value, -inf)
-        first.earliest_end = -inf
+        first.answered(-inf, -inf)
         first.is_seen = True
         self.clusters = {value: first}
+        self.seen = [first]
+        """Those of them that have happened."""
         self.answers = 0
 
     def write_begins(self, value: int, start: float) -> None:
@@ -70,22 +89,14 @@ class RegisterHistory:
 
     def _answered(self, cluster: Cluster, start: float, end: float) -> None:
         self.answers += 1
-        cluster.is_seen = True
-        cluster.earliest_end = min(cluster.earliest_end, end)
-        cluster.latest_start = max(cluster.latest_start, start)
-        low, high = cluster.zone
-        for other in self.clusters.values():
-            if other is not cluster and other.is_seen:
-                lower, higher = other.zone
-                if cluster.is_forward and other.is_forward:
-                    apart = high <= lower or higher <= low
-                elif cluster.is_forward:
-                    apart = not (low < lower and higher < high)
-                elif other.is_forward:
-                    apart = not (lower < low and high < higher)
-                else:
-                    apart = True
-                rule(
-                    apart,
-                    f"not linearizable: {cluster.value} and {other.value} were there at one time",
-                )
+        if not cluster.is_seen:
+            cluster.is_seen = True
+            self.seen.append(cluster)
+        cluster.answered(start, end)
+        low, high = cluster.low, cluster.high
+        # Most of them were long ago, and cannot be in the way.
+        for other in [each for each in self.seen if low < each.high and each.low < high]:
+            rule(
+                other is cluster or cluster.is_apart(other),
+                f"not linearizable: {cluster.value} and {other.value} were there at one time",
+            )

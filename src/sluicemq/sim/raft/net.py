@@ -41,10 +41,11 @@ class RaftNet:
         """Carry a message, unless it gets lost."""
         self.sent += 1
         events = self.events
-        for _ in range(2 if events.chance(self.doubling) else 1):
-            if events.chance(self.loss):
+        random = events.random.random
+        for _ in range(2 if random() < self.doubling else 1):
+            if random() < self.loss:
                 continue
-            late = events.chance(self.slow)
+            late = random() < self.slow
             delay_ms = events.between(5, 80) if late else events.between(0.5, 4)
             events.after(delay_ms, lambda: self._arrive(message))
 

@@ -109,8 +109,6 @@ class StoredMember(SimMember):
 
     def _take_snapshot(self) -> None:
         index = self.applied
-        if self.is_taking or not self._is_snapshot_due(index):
-            return
         live = sorted(self.register.live)
         content = self.register.content()
         snapshot = self.raft.snapshot_at(index, len(content), max(live, default=0))
