@@ -51,7 +51,6 @@ KINDS: Final = (
     Kind(quantum_bytes=1000),
     Kind(quantum_bytes=1000),
     Kind(is_declaration=True),
-    Kind(is_declaration=True, is_last=True),
     Kind(is_last=True),
     Kind(),
 )
@@ -73,7 +72,7 @@ def is_right_group(taken: list[Append], left: list[Append], most: int) -> None:
     assert len(raft) <= 1 or (len(raft) <= most and sum(raft) <= RAFT_GROUP_BYTES)
     assert sum(each.quantum_bytes > 0 for each in taken) <= 1
     assert raft or not any(each.raft_bytes for each in left), "an append waits for no append"
-    assert not any(each.is_declaration and not each.is_last for each in left)
+    assert not any(each.is_declaration for each in left)
 
 
 @given(st.lists(st.lists(st.sampled_from(KINDS), max_size=6), max_size=12), st.integers(1, 4))
@@ -278,6 +277,8 @@ class Backlog:
         self.store = bench.store
         self.client = client = bench.broker.connect()
         client.open(1)
+        self.other = bench.broker.connect()
+        self.other.open(1)
         client.call(1, m.QueueDeclare(queue="q", durable=True), m.ConfirmSelect())
         head = m.BasicPublish(exchange="", routing_key="q").frame(1)
         self.bodies = [b"%08d" % number + bytes(size) for number in range(count)]
@@ -345,6 +346,30 @@ def test_what_was_confirmed_in_parts_is_there_after_a_power_loss(size: int, coun
         assert depth.ready >= confirmed
     backlog.bench.broker.wait()
     assert max(confirmed, *map(tag_of, backlog.client.events()), 0) == count
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_a_queue_that_is_declared_anew_is_not_there_twice(kind: str) -> None:
+    """What was said of the one before it is still on its way when both are durable."""
+    backlog = Backlog(3000, 1200)
+    backlog.client.post_bytes(m.QueueDelete(queue="q").frame(1))
+    backlog.without_the_disk()
+    declare = m.QueueDeclare(queue="q", durable=True, arguments={"x-queue-type": kind})
+    backlog.other.post_bytes(declare.frame(1))
+    backlog.without_the_disk()
+    disk = backlog.bench.broker.world.disk
+    depths = []
+    while disk.jobs:
+        disk.finish()
+        backlog.without_the_disk()
+        after = Broker(files=disk.files.crash())
+        after.run()
+        depths.append(after.node.broker.vhosts["/"].queues["q"].machine.depth.ready)
+    assert len(depths) > 2
+    assert depths[0] > 0
+    assert not any(depths[1:])
+    said = [each for each in backlog.other.events() if isinstance(each, MethodFrame)]
+    assert [each.method.NAME for each in said] == ["queue.declare-ok"]
 
 
 def test_a_stop_in_the_middle_of_it_is_clean() -> None:

@@ -172,12 +172,12 @@ class StoreDefinition(WhenSafe):
 
 class StoreQueueDeleted(Append):
     """The news that a durable queue is gone. When that is durable `answer` goes to its channel, if
-    any, and the queue hears `Forgotten`."""
+    any, and the queue hears `Forgotten`. No later declaration is durable before it, nor is what is
+    said of the queue in later groups of any use."""
 
     __slots__ = ("answer", "channel", "queue")
 
     is_declaration = True
-    is_last = True
 
     def __init__(self, queue: StoreClient, answer: Deleted) -> None:
         super().__init__(urgent=answer.channel is not None)
