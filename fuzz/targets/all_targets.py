@@ -14,6 +14,7 @@ from targets import (
     method,
     node,
     properties,
+    raft_messages,
     session,
     storage,
     table,
@@ -38,5 +39,6 @@ TARGETS: Final[dict[str, Target]] = {
         commands.TARGET,
         frames.TARGET,
         handshake.TARGET,
+        raft_messages.TARGET,
     )
 }

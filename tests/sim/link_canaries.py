@@ -11,6 +11,7 @@ from sluicemq.cluster import frame, node_file
 from sluicemq.cluster.cluster import NodeCluster
 from sluicemq.cluster.cluster_port import DATA, PeerMessage
 from sluicemq.cluster.connection import LinkConnection
+from sluicemq.cluster.founding import ClusterFounding, FoundedCluster, KeepCluster
 from sluicemq.cluster.frame import FrameDecoder
 from sluicemq.cluster.members import Roster
 from sluicemq.cluster.node_file import PATH, UNFINISHED, NodeRecord, encode_node_file
@@ -194,3 +195,21 @@ def a_life_is_not_synced(patch: pytest.MonkeyPatch) -> None:
         files.rename(UNFINISHED, PATH)
 
     patch.setattr(node_file, "replace_node_file", replace)
+
+
+@canary
+def two_found(patch: pytest.MonkeyPatch) -> None:
+    """A node that hears only one other founds with it alone, whichever it is."""
+    original = ClusterFounding._look
+
+    def look(self: ClusterFounding) -> list[Any]:
+        effects = original(self)
+        if self.founded is None and self.greetings:
+            members = [self.own] * len(self.nodes)
+            for each in self.greetings.values():
+                members[each.member.node - 1] = each.member
+            self.founded = FoundedCluster(self.new_id, self.nodes, members)
+            effects.append(KeepCluster(self.founded))
+        return effects
+
+    patch.setattr(ClusterFounding, "_look", look)

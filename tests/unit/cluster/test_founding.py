@@ -122,6 +122,23 @@ def told_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClusterFounding, "_look", look)
 
 
+def a_member_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
+    """A node takes itself for a member while its cluster is still being written."""
+    original = ClusterFounding.apply
+
+    def apply(
+        self: ClusterFounding, command: founding.FoundingCommand
+    ) -> list[founding.FoundingEffect]:
+        if isinstance(command, ClusterKept):
+            return []
+        effects = original(self, command)
+        if any(isinstance(each, KeepCluster) for each in effects):
+            effects += original(self, ClusterKept())
+        return effects
+
+    patch.setattr(ClusterFounding, "apply", apply)
+
+
 def by_everybody(patch: pytest.MonkeyPatch) -> None:
     """Each node founds, not the first alone."""
     original = ClusterFounding._look
@@ -170,6 +187,7 @@ def nobody_looks_at_homes(patch: pytest.MonkeyPatch) -> None:
         by_majority,
         whoever_has_one,
         told_before_it_is_durable,
+        a_member_before_it_is_durable,
         by_everybody,
         nobody_looks_at_homes,
     ],
