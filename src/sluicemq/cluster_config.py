@@ -21,8 +21,8 @@ NODES_MAX: Final = 32
 """Nodes of a cluster at most: each has two connections to each other one."""
 
 HOST: Final = r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+"
-NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,128}}(?:@(?:{HOST}))?")
-ADDRESS: Final = re.compile(rf"(?:([A-Za-z0-9_.-]{{1,128}})@)?({HOST})(?::([0-9]{{1,5}}))?")
+NAME: Final = rf"[A-Za-z0-9_.-]{{1,128}}(?:@(?:{HOST}))?"
+ADDRESS: Final = rf"(?:([A-Za-z0-9_.-]{{1,128}})@)?({HOST})(?::([0-9]{{1,5}}))?"
 HOST_OCTETS_MAX: Final = 120
 
 
@@ -103,7 +103,7 @@ class ClusterConfig(Section):
             return
         if self.name is None:
             raise Refused("cluster.nodes is set, so cluster.name must be")
-        if not NAME.fullmatch(self.name):
+        if not re.fullmatch(NAME, self.name):
             raise Refused(
                 f"cluster.name = {self.name}: must be letters, digits, - _ and . (at most 128),"
                 " and may have @HOST behind them"
@@ -185,7 +185,7 @@ class ClusterConfig(Section):
 
 def listed_node(text: str) -> ListedNode:
     """Read one item of the list. Raises Refused when it is no address of a node."""
-    found = ADDRESS.fullmatch(text)
+    found = re.fullmatch(ADDRESS, text)
     port = int(found[3] or PORT) if found else 0
     if not found or len(found[2]) > HOST_OCTETS_MAX or not 1 <= port <= 65535:
         raise Refused(

@@ -17,7 +17,7 @@ from sluicemq.broker.recovery_report import RecoveryReport
 from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.services import ignore
-from sluicemq.cluster.node_file import is_there
+from sluicemq.cluster.node_path import is_there
 from sluicemq.errors import Refused
 from sluicemq.kernel.actor import NEVER_US, Scheduler
 from sluicemq.kernel.containment import traceback_text

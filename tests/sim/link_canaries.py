@@ -14,8 +14,9 @@ from sluicemq.cluster.connection import LinkConnection
 from sluicemq.cluster.founding import ClusterFounding, FoundedCluster, KeepCluster
 from sluicemq.cluster.frame import FrameDecoder
 from sluicemq.cluster.members import Roster
-from sluicemq.cluster.node_file import PATH, UNFINISHED, NodeRecord, encode_node_file
+from sluicemq.cluster.node_file import NodeRecord, encode_node_file
 from sluicemq.cluster.node_link import NodeLink
+from sluicemq.cluster.node_path import PATH, UNFINISHED
 from sluicemq.cluster.outbox import LinkOutbox
 from sluicemq.cluster.peer import OtherNode
 from sluicemq.kernel.disk import Files

@@ -5,7 +5,8 @@ more.
     introduction   who a node says that it is
     handshake      how two nodes prove that they share a secret, before anything else
     members        who belongs to the cluster, and who is therefore refused
-    node_file      the file that makes a node itself: its lives, and whom it has met
+    node_file      the file that makes a node itself: its lives, and whom it has met; node_path:
+                   where it is
     connection     a socket: handshake, then frames; outbox: what waits to be sent
     node_link      the two connections of a link; detector: when the other side is suspected
     peer           another node: attempts to connect, gates

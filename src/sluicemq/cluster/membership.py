@@ -27,7 +27,8 @@ from sluicemq.cluster.founding import (
 )
 from sluicemq.cluster.introduction import TOKEN_BYTES
 from sluicemq.cluster.members import Member
-from sluicemq.cluster.node_file import NodeFile, WriteNodeFile, begin_life, is_there
+from sluicemq.cluster.node_file import NodeFile, WriteNodeFile, begin_life
+from sluicemq.cluster.node_path import is_there
 from sluicemq.errors import Refused
 from sluicemq.kernel.actor import Actor
 

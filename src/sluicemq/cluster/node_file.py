@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from sluicemq.cluster.introduction import TOKEN_BYTES, NodeCard
 from sluicemq.cluster.members import MemberBook
+from sluicemq.cluster.node_path import DIRECTORY, PATH, UNFINISHED, is_there
 from sluicemq.errors import Corrupt, Refused
 from sluicemq.kernel.address import INCARNATION_MAX
 from sluicemq.kernel.disk import Disk, DiskJob
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from sluicemq.kernel.disk import Files
     from sluicemq.kernel.world import World
 
-DIRECTORY: Final = "cluster"
-PATH: Final = "cluster/node"
-UNFINISHED: Final = "cluster/node.tmp"
 FORMAT: Final = 1
 STRAND: Final = 1
 """Of the disk, with the message store's: a start of another node is all that makes it busy."""
@@ -174,11 +172,6 @@ def begin_life(
     record = replace(record, incarnation=record.incarnation + 1)
     replace_node_file(files, record)
     return NodeFile(world.disk, record, world.dice.token(TOKEN_BYTES))
-
-
-def is_there(files: Files) -> bool:
-    """Tell whether the data directory is that of a node of a cluster, or of one to be founded."""
-    return files.size(PATH) >= 0
 
 
 def demand_same(found: NodeRecord, wanted: NodeRecord, nodes: list[str] | None) -> None:

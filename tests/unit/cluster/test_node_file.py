@@ -14,7 +14,8 @@ import pytest
 from sluicemq.cluster import node_file
 from sluicemq.cluster.introduction import NodeCard
 from sluicemq.cluster.members import Member
-from sluicemq.cluster.node_file import PATH, NodeFile, begin_life
+from sluicemq.cluster.node_file import NodeFile, begin_life
+from sluicemq.cluster.node_path import PATH
 from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.kernel.world import World
 from support.fakes import FakeDisk, FakeWorld, bystander, drain

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq import __version__
-from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.config import SECTIONS
 from sluicemq.manage.command import DATA, SOFTWARE, UNAVAILABLE, CommandRefused
 from sluicemq.options import options_of, size_of
@@ -132,7 +131,7 @@ def cluster_status(task: Task, _: Given) -> None:
         "listeners": [*task.node.urls],
         "alarms": [*task.broker.alarms.reasons],
         "partitions": [],
-        "state": NodeStanding.UP.value,
+        "state": "up",
         "address": None,
         "cluster": None,
     }
@@ -145,12 +144,12 @@ def cluster_status(task: Task, _: Given) -> None:
         if number == cluster.node:
             shown = {**own, "node": membership.book.card.name}
         else:
-            standing = cluster.standing(number)
+            state = cluster.standing(number).value
             shown = {
                 **dict.fromkeys(own),
                 "node": cluster.roster.members[number].name or f"node {number}",
-                "running": standing is not NodeStanding.DOWN,
-                "state": standing.value,
+                "running": state != "down",
+                "state": state,
             }
         rows.append({**shown, "address": address, "cluster": membership.cluster_id or None})
     task.finish(rows)
