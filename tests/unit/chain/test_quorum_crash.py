@@ -15,6 +15,7 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.chain.queue.quorum.shell import SETTLES_WAIT_MS, QuorumShell
+from sluicemq.chain.store.raft_storage import RaftSnapshotKept
 
 from .client import Broker, Client
 from .test_quorum_queue import again, declare, deliveries, depth, get, ready, said, shell
@@ -102,6 +103,29 @@ def test_who_published_at_a_fault_is_forgotten_afterwards() -> None:
     broker.run()
     client.lose()
     assert not shell(broker).fifo.addresses()
+
+
+def test_a_snapshot_that_was_kept_just_before_a_fault_is_kept_once() -> None:
+    broker, client = ready()
+    queue = shell(broker)
+    receive = queue.receive
+    witnessed: list[Exception] = []
+    broker.node.scheduler.witness = lambda _, error: witnessed.append(error)  # type: ignore[method-assign]
+
+    def fail_behind(message: object) -> None:
+        receive(message)
+        if isinstance(message, RaftSnapshotKept):
+            raise Mistake
+
+    queue.receive = fail_behind  # type: ignore[method-assign]
+    client.publish(1, "q", b"one", b"two")
+    queue.snapshots.begin()
+    queue.schedule()
+    broker.run()
+    broker.wait()
+    assert shell(broker) is not queue
+    assert [type(each) for each in witnessed] == [Mistake]
+    assert depth(stranger(broker)) == (2, 0)
 
 
 def test_the_depth_counts_what_was_published_before_though_there_was_a_fault() -> None:

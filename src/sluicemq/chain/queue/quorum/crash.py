@@ -103,8 +103,8 @@ class QuorumCrash(Crash[Any]):
             queue.successor.post(message)
         elif isinstance(message, RaftAppended):
             queue.replicator.raft.synced(message.number)
-        elif isinstance(message, RaftSnapshotKept):
-            queue.snapshots.kept()
+        elif isinstance(message, RaftSnapshotKept) and queue.snapshots.taken is not None:
+            queue.snapshots.kept()  # the fault may have come behind that
 
     def settled(self, message: c.Settle) -> None:
         """Do nothing, for what was out comes back."""
