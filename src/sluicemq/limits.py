@@ -310,6 +310,11 @@ DISK_LOOK_MIN_MS: Final = 100
 DISK_LOOK_MAX_MS: Final = 10_000
 """Bounds of the time between two looks at what is free on the disk (RabbitMQ's)."""
 
+DISK_WRITE_BYTES: Final = 64 << 20
+"""What one job of the disk writes at most, such as a segment that is written anew."""
+DISK_WRITES_MAX: Final = 100
+"""Jobs of the disk between two looks at what is free there, beside the regular ones."""
+
 DISK_FILL_BYTES_MS: Final = 250_000
 """How fast a disk is taken to fill, in bytes a millisecond (RabbitMQ's figure)."""
 

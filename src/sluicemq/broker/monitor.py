@@ -19,6 +19,8 @@ from sluicemq.limits import (
     DISK_FILL_BYTES_MS,
     DISK_LOOK_MAX_MS,
     DISK_LOOK_MIN_MS,
+    DISK_WRITE_BYTES,
+    DISK_WRITES_MAX,
     TRIM_ABOVE_BYTES,
     TRIM_FALL_BYTES,
     TRIM_FALL_LOOKS,
@@ -71,6 +73,8 @@ class Monitor(Actor):
         self.looks = 0
         self.trimmed_at = 0
         self.disk_look = LookAtDisk()
+        self.writes_left = 0
+        """Writes until the disk is looked at, beside the regular looks."""
         self.retargeting = Retargeting(broker, self.config, self.alarm)
         self.post(MonitorDue())
         self.post(self.disk_look)
@@ -183,16 +187,19 @@ class Monitor(Actor):
             self.look_at_disk()
 
     def disk_written(self) -> None:
-        """Look at the disk if a write, of a few MiB at the most, has left less space than must be
-        free: a fast publisher must not fill a small disk between two regular looks."""
-        if self.disk_alarm.raised or not self.free_known:
-            return  # it is looked at often enough
+        """Look at the disk if writes may have left less space than must be free: a fast publisher
+        must not fill a small disk between two regular looks."""
+        self.writes_left -= 1
+        if self.writes_left > 0 or self.disk_alarm.raised or not self.free_known:
+            return  # there is space, or it is looked at often enough
         try:
             free_bytes = self.broker.world.disk.files.free_bytes()
         except DiskFailed:
             return  # the next regular look says so
-        if free_bytes < self.disk_alarm.limit_bytes:
+        spare_bytes = free_bytes - self.disk_alarm.limit_bytes
+        if spare_bytes < 0:
             self.look_at_disk()
+        self.writes_left = min(spare_bytes // DISK_WRITE_BYTES, DISK_WRITES_MAX)
 
     def look_at_disk(self) -> None:
         """Compare the free space of the disk with the limit, raise or clear the disk alarm, and

@@ -204,16 +204,9 @@ class HostFiles(Files):
         assert_inside(path)
         return self.root / path
 
-    @contextmanager
-    def _open(self, action: str, path: str, create: bool = False) -> Iterator[Handle]:
-        """Yield the handle of a path for use inside the block."""
+    def _open(self, action: str, path: str, create: bool = False) -> HandleInUse:
         assert_inside(path)
-        with as_disk_failure(action, path):
-            handle = self.handles.take(path, create)
-            try:
-                yield handle
-            finally:
-                self.handles.give(handle)
+        return HandleInUse(self.handles, action, path, create)
 
     def _sync_directory(self, place: Path) -> None:
         here = self.counters.here
@@ -228,13 +221,43 @@ class HostFiles(Files):
             os.close(descriptor)
 
 
+class HandleInUse:
+    """A block with the handle of a path, which is given back at its end. An OSError in there
+    becomes DiskFailed."""
+
+    __slots__ = ("action", "create", "handle", "handles", "path")
+
+    def __init__(self, handles: FileHandles, action: str, path: str, create: bool) -> None:
+        self.handles = handles
+        self.action = action
+        self.path = path
+        self.create = create
+
+    def __enter__(self) -> Handle:
+        try:
+            self.handle = self.handles.take(self.path, self.create)
+        except OSError as error:
+            raise disk_failure(self.action, self.path, error) from error
+        return self.handle
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        self.handles.give(self.handle)
+        if isinstance(error, OSError):
+            raise disk_failure(self.action, self.path, error) from error
+
+
 @contextmanager
 def as_disk_failure(action: str, path: str) -> Iterator[None]:
     """Turn OSError into DiskFailed, with the action and the path in its text."""
     try:
         yield
     except OSError as error:
-        raise DiskFailed(action, path, errno_name(error)) from error
+        raise disk_failure(action, path, error) from error
+
+
+def disk_failure(action: str, path: str, error: OSError) -> DiskFailed:
+    """Return what says that the system has refused this action."""
+    return DiskFailed(action, path, errno_name(error))
 
 
 def _unless_missing(_call: object, _place: str, raised: tuple[Any, BaseException, Any]) -> None:

@@ -24,6 +24,7 @@ from sluicemq.flow.alarm import DISK, MEMORY, STORAGE, AlarmBoard
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.disk import Files
 from sluicemq.kernel.world import Log, Memory
+from sluicemq.limits import DISK_WRITE_BYTES
 from sluicemq.queues.classic.memory_target import Rates, target_count
 from sluicemq.queues.stream.cache import ChunkCache
 from support.fakes import FakeClock
@@ -309,6 +310,7 @@ def test_the_disk_is_looked_at_more_often_the_fuller_it_is(
 def test_the_disk_is_looked_at_after_a_write_too(bench: Bench) -> None:
     """A fast publisher does not wait for the next regular look; nor does the answer to it."""
     broker = bench.broker
+    broker.world.disk.files.free = DISK_LIMIT + DISK_WRITE_BYTES
     bench.wait(1)
     looks = len(pauses(bench))
     bench.monitor.disk_written()
@@ -319,6 +321,19 @@ def test_the_disk_is_looked_at_after_a_write_too(bench: Bench) -> None:
     assert list(broker.alarms.reasons) == [DISK]
     broker.world.disk.files.free = None
     bench.monitor.disk_written()
+
+
+def test_the_disk_is_not_looked_at_after_each_write_while_there_is_space(bench: Bench) -> None:
+    """But before writes of the largest size could have filled it."""
+    files = bench.broker.world.disk.files
+    files.free = DISK_LIMIT + 3 * DISK_WRITE_BYTES
+    bench.monitor.disk_written()
+    files.free = 0
+    bench.monitor.disk_written()
+    bench.monitor.disk_written()
+    assert bench.broker.alarms.reasons == {}
+    bench.monitor.disk_written()
+    assert list(bench.broker.alarms.reasons) == [DISK]
 
 
 def test_refused_writes_raise_the_disk_alarm_and_there_is_one_clock_for_it(bench: Bench) -> None:
