@@ -494,6 +494,10 @@ QUORUM_BACKLOG_BYTES: Final = 2 << 20
 """What a quorum queue may have been given that is not agreed on; then its publishers get no further
 credit. It is what some syncs take, and what publishers without confirms always have under way."""
 
+QUORUM_GATHER_BYTES: Final = 128 << 10
+"""Of a quorum queue's own entries that are not agreed on; what comes then gathers and is one entry,
+for each entry costs as much whatever is in it."""
+
 QUORUM_BODIES_BYTES: Final = 32 << 20
 """Bodies of a quorum queue that stay in RAM when they can be read from its log as well, what will
 be delivered next; x-max-in-memory-bytes may say more, and that or x-max-in-memory-length less."""

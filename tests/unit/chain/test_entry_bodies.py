@@ -9,8 +9,10 @@ import pytest
 
 from sluicemq.chain.queue.quorum.entry_bodies import BodyLimits, EntryBodies
 from sluicemq.kernel.address import ActorAddress
-from sluicemq.queues.quorum.commands import Enqueue
-from sluicemq.queues.quorum.entry_content import EntryContent
+from sluicemq.queues.quorum.command_codec import enqueue_of
+from sluicemq.queues.quorum.commands import Enqueue, PurgeQueue
+from sluicemq.queues.quorum.entry_content import EntryContent, FifoCodec
+from support.batches import batch_of
 
 SIZE = 100
 MANY = 1 << 40
@@ -20,7 +22,9 @@ ANYBODY = ActorAddress(1, 1, 1)
 def content(count: int, size: int = 10, sizes: list[int] | None = None) -> EntryContent:
     """An entry that enqueues so many messages."""
     command = Enqueue(ANYBODY, 1, count, size, sizes, None, 0)
-    return EntryContent(bytes(SIZE), [command])
+    entry = EntryContent(bytes(SIZE), [command])
+    entry.was_written()
+    return entry
 
 
 def kept(bodies: EntryBodies) -> list[int]:
@@ -129,3 +133,25 @@ def test_what_is_on_the_disk_when_it_comes_may_go() -> None:
         bodies.add(index, content(1))
     bodies.shrink(BodyLimits(0))
     assert kept(bodies) == [3]
+
+
+def test_what_has_left_the_queue_is_let_go_of_and_makes_the_same_state() -> None:
+    raw = (bytes(11) + (SIZE - 20).to_bytes(8)).ljust(SIZE)
+    command = enqueue_of(batch_of([raw, raw]), ANYBODY, 1, 1)
+    entry = FifoCodec().encode([command, PurgeQueue(ANYBODY)], 5)
+    entry.was_written()
+    whole = len(entry)
+    bodies = EntryBodies()
+    bodies.add(1, entry)
+    assert bodies.ram_bytes == whole > 2 * SIZE
+    bodies.release(1)
+    assert bodies.ram_bytes == 0
+    assert len(entry) == len(bytes(entry)) < whole - 2 * SIZE
+    stamp_ms, found = EntryContent(bytes(entry)).decoded()
+    assert stamp_ms == 5
+    assert [type(each) for each in found] == [Enqueue, PurgeQueue]
+
+
+def test_what_is_proposed_has_its_bodies() -> None:
+    with pytest.raises(AssertionError, match="bodies"):
+        FifoCodec().encode([Enqueue(ANYBODY, 1, 1, 10, None, None, 0)], 5)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from sluicemq.amqp import methods as m
+from sluicemq.amqp.frames import content_body
 from sluicemq.chain.queue.quorum import snapshots
 from sluicemq.chain.queue.quorum.shell import SETTLES_WAIT_MS
 from sluicemq.config import Config
@@ -17,7 +18,7 @@ from sluicemq.storage.fsck import Check
 from sluicemq.storage.raft.segment_file import RaftFilesGone
 
 from .client import PERSISTENT, Broker, Client
-from .test_quorum_queue import deliveries, ready
+from .test_quorum_queue import deliveries, get, ready, shell
 
 BATCHES = 60
 EACH = 10
@@ -71,6 +72,43 @@ def test_one_message_of_each_batch_is_all_that_stays(monkeypatch: pytest.MonkeyP
     wait(after)
     found += [each for _, each, _ in deliveries(other)]
     assert sorted(found) == sorted(body(batch, KEPT) for batch in range(BATCHES))
+
+
+def test_bodies_of_messages_that_have_gone_are_kept_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither in memory nor in segments, though no snapshot stands for their entries. What the
+    state needs of these is there: the next life has the rest, and the count of what came back."""
+    monkeypatch.setattr(snapshots, "QUORUM_SNAPSHOT_ENTRIES", 1 << 30)
+    monkeypatch.setattr(snapshots, "QUORUM_SNAPSHOT_BYTES", 1 << 40)
+    broker, client = ready(config=SMALL)
+    client.send(2, m.BasicConsume(queue="q", consumer_tag="c"))
+    for batch in range(BATCHES):
+        client.publish(1, "q", *(body(batch, place) for place in range(EACH)), raw=PERSISTENT)
+        found = deliveries(client)
+        client.send(2, m.BasicAck(delivery_tag=found[-1][0], multiple=True))
+        wait(broker)
+    client.publish(1, "q", b"last", raw=PERSISTENT)
+    [(tag, _, _)] = deliveries(client)
+    client.send(2, m.BasicNack(delivery_tag=tag, requeue=True))
+    wait(broker)
+    [log] = broker.node.broker.store.raft.table.groups.values()
+    assert log.top > BATCHES
+    assert log.snapshot.index == 0
+    assert sum(segment.length for segment in log.segments) < BATCHES * EACH * BODY_BYTES / 5
+    entries = shell(broker).replicator.raft.member.log.entries
+    assert sum(entry.size_bytes for entry in entries) < BATCHES * EACH * BODY_BYTES / 5
+    files = broker.world.disk.files.crash()
+    assert Check(files).run().findings == []
+    after = Broker(SMALL, files)
+    after.run()
+    other = after.connect()
+    other.open(1, 2)
+    event = get(other)
+    assert event is not None
+    assert content_body(event.content) == b"last"
+    assert b"x-delivery-count" in event.content
+    assert get(other) is None
 
 
 def test_files_that_were_rewritten_go_when_the_broker_falls_idle() -> None:

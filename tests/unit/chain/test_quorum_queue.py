@@ -17,6 +17,7 @@ from sluicemq.amqp.frames import content_body, content_frames, content_header
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.queue.queue import PolicyChanged
+from sluicemq.chain.queue.quorum import shell as quorum_shell
 from sluicemq.chain.queue.quorum.shell import SETTLES_WAIT_MS, QuorumShell
 from sluicemq.config import Config, FlowConfig, RaftConfig
 from support.files import DictFiles
@@ -142,6 +143,23 @@ def test_what_was_out_comes_back_flagged_and_counts_for_no_limit() -> None:
     _, other = again(broker)
     other.send(2, m.BasicConsume(queue="q", consumer_tag="c"))
     assert deliveries(other) == [(1, b"one", True)]
+
+
+def test_what_comes_while_much_is_under_way_is_one_entry() -> None:
+    broker, client = ready()
+    log = shell(broker).replicator.raft.member.log
+    head = m.BasicPublish(exchange="", routing_key="q").frame(1)
+    before = log.last_index
+    with patch.object(quorum_shell, "QUORUM_GATHER_BYTES", 1000):
+        for body in (bytes(1000), b"one", b"two", b"three"):
+            client.post_bytes(head + content_frames(1, NO_PROPERTIES, body, 131072))
+            while broker.node.run(1000):
+                """The disk does nothing."""
+        assert log.last_index == before + 1
+        broker.run()
+    assert log.last_index == before + 2
+    assert confirmed(client)
+    assert depth(client) == (4, 0)
 
 
 def test_who_gets_a_message_is_told_how_often_it_has_come_back() -> None:

@@ -118,6 +118,17 @@ def test_there_and_back(wanted: list[c.FifoCommand]) -> None:
 
 
 @given(st.lists(commands, min_size=1, max_size=4))
+def test_there_and_back_when_all_messages_are_gone(wanted: list[c.FifoCommand]) -> None:
+    """The state is made of the same commands, and the entry is no longer than they are."""
+    for each in wanted:
+        if isinstance(each, c.Enqueue):
+            each.batch = None
+    data = encode_entry(wanted)
+    assert [content(each) for each in decode_entry(data)] == [content(each) for each in wanted]
+    assert bodies_of(data) == []
+
+
+@given(st.lists(commands, min_size=1, max_size=4))
 def test_bodies(wanted: list[c.FifoCommand]) -> None:
     batches = [each.batch for each in wanted if isinstance(each, c.Enqueue) and each.batch]
     found = bodies_of(encode_entry(wanted))
@@ -159,7 +170,7 @@ def test_a_body_with_bytes_too_many_is_refused(command: c.FifoCommand, more: byt
         decode_entry(raw)
 
 
-@given(st.binary(max_size=200), st.sampled_from([*DECODERS]), st.integers(0, 15))
+@given(st.binary(max_size=200), st.sampled_from([*DECODERS]), st.integers(0, 31))
 def test_any_bytes_are_a_command_or_are_refused(data: bytes, kind: int, flags: int) -> None:
     raw = HEAD.pack(kind, flags, len(data)) + data
     try:
@@ -177,6 +188,10 @@ def test_any_bytes_are_a_command_or_are_refused(data: bytes, kind: int, flags: i
         (HEAD.pack(13, 0, 28) + bytes(16) + b"\x00\x00\x00\x00\x04" + bytes(7), "outcome 4"),
         (HEAD.pack(13, 0, 44) + bytes(16) + b"\x01" + bytes(27), "no later one"),
         (HEAD.pack(11, 0, 60) + bytes(60), "no messages"),
+        (
+            HEAD.pack(11, 16, 64) + bytes(16) + b"\x01" + bytes(23) + b"\x01" + bytes(23),
+            "it has some",
+        ),
         (HEAD.pack(3, 0, 36) + bytes(36), "no tag"),
     ],
 )

@@ -61,6 +61,8 @@ C = TypeVar("C")
 
 SAME_BODIES: Final = 8
 """All bodies of an enqueue have the same size."""
+BODILESS: Final = 16
+"""An enqueue has no contents any more, for all its messages have left the queue."""
 IS_LOST: Final = 1
 SEQ_MAX: Final = (1 << 64) - 1
 
@@ -134,7 +136,8 @@ def encode_entry(commands: list[FifoCommand], head: bytes = b"") -> bytes:
 
 def encode_enqueue(command: Enqueue) -> tuple[int, list[bytes]]:
     batch = command.batch
-    assert batch is not None, "a batch without bodies is in the log already"
+    if batch is None:
+        return encode_bodiless(command)
     contents, sizes = batch.contents, command.sizes
     assert len(contents) == command.count
     traits = batch.traits
@@ -159,6 +162,26 @@ def encode_enqueue(command: Enqueue) -> tuple[int, list[bytes]]:
     if sizes is not None:
         parts.append(row.pack(*sizes))
     return flags, parts + contents
+
+
+def encode_bodiless(command: Enqueue) -> tuple[int, list[bytes]]:
+    """Encode what the state needs of an enqueue, all of whose messages have left the queue."""
+    sizes = command.sizes
+    flags = BODILESS | SAME_SIZE | SAME_BODIES * (sizes is None)
+    flags |= HAS_TTL * (command.ttl_ms is not None)
+    head = ENQUEUE_HEAD.pack(
+        command.first_seq,
+        command.heard_seq,
+        command.ttl_ms or 0,
+        command.count,
+        0,
+        command.size,
+        0,
+        0,
+        0,
+    )
+    row = [] if sizes is None else [Struct(f"<{command.count}I").pack(*sizes)]
+    return flags, [command.sender.encode(), head, *row]
 
 
 def encode_register(command: RegisterEnqueuer) -> tuple[int, list[bytes]]:
@@ -287,6 +310,8 @@ def decode_enqueue(body: CommandBody) -> Enqueue:
     if not count or not 0 < first_seq <= SEQ_MAX - count:
         raise UnreadableCommand("an enqueue has no messages, or no number")
     body.cut(envelope_size)
+    if body.flags & BODILESS and (content or not body.flags & SAME_SIZE):
+        raise UnreadableCommand("an enqueue without contents says that it has some")
     total = count * content
     if not body.flags & SAME_SIZE:
         total = sum(Struct(f"<{count}I").unpack(body.cut(4 * count)))
@@ -397,7 +422,7 @@ DECODERS: Final[dict[int, tuple[str, int, Decode]]] = {
     8: ("delete", IF_UNUSED | IF_EMPTY, decode_delete),
     9: ("down", IS_LOST, decode_down),
     10: ("configure", 0, decode_configure),
-    11: ("enqueue", SAME_SIZE | PERSISTENT | HAS_TTL | SAME_BODIES, decode_enqueue),
+    11: ("enqueue", SAME_SIZE | PERSISTENT | HAS_TTL | SAME_BODIES | BODILESS, decode_enqueue),
     12: ("register", 0, decode_register),
     13: ("settle", 0, decode_settle),
     14: ("resume", 0, decode_resume),

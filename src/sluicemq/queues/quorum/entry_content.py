@@ -5,7 +5,7 @@
 
 What was proposed here is kept as the commands and their batches, from which deliveries are made;
 its bytes are made when it is written. What was read is kept as bytes. Either can be let go when the
-log's segments have it.
+log's segments have it, and the batches as soon as their messages have left the queue.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sluicemq.raft.entry import EntryData
 
 STAMP: Final = Struct("<Q")
+UNKNOWN: Final = -1
+"""In place of a size that is found when it is asked for."""
 COMMAND_BYTES: Final = 64
 """What a command without bodies counts for where bytes are bounded."""
 
@@ -48,6 +50,8 @@ class EntryContent:
             self.count(commands)
 
     def __len__(self) -> int:
+        if self.size == UNKNOWN:
+            self.size = len(bytes(self))
         return self.size
 
     def __bytes__(self) -> bytes:
@@ -73,6 +77,16 @@ class EntryContent:
         """Keep it once from now on: its bytes can be made again."""
         if self.commands is not None:
             self.data = None
+
+    def messages_gone(self) -> None:
+        """Let go of the bodies, for all messages of this entry have left the queue, which later
+        entries say: so it is shorter from now on, and still makes the same state."""
+        if self.commands is not None:
+            assert self.data is None, "what is proposed is written whole"
+            for each in self.commands:
+                if isinstance(each, Enqueue):
+                    each.batch = None
+                    self.size = UNKNOWN
 
     def let_go(self) -> None:
         """Let go of all of it."""
@@ -101,8 +115,8 @@ class EntryContent:
         for each in self.commands:
             if isinstance(each, Enqueue):
                 end = place + each.count
-                assert each.batch is not None, "the bodies of a command go with the entry"
-                found.append(PlacedBatch(place, end, each.batch))
+                if each.batch is not None:
+                    found.append(PlacedBatch(place, end, each.batch))
                 place = end
         return found
 
@@ -125,6 +139,9 @@ class FifoCodec:
 
     def encode(self, commands: list[FifoCommand], stamp_ms: int) -> EntryContent:
         """Return the content of an entry with these commands, of that time."""
+        assert all(each.batch is not None for each in commands if isinstance(each, Enqueue)), (
+            "what is proposed has its bodies"
+        )
         return EntryContent(encoded(commands, stamp_ms), commands, stamp_ms)
 
     def decode(self, data: EntryData) -> tuple[int, list[FifoCommand]]:

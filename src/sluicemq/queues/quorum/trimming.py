@@ -21,7 +21,7 @@ from sluicemq.queues.command_codec import (
     CommandBody,
     UnreadableCommand,
 )
-from sluicemq.queues.quorum.command_codec import DECODERS, ENQUEUE_HEAD, SAME_BODIES
+from sluicemq.queues.quorum.command_codec import BODILESS, DECODERS, ENQUEUE_HEAD, SAME_BODIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,7 +121,8 @@ def contents_in(data: bytes) -> Iterator[StoredContents]:
             total = sum(stored.sizes or ()) or stored.size * sum(map(len, stored.runs))
             if stored.start + total != end:
                 raise UnreadableCommand(f"{end - stored.start} bytes of contents for {total}")
-            yield stored
+            if kind == KEPT or not flags & BODILESS:
+                yield stored
         at = end
 
 

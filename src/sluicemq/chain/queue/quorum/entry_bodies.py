@@ -51,7 +51,7 @@ class EntryBodies:
     def add(self, index: int, content: EntryContent) -> None:
         """Keep an entry that was applied just now, whose messages were counted."""
         (self.fresh if index > self.on_disk_upto else self.stored)[index] = content
-        self.ram_bytes += content.size
+        self.ram_bytes += len(content)
         self.messages += content.messages
         self.body_bytes += content.body_bytes
 
@@ -108,10 +108,12 @@ class EntryBodies:
         self.wanted.clear()
 
     def release(self, upto: int) -> None:
-        """Let go of entries up to an index, for nothing of them is needed any more."""
+        """Let go of entries up to an index, for nothing of them is in the queue any more."""
         for entries in (self.stored, self.fresh):
             while entries and (index := next(iter(entries))) <= upto:
-                self._gone(index, entries.pop(index))
+                content = entries.pop(index)
+                self._gone(index, content)
+                content.messages_gone()
         for index in [index for index in self.read_back if index <= upto]:
             self.ram_bytes -= self.read_back.pop(index).size
             self.parsed.pop(index, None)

@@ -27,7 +27,12 @@ from sluicemq.chain.store.raft_storage import RaftRefused, RaftSnapshotKept
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
 from sluicemq.kernel.address import ActorAddress
-from sluicemq.limits import EXPIRY_LOOK_MS, QUORUM_BACKLOG_BYTES
+from sluicemq.limits import (
+    EXPIRY_LOOK_MS,
+    QUORUM_BACKLOG_BYTES,
+    QUORUM_GATHER_BYTES,
+    RAFT_APPEND_BYTES,
+)
 from sluicemq.model.traits import NO_TRAITS
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
@@ -413,14 +418,20 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.deliveries_due.shrink()
 
     def propose(self) -> None:
-        """Have what has gathered agreed on. What was settled waits a little for something to go
-        with, unless there are messages for the room that it makes."""
-        gathered = len(self.replicator.gathered)
-        if not gathered or not self.replicator.raft.takes_proposals:
+        """Have what has gathered agreed on, unless much is under way: then it waits for that, and
+        for more. What was settled waits a little for something to go with, unless there are
+        messages for the room that it makes."""
+        replicator = self.replicator
+        gathered = len(replicator.gathered)
+        if not gathered or not replicator.raft.takes_proposals:
+            return
+        more_bytes = replicator.gathered_bytes
+        under_way_bytes = replicator.unagreed_bytes - more_bytes
+        if under_way_bytes >= QUORUM_GATHER_BYTES and more_bytes < RAFT_APPEND_BYTES:
             return
         if self.is_urgent or self.fifo.messages.count or gathered >= SETTLES_MAX:
             self.is_urgent = False
-            self.replicator.turn_ended()
+            replicator.turn_ended()
         elif not self.settles_wait:
             self.settles_wait = True
             self.clock.call_after(SETTLES_WAIT_MS, self, SettlesDue())
