@@ -39,6 +39,7 @@ from sluicemq.chain.store.store_port import StorePort
 from sluicemq.chain.writer import WriterClient
 from sluicemq.cluster.cluster import NodeCluster
 from sluicemq.cluster.connection import LinkConnection
+from sluicemq.cluster.membership import ClusterMembership
 from sluicemq.host.watchdog import Pulse
 from sluicemq.kernel.actor import Actor, Share
 from sluicemq.sim.report import RunReport
@@ -107,6 +108,7 @@ SPARED: Final[dict[type[Actor], str]] = {
     RecoveryReport: "of a start: has said what was found before a client comes",
     NodeCluster: "of nodes that are linked, which `sluicemq.sim.cluster` simulates",
     LinkConnection: "of nodes that are linked, which `sluicemq.sim.cluster` simulates",
+    ClusterMembership: "of nodes that are linked: tests of real processes found clusters with it",
 }
 
 
