@@ -25,6 +25,11 @@ STYLES: Final = ("single", "multiple", "out of order", "mixed", "late")
 TIMES_MAX: Final = 4
 """A message is given back at most so often, so that every run comes to an end."""
 
+CANCELS: Final = (0, 0, 40)
+"""One in so many times a consumer cancels when it acts; 0: never."""
+CANCELS_QUORUM: Final = (2, 3, 20)
+"""The same where what it was dealt and not sent has to come back: that is seldom there."""
+
 NOT_COUNTED: Final = -1
 """As a consumption's limit: basic.get is not a matter of prefetch."""
 
@@ -180,7 +185,8 @@ class SimConsumer(ReceivingRole):
         self.requeue_percent = 0 if drains else swarm.requeue_percent
         self.consumers = 1 if drains else dice.choice((1, 1, 1, 2))
         self.priority = 0 if drains else dice.choice((0, 0, 0, 5))
-        self.cancel_one_in = 0 if drains else dice.choice((0, 0, 40))
+        often = CANCELS_QUORUM if self.is_quorum else CANCELS
+        self.cancel_one_in = 0 if drains else dice.choice(often)
         self.consumptions: dict[str, Consumption] = {}
         self.cancelling: dict[str, None] = {}
         self.next_consumer = 0

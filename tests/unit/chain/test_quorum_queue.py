@@ -238,6 +238,24 @@ def test_what_a_channel_that_goes_was_not_sent_comes_back_as_if_nothing_had_been
     assert found == (fresh if single else [(b"one", True), (b"two", True), *fresh])
 
 
+def test_what_a_channel_that_goes_gives_back_is_dealt_to_none_of_its_other_consumers() -> None:
+    """It would come back once more then, and none of them was sent it twice."""
+    broker, client = ready(x_delivery_limit=1)
+    client.send(2, m.BasicQos(prefetch_count=2))
+    client.send(2, m.BasicConsume(queue="q", consumer_tag="c"))
+    client.publish(1, "q", b"one")
+    assert [body for _, body, _ in deliveries(client)] == [b"one"]
+    window = next(iter(shell(broker).ends.values())).consumers["c"].window
+    window.shut()
+    client.publish(1, "q", b"two")
+    client.send(2, m.BasicConsume(queue="q", consumer_tag="d"))
+    client.send(2, m.ChannelClose(reply_code=200))
+    assert deliveries(client) == []
+    client.send(1, m.BasicConsume(queue="q", consumer_tag="e"))
+    found = [(body, redelivered) for _, body, redelivered in deliveries(client)]
+    assert found == [(b"one", True), (b"two", False)]
+
+
 def test_a_start_reads_that_a_channel_has_gone_that_was_sent_nothing() -> None:
     broker, client = ready()
     client.send(2, m.BasicConsume(queue="q", consumer_tag="c"))

@@ -231,19 +231,18 @@ class AskedQueue(QuorumPort):
 
     def return_all(self, end: ChannelEnd) -> None:
         """Give back what the consumers of a channel that is gone have, if they were not sent all of
-        it. The single active one is cancelled last, so that no other of them takes over."""
+        it. They are cancelled first, or one would get what another gives back. The single active
+        one is the last of them, so that no other takes over."""
         unsent = end.unsent(None)
         if not unsent:
             return
         for consumer in sorted(end.consumers.values(), key=lambda each: each.active):
-            key = end.key(consumer.tag)
-            self.submit(q.CancelConsumer(key))
-            ids = unsent.get(key)
-            if ids:
-                first, _ = min(ids)
-                if first:
-                    self.submit(q.SettleDelivered(key, ((0, first),), c.REQUEUE))
-                self.submit(q.SettleDelivered(key, joined_ids(ids), q.UNSENT))
+            self.submit(q.CancelConsumer(end.key(consumer.tag)))
+        for key, ids in unsent.items():
+            first, _ = min(ids)
+            if first:
+                self.submit(q.SettleDelivered(key, ((0, first),), c.REQUEUE))
+            self.submit(q.SettleDelivered(key, joined_ids(ids), q.UNSENT))
 
     def return_unsent(self, end: ChannelEnd, consumer: Consumer) -> None:
         """Give back what a consumer was dealt and not sent."""
