@@ -283,12 +283,6 @@ def a_command_outside_of_a_turn_has_one(make: Make) -> None:
     assert shell.machine.said == ["here"]
 
 
-def who_applies_at_once_says_so(make: Make) -> None:
-    shell = Shell(make)
-    shell.submit(Say("here"))
-    assert shell.replicator.applies_at_once == bool(shell.done)
-
-
 def at_the_end_what_is_not_done_comes_back(make: Make) -> None:
     """In order, the one under way first; and nothing is applied any more."""
     for seed in range(SCRIPTS):
@@ -361,7 +355,6 @@ RULES: Final = {
         a_turn_applies_nothing,
         a_turn_makes_one_batch,
         a_command_outside_of_a_turn_has_one,
-        who_applies_at_once_says_so,
         at_the_end_what_is_not_done_comes_back,
         after_the_end_nothing_may_be_submitted,
         a_fault_leaves_the_command_it_came_at,
@@ -499,14 +492,6 @@ class Sleepy(Late[EchoCommand, str]):
         self.pending.append(command)
 
 
-class Boastful(Late[EchoCommand, str]):
-    """Says that it applies at once."""
-
-    __slots__ = ()
-
-    applies_at_once = True
-
-
 class Ruthless(Late[EchoCommand, str]):
     """Says nothing of what was not agreed on."""
 
@@ -589,7 +574,6 @@ BUGS: Final[list[tuple[type[Made], Rule]]] = [
     (Hasty, a_turn_applies_nothing),
     (Piecemeal, a_turn_makes_one_batch),
     (Sleepy, a_command_outside_of_a_turn_has_one),
-    (Boastful, who_applies_at_once_says_so),
     (Ruthless, at_the_end_what_is_not_done_comes_back),
     (Undead, at_the_end_what_is_not_done_comes_back),
     (Hospitable, after_the_end_nothing_may_be_submitted),

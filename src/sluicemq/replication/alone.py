@@ -10,8 +10,6 @@ class Alone(Replicator[C, E]):
 
     __slots__ = ()
 
-    applies_at_once = True
-
     submit = Replicator.agreed
 
     def receive(self, message: object) -> bool:

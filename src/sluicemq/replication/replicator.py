@@ -48,10 +48,6 @@ class Replicator(Generic[C, E]):
 
     __slots__ = ("_owner", "current", "effects", "machine", "waiting")
 
-    applies_at_once = False
-    """Is a command applied when `submit` returns, unless a long one is before it? Only then is what
-    one member does in two queues in the order in which it was submitted to them."""
-
     def __init__(self, machine: StateMachine[C, E], effects: list[E], owner: StateOwner[C]) -> None:
         self.machine = machine
         self.effects = effects

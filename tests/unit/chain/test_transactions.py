@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
+from sluicemq.amqp.connection import Acks
 from sluicemq.amqp.events import ContentMethod
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.amqp.method import Method
@@ -399,3 +400,32 @@ def test_a_message_that_is_moved_is_never_lost(
     source, target = found_after_a_crash(broker, "source", "q")
     assert source == []
     assert len(target) == count
+
+
+def test_what_is_moved_within_its_queue_before_its_sync_is_not_confirmed_before_the_move() -> None:
+    """Or a crash would leave neither what was confirmed nor what was to take its place."""
+    broker, client = in_transaction(durable=True)
+    client.call(2, m.ConfirmSelect())
+    head = m.BasicPublish(exchange="", routing_key="q")
+    publish, move = (
+        head.frame(number) + content_frames(number, PERSISTENT, b"x", 131072) for number in (2, 1)
+    )
+    get = m.BasicGet(queue="q").frame(1)
+    commit = m.BasicAck(delivery_tag=2).frame(1) + m.TxCommit().frame(1)
+    for data in (publish, publish, get, get, move + commit):
+        client.post_bytes(data)
+        half_way(broker)
+    confirmed: list[int] = []
+    is_over = False
+    while not is_over:
+        acks = [event for event in client.events() if isinstance(event, Acks)]
+        confirmed += [tag for event in acks for tag in event.tags]
+        [found] = found_after_a_crash(broker, "q")
+        assert len(found) >= len(confirmed)
+        is_over = not broker.world.disk.jobs
+        if not is_over:
+            broker.world.disk.finish()
+            half_way(broker)
+    assert confirmed == [1, 2]
+    broker.wait()
+    assert found_after_a_crash(broker, "q") == [[b"x"] * 2]

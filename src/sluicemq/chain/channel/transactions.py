@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sluicemq.chain.channel.consuming import Consuming
     from sluicemq.chain.channel.publishing import Publishing
     from sluicemq.chain.channel.routes import Targets
-    from sluicemq.chain.queue.queue import Queue
 
 BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
 TX_COMMIT: Final = (TxCommit.class_id, TxCommit.method_id)
@@ -95,13 +94,17 @@ class Transaction(TransactionPort):
         self, pending: list[PendingPublishes], settlements: list[tuple[Undoable, int]]
     ) -> Iterator[int]:
         """Send all that was kept and yield the work of each piece. It is all one job of the
-        channel, so what its queues have to say waits until its end."""
+        channel, so what its queues have to say waits until its end.
+
+        Acknowledgements wait until the messages are safe. A queue that forgot what it has not
+        written yet, and confirmed it, might come back with neither that nor what was to replace it.
+        """
         channel = self.channel
         publishing = self.publishing
-        receivers: dict[Queue, None] = {}
+        is_received = False
         for each in pending:
             targets = self.targets(each)
-            receivers |= {link.queue: None for link in targets}
+            is_received |= bool(targets)
             self.passing = True
             publishing.send(
                 each.route,
@@ -115,24 +118,11 @@ class Transaction(TransactionPort):
             yield PENDING_WORK + TARGET_WORK * len(targets)
             yield from publishing.spread()
         self.settling = settlements
-        if self.may_settle(receivers):
+        if not is_received:
             yield from self.settle_in_pieces()
         self.committing = False
         if not publishing.unconfirmed.count:
             channel.out.extend(self.answers())
-
-    def may_settle(self, receivers: dict[Queue, None]) -> bool:
-        """Tell whether the acknowledgements may go at once, so that they are mostly in one group of
-        the journal with the publishes, which went to `receivers`. They may not if one could get
-        into an earlier group than a message, for who moves messages would lose one then. A single
-        queue that does at once what it is told does both in order; of two queues, or of one that
-        others have to agree with, nobody knows which comes first."""
-        queues = dict.fromkeys(
-            source.queue for each, _ in self.settling for source in each.by_source
-        )
-        if len(queues) == 1 and queues == receivers:
-            return all(queue.applies_at_once for queue in receivers)
-        return not receivers
 
     def settle(self) -> None:
         """Let all acknowledgements of what is being committed go now."""

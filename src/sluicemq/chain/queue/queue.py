@@ -206,12 +206,6 @@ class Queue(NamedQueue):
         return self.definition.durable
 
     @property
-    def applies_at_once(self) -> bool:
-        """Tell whether it does what it is told before it is told the next thing, as Replicator
-        explains it."""
-        return self.replicator.applies_at_once
-
-    @property
     def is_deleted(self) -> bool:
         return self.machine.deleted
 
