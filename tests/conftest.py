@@ -22,7 +22,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite",
         action="store_true",
-        help="write what happens now into the transcripts of tests/scripts; read the diff after it",
+        help="write what happens now into the transcripts of tests/scripts, or which seeds notice"
+        " planted bugs into tests/sim/first_seeds.json; read the diff after it",
     )
 
 

@@ -6,8 +6,8 @@ on beyond it is the files, the history, and `Facts`: what the clients know to be
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import replace
 from random import Random
 from typing import Any, Final
@@ -40,7 +40,7 @@ from sluicemq.sim.world import Cpu, SimClock, SimDice, SimLog, SimMemory
 MEMORY_LIMIT: Final = 48 * KIB
 """Half of it is paged out above; the script stays below the rest."""
 
-EVENTS_MAX: Final = 60_000
+EVENTS_MAX: Final = 20_000
 """What does not happen within so many events never happens."""
 
 TINY: Final = Config.tiny()
@@ -76,9 +76,13 @@ class State:
         self.action = action
         self.path = path
 
+    def known(self) -> bytes:
+        """All that the clients know."""
+        return pickle.dumps((self.book, self.facts))
+
     def copy(self) -> State:
         """To go on from there more than once."""
-        book, facts = deepcopy((self.book, self.facts))
+        book, facts = pickle.loads(self.known())
         return State(self.files.copy(), book, facts, self.action, self.path)
 
 

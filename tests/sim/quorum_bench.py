@@ -79,12 +79,6 @@ class MessageFact:
         self.is_dead = False
         """It was found in the grave."""
 
-    def copy(self) -> MessageFact:
-        other = MessageFact(self.queue)
-        for name in self.__slots__:
-            setattr(other, name, getattr(self, name))
-        return other
-
 
 class QuorumFacts:
     """What clients know."""
@@ -98,15 +92,6 @@ class QuorumFacts:
         not answered."""
         self.shuffled: dict[str, None] = {}
         """Queues to which something may have come back that was not sent, out of order."""
-
-    def __deepcopy__(self, _: object) -> QuorumFacts:
-        other = QuorumFacts()
-        other.queues = {**self.queues}
-        other.messages = {key: fact.copy() for key, fact in self.messages.items()}
-        other.streams = self.streams
-        other.taking = Counter(self.taking)
-        other.shuffled = {**self.shuffled}
-        return other
 
     def of(self, queue: str) -> list[MessageFact]:
         return [fact for fact in self.messages.values() if fact.queue == queue]

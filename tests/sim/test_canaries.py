@@ -6,12 +6,13 @@ that the simulation would pass idly over it. Seeds without the feature that a bu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
 
 from sim.canaries import CANARIES
+from sim.first_seeds import is_caught
 from sluicemq.sim.history import History
 from sluicemq.sim.model import QueueModel
 from sluicemq.sim.run import simulate
@@ -80,20 +81,21 @@ SEEN_BY_CLIENTS = (
 """Bugs that break what was promised to clients in plain sight."""
 
 
-def first_caught(name: str) -> str:
-    """What the first failing seed says; "" when none fails."""
+def seeds_for(name: str) -> Iterator[int]:
+    """Those in which the bug can show at all."""
     is_needed = NEEDS.get(name, lambda _: True)
-    for seed in filter(lambda seed: is_needed(swarm_of(seed)), range(SEEDS)):
-        report = simulate(seed)
-        if report.failure:
-            return report.failure
-    return ""
+    return filter(lambda seed: is_needed(swarm_of(seed)), range(SEEDS))
+
+
+def failure(seed: int) -> str:
+    return simulate(seed).failure
 
 
 @pytest.mark.parametrize("name", CANARIES)
-def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, rewrite: bool) -> None:
     CANARIES[name](monkeypatch)
-    assert first_caught(name), f"{name} was not noticed in {SEEDS} seeds"
+    found = is_caught(f"node: {name}", seeds_for(name), failure, rewrite)
+    assert found, f"{name} was not noticed in {SEEDS} seeds"
 
 
 def switch_models_off(patch: pytest.MonkeyPatch) -> None:
@@ -103,11 +105,14 @@ def switch_models_off(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", SEEN_BY_CLIENTS)
-def test_a_planted_bug_is_seen_by_clients_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_bug_is_seen_by_clients_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch, rewrite: bool
+) -> None:
     """The same with the models of the queues switched off: two ways to notice it."""
     switch_models_off(monkeypatch)
     CANARIES[name](monkeypatch)
-    assert first_caught(name), f"{name} was not noticed in {SEEDS} seeds"
+    found = is_caught(f"node, by clients: {name}", seeds_for(name), failure, rewrite)
+    assert found, f"{name} was not noticed in {SEEDS} seeds"
 
 
 def test_clients_alone_see_nothing_where_no_bug_is(monkeypatch: pytest.MonkeyPatch) -> None:

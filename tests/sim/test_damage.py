@@ -160,9 +160,14 @@ def test_the_script_meets_every_kind_of_file(how: str) -> None:
     assert (outcome.refused, outcome.said.errors) == ("", [])
 
 
+@cache
+def sound(how: str) -> dict[str, object] | None:
+    """What there is without any damage."""
+    return Outcome(lived(how).copy()).content
+
+
 def wrong(how: str, damage: Damage) -> str:
     """What is wrong with how a damage is dealt with, "" when nothing is."""
-    sound = Outcome(lived(how).copy()).content
     files = lived(how).copy()
     damage(files)
     before = state_of(files)
@@ -181,8 +186,8 @@ def wrong(how: str, damage: Damage) -> str:
         if state_of(files) != before:
             return "a start that was refused has changed something"
         return went_on(files, before)
-    if outcome.content != sound and not verdict.findings:
-        return f"nothing is said, and there is {outcome.content}, not {sound}"
+    if outcome.content != sound(how) and not verdict.findings:
+        return f"nothing is said, and there is {outcome.content}, not {sound(how)}"
     return ""
 
 

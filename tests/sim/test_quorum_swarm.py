@@ -6,12 +6,14 @@ RUNS runs means that the simulation would pass idly over it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
 
+from sim.first_seeds import is_caught
 from sim.quorum_swarm_canaries import QUORUM_SWARM_CANARIES
+from sim.test_canaries import failure
 from sim.test_canaries import switch_models_off as switch_classic_models_off
 from sluicemq.sim import run
 from sluicemq.sim.quorum_checks import QuorumChecks
@@ -55,21 +57,18 @@ NEEDS: Final[dict[str, Callable[[Swarm], bool]]] = {
 """What a seed must have so that the code with the bug is run at all."""
 
 
-def first_caught(name: str) -> str:
-    """What the first failing seed says; "" when none fails."""
+def seeds_for(name: str) -> Iterator[int]:
+    """Those in which the bug can show at all."""
     is_needed = NEEDS.get(name, lambda _: True)
-    for seed in filter(lambda seed: is_needed(swarm_of(seed)), SEEDS):
-        report = simulate(seed)
-        if report.failure:
-            return report.failure
-    return ""
+    return filter(lambda seed: is_needed(swarm_of(seed)), SEEDS)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", QUORUM_SWARM_CANARIES)
-def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, rewrite: bool) -> None:
     QUORUM_SWARM_CANARIES[name](monkeypatch)
-    assert first_caught(name), f"{name} was not noticed in {RUNS} runs"
+    found = is_caught(f"quorum queues: {name}", seeds_for(name), failure, rewrite)
+    assert found, f"{name} was not noticed in {RUNS} runs"
 
 
 def switch_models_off(patch: pytest.MonkeyPatch) -> None:
@@ -82,11 +81,14 @@ def switch_models_off(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", SEEN_BY_CLIENTS)
-def test_a_planted_bug_is_seen_by_clients_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_bug_is_seen_by_clients_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch, rewrite: bool
+) -> None:
     """The same without looking into the queues: two ways to notice it."""
     switch_models_off(monkeypatch)
     QUORUM_SWARM_CANARIES[name](monkeypatch)
-    assert first_caught(name), f"{name} was not noticed in {RUNS} runs"
+    found = is_caught(f"quorum queues, by clients: {name}", seeds_for(name), failure, rewrite)
+    assert found, f"{name} was not noticed in {RUNS} runs"
 
 
 def test_clients_alone_see_nothing_where_no_bug_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from sim.first_seeds import is_caught
 from sim.raft_canaries import CANARIES
 from sluicemq.sim.raft.run import simulate
 
@@ -15,6 +16,11 @@ SEEDS = 50
 
 
 @pytest.mark.parametrize("name", CANARIES)
-def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, rewrite: bool) -> None:
     CANARIES[name](monkeypatch)
-    assert any(simulate(seed).failure for seed in range(SEEDS)), f"{name} passed {SEEDS} seeds"
+
+    def fails(seed: int) -> bool:
+        return bool(simulate(seed).failure)
+
+    found = is_caught(f"Raft: {name}", range(SEEDS), fails, rewrite)
+    assert found, f"{name} passed {SEEDS} seeds"

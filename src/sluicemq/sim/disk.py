@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from copy import deepcopy
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -84,6 +83,11 @@ class NameChange:
         self.old = old
         self.directories = (parent_of(path), *directories)
 
+    def of(self, twins: dict[Inode, Inode]) -> NameChange:
+        """Return the same change of copies of files."""
+        inode = twins[self.inode] if self.inode is not None else None
+        return NameChange(self.path, inode, self.old, self.directories[1:])
+
     def apply(self, names: dict[str, Inode]) -> None:
         """Make the change in `names`, the names that are durable."""
         if self.inode is None:
@@ -123,8 +127,14 @@ class SimFiles(Files):
     def copy(self) -> SimFiles:
         """Return the same files with no fault planned, to see what would be left of them."""
         twin = SimFiles(self.capacity)
-        kept = (self.inodes, self.durable, self.entries, self.directories, self.removed)
-        twin.inodes, twin.durable, twin.entries, twin.directories, twin.removed = deepcopy(kept)
+        changed = [entry.inode for entry in self.entries if entry.inode is not None]
+        there = {*self.inodes.values(), *self.durable.values(), *changed}
+        twins = {inode: inode.copy() for inode in there}
+        twin.inodes = {path: twins[inode] for path, inode in self.inodes.items()}
+        twin.durable = {path: twins[inode] for path, inode in self.durable.items()}
+        twin.entries = [entry.of(twins) for entry in self.entries]
+        twin.directories = self.directories.copy()
+        twin.removed = self.removed.copy()
         twin.used = self.used
         return twin
 

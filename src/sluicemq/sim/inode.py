@@ -39,6 +39,14 @@ class Inode:
         self.durable = bytearray()
         self.steps: list[FileChange] = []
 
+    def copy(self) -> Inode:
+        """Return another file that is as this one is now."""
+        twin = Inode()
+        twin.data = self.data.copy()
+        twin.durable = self.durable.copy()
+        twin.steps = self.steps.copy()
+        return twin
+
     def write(self, offset: int, data: bytes) -> None:
         """Write into the page cache; a gap before `offset` reads as zeroes."""
         cache = self.data
