@@ -65,7 +65,7 @@ class AnyPublishes(Event):
 class Publishes(AnyPublishes):
     """They have the same raw method frame. `same_properties` says that all header frames are equal
     byte for byte, so that who has looked at one has looked at all. `same_size` says that all have
-    one length, and that their properties differ at most in the values of `free_spans`."""
+    one length, and that their header frames differ at most in the properties' `free_spans`."""
 
     __slots__ = ("method", "raw_method", "same_properties", "same_size")
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 ENVELOPED: Final = b""
 """In place of an envelope: each content begins with its own. See `separate`."""
 
+BODY_SIZE_AT: Final = slice(11, 19)
+"""Where in a content the size of its body is, behind the head of its header frame."""
+
 OVERHEAD_BYTES: Final = 96
 """What a message costs in RAM beside its content: object head, allocator slack, list slots."""
 
@@ -26,7 +29,8 @@ class Batch:
     """Messages in publish order that have their traits in common, and agree in what their
     `properties` say of expiration and priority.
 
-    `size` is the sum of the contents' lengths in bytes; `same_size` says that all have one length.
+    `size` is the sum of the contents' lengths in bytes; `same_size` says that all have one length,
+    and of a batch on its way to a queue also that all bodies have one.
     `first_id` is the id of the first message in the message store, and those of the others follow;
     0 means that they are small, and kept in queue indices."""
 
@@ -73,6 +77,16 @@ def separate(content: bytes) -> tuple[bytes, bytes]:
     key_at = 1 + content[0]
     end = key_at + 1 + content[key_at]
     return content[:end], content[end:]
+
+
+def body_size(content: bytes) -> int:
+    """Return how many bytes the body has, which a content's header frame says."""
+    return int.from_bytes(content[BODY_SIZE_AT])
+
+
+def are_same_size(contents: list[bytes]) -> bool:
+    """Tell whether these contents, at least one, have one length, and their bodies, too."""
+    return len({*map(len, contents)}) == 1 == len({content[BODY_SIZE_AT] for content in contents})
 
 
 def size_of(contents: list[bytes], same_size: bool) -> int:

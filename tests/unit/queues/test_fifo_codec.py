@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sluicemq.amqp.types import encode_table
 from sluicemq.kernel.address import ActorAddress
-from sluicemq.model.batch import ENVELOPED, Batch
+from sluicemq.model.batch import ENVELOPED, Batch, are_same_size
 from sluicemq.queues import command_codec
 from sluicemq.queues.command_codec import HEAD, UnreadableCommand
 from sluicemq.queues.commands import Configure
@@ -148,7 +148,9 @@ def test_alike_in_length_and_not_in_bodies() -> None:
     """Two contents of one length, of which one has a longer head and a shorter body."""
     longer = b"\x02\x00\x01\x00\x00\x00\x0f\x00\x3c\x00\x00" + (1).to_bytes(8) + b"\x80\x00\x00\xce"
     contents = [content_of(2), longer + b"\x03\x00\x01" + (1).to_bytes(4) + b"x\xce"]
-    command = enqueue_of(batch_of(contents), ActorAddress(1, 1, 1), 1, 1)
+    assert {*map(len, contents)} == {len(longer) + 9}
+    batch = batch_of(contents, same_size=are_same_size(contents))
+    command = enqueue_of(batch, ActorAddress(1, 1, 1), 1, 1)
     assert command.sizes == [2, 1]
     assert content(decode_entry(encode_entry([command]))[0])["sizes"] == [2, 1]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.limits import RUN_MESSAGES_MAX, TRANSACTION_BATCH_BYTES
+from sluicemq.model.batch import are_same_size
 
 if TYPE_CHECKING:
     from sluicemq.chain.channel.routes import Route
@@ -49,7 +50,9 @@ class PendingPublishes:
         ):
             return False
         self.same_size = (
-            self.same_size and more.same_size and len(self.contents[0]) == len(more.contents[0])
+            self.same_size
+            and more.same_size
+            and are_same_size([self.contents[0], more.contents[0]])
         )
         self.contents += more.contents
         self.size += more.size

@@ -27,7 +27,7 @@ from sluicemq.chain.queue.republish_messages import (
 )
 from sluicemq.kernel.cleanup_steps import take
 from sluicemq.limits import RETRY_REFUSED_MS
-from sluicemq.model.batch import Batch, part_of, size_of
+from sluicemq.model.batch import Batch, are_same_size, part_of, size_of
 from sluicemq.model.content import properties_of
 from sluicemq.model.traits import message_traits, property_traits
 from sluicemq.queues.commands import Down
@@ -213,7 +213,7 @@ class Republisher(RepublisherPort):
             property_traits(persistent, republish.ttl_ms, priority),
             contents,
             size,
-            len(set(map(len, contents))) == 1,
+            are_same_size(contents),
             self.services.message_ids(count) if large else 0,
         )
         for at in range(0, len(queues), TARGETS_MAX):

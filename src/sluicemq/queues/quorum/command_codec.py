@@ -7,13 +7,12 @@ looked at; whoever delivers messages reads them as `trimming.py` does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
 from struct import Struct
 from typing import Any, Final, TypeVar
 
 from sluicemq.amqp.types import Malformed, decode_table
 from sluicemq.kernel.address import ADDRESS_BYTES, NOBODY, ActorAddress, decode_address
-from sluicemq.model.batch import ENVELOPED, Batch, separate
+from sluicemq.model.batch import ENVELOPED, Batch, body_size, separate
 from sluicemq.queues.command_codec import (
     CONSUME_HEAD,
     EXCLUSIVE,
@@ -66,25 +65,18 @@ BODILESS: Final = 16
 IS_LOST: Final = 1
 SEQ_MAX: Final = (1 << 64) - 1
 
-BODY_SIZE_AT: Final = slice(11, 19)
-"""Where in a content the size of its body is, behind the head of its header frame."""
-
 
 def enqueue_of(batch: Batch, sender: ActorAddress, first_seq: int, heard_seq: int) -> Enqueue:
-    """Return the command that enqueues a batch. What is alike in all contents of one size is found
-    without looking at each."""
+    """Return the command that enqueues a batch."""
     contents = batch.contents
     count = len(contents)
     ttl_ms = batch.properties.ttl_ms
     if batch.traits.envelope == ENVELOPED:
-        sizes = [int.from_bytes(separate(each)[1][BODY_SIZE_AT]) for each in contents]
+        sizes = [body_size(separate(each)[1]) for each in contents]
+    elif batch.same_size:
+        sizes = [body_size(contents[0])]
     else:
-        size = contents[0][BODY_SIZE_AT]
-        if batch.same_size and (count == 1 or has_one_size(contents, size)):
-            return Enqueue(
-                sender, first_seq, count, int.from_bytes(size), None, ttl_ms, heard_seq, batch
-            )
-        sizes = [int.from_bytes(each[BODY_SIZE_AT]) for each in contents]
+        sizes = [*map(body_size, contents)]
     if min(sizes) == max(sizes):
         return Enqueue(sender, first_seq, count, sizes[0], None, ttl_ms, heard_seq, batch)
     return Enqueue(sender, first_seq, count, 0, sizes, ttl_ms, heard_seq, batch)
@@ -114,11 +106,6 @@ def joined(enqueue: Enqueue, more: Enqueue) -> bool:
     enqueue.count = len(contents)
     enqueue.batch = Batch(one.traits, one.properties, contents, one.size + other.size, True)
     return True
-
-
-def has_one_size(contents: list[bytes], size: bytes) -> bool:
-    """Tell whether all contents, which have one length, say the same size of their bodies."""
-    return {*map(itemgetter(BODY_SIZE_AT), contents)} == {size}
 
 
 # -- to bytes
