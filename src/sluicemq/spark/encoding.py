@@ -16,7 +16,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import BinaryType, MapType, StringType, StructType
 
 from sluicemq.client.messages import (
@@ -196,6 +195,8 @@ class Encoder:
         first of such rows and drop the others."""
         column = self._columns.deduplication
         if column is not None and batch.column(column).null_count:
+            from pyarrow import compute as pc  # noqa: PLC0415 (start-up time)
+
             nulls = pc.indices_nonzero(batch.column(column).is_null())
             raise Refused(
                 f"deduplication = 'column': {column} is null in row {self.rows + nulls[0].as_py()}"
@@ -383,6 +384,8 @@ def is_constant(column: pa.Array) -> bool:
     as with maps."""
     if column.null_count or pa.types.is_map(column.type):
         return bool(column.null_count == len(column))
+    from pyarrow import compute as pc  # noqa: PLC0415 (start-up time of all that does not write)
+
     return bool(pc.all(pc.equal(column, column[0])).as_py())
 
 
