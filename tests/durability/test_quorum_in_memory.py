@@ -21,7 +21,7 @@ from support.waiting import await_truth
 
 MIB = 1 << 20
 BODY_BYTES = 20_000
-MESSAGES = 5000
+MESSAGES = 2000
 JOURNAL_BYTES = MIB
 SETTINGS = (
     f"storage.journal_file_size_limit={JOURNAL_BYTES}",

@@ -29,9 +29,12 @@ HALF = "tests/spark/test_amqp_n"
 SINGLY = (
     "tests/cluster/test_real_links",
     "tests/durability/test_kill",
+    "tests/durability/test_quorum_in_memory",
     "tests/durability/test_strace",
     "tests/sim/test_canaries",
     "tests/sim/test_damage",
+    "tests/sim/test_quorum_crashes",
+    "tests/sim/test_raft_storage_crashes",
     "tests/sim/test_storage_crashes",
     "tests/spark/test_amqp_kill",
 )
