@@ -37,6 +37,21 @@ def test_two_who_delete_it_at_once_are_both_answered() -> None:
     assert not broker.node.broker.vhosts["/"].crashes
 
 
+def test_who_declares_it_while_it_is_being_deleted_has_it_declared_anew() -> None:
+    broker, client = ready()
+    client.post_bytes(m.QueueDelete(queue="q").frame(1))
+    without_the_disk(broker)
+    deleted = shell(broker)
+    arguments = {"x-queue-type": "quorum"}
+    declare = m.QueueDeclare(queue="q", durable=True, arguments=arguments)
+    passive = m.QueueDeclare(queue="q", passive=True)
+    client.post_bytes(declare.frame(2))
+    broker.run()
+    assert [each.NAME for each in said(client)] == ["queue.delete-ok", "queue.declare-ok"]
+    assert shell(broker) is not deleted
+    assert [each.NAME for each in client.call(2, passive)] == ["queue.declare-ok"]
+
+
 def test_deliveries_go_on_when_what_comes_takes_whole_turns() -> None:
     broker, client = ready()
     client.send(2, m.BasicConsume(queue="q", consumer_tag="c"))

@@ -110,6 +110,30 @@ class Question:
         self.answer_with(answer)
 
 
+class Declaration(Question):
+    """What a client waits for that has a queue declared: what the queue says of itself. If it was
+    deleted before it could, `again` is called: like RabbitMQ, the broker declares it anew."""
+
+    __slots__ = ("again", "queue")
+
+    def __init__(
+        self,
+        method: Method,
+        answer_with: Callable[[Any], None],
+        queue: Queue,
+        again: Callable[[], None],
+    ) -> None:
+        super().__init__(method, answer_with)
+        self.queue = queue
+        self.again = again
+
+    def answer(self, answer: object) -> None:
+        if isinstance(answer, Refuse) and self.queue.is_deleted:
+            self.again()
+        else:
+            super().answer(answer)
+
+
 def violation_of(refusal: SluiceError) -> ProtocolViolation:
     """Return what the client is told when its change is refused: the refusal itself if it is a
     violation, else a 406 with its text."""
@@ -306,8 +330,11 @@ def queue_declare(channel: WholeChannel, method: m.QueueDeclare) -> None:
         state.check_room(vhost.name, name)
         channel.rights.check_dead_lettering(definition)
 
+    def again() -> None:
+        queue_declare(channel, method)
+
     def declared() -> None:
-        inspect(channel, method, queue_named(channel, name))
+        inspect(channel, method, queue_named(channel, name), again)
 
     change = DeclareQueue(definition, is_free=not is_named)
     agree(channel, method, change, declared)
@@ -316,9 +343,15 @@ def queue_declare(channel: WholeChannel, method: m.QueueDeclare) -> None:
         vhost.queues[name].post(Delete(None, False, False))
 
 
-def inspect(channel: WholeChannel, method: m.QueueDeclare, queue: Queue) -> None:
+def inspect(
+    channel: WholeChannel,
+    method: m.QueueDeclare,
+    queue: Queue,
+    again: Callable[[], None] | None = None,
+) -> None:
     """Make this the queue that was declared last, and reply, unless the method has `nowait`, with
-    how many messages and consumers it has."""
+    how many messages and consumers it has. If it turns out to be deleted `again` is called; without
+    that it is refused."""
     channel.last_queue = queue.name
 
     def inspected(answer: Inspected) -> None:
@@ -328,8 +361,12 @@ def inspect(channel: WholeChannel, method: m.QueueDeclare, queue: Queue) -> None
             )
         )
 
-    if not method.nowait:
-        channel.ask(Question(method, inspected), queue, Inspect(channel))
+    if method.nowait:
+        return
+    question = Question(method, inspected)
+    if again is not None:
+        question = Declaration(method, inspected, queue, again)
+    channel.ask(question, queue, Inspect(channel))
 
 
 def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefinition:
