@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
 
 class Round:
-    """The queues of one virtual host that may have another policy now, as they were when the round
-    was asked for. The functions in `done` are called when all have been told."""
+    """The queues of one virtual host that may have another policy now, as they are when the round
+    begins: who is declared later knows what holds. The functions in `done` are called when all have
+    been told."""
 
     __slots__ = ("done", "queues", "vhost")
 
     def __init__(self, vhost: NamespacePort) -> None:
         self.vhost = vhost
-        self.queues: Iterator[Queue] = iter([*vhost.queues.values()])
+        self.queues: Iterator[Queue] = iter(())
         self.done: list[Callable[[], None]] = []
 
 
@@ -75,6 +76,7 @@ class PolicyRounds(Actor):
         vhost = message.vhost
         if self.waiting.get(vhost.name) is message:
             del self.waiting[vhost.name]
+            message.queues = iter([*vhost.queues.values()])
         share = max(1, POLICY_QUEUES // (1 + len(vhost.policies) // 10))
         part = [*islice(message.queues, share)]
         for queue in part:

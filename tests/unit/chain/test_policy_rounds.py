@@ -8,6 +8,8 @@ import pytest
 
 from sluicemq.broker.policy_rounds import PolicyRounds
 from sluicemq.chain.queue.queue import Queue
+from sluicemq.metadata.changes import UpsertRecord
+from sluicemq.model.policies import Policy
 
 from .client import Broker, declared
 
@@ -107,6 +109,19 @@ def test_changes_before_a_round_begins_share_it(broker: Broker) -> None:
     assert asked == ["a", "b", "c"]
     assert not rounds.waiting
     assert not told(found)
+
+
+def test_who_comes_between_changes_that_share_a_round_hears_of_the_last(broker: Broker) -> None:
+    rounds = broker.node.broker.policy_rounds
+    rounds.look_at("/")
+    found = queues(broker, 1)
+    policy = Policy("/", "p", "", definition={"max-length": 5})
+    broker.node.broker.agreement.tell(
+        broker.node.broker.definitions.apply(UpsertRecord(policy)).events
+    )
+    assert len(rounds.inbox) == 1
+    broker.run()
+    assert told(found) == ["q0"]
 
 
 def test_with_many_policies_a_part_has_fewer_queues(broker: Broker) -> None:
