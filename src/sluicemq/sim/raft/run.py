@@ -125,9 +125,10 @@ class RaftRun:
 
     def is_repaired(self) -> bool:
         """The leader's group has no member that has forgotten anything, and all of them have, and
-        have applied, all of its log; whoever was removed has gone."""
+        have applied, all of its log; whoever was removed has gone. A leader that does not know what
+        is agreed on may be followed by one of another group."""
         leader = self.leader()
-        if leader is None:
+        if leader is None or leader.raft.leading is None or not leader.raft.leading.knows_commit:
             return False
         members = leader.raft.configuration.members
         for name in members:
