@@ -27,12 +27,15 @@ from sluicemq.chain.queue.quorum.replicator import FifoReplicator
 from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.chain.queue.quorum.snapshots import Snapshots
 from sluicemq.config import KIB, Config, RaftConfig
+from sluicemq.limits import RETRY_FULL_MS
 from sluicemq.queues.quorum.commands import PurgeQueue
 from sluicemq.queues.quorum.fifo import HANDLERS, Fifo
+from sluicemq.storage.queue_index import READ_TRIES
+from sluicemq.storage.raft.reading import RaftEntriesRead
 
 from .client import PERSISTENT, SMALL_FILES, Broker, Client
 from .test_quorum_crash import Mistake
-from .test_quorum_queue import declare, get
+from .test_quorum_queue import declare, get, shell
 
 SMALL: Final = replace(
     Config(),
@@ -239,3 +242,75 @@ def test_a_queue_whose_log_cannot_be_applied_stays_down_and_holds_up_nobody(
     again.run()
     assert [*again.node.broker.vhosts["/"].queues] == ["classic"]
     assert not again.node.broker.store.raft.table.groups
+
+
+def without_reads(broker: Broker) -> None:
+    """All that can be done while the disk does not read entries."""
+    jobs = broker.world.disk.jobs
+    while broker.node.run(1000) or any(not isinstance(job, RaftEntriesRead) for job, *_ in jobs):
+        for each in [each for each in jobs if not isinstance(each[0], RaftEntriesRead)]:
+            jobs.remove(each)
+            jobs.insert(0, each)
+            broker.world.disk.finish()
+
+
+def on_the_disk() -> Customers:
+    """With messages whose bodies are on the disk alone."""
+    customers = Customers()
+    for number in range(20):
+        customers.publish(b"%d" % number + bytes(300))
+    assert not shell(customers.broker).bodies.has(2)
+    return customers
+
+
+def test_what_the_disk_fails_to_read_is_tried_again_and_no_fault() -> None:
+    customers = on_the_disk()
+    broker = customers.broker
+    queue = shell(broker)
+    client = broker.connect()
+    client.open(1)
+    broker.world.disk.files.fail = lambda action, _: "EIO" if action == "read" else None
+    client.send(1, m.BasicGet(queue="q"))
+    assert client.events() == []
+    broker.world.disk.files.fail = None
+    broker.world.clock.advance(RETRY_FULL_MS)
+    broker.run()
+    [got] = client.events()
+    assert isinstance(got, ContentMethod)
+    assert shell(broker) is queue
+
+
+def test_a_disk_that_always_fails_to_read_is_a_fault_in_the_end() -> None:
+    customers = on_the_disk()
+    broker = customers.broker
+    queue = shell(broker)
+    client = broker.connect()
+    client.open(1)
+    broker.world.disk.files.fail = lambda action, path: (
+        "EIO" if action == "read" and path.startswith("raft/") else None
+    )
+    client.send(1, m.BasicGet(queue="q"))
+    for _ in range(READ_TRIES):
+        assert queue.crash is None
+        broker.world.clock.advance(RETRY_FULL_MS)
+        broker.run()
+    assert queue.crash is not None
+
+
+def test_what_is_read_of_messages_that_have_left_meanwhile_does_not_stay() -> None:
+    customers = on_the_disk()
+    broker = customers.broker
+    queue = shell(broker)
+    client = broker.connect()
+    client.open(1, 2)
+    client.post_bytes(m.BasicConsume(queue="q", no_ack=True).frame(1))
+    without_reads(broker)
+    assert queue.deliveries_due.is_reading
+    client.post_bytes(m.ChannelClose(reply_code=200).frame(1))
+    client.post_bytes(m.QueuePurge(queue="q").frame(2))
+    without_reads(broker)
+    assert queue.fifo.messages.count == 0
+    assert queue.deliveries_due.is_reading
+    broker.run()
+    assert not queue.deliveries_due.is_reading
+    assert queue.bodies.ram_bytes == 0

@@ -135,14 +135,16 @@ def spans(places: list[Place]) -> list[list[Place]]:
 
 class RaftEntriesRead(DiskJob):
     """Reads entries of a group. `found` has their data by index. `problem` says for people what is
-    wrong with what could not be read, "" when nothing is. `is_stale`: a segment was rewritten or
-    removed meanwhile, so that entries which are not in `found` have to be asked for again."""
+    wrong with what could not be read, "" when nothing is. `has_failed`: that is the disk, which may
+    read it another time. `is_stale`: a segment was rewritten or removed meanwhile, so that entries
+    which are not in `found` have to be asked for again."""
 
     def __init__(self, group: int, parts: list[SegmentPart]) -> None:
         self.group = group
         self.parts = parts
         self.problem = ""
         self.found: dict[int, bytes] = {}
+        self.has_failed = False
         self.is_stale = False
 
     def run(self, files: Files) -> None:
@@ -152,6 +154,7 @@ class RaftEntriesRead(DiskJob):
                 self.found.update(part.read(files, self.group))
             except DiskFailed as failure:
                 self.problem = self.problem or f"{path} cannot be read ({failure.code})"
+                self.has_failed = True
             self.is_stale |= part.is_gone
             problem = part.damage
             if not part.is_gone and (missing := {*part.wanted}.difference(self.found)):

@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sluicemq.chain.queue.delivery_counts import counted, with_count
 from sluicemq.chain.queue.quorum.channel_ends import DeliveredRun, DueDelivery
 from sluicemq.chain.queue.quorum.entry_bodies import BodyLimits
-from sluicemq.limits import QUORUM_BODIES_BYTES, QUORUM_READ_BYTES, QUORUM_READ_ENTRIES
+from sluicemq.limits import (
+    QUORUM_BODIES_BYTES,
+    QUORUM_READ_BYTES,
+    QUORUM_READ_ENTRIES,
+    RETRY_FULL_MS,
+)
 from sluicemq.queues.commands import ACK
 from sluicemq.queues.consumers import cost_of
 from sluicemq.queues.effects import DeadLetter, Deliver, Got
 from sluicemq.queues.quorum.commands import SettleDelivered
 from sluicemq.queues.quorum.dead_letter_queue import NO_ID
+from sluicemq.storage.queue_index import READ_TRIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from sluicemq.model.traits import MessageTraits
     from sluicemq.queues.consumers import Consumer
     from sluicemq.queues.quorum.effects import DeadPart, DeliveredPart, MessageGot
+    from sluicemq.storage.raft.reading import RaftEntriesRead
 
 DELIVERY_WORK: Final = 8
 MESSAGES_A_UNIT: Final = 8
@@ -59,6 +66,9 @@ class QuorumDeliveries:
         self.dead: deque[DeadPart] = deque()
         """Dead letters that wait for bodies."""
         self.is_reading = False
+        """A job reads, or will when the disk has had time."""
+        self.tries = 0
+        """So often in a row the disk has failed to read."""
         self.looked_upto = 0
         """Up to here it was looked for entries that are in RAM for nothing."""
         self.bodies_bytes_max = QUORUM_BODIES_BYTES
@@ -200,13 +210,19 @@ class QuorumDeliveries:
         held = self.bodies
         return iter(sorted(index for index in found if index >= first and not held.has(index)))
 
-    def was_read(self, found: dict[int, bytes], problem: str, is_stale: bool) -> None:
-        """Take what was read. What was not found is asked for again; what is damaged is a fault of
-        the queue."""
-        self.is_reading = False
-        self.bodies.were_read(found, self.read_bytes_max)
-        if problem and not is_stale:
-            raise DamagedLog(problem)
+    def was_read(self, job: RaftEntriesRead) -> None:
+        """Take what was read. What was not found is asked for again; what the disk has failed to
+        read, after a while, READ_TRIES times. What is damaged is a fault of the queue."""
+        self.bodies.were_read(job.found, self.read_bytes_max)
+        self.is_reading = job.has_failed and self.tries < READ_TRIES
+        if self.is_reading:
+            self.tries += 1
+            clock = self.shell.services.world.clock
+            clock.call_after(RETRY_FULL_MS, self.shell, ReadAgain())
+        elif job.problem and not job.is_stale:
+            raise DamagedLog(job.problem)
+        else:
+            self.tries = 0
         for end in self.of_window.values():
             if end.outbox:
                 self.moving[end] = None
@@ -289,6 +305,12 @@ class QuorumDeliveries:
         self.moving.pop(end, None)
         self.of_window = {w: each for w, each in self.of_window.items() if each is not end}
         self.got = deque(each for each in self.got if each[0] is not end)
+
+
+class ReadAgain:
+    """A timer's message that the disk may be able to read now what it could not before."""
+
+    __slots__ = ()
 
 
 class DamagedLog(Exception):

@@ -17,7 +17,7 @@ from sluicemq.chain.pacer import QueuePace
 from sluicemq.chain.queue.dead_lettering import DeadLettering
 from sluicemq.chain.queue.queue import PolicyChanged
 from sluicemq.chain.queue.quorum.asked_queue import ASKED, AskedQueue
-from sluicemq.chain.queue.quorum.deliveries import DamagedLog, QuorumDeliveries
+from sluicemq.chain.queue.quorum.deliveries import DamagedLog, QuorumDeliveries, ReadAgain
 from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
 from sluicemq.chain.queue.quorum.member_log import GroupLog, pieces_in
 from sluicemq.chain.queue.quorum.replicator import FifoReplicator
@@ -78,6 +78,10 @@ class LookIdle:
 
     def __init__(self, index: int) -> None:
         self.index = index
+
+
+NOTHING_SEEN: Final = -1
+"""Of the commands that are done: of what was read since nothing may be in the queue any more."""
 
 
 class SettlesDue:
@@ -224,7 +228,10 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
     def receive_rare(self, message: object) -> None:
         """Take what the disk, timers and policies say, and what has to do with the end."""
         if isinstance(message, RaftEntriesRead):
-            self.deliveries_due.was_read(message.found, message.problem, message.is_stale)
+            self.deliveries_due.was_read(message)
+            self.seen = NOTHING_SEEN
+        elif isinstance(message, ReadAgain):
+            self.deliveries_due.is_reading = False
         elif isinstance(message, RaftSnapshotKept):
             self.snapshots.kept()
         elif isinstance(message, TimeDue):
