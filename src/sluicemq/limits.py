@@ -473,6 +473,12 @@ RAFT_UNCOMMITTED_BYTES: Final = 4 << 20
 RAFT_PIECE_BYTES: Final = 256 << 10
 """Of a snapshot, sent at a time: no frame between nodes is larger."""
 
+RAFT_FRAME_BYTES: Final = 1 << 20
+"""Of a frame with messages between members that have bodies in them, unless one alone is larger."""
+
+RAFT_POST_BYTES: Final = 8 << 20
+"""Of such messages that wait to be sent to one node; more of them are dropped."""
+
 RAFT_PROMOTE_LAG_ENTRIES: Final = 128
 """A learner becomes a voter when it has all of the leader's log but so many entries: a majority
 that needs it must not have to wait for it."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.disk import Files
     from sluicemq.kernel.world import World
     from sluicemq.metadata.tables import DurableTables
+    from sluicemq.replication.raft_post import RaftPost
 
 
 def in_memory(_: str) -> MessageIndex:
@@ -64,6 +65,8 @@ class Node:
         self.scheduler.broke = self.broke  # type: ignore[method-assign]
         self.membership = self.make_membership(secret)
         """This node's part in its cluster; None: it is alone."""
+        self.raft_post = self.make_raft_post()
+        """Where members of Raft groups on other nodes are reached; None: it is alone."""
         began_ns = world.clock.now_ns()
         storage = config.storage
         persistent, transient = (
@@ -112,6 +115,17 @@ class Node:
                 " nothing was changed"
             )
         return None
+
+    def make_raft_post(self) -> RaftPost | None:
+        """Return what carries messages between members of Raft groups, None for a node alone."""
+        if self.membership is None:
+            return None
+        from sluicemq.replication.raft_post import (  # noqa: PLC0415 (as above)
+            RaftPost,
+        )
+
+        world = self.world
+        return RaftPost(self.scheduler, world.clock, world.log, self.membership.cluster)
 
     @property
     def is_open(self) -> bool:

@@ -42,6 +42,7 @@ from sluicemq.cluster.connection import LinkConnection
 from sluicemq.cluster.membership import ClusterMembership
 from sluicemq.host.watchdog import Pulse
 from sluicemq.kernel.actor import Actor, Share
+from sluicemq.replication.raft_post import RaftPost
 from sluicemq.sim.report import RunReport
 from sluicemq.sim.run import STEPS, simulate
 from sluicemq.sim.swarm import SWARM_PROFILES
@@ -99,7 +100,7 @@ BASES: Final = (
 )
 """What actors have in common; nobody is only that."""
 
-PACKAGES: Final = ("kernel", "chain", "manage", "host", "cluster", "broker")
+PACKAGES: Final = ("kernel", "chain", "manage", "host", "cluster", "broker", "replication")
 """Those that a node's actors are in; simulations add some of their own."""
 
 SPARED: Final[dict[type[Actor], str]] = {
@@ -108,6 +109,7 @@ SPARED: Final[dict[type[Actor], str]] = {
     RecoveryReport: "of a start: has said what was found before a client comes",
     NodeCluster: "of nodes that are linked, which `sluicemq.sim.cluster` simulates",
     LinkConnection: "of nodes that are linked, which `sluicemq.sim.cluster` simulates",
+    RaftPost: "of nodes that are linked: tests of linked nodes have groups agree over it",
     ClusterMembership: "of nodes that are linked: tests of real processes found clusters with it",
 }
 

@@ -251,6 +251,11 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         peer.look_at_gates()
         return True
 
+    def end_link(self, node: int, sentence: str) -> None:
+        link = self.peers[node].link
+        if link is not None:
+            link.end(sentence, sentence)
+
     def feed(self, node: int, keeper: GateKeeper) -> Gate:
         return self.peers[node].feed(keeper)
 

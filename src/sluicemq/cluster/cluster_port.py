@@ -172,6 +172,11 @@ class ClusterPort:
         the gate (`feed`): when far too much waits, more of it ends the link."""
         raise NotImplementedError
 
+    def end_link(self, node: int, sentence: str) -> None:
+        """End the link to that node, if there is one, and say why to it: what came over it cannot
+        be read. There may be another one soon."""
+        raise NotImplementedError
+
     def feed(self, node: int, keeper: GateKeeper) -> Gate:
         """Return a gate of that keeper, which is shut while more than enough waits to be sent to
         that node, and is open when the node is not up. Give it back with `feed_no_more`."""

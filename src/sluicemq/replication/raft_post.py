@@ -1,0 +1,233 @@
+"""members of Raft groups ---messages---> RAFT POST ---frames---> the posts of other nodes
+
+Each node of a cluster has one. What members say to one node in a turn goes in few frames: all that
+is short in one, with the heartbeats of all groups in one section. What comes is posted to the
+owners of members, who also hear which other members can be reached.
+
+Members bear it when messages are lost. So nothing waits for a node that is not up; for one that
+reads slowly appends wait up to a bound, and beyond it they are dropped: their leader sends them
+again, or a snapshot.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sluicemq.cluster.cluster_port import (
+    RAFT_CONTROL,
+    RAFT_DATA,
+    NodeDown,
+    NodeSuspected,
+    NodeTrusted,
+    NodeUp,
+    PeerMessage,
+)
+from sluicemq.flow.gate import GateKeeper
+from sluicemq.kernel.actor import Actor
+from sluicemq.limits import RAFT_FRAME_BYTES, RAFT_POST_BYTES
+from sluicemq.raft.messages import AppendEntries, LivePiece, SnapshotPiece
+from sluicemq.replication.raft_wire import (
+    ROWS,
+    BrokenRaftFrame,
+    decode_raft_messages,
+    encode_raft_messages,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluicemq.cluster.cluster_port import ClusterPort
+    from sluicemq.flow.gate import Gate
+    from sluicemq.kernel.actor import Scheduler
+    from sluicemq.kernel.world import Clock, Log
+    from sluicemq.raft.messages import RaftMessage
+    from sluicemq.replication.raft_wire import GroupMessage
+
+
+class MemberReach(NamedTuple):
+    """Posted to the owner of a member: another member of its group can be reached now, or not."""
+
+    group: int
+    name: int
+    is_reached: bool
+
+
+class PostedMember:
+    """A member on this node, with the name `name` in its group. `nodes` says on which node each
+    member is; the owner changes it when members come and go."""
+
+    __slots__ = ("name", "nodes", "owner")
+
+    def __init__(self, name: int, owner: Actor, nodes: Mapping[int, int]) -> None:
+        self.name = name
+        self.owner = owner
+        self.nodes = nodes
+
+
+class NodeMail(GateKeeper):
+    """What is to be sent to one node, whose gate tells the post when it opens again."""
+
+    __slots__ = ("data", "data_bytes", "gate", "is_reached", "is_up", "post", "short")
+
+    def __init__(self, clock: Clock, post: RaftPost, node: int) -> None:
+        super().__init__(clock)
+        self.post = post
+        self.is_up = False
+        """Is there a link to the node? It goes on when the node is suspected."""
+        self.is_reached = False
+        """Is there, and is the node not suspected?"""
+        self.short: list[GroupMessage] = []
+        self.data: list[GroupMessage] = []
+        """What has bodies in it; `data_bytes` is its size."""
+        self.data_bytes = 0
+        self.gate: Gate = post.cluster.feed(node, self)
+
+    def flow_resumed(self) -> None:
+        self.post.schedule()
+
+    def link_ended(self) -> None:
+        """Drop what waits, for nobody would get it."""
+        self.is_up = False
+        self.short.clear()
+        self.data.clear()
+        self.data_bytes = 0
+
+
+class RaftPost(Actor):
+    """The post of this node, which `cluster` links to the others."""
+
+    def __init__(self, scheduler: Scheduler, clock: Clock, log: Log, cluster: ClusterPort) -> None:
+        super().__init__(scheduler)
+        self.clock = clock
+        self.log = log
+        self.cluster = cluster
+        self.members: dict[int, PostedMember] = {}
+        """The members on this node, by group."""
+        self.mail = {
+            node: NodeMail(clock, self, node) for node in cluster.nodes if node != cluster.node
+        }
+        self.dropped = 0
+        """Messages that were not sent, for their node was not up or read too slowly."""
+        self.strays = 0
+        """Messages that came and were for no member here, or from where their sender is not."""
+        cluster.handle(RAFT_CONTROL, self)
+        cluster.handle(RAFT_DATA, self)
+        cluster.follow(self)
+
+    # -- the owners of members
+
+    def open(self, group: int, name: int, owner: Actor, nodes: Mapping[int, int]) -> None:
+        """Post to `owner` what others say to the member `name` of a group from now on, and which of
+        them it reaches; `nodes` has the node of each member. At once it hears whom it does not
+        reach."""
+        assert group not in self.members, "a node has one member of a group"
+        assert nodes[name] == self.cluster.node
+        self.members[group] = PostedMember(name, owner, nodes)
+        for other, node in nodes.items():
+            if other != name and not self._is_reached(node):
+                owner.post(MemberReach(group, other, is_reached=False))
+
+    def close(self, group: int) -> None:
+        """Forget the member of a group: what comes for it is dropped."""
+        del self.members[group]
+
+    def send(self, group: int, messages: list[RaftMessage]) -> None:
+        """Send what the member of a group says to others, at the end of the turn."""
+        nodes = self.members[group].nodes
+        for message in messages:
+            mail = self.mail.get(nodes.get(message.to, 0))
+            if mail is None or not mail.is_up:
+                self.dropped += 1
+            elif type(message) in ROWS:
+                mail.short.append((group, message))
+            elif mail.data_bytes < RAFT_POST_BYTES:
+                mail.data.append((group, message))
+                mail.data_bytes += bytes_of(message)
+            else:
+                self.dropped += 1
+        self.schedule()
+
+    def _is_reached(self, node: int) -> bool:
+        return node in self.mail and self.mail[node].is_reached
+
+    # -- the other nodes
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, PeerMessage):
+            self._hand_out(message)
+        elif isinstance(message, NodeUp | NodeTrusted):
+            self.mail[message.node].is_up = True
+            self._reach(message.node, is_reached=True)
+        elif isinstance(message, NodeSuspected):
+            self._reach(message.node, is_reached=False)
+        elif isinstance(message, NodeDown):
+            self.mail[message.node].link_ended()
+            self._reach(message.node, is_reached=False)
+        else:
+            raise AssertionError(f"the Raft post got {message!r}")
+
+    def _hand_out(self, frame: PeerMessage) -> None:
+        node = frame.source.node
+        try:
+            messages = decode_raft_messages(frame.payload)
+        except BrokenRaftFrame as error:
+            self.log.write("error", f"node {node} has sent {error}: its link is begun anew")
+            self.cluster.end_link(node, str(error))
+            return
+        self.spend(len(messages))
+        for group, message in messages:
+            member = self.members.get(group)
+            if member is None or not is_from(member, message, node):
+                self.strays += 1
+            else:
+                member.owner.post(message)
+
+    def _reach(self, node: int, is_reached: bool) -> None:
+        mail = self.mail[node]
+        if mail.is_reached == is_reached:
+            return
+        mail.is_reached = is_reached
+        for group, member in self.members.items():
+            for name, where in member.nodes.items():
+                if where == node:
+                    member.owner.post(MemberReach(group, name, is_reached))
+
+    def turn_ended(self) -> None:
+        for node, mail in self.mail.items():
+            if mail.short:
+                short, mail.short = mail.short, []
+                short.sort(key=lambda each: ROWS[type(each[1])][0])  # so few sections are enough
+                self.cluster.send(node, RAFT_CONTROL, encode_raft_messages(short))
+            if mail.data and not mail.gates_shut:
+                self.cluster.send(node, RAFT_DATA, encode_raft_messages(next_frame(mail)))
+                if mail.data:
+                    self.schedule()
+
+
+def next_frame(mail: NodeMail) -> list[GroupMessage]:
+    """Take what goes in the next frame: one message at least, and no more than a frame should
+    have."""
+    size = count = 0
+    for _, message in mail.data:
+        more = bytes_of(message)
+        if count and size + more > RAFT_FRAME_BYTES:
+            break
+        size += more
+        count += 1
+    taken = mail.data[:count]
+    del mail.data[:count]
+    mail.data_bytes -= size
+    return taken
+
+
+def is_from(member: PostedMember, message: RaftMessage, node: int) -> bool:
+    """Tell whether a message is for this member, and from the node where its sender is."""
+    return message.to == member.name and member.nodes.get(message.sender) == node
+
+
+def bytes_of(message: RaftMessage) -> int:
+    """Return about how many bytes a message with bodies has."""
+    if isinstance(message, AppendEntries | LivePiece):
+        return sum(entry.size_bytes for entry in message.entries)
+    assert isinstance(message, SnapshotPiece)
+    return len(message.content)
