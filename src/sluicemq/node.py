@@ -22,6 +22,7 @@ from sluicemq.errors import Refused
 from sluicemq.kernel.actor import NEVER_US, Scheduler
 from sluicemq.kernel.containment import traceback_text
 from sluicemq.kernel.endpoints import Peer
+from sluicemq.metadata.changes import Life
 from sluicemq.model.passwords import SALT_BYTES, hash_password
 from sluicemq.storage.left_over import left_over
 from sluicemq.storage.manifest import PATH as MANIFEST
@@ -81,7 +82,9 @@ class Node:
             accept_loss,
         )
         recovery.run(persistent, transient, self.bootstrap)
-        self.broker = Broker(world, config, self.scheduler, recovery, persistent, transient)
+        self.broker = Broker(
+            world, config, self.scheduler, recovery, persistent, transient, self.life
+        )
         self.monitor = Monitor(self.broker, config)
         self.broker.monitor = self.monitor.look
         self.broker.disk_full = self.monitor.disk_full
@@ -115,6 +118,14 @@ class Node:
                 " nothing was changed"
             )
         return None
+
+    @property
+    def life(self) -> Life | None:
+        """The life that this node of a cluster is in, None for a node alone."""
+        if self.membership is None:
+            return None
+        card = self.membership.book.card
+        return Life(card.node, card.incarnation)
 
     def make_raft_post(self) -> RaftPost | None:
         """Return what carries messages between members of Raft groups, None for a node alone."""

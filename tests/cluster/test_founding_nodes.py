@@ -19,7 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel
 
 from support.broker import ENVIRONMENT
 from support.waiting import await_truth
@@ -126,6 +128,22 @@ def found(nodes: list[Served]) -> str:
     return str(cluster)
 
 
+def channel_at(node: Served) -> BlockingChannel:
+    """Open a channel in confirm mode."""
+    to = pika.ConnectionParameters(node.host, AMQP_PORT + node.number)
+    channel = pika.BlockingConnection(to).channel()
+    channel.confirm_delivery()
+    return channel
+
+
+def got(channel: BlockingChannel) -> list[tuple[bytes, bool]]:
+    """Take what is in the queue `fifo`: each body, and whether it was out before."""
+    found: list[tuple[bytes, bool]] = []
+    while (answer := channel.basic_get("fifo"))[0] is not None:
+        found.append((answer[2], answer[0].redelivered))
+    return found
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)], ids=str)
 def test_three_found_one_cluster_in_any_order(nodes: list[Served], order: tuple[int, ...]) -> None:
     *early, late = order
@@ -151,7 +169,8 @@ def test_three_found_one_cluster_in_any_order(nodes: list[Served], order: tuple[
 
 
 def test_who_is_killed_while_it_is_founded_is_a_member_of_the_same(nodes: list[Served]) -> None:
-    """Each of them once, when a line of the log says how far it is."""
+    """Each of them once, when a line of the log says how far it is. Then each as a member: what it
+    has in a quorum queue is there in its next life, and goes on."""
     steps = ["in life 1", "(n2) is up", "(n1) is up", "is a member of the cluster"]
     for each in nodes:
         each.start()
@@ -160,6 +179,11 @@ def test_who_is_killed_while_it_is_founded_is_a_member_of_the_same(nodes: list[S
         each.end(signal.SIGKILL)
         each.start()
     cluster = found(nodes)
+    channel = channel_at(nodes[1])
+    channel.queue_declare("fifo", durable=True, arguments={"x-queue-type": "quorum"})
+    for body in (b"1", b"2", b"3"):
+        channel.basic_publish("", "fifo", body)
+    assert channel.basic_get("fifo")[2] == b"1"
     for each in nodes:
         each.end(signal.SIGKILL)
         others = [other for other in nodes if other is not each]
@@ -169,6 +193,9 @@ def test_who_is_killed_while_it_is_founded_is_a_member_of_the_same(nodes: list[S
         )
         each.start()
         assert found(nodes) == cluster
+    channel = channel_at(nodes[1])
+    channel.basic_publish("", "fifo", b"4")
+    assert got(channel) == [(b"1", True), (b"2", False), (b"3", False), (b"4", False)]
 
 
 def test_a_member_that_has_lost_its_data_is_refused_until_it_is_back(nodes: list[Served]) -> None:

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from sluicemq.config import Config
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.world import World
+    from sluicemq.metadata.changes import Life
     from sluicemq.storage.message_files import MessageFiles
     from sluicemq.storage.recovery import Recovery
 
 
 class Broker(BrokerPort):
     """The whole of one node: it makes the virtual hosts, the message store and the tables that all
-    of them share, from what a start has found."""
+    of them share, from what a start has found. `life` is that of a node of a cluster, None of one
+    that is alone."""
 
     def __init__(
         self,
@@ -40,8 +42,9 @@ class Broker(BrokerPort):
         recovery: Recovery,
         persistent: MessageFiles,
         transient: MessageFiles,
+        life: Life | None = None,
     ) -> None:
-        super().__init__(world, config, scheduler, recovery)
+        super().__init__(world, config, scheduler, recovery, life)
         self.admission = Admission(0, 0)
         self.admission.bound(config.net, world.net.sockets_max)
         self.deadlines = Deadlines(scheduler, world.clock)

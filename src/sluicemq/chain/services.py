@@ -83,12 +83,18 @@ class Counters:
 
 
 class Services:
-    """What every actor of one node shares. `recovery` says which numbers were given before."""
+    """What every actor of one node shares. `recovery` says which numbers were given before; `life`
+    is the one that a node of a cluster is in, None for a node that is alone."""
 
     agreement: Agreement
 
     def __init__(
-        self, world: World, config: Config, scheduler: Scheduler, recovery: Recovery
+        self,
+        world: World,
+        config: Config,
+        scheduler: Scheduler,
+        recovery: Recovery,
+        life: Life | None = None,
     ) -> None:
         self.world = world
         self.config = config
@@ -106,8 +112,8 @@ class Services:
         self.alarms = AlarmBoard()
         self.definitions = restored(recovery.definitions, recovery.next_queue_id)
         """Everything that is declared. Changes are proposed to `agreement`."""
-        self.life = Life(OWN_NODE, recovery.journal_number)
-        """The life of this node: each start begins a journal file with a higher number."""
+        self.life = life or Life(OWN_NODE, recovery.journal_number)
+        """The life of this node: alone, each start begins a journal file with a higher number."""
         self.addresses_given = 0
         self.entry_count = recovery.entry_count
         self.next_message_id = recovery.next_message_id
