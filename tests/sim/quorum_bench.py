@@ -289,16 +289,21 @@ class QuorumBench(Bench):
 
     def new_hand(self, confirming: bool = True) -> QuorumHand:
         """A client with one channel."""
-        self.names += 1
-        name = f"hand {self.names}"
-        hand = QuorumHand(self, name)
-        peer: Any = SimPeer(self, name, [hand])  # type: ignore[arg-type]
-        self.peers.append(peer)
-        self.until(lambda: hand.started, f"{name} waits for its channel")
+        (hand,) = self.new_hands(1)
         if confirming:
             hand.ask(m.ConfirmSelect())
-        self.hands.append(hand)
         return hand
+
+    def new_hands(self, count: int) -> list[QuorumHand]:
+        """Clients with one channel each, of one connection."""
+        self.names += 1
+        name = f"hand {self.names}"
+        hands = [QuorumHand(self, f"{name}.{n}" if n else name) for n in range(count)]
+        peer: Any = SimPeer(self, name, hands)  # type: ignore[arg-type]
+        self.peers.append(peer)
+        self.until(lambda: all(hand.started for hand in hands), f"{name} waits for its channels")
+        self.hands += hands
+        return hands
 
     def declare(self, by: QuorumHand, queue: str) -> None:
         known = self.facts.queues
@@ -408,7 +413,9 @@ class QuorumBench(Bench):
 
     def drain(self) -> None:
         """Take everything out, and see that it is what must be there."""
-        heir = self.new_hand()
+        drained = (*QUORUM, CLASSIC, GRAVE)
+        heir, *takers = self.new_hands(1 + len(drained))
+        heir.ask(m.ConfirmSelect())
         if DELETING in self.facts.queues.values():
             self.rest(300)  # it may be over only now
         for queue in ARGUMENTS:
@@ -422,14 +429,13 @@ class QuorumBench(Bench):
         for queue in QUORUM:
             heir.publish(queue, 1, 60, PERSISTENT)
         heir.confirmed()
-        for queue in (*QUORUM, CLASSIC, GRAVE):
-            self.drain_queue(queue)
+        for queue, by in zip(drained, takers, strict=True):
+            self.drain_queue(queue, by)
         for queue in (*QUORUM, CLASSIC):
             self.hold_up(queue)
         self.without_errors()
 
-    def drain_queue(self, queue: str) -> None:
-        by = self.new_hand(confirming=False)
+    def drain_queue(self, queue: str, by: QuorumHand) -> None:
         by.consume(queue, 0)
         while self.depth(queue):
             self.until(lambda: bool(by.held or not self.depth(queue)), f"{queue} is drained")
