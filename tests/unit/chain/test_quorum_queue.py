@@ -426,9 +426,15 @@ def test_a_second_fault_keeps_it_down() -> None:
     fault(broker)
     fault(broker)
     client.events()
-    [answer] = client.call(2, m.QueueDeclare(queue="q", passive=True))
-    assert isinstance(answer, m.ChannelClose)
-    assert answer.reply_code == 404
+    declares = (
+        m.QueueDeclare(queue="q", passive=True),
+        m.QueueDeclare(queue="q", durable=True, arguments=QUORUM),
+    )
+    client.open(3)
+    for channel, method in enumerate(declares, 2):
+        [answer] = client.call(channel, method)
+        assert isinstance(answer, m.ChannelClose)
+        assert answer.reply_code == 404
     _, other = again(broker)
     assert depth(other) == (1, 0)
 

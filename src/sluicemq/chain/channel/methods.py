@@ -111,24 +111,25 @@ class Question:
 
 
 class Declaration(Question):
-    """What a client waits for that has a queue declared: what the queue says of itself. If it was
-    deleted before it could, `again` is called: like RabbitMQ, the broker declares it anew."""
+    """What a client waits for that has a queue declared: what the queue says of itself. If it
+    cannot, and `is_gone` says why, `again` is called: like RabbitMQ, the broker declares a queue
+    anew that was deleted meanwhile. One that has had a fault, or has still to go, is not gone."""
 
-    __slots__ = ("again", "queue")
+    __slots__ = ("again", "is_gone")
 
     def __init__(
         self,
         method: Method,
         answer_with: Callable[[Any], None],
-        queue: Queue,
+        is_gone: Callable[[], bool],
         again: Callable[[], None],
     ) -> None:
         super().__init__(method, answer_with)
-        self.queue = queue
+        self.is_gone = is_gone
         self.again = again
 
     def answer(self, answer: object) -> None:
-        if isinstance(answer, Refuse) and self.queue.is_deleted:
+        if isinstance(answer, Refuse) and self.is_gone():
             self.again()
         else:
             super().answer(answer)
@@ -361,11 +362,14 @@ def inspect(
             )
         )
 
+    def is_gone() -> bool:
+        return channel.vhost.queues.get(queue.name) is not queue
+
     if method.nowait:
         return
     question = Question(method, inspected)
     if again is not None:
-        question = Declaration(method, inspected, queue, again)
+        question = Declaration(method, inspected, is_gone, again)
     channel.ask(question, queue, Inspect(channel))
 
 
