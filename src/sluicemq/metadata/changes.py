@@ -103,12 +103,14 @@ class DeclareQueue(Struct, frozen=True):
     """Have this queue. Refused when there is another one of that name, or no room. With `is_free`
     a new name may be in the broker's own part of the name space, because the broker has given it.
     `queue_id` is 0 where it is for the machine to give one. `life` counts for a queue that is not
-    durable."""
+    durable. `home` is the number of the node that has its messages, chosen by who proposes it; 0: a
+    node that is alone."""
 
     definition: QueueDefinition
     is_free: bool = False
     queue_id: int = 0
     life: Life = ONLY_LIFE
+    home: int = 0
 
 
 class DeleteQueue(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -3,7 +3,7 @@
 A change is an object with one member, or with several for changes that are made together:
 
     "exchange": {"vhost", "name", "type", "auto_delete", "internal", "arguments"}
-    "queue": {"id", "vhost", "name", "auto_delete", "arguments"}
+    "queue": {"id", "vhost", "name", "auto_delete", "arguments"}, and of a node in a cluster "home"
     "binding", "unbinding": {"vhost", "source", "destination", "destination_type", "routing_key",
                              "arguments"}
     "exchange_deleted": [vhost, name]
@@ -187,6 +187,7 @@ class BesideQueue(BesideExchange, frozen=True, kw_only=True):
 
     id: Number
     free: bool = False
+    home: Number = 0
 
 
 def fields_of(definition: ExchangeDefinition | QueueDefinition | BindingDefinition) -> Fields:
@@ -221,16 +222,18 @@ def declared_exchange_of(fields: object) -> DeclareExchange:
 
 def declared_queue_of(fields: object) -> DeclareQueue:
     queue, beside = definition_of(fields, QueueDefinition, BesideQueue)
-    return DeclareQueue(queue, beside.free, beside.id, beside.life)
+    return DeclareQueue(queue, beside.free, beside.id, beside.life, beside.home)
 
 
 def binding_of(fields: object) -> BindingDefinition:
     return definition_of(fields, BindingDefinition, BesideBinding)[0]
 
 
-def queue_fields(queue_id: int, queue: QueueDefinition) -> Fields:
-    """Return a queue as JSON, without what only concerns a cluster."""
-    return {"id": queue_id, **fields_of(queue)}
+def queue_fields(queue_id: int, queue: QueueDefinition, home: int) -> Fields:
+    """Return a queue as JSON, without what only its declaration has. `home` is written only if the
+    queue has one."""
+    fields = {"id": queue_id, **fields_of(queue)}
+    return {**fields, "home": home} if home else fields
 
 
 def with_life(fields: Fields, life: Life) -> Fields:
@@ -239,7 +242,8 @@ def with_life(fields: Fields, life: Life) -> Fields:
 
 
 def declared_queue_fields(change: DeclareQueue) -> Fields:
-    fields = with_life(queue_fields(change.queue_id, change.definition), change.life)
+    fields = queue_fields(change.queue_id, change.definition, change.home)
+    fields = with_life(fields, change.life)
     return {**fields, "free": True} if change.is_free else fields
 
 

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 class DeclaredQueue(Struct):
     """A queue as the machine knows it. `id` is given once and names it in files; `life` is that of
-    the node that has to be alive for it, and counts only if it is not durable."""
+    the node that has to be alive for it, and counts only if it is not durable. `home` is the number
+    of the node that has its messages, 0 for a node that is alone."""
 
     id: int
     definition: QueueDefinition
     life: Life
+    home: int = 0
 
 
 class QueueAdded(Struct, frozen=True):

@@ -40,7 +40,7 @@ def checkpoint_pieces(records: RecordTables, hosts: list[VhostState]) -> Iterato
         [
             *record_rows(records),
             ("exchanges", exchanges, fields_of),
-            ("queues", queues, lambda each: queue_fields(each.id, each.definition)),
+            ("queues", queues, lambda each: queue_fields(each.id, each.definition, each.home)),
             ("bindings", bindings, fields_of),
         ]
     )
@@ -61,7 +61,9 @@ def snapshot(
             life = host.lives.get(exchange.name, ONLY_LIFE)
             exchanges.append(as_json(DeclareExchange(exchange, life))["exchange"])
         for queue in declared_queues(host):
-            change = DeclareQueue(queue.definition, queue_id=queue.id, life=queue.life)
+            change = DeclareQueue(
+                queue.definition, queue_id=queue.id, life=queue.life, home=queue.home
+            )
             queues.append(as_json(change)["queue"])
         bindings += map(fields_of, host.topology.all_bindings())
     everything = {

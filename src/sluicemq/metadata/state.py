@@ -355,7 +355,7 @@ class DeclaredState(RecordTables):
         validate_queue(asked, asked.vhost)
         outcome = Applied(lasts=asked.durable)
         queue_id = change.queue_id or self.queue_id()
-        self._add_queue(host, DeclaredQueue(queue_id, asked, change.life), outcome)
+        self._add_queue(host, DeclaredQueue(queue_id, asked, change.life, change.home), outcome)
         return outcome
 
     def _add_queue(self, host: VhostState, queue: DeclaredQueue, outcome: Applied) -> None:
@@ -369,7 +369,7 @@ class DeclaredState(RecordTables):
             host.queues[definition.name] = queue
         outcome.events.append(QueueAdded(queue))
         if definition.durable:
-            outcome.durable.append(DeclareQueue(definition, queue_id=queue.id))
+            outcome.durable.append(DeclareQueue(definition, queue_id=queue.id, home=queue.home))
         if self._undo is not None:
             self._undo.append(partial(self._take_back_queue, host, queue, queue.id))
 

@@ -68,6 +68,9 @@ class DurableTables(RecordTables):
         super().__init__()
         self.exchanges: dict[tuple[str, str], ExchangeDefinition] = {}
         self.queues: dict[int, QueueDefinition] = {}
+        self.homes: dict[int, int] = {}
+        """The nodes that have the messages of queues, by the ids of these; a queue of a node that
+        is alone is not in it."""
         self.bindings: dict[Identity, BindingDefinition] = {}
         self._ends: dict[End, dict[Identity, None]] = {}
         """The bindings that go with an exchange or a queue."""
@@ -94,7 +97,7 @@ class DurableTables(RecordTables):
         tables: list[tuple[str, list[Any], Callable[[Any], Any]]] = [
             *record_rows(self),
             ("exchanges", [*self.exchanges.values()], fields_of),
-            ("queues", [*self.queues.items()], lambda each: queue_fields(*each)),
+            ("queues", [*self.queues.items()], self._queue_row),
             ("bindings", [*self.bindings.values()], fields_of),
         ]
         return b"".join(encoded_tables(tables))
@@ -120,7 +123,7 @@ class DurableTables(RecordTables):
             exchange = change.definition
             self.exchanges[exchange.vhost, exchange.name] = exchange
         elif isinstance(change, DeclareQueue):
-            self.queues[change.queue_id] = change.definition
+            self._declare_queue(change)
         elif isinstance(change, Bind):
             self._bind(change.binding)
         elif isinstance(change, Unbind):
@@ -132,6 +135,14 @@ class DurableTables(RecordTables):
                 self.take(each)
         else:
             raise ValueError(f"{type(change).__name__} is in no journal")
+
+    def _queue_row(self, row: tuple[int, QueueDefinition]) -> dict[str, Any]:
+        return queue_fields(*row, self.homes.get(row[0], 0))
+
+    def _declare_queue(self, change: DeclareQueue) -> None:
+        self.queues[change.queue_id] = change.definition
+        if change.home:
+            self.homes[change.queue_id] = change.home
 
     def _drop(self, kind: str, key: Key) -> None:
         """With what hangs on it. Queues have been deleted before their virtual host."""
@@ -154,6 +165,7 @@ class DurableTables(RecordTables):
     def delete_queue(self, queue_id: int) -> None:
         """Delete the queue of this id with its bindings; that there is none is fine."""
         queue = self.queues.pop(queue_id, None)
+        self.homes.pop(queue_id, None)
         if queue is not None:
             self._release((queue.vhost, "queue", queue.name))
 

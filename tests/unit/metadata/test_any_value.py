@@ -63,6 +63,7 @@ DECLARED: Final[tuple[Change, ...]] = (
         is_free=True,
         queue_id=1,
         life=Life(1, 2),
+        home=2,
     ),
     Bind(BindingDefinition("x", "q", "queue", "k", vhost="v")),
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sluicemq.errors import ChannelViolation, ConnectionViolation, ProtocolViolation, Refused
 from sluicemq.metadata.changes import (
@@ -102,8 +103,8 @@ records = st.one_of(
 additions = st.one_of(
     records.map(UpsertRecord),
     st.builds(DeclareExchange, exchanges, lives),
-    st.builds(DeclareQueue, queues, st.booleans(), life=lives),
-    st.builds(DeclareQueue, queues, st.booleans(), life=lives),
+    st.builds(DeclareQueue, queues, st.booleans(), life=lives, home=st.integers(0, 2)),
+    st.builds(DeclareQueue, queues, st.booleans(), life=lives, home=st.integers(0, 2)),
     bindings.map(Bind),
     bindings.map(Bind),
 )
@@ -310,6 +311,18 @@ def test_refusals_have_rabbitmqs_words() -> None:
     state.apply(CloseVhost("v"))
     with pytest.raises(ConnectionViolation, match="320 CONNECTION_FORCED - vhost 'v' is deleted"):
         state.apply(queue("new"))
+
+
+def test_a_queue_stays_where_it_was_declared_first() -> None:
+    """In the journal and in another member's snapshot, too."""
+    first = DeclareQueue(QueueDefinition("q", durable=True, vhost="v"), home=2)
+    state = state_with()
+    [recorded] = state.apply(first).durable
+    assert recorded == replace(first, queue_id=1)
+    assert not state.apply(replace(first, home=3)).events
+    again = restored_from_snapshot(state.snapshot())
+    assert again.hosts["v"].queues["q"].home == 2
+    assert again.encode() == state.encode()
 
 
 def test_a_queue_has_room_or_not() -> None:

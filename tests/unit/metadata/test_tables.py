@@ -26,6 +26,7 @@ from sluicemq.metadata.changes import (
     UpsertRecord,
 )
 from sluicemq.metadata.codec import encode, packed, unpacked
+from sluicemq.metadata.restoring import restored
 from sluicemq.metadata.tables import DurableTables
 from sluicemq.model.definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
 from sluicemq.model.permissions import Permission, TopicPermission
@@ -58,7 +59,7 @@ changes: st.SearchStrategy[Change] = st.one_of(
     records.map(lambda each: DeleteRecord(each.KIND, each.key)),
     exchanges.map(DeclareExchange),
     names.map(lambda each: DeleteExchange("/", each)),
-    st.builds(DeclareQueue, queues, queue_id=st.integers(1, 4)),
+    st.builds(DeclareQueue, queues, queue_id=st.integers(1, 4), home=st.integers(0, 2)),
     bindings.map(Bind),
     bindings.map(Unbind),
 )
@@ -173,6 +174,21 @@ def test_whatever_a_client_may_send_can_be_kept(value: bytes) -> None:
     definitions = of(DeclareQueue(QueueDefinition("q", True, False, False, table), queue_id=1))
     again = DurableTables(definitions.encode())
     assert repr(again.queues[1]) == repr(definitions.queues[1])
+
+
+def test_the_home_of_a_queue_is_kept_and_goes_with_it() -> None:
+    """A queue that was written without one is of a node that is alone."""
+    definitions = of(
+        UpsertRecord(VhostDefinition("/")),
+        DeclareQueue(QueueDefinition("q", True), queue_id=1, home=3),
+        DeclareQueue(QueueDefinition("r", True), queue_id=2),
+    )
+    again = DurableTables(definitions.encode())
+    assert again.homes == definitions.homes == {1: 3}
+    [q, r] = restored(again, 3).hosts["/"].queues.values()
+    assert (q.home, r.home) == (3, 0)
+    again.delete_queue(1)
+    assert again.homes == {}
 
 
 def test_queue_takes_its_bindings_along() -> None:
