@@ -7,113 +7,24 @@ log, what `sluicemq ctl cluster_status` says, SIGKILL, data directories that go 
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from support.broker import ENVIRONMENT
+from support.served import NODES_PORT, SECRET, Served, three_nodes
 from support.waiting import await_truth
-
-SECRET = "a secret of some length, made by chance"
-AMQP_PORT = 5680
-NODES_PORT = 25_700
-
-
-class Served:
-    """Node `number`, whether it runs or not."""
-
-    def __init__(self, number: int, root: Path, addresses: list[str], runtime: str) -> None:
-        self.number = number
-        self.root = root / f"n{number}"
-        self.root.mkdir()
-        self.data = self.root / "data"
-        self.addresses = addresses
-        self.host = addresses[number - 1].partition(":")[0]
-        self.env = ENVIRONMENT | {"XDG_RUNTIME_DIR": runtime}
-        self.process: subprocess.Popen[bytes] | None = None
-        self.secret = self.root / "secret"
-        self.secret.write_text(SECRET)
-        self.secret.chmod(0o600)
-
-    def options(self) -> list[str]:
-        return [
-            *("--name", f"n{self.number}"),
-            *("--cluster-port", str(NODES_PORT + self.number)),
-            *("--cluster-nodes", ",".join(self.addresses)),
-            *("--cluster-secret-file", str(self.secret)),
-        ]
-
-    def start(self, *options: str) -> None:
-        command = [sys.executable, "-m", "sluicemq", "serve", "--host", self.host]
-        command += ["--port", str(AMQP_PORT + self.number), "--data-dir", str(self.data)]
-        (self.root / "stdout").unlink(missing_ok=True)
-        self.process = subprocess.Popen(
-            [*command, *(options or self.options())],
-            env=self.env,
-            stdout=(self.root / "stdout").open("wb"),
-            stderr=(self.root / "stderr").open("ab"),
-        )
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        """End it by a signal; its exit code."""
-        assert self.process is not None
-        self.process.send_signal(number)
-        return self.wait()
-
-    def wait(self) -> int:
-        assert self.process is not None
-        code = self.process.wait(240)
-        self.process = None
-        return code
-
-    @property
-    def log(self) -> str:
-        path = self.root / "stderr"
-        return path.read_text() if path.exists() else ""
-
-    @property
-    def is_ready(self) -> bool:
-        assert self.process is None or self.process.poll() is None, self.log
-        return (self.root / "stdout").read_text().startswith("ready amqp://")
-
-    def ctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-m", "sluicemq", "ctl", *arguments]
-        line += ["--port", str(AMQP_PORT + self.number)]
-        return subprocess.run(line, env=self.env, capture_output=True, text=True, check=False)
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """What cluster_status says; nothing before it answers."""
-        done = self.ctl("cluster_status", "--formatter", "json")
-        return json.loads(done.stdout) if done.returncode == 0 else []
-
-    @property
-    def states(self) -> list[str]:
-        return [row["state"] for row in self.rows]
 
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[list[Served]]:
-    high, low = divmod(os.getpid() % 60_000, 250)
-    addresses = [f"127.{high + 1}.{low + 1}.{n}:{NODES_PORT + n}" for n in (1, 2, 3)]
-    with tempfile.TemporaryDirectory(prefix="sluicemq-") as runtime:
-        made = [Served(number, tmp_path, addresses, runtime) for number in (1, 2, 3)]
+    with three_nodes(tmp_path) as made:
         yield made
-        for each in made:
-            if each.process is not None:
-                each.end(signal.SIGKILL)
 
 
 def found(nodes: list[Served]) -> str:
@@ -130,7 +41,7 @@ def found(nodes: list[Served]) -> str:
 
 def channel_at(node: Served) -> BlockingChannel:
     """Open a channel in confirm mode."""
-    to = pika.ConnectionParameters(node.host, AMQP_PORT + node.number)
+    to = pika.ConnectionParameters(node.host, node.port)
     channel = pika.BlockingConnection(to).channel()
     channel.confirm_delivery()
     return channel
@@ -157,7 +68,7 @@ def test_three_found_one_cluster_in_any_order(nodes: list[Served], order: tuple[
     assert refused.returncode == 69
     assert "is not a member of its cluster yet" in refused.stderr
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((first.host, AMQP_PORT + first.number))
+        socket.create_connection((first.host, first.port))
     assert not any(nodes[place].is_ready for place in early)
     cluster = found(nodes)
     names = [row["node"] for row in nodes[1].rows]
