@@ -10,6 +10,11 @@ DEMO_OUT ?= out/demo
 CYCLES ?= 1000
 SEED ?=
 BROKER ?= sluicemq
+FAULTS ?= 100
+QUEUES ?= quorum
+NETWORK ?= proxies
+NODES ?= 3
+SCALE ?= 1
 TARGET ?= session
 SECONDS ?= 60
 # Five processes on two cores: many tests wait for sockets, syncs and restarts (tests/support/scheduling.py).
@@ -19,7 +24,7 @@ ALL_TESTS := --numprocesses 5 --no-loadscope-reorder --timeout 900 --durations 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compiled fuzz differential interop torture torture-spark check format generated serve java strace clean
+.PHONY: help setup demo test compiled fuzz differential interop torture torture-cluster jepsen torture-spark check format generated serve java strace clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,6 +56,14 @@ differential: $(READY)  ## random scripts on SluiceMQ and RabbitMQ, compared: SE
 
 torture: strace $(READY)  ## kill -9 the broker under load, CYCLES=1000 times; SEED=N for the same clients
 	@PYTHONPATH=tests $(BIN)/python -m durability.torture --cycles $(CYCLES) $(SEED:%=--seed %)
+
+torture-cluster: $(READY)  ## hurt three nodes under load: FAULTS=100 QUEUES=classic BROKER=rabbitmq NODES=5 SEED=N
+	@PYTHONPATH=src:tests $(BIN)/python -m cluster.torture --faults $(FAULTS) --queues $(QUEUES) \
+		--broker $(BROKER) --network $(NETWORK) --nodes $(NODES) $(SEED:%=--seed %)
+
+jepsen: $(READY)  ## the parameters of RabbitMQ's Jepsen tests: BROKER=rabbitmq SCALE=1 NODES=3 ARGS="--sets 1-4"
+	@PYTHONPATH=src:tests $(BIN)/python -m cluster.jepsen --broker $(BROKER) --scale $(SCALE) \
+		--nodes $(NODES) $(SEED:%=--seed %) $(ARGS)
 
 torture-spark: java $(READY)  ## kill -9 driver, workers, broker under queries; SEED=N BROKER=rabbitmq
 	@PYTHONPATH=src:tests $(BIN)/python -m spark.killing --broker $(BROKER) $(SEED:%=--seed %)

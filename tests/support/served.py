@@ -86,6 +86,12 @@ class Served:
         self.process = None
         return code
 
+    def close(self) -> None:
+        """It does not run any more."""
+        if self.process is not None:
+            self.send_signal(signal.SIGCONT)
+            self.end(signal.SIGKILL)
+
     @property
     def log(self) -> str:
         path = self.root / "stderr"
@@ -128,6 +134,4 @@ def three_nodes(root: Path) -> Iterator[list[Served]]:
             yield made
         finally:
             for each in made:
-                if each.process is not None:
-                    each.send_signal(signal.SIGCONT)
-                    each.end(signal.SIGKILL)
+                each.close()

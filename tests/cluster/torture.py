@@ -1,0 +1,255 @@
+"""Hurt a cluster of real processes under its clients, and see that it keeps its promises.
+
+    PYTHONPATH=tests python -m cluster.torture [--faults 100] [--queues quorum] [--broker sluicemq]
+        [--network proxies] [--nodes 3] [--seed 0]      (make torture-cluster)
+
+Publishers with confirms and consumers with acknowledgements, each connected to some node, go on
+while one node after another is killed, stopped or cut off. At the end all queues are drained, and
+`book.py` says what has become of each message. The same seed gives the same faults and clients, but
+not the same interleaving. It prints for each fault how long a queue confirmed nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from cluster import namespaces, sites
+from cluster.book import Book, Verdict
+from cluster.crowd import Crowd
+from cluster.faults import Fault, plan
+from cluster.sites import Site
+from cluster.workers import Consumer, Getter, Publisher
+from sluicemq.amqp.types import Table
+from sluicemq.client.address import Address
+from sluicemq.client.blocking import BlockingClient
+from sluicemq.client.session import BrokerError
+
+PATIENCE_S: Final = 240.0
+DWELL_S: Final = (0.3, 2.0)
+QUIET_S: Final = 0.5
+LOOK_S: Final = 0.1
+RATE: Final = 40.0
+"""Messages a second of each publisher."""
+
+QUEUES: Final = 3
+ARGUMENTS: Final[dict[str, Table]] = {
+    "classic": {},
+    "quorum": {"x-queue-type": "quorum"},
+}
+
+
+class Failed(AssertionError):
+    """A promise was broken, or something that must come has not come."""
+
+
+class Run:
+    """One cluster, its clients and its faults."""
+
+    def __init__(
+        self, site: Site, seed: int, queues: dict[str, Table], is_replicated: bool = True
+    ) -> None:
+        self.site = site
+        self.dice = Random(seed)
+        self.queues = queues
+        """The arguments of each."""
+        self.is_replicated = is_replicated
+        """Whether all of them go on while a majority does."""
+        self.book = Book()
+        self.crowd = Crowd([(each.host, each.port) for each in site.nodes], self.book, self.dice)
+        self.silences: dict[str, list[float]] = defaultdict(list)
+        self.looked_at = 0.0
+        self.tell: Callable[[str], None] = lambda _: None
+
+    # -- waiting
+
+    def pump(self, until: Callable[[], bool], what: str) -> None:
+        """Serve the clients until that is so. Failed when it is not in PATIENCE_S."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not until():
+            if time.monotonic() > deadline:
+                said = "\n".join(self.crowd.refusals[-5:])
+                raise Failed(f"{what}: not in {PATIENCE_S:g} s\n{said}")
+            self.crowd.serve()
+
+    def rest(self, seconds: float) -> None:
+        """Serve the clients for so long."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.crowd.serve()
+
+    def all_ready(self) -> bool:
+        """Whether all nodes are; asked now and then."""
+        now = time.monotonic()
+        if now < self.looked_at + LOOK_S:
+            return False
+        self.looked_at = now
+        return all(each.is_ready for each in self.site.nodes)
+
+    def all_confirm(self) -> bool:
+        """Whether each queue has confirmed something that was sent after the mark."""
+        return all(self.book.news[queue] for queue in self.queues)
+
+    # -- before, between, after
+
+    def admin(self, number: int) -> BlockingClient:
+        node = self.site.node(number)
+        return BlockingClient(Address(node.host, node.port), 60.0, "admin")
+
+    def start(self) -> None:
+        """All nodes, RabbitMQ's first one alone: the others are to join it."""
+        for each in self.site.nodes:
+            each.start()
+            if self.site.broker == "rabbitmq":
+                self.pump(lambda each=each: each.is_ready, f"{each} is not ready")  # type: ignore[misc]
+        self.pump(self.all_ready, "the nodes are not ready")
+
+    def declare(self) -> None:
+        """The queues, each through another node."""
+        for place, (queue, arguments) in enumerate(self.queues.items()):
+            with self.admin(place % len(self.site.nodes) + 1) as admin:
+                admin.declare_queue(queue, arguments=arguments)
+
+    def fill(self) -> None:
+        """Clients that go from node to node."""
+        for queue in self.queues:
+            for n in range(2):
+                Publisher(self.crowd, f"publisher {n} of {queue}", queue, RATE, 100, None)
+            for n, prefetch in enumerate((1, 50)):
+                consumer = Consumer(self.crowd, f"consumer {n} of {queue}", queue, prefetch, None)
+                consumer.gives_back = n == 0
+                consumer.pause_s = self.dice.choice((0.0, 0.02))
+            getter = Getter(self.crowd, f"getter of {queue}", queue, None)
+            getter.pause_s = 0.1
+        self.book.set_mark()
+        self.pump(self.all_confirm, "nothing is confirmed")
+
+    def hurt(self, fault: Fault) -> None:
+        """One fault, from calm to calm."""
+        self.rest(self.dice.uniform(*DWELL_S))
+        self.book.fault_begins()
+        fault.begin()
+        if fault.is_survived and self.is_replicated:
+            self.pump(self.all_confirm, f"{fault}: a majority is there, and does not confirm")
+        self.rest(self.dice.uniform(*DWELL_S))
+        fault.end()
+        self.book.set_mark()
+        self.pump(self.all_ready, f"after {fault} the nodes are not ready")
+        self.pump(self.all_confirm, f"after {fault} nothing is confirmed")
+        silence = max(each.seconds for each in self.book.fault_is_over())
+        self.silences[fault.name].append(silence)
+        self.tell(f"{fault}: {silence:.2f} s without confirms")
+
+    def drain(self) -> Verdict:
+        """No more is published; whatever is in the queues comes out. Then they are empty."""
+        publishers = [each for each in self.crowd.clients if isinstance(each, Publisher)]
+        for each in publishers:
+            each.is_done = True
+        for client in self.crowd.clients:
+            if isinstance(client, Consumer | Getter):
+                client.gives_back, client.pause_s = False, 0.0
+        self.pump(lambda: all(each.has_heard for each in publishers), "publishers hear nothing")
+        seen, since = -1, 0.0
+
+        def is_drained() -> bool:
+            nonlocal seen, since
+            now = time.monotonic()
+            if self.book.verdict.counts["seen"] != seen:
+                seen, since = self.book.verdict.counts["seen"], now
+            if now - since < QUIET_S:
+                return False
+            since = now
+            return not self.left()
+
+        self.pump(is_drained, "the queues do not get empty")
+        self.crowd.leave()
+        deadline = time.monotonic() + PATIENCE_S
+        while left := self.left():
+            if time.monotonic() > deadline:
+                raise Failed(f"without clients there are {left} messages in the queues")
+            time.sleep(LOOK_S)
+        return self.book.closed()
+
+    def left(self) -> int:
+        """Messages that are ready in all queues; 1 when a node does not answer."""
+        try:
+            with self.admin(self.dice.choice(self.site.numbers)) as admin:
+                return admin.count_queues(list(self.queues))
+        except (BrokerError, OSError):
+            return 1
+
+    def whole(self, faults: int) -> Verdict:
+        """Start, hurt, drain. Failed when a promise is broken."""
+        self.start()
+        self.declare()
+        self.fill()
+        for fault in plan(self.site, faults, self.dice):
+            self.hurt(fault)
+        verdict = self.drain()
+        self.tell(verdict.line())
+        if not verdict.is_well:
+            raise Failed("\n".join(verdict.examples))
+        return verdict
+
+    def table(self) -> list[str]:
+        """The silences by kind of fault, seconds."""
+        rows = ["| fault | times | median s without confirms | worst |", "|---|---|---|---|"]
+        for name, times in sorted(self.silences.items()):
+            median = statistics.median(times)
+            rows.append(f"| {name} | {len(times)} | {median:.2f} | {max(times):.2f} |")
+        return rows
+
+
+def queues_of(kind: str) -> dict[str, Table]:
+    """The queues of a run."""
+    return {f"{kind}-{n}": ARGUMENTS[kind] for n in range(1, QUEUES + 1)}
+
+
+PLACES: Final = {
+    ("sluicemq", "proxies"): sites.proxied,
+    ("sluicemq", "namespaces"): sites.walled,
+    ("rabbitmq", "namespaces"): sites.walled_rabbitmq,
+}
+
+
+def main() -> int:
+    """One run; 1 when it has failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--faults", type=int, default=100)
+    parser.add_argument("--queues", choices=ARGUMENTS, default="quorum")
+    parser.add_argument("--broker", choices=("sluicemq", "rabbitmq"), default="sluicemq")
+    parser.add_argument("--network", choices=("proxies", "namespaces"), default="proxies")
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    if options.broker == "rabbitmq":
+        options.network = "namespaces"
+    if options.network == "namespaces":
+        namespaces.enter()
+    root = Path(tempfile.mkdtemp(prefix="torture-cluster-"))
+    print(f"{root} has what the nodes write", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with PLACES[options.broker, options.network](root, options.nodes) as site:
+        run = Run(site, options.seed, queues_of(options.queues), options.queues == "quorum")
+        run.tell = lambda line: print(line, flush=True)
+        try:
+            run.whole(options.faults)
+        except AssertionError as failed:
+            print(f"seed {options.seed}: {failed}")
+            return 1
+        finally:
+            print("\n".join(run.table()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
