@@ -112,9 +112,10 @@ def rabbitmq(port: int, home: Path, *settings: str, plugins: Sequence[str] = ())
             os.killpg(process.pid, signal.SIGTERM)
 
 
-def load(amqpload: Path, port: int, *options: str) -> dict[str, Any]:
-    """One run of the generator; its figures."""
-    command = [str(amqpload), "--nodes", f"127.0.0.1:{port}", *options, "--quiet"]
+def load(amqpload: Path, at: int | str, *options: str) -> dict[str, Any]:
+    """One run of the generator at a port, or at these HOST:PORT,HOST:PORT; its figures."""
+    places = at if isinstance(at, str) else f"127.0.0.1:{at}"
+    command = [str(amqpload), "--nodes", places, *options, "--quiet"]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS_MAX
     )

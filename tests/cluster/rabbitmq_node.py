@@ -6,12 +6,14 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 SERVER: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 AMQP_PORT: Final = 5672
+EPMD_PORT: Final = 4369
 END_S: Final = 120
 
 CONF: Final = """\
@@ -27,11 +29,16 @@ ADVANCED: Final = """\
 
 
 class RabbitNode:
-    """Node `number` of those on `hosts`, each of which is alone in a network namespace: `within` is
-    what stands before a command that is to run there."""
+    """Node `number` of those on `hosts`. `within` is what stands before its command; a port mapper
+    at `epmd_port`, which somebody else has started, says where the others are."""
 
     def __init__(
-        self, number: int, root: Path, hosts: Sequence[str], within: Sequence[str] = ()
+        self,
+        number: int,
+        root: Path,
+        hosts: Sequence[str],
+        within: Sequence[str] = (),
+        epmd_port: int = EPMD_PORT,
     ) -> None:
         self.number = number
         self.root = root / f"r{number}"
@@ -39,10 +46,11 @@ class RabbitNode:
         self.host = hosts[number - 1]
         self.port = AMQP_PORT
         self.within = tuple(within)
-        self.name = f"rabbit@{self.host}"
+        self.name = f"r{number}@{self.host}"
+        self.epmd_port = epmd_port
         self.process: subprocess.Popen[bytes] | None = None
         nodes = "".join(
-            f"cluster_formation.classic_config.nodes.{n} = rabbit@{host}\n"
+            f"cluster_formation.classic_config.nodes.{n} = r{n}@{host}\n"
             for n, host in enumerate(hosts, start=1)
         )
         (self.root / "rabbitmq.conf").write_text(CONF + nodes)
@@ -51,9 +59,6 @@ class RabbitNode:
         cookie = self.root / ".erlang.cookie"
         cookie.write_text("NODESOFTHETESTS")
         cookie.chmod(0o400)
-        self.epmd = subprocess.Popen(
-            [*within, "epmd"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
 
     def __repr__(self) -> str:
         return f"r{self.number}"
@@ -63,10 +68,12 @@ class RabbitNode:
         interface = self.host.replace(".", ",")
         return os.environ | {
             "HOME": str(self.root),
+            "ERL_EPMD_PORT": str(self.epmd_port),
             "RABBITMQ_NODENAME": self.name,
             "RABBITMQ_USE_LONGNAME": "true",
             "RABBITMQ_NODE_IP_ADDRESS": self.host,
             "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_DIST_PORT": str(self.epmd_port + self.number),
             "RABBITMQ_MNESIA_BASE": str(self.root / "data"),
             "RABBITMQ_LOG_BASE": str(self.root / "log"),
             "RABBITMQ_PID_FILE": str(self.root / "pid"),
@@ -84,7 +91,11 @@ class RabbitNode:
         """It runs as the process itself, as it does under systemd, not as a child of a shell."""
         with (self.root / "stdout").open("ab") as said:
             self.process = subprocess.Popen(
-                [*self.within, str(SERVER)], env=self.env, stdout=said, stderr=said
+                [*self.within, str(SERVER)],
+                cwd=self.root,
+                env=self.env,
+                stdout=said,
+                stderr=said,
             )
 
     def send_signal(self, number: int) -> None:
@@ -122,5 +133,14 @@ class RabbitNode:
         if self.process is not None:
             self.send_signal(signal.SIGCONT)
             self.end(signal.SIGKILL)
-        self.epmd.terminate()
-        self.epmd.wait()
+
+
+@contextmanager
+def port_mapper(port: int = EPMD_PORT, within: Sequence[str] = ()) -> Iterator[None]:
+    """Erlang's, so that no node starts one that outlives it."""
+    command = [*within, "epmd", "-port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.terminate()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from cluster.link_proxies import LinkProxies
 from cluster.namespaces import Namespaces
-from cluster.rabbitmq_node import RabbitNode
+from cluster.rabbitmq_node import RabbitNode, port_mapper
 from support.served import NODES_PORT, Served, own_hosts
 
 
@@ -38,7 +39,7 @@ class Network(Protocol):
 
 
 class Site:
-    """The nodes, what is between them, and whether whoever is told to wait for all of them."""
+    """The nodes, and what is between them; None: nothing that can be cut."""
 
     def __init__(self, broker: str, nodes: Sequence[Node], network: Network | None) -> None:
         self.broker = broker
@@ -51,9 +52,6 @@ class Site:
 
     def node(self, number: int) -> Node:
         return self.nodes[number - 1]
-
-
-Making = Callable[[Path, int], "Iterator[Site]"]
 
 
 @contextmanager
@@ -107,13 +105,45 @@ def walled(root: Path, count: int) -> Iterator[Site]:
 def walled_rabbitmq(root: Path, count: int) -> Iterator[Site]:
     """RabbitMQ's nodes in network namespaces."""
     network = Namespaces(count)
-    hosts = [network.host(number) for number in range(1, count + 1)]
-    nodes = [
-        RabbitNode(number, root, hosts, network.within(number)) for number in range(1, count + 1)
-    ]
-    try:
-        yield Site("rabbitmq", nodes, network)
-    finally:
+    numbers = range(1, count + 1)
+    hosts = [network.host(number) for number in numbers]
+    with ExitStack() as stack:
+        stack.callback(network.close)
+        for number in numbers:
+            stack.enter_context(port_mapper(within=network.within(number)))
+        nodes = [RabbitNode(number, root, hosts, network.within(number)) for number in numbers]
         for each in nodes:
-            each.close()
-        network.close()
+            stack.callback(each.close)
+        yield Site("rabbitmq", nodes, network)
+
+
+@contextmanager
+def loopback_rabbitmq(root: Path, count: int) -> Iterator[Site]:
+    """RabbitMQ's nodes on loopback, with nothing between them that can be cut."""
+    hosts = own_hosts(count, first=151)
+    with ExitStack() as stack:
+        port = free_port(hosts[0])
+        stack.enter_context(port_mapper(port))
+        nodes = [RabbitNode(number, root, hosts, epmd_port=port) for number in range(1, count + 1)]
+        for each in nodes:
+            stack.callback(each.close)
+        yield Site("rabbitmq", nodes, None)
+
+
+@contextmanager
+def loopback(root: Path, count: int) -> Iterator[Site]:
+    """Our nodes on loopback, with nothing between them that can be cut."""
+    addresses = [f"{host}:{NODES_PORT + n}" for n, host in enumerate(own_hosts(count), start=1)]
+    with tempfile.TemporaryDirectory(prefix="sluicemq-") as runtime:
+        nodes = [Served(number, root, addresses, runtime) for number in range(1, count + 1)]
+        try:
+            yield Site("sluicemq", nodes, None)
+        finally:
+            for each in nodes:
+                each.close()
+
+
+def free_port(host: str) -> int:
+    """A port there that nobody listens on now."""
+    with socket.create_server((host, 0)) as probe:
+        return int(probe.getsockname()[1])

@@ -114,7 +114,7 @@ class Run:
         self.pump(self.all_ready, "the nodes are not ready")
 
     def declare(self) -> None:
-        """The queues, each through another node."""
+        """Declare the queues, each through another node."""
         for place, (queue, arguments) in enumerate(self.queues.items()):
             with self.admin(place % len(self.site.nodes) + 1) as admin:
                 admin.declare_queue(queue, arguments=arguments)
