@@ -6,7 +6,9 @@ import sys
 
 import click
 
+from sluicemq.cluster_config import NODES_MAX
 from sluicemq.config import PROFILES
+from sluicemq.sim.nodes.run import simulate_nodes
 from sluicemq.sim.report import HEADING, RunReport, ShortLog
 from sluicemq.sim.run import STEPS, simulate
 
@@ -42,6 +44,12 @@ TAIL_LINES = 40
 )
 @click.option("--short-log", is_flag=True, help="Print the last events too, one line each.")
 @click.option("--trace", is_flag=True, help="Print every event, one line each.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=2, max=NODES_MAX),
+    help="Run a cluster of so many nodes, with clients at each. A seed then gives a different run,"
+    " and only --count can be given besides.",
+)
 def sim(
     seed: int,
     count: int,
@@ -50,12 +58,17 @@ def sim(
     plain: bool,
     short_log: bool,
     trace: bool,
+    nodes: int | None,
 ) -> None:
     """Run the broker in a simulation in which everything follows from SEED.
 
     Prints the run's parameters, figures of what happened, the digest of the trace and the verdict.
     When a promise was broken it prints the last events too, and the exit code is 1.
     """
+    if nodes is not None:
+        if steps != STEPS or profile or plain or short_log or trace:
+            raise click.UsageError("--nodes goes with --count alone.")
+        sys.exit(1 if of_nodes(range(seed, seed + count), nodes) else 0)
     if count > 1:
         sys.exit(1 if several(range(seed, seed + count), steps, profile, plain) else 0)
     log = ShortLog(kept=0 if trace else TAIL_LINES)
@@ -78,6 +91,21 @@ def several(seeds: range, steps: int, profile: str | None, plain: bool) -> int:
         failed += bool(report.failure)
         click.echo(one_line(report))
     click.echo(f"{len(seeds)} seeds, {failed} failed")
+    return failed
+
+
+def of_nodes(seeds: range, nodes: int) -> int:
+    """Run seeds of a cluster, and print a line for each, or all of a single one; returns how many
+    failed."""
+    failed = 0
+    for seed in seeds:
+        report = simulate_nodes(seed, nodes)
+        click.echo(report.line() if len(seeds) > 1 else "\n".join(report.lines()))
+        if report.failure:
+            failed += 1
+            click.echo(report.trace)
+    if len(seeds) > 1:
+        click.echo(f"{len(seeds)} seeds, {failed} failed")
     return failed
 
 

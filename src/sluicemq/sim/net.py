@@ -23,7 +23,6 @@ from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
     from sluicemq.kernel.world import Acceptor, SocketOwner
-    from sluicemq.sim.swarm import Swarm
     from sluicemq.sim.timeline import Timeline
 
 AMQP_PORT: Final = 5672
@@ -35,6 +34,30 @@ RESTS_PART = 16
 """A socket rests when so large a part of what it holds was read and is not parsed yet."""
 LINGER_DEFAULT_MS = 5000
 HEALED_FRAGMENT = 16_384
+
+
+class Sockets(Protocol):
+    """How large the buffers of simulated sockets are, and how fast they are."""
+
+    @property
+    def delay_ns_max(self) -> int:
+        """How long a step of some bytes takes at most, but for one in a hundred."""
+
+    @property
+    def fragment_max(self) -> int:
+        """The most bytes that are read at once."""
+
+    @property
+    def socket_bytes(self) -> int:
+        """What a client may have written that the node has not read."""
+
+    @property
+    def high_water_bytes(self) -> int:
+        """Above it the node is told that a socket is full."""
+
+    @property
+    def low_water_bytes(self) -> int:
+        """Below it that it may write again."""
 
 
 class Client(Protocol):
@@ -300,7 +323,7 @@ class SimNet(Net):
         self,
         timeline: Timeline,
         random: Random,
-        swarm: Swarm,
+        swarm: Sockets,
         network: Network | None = None,
         host: str = "sim",
     ) -> None:

@@ -106,32 +106,13 @@ class Role:
         self.send(m.ChannelClose(reply_code=200))
 
 
-class Stage:
-    """A run, as its clients see it: what there is, what is written down of them, what is going on.
-    Publishers choose from `targets`; `left_behind` are the names of auto-delete queues that may be
-    there at the end."""
+class PeerStage:
+    """Where a connection belongs to, as the connection sees it."""
 
-    swarm: Swarm
     timeline: Timeline
     net: SimNet
-    dice: Random
-    book: History
-    targets: tuple[Target, ...]
-    left_behind: dict[str, None]
-    peers: list[SimPeer]
-    up: bool
-    healing: bool
     stopping: bool
     storage_may_fail: bool
-
-    @property
-    def node(self) -> Node:
-        """The node that was started last."""
-        raise NotImplementedError
-
-    def declaration(self, queue: str) -> Method:
-        """Return the method that declares this queue of the plan."""
-        raise NotImplementedError
 
     def channel_closed(self, peer: SimPeer, channel: int, role: Role) -> None:
         """Called when a channel has come to its end, and its connection has not."""
@@ -142,10 +123,34 @@ class Stage:
         raise NotImplementedError
 
 
+class Stage(PeerStage):
+    """A run, as its clients see it: what there is, what is written down of them, what is going on.
+    Publishers choose from `targets`; `left_behind` are the names of auto-delete queues that may be
+    there at the end."""
+
+    swarm: Swarm
+    dice: Random
+    book: History
+    targets: tuple[Target, ...]
+    left_behind: dict[str, None]
+    peers: list[SimPeer]
+    up: bool
+    healing: bool
+
+    @property
+    def node(self) -> Node:
+        """The node that was started last."""
+        raise NotImplementedError
+
+    def declaration(self, queue: str) -> Method:
+        """Return the method that declares this queue of the plan."""
+        raise NotImplementedError
+
+
 class SimPeer:
     """One connection, from protocol header to end."""
 
-    def __init__(self, work: Stage, name: str, roles: Sequence[Role]) -> None:
+    def __init__(self, work: PeerStage, name: str, roles: Sequence[Role]) -> None:
         self.work = work
         self.name = name
         self.roles = dict(enumerate(roles, 1))

@@ -8,7 +8,7 @@ fill.
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sluicemq.kernel.world import Clock, Dice, Log, Memory
 from sluicemq.sim.units import MS
@@ -16,10 +16,21 @@ from sluicemq.sim.units import MS
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.node import Node
-    from sluicemq.sim.swarm import Swarm
     from sluicemq.sim.timeline import Timeline
 
 EPOCH_MS = 1_700_000_000_000
+
+
+class CpuPace(Protocol):
+    """How fast a simulated processor is."""
+
+    @property
+    def turns_max(self) -> int:
+        """Turns that it has at most before sockets are looked at."""
+
+    @property
+    def turn_ns_max(self) -> int:
+        """How long one takes at most."""
 
 
 class SimClock(Clock):
@@ -86,11 +97,11 @@ class Cpu:
     """Runs the node's scheduler a few turns at a time; each turn costs virtual time."""
 
     def __init__(
-        self, timeline: Timeline, random: Random, swarm: Swarm, name: str = "node"
+        self, timeline: Timeline, random: Random, pace: CpuPace, name: str = "node"
     ) -> None:
         self.timeline = timeline
         self.random = random
-        self.swarm = swarm
+        self.pace = pace
         self.name = name
         self.slow_until_ns = 0
         self.healed = False
@@ -117,14 +128,14 @@ class Cpu:
         if self.node is None or node is not self.node:
             return
         self.runs += 1
-        turns = 1 + self.random.randrange(self.swarm.turns_max)
+        turns = 1 + self.random.randrange(self.pace.turns_max)
         if self.node.run(turns):
             self.timeline.after(self._cost_ns(turns), self.name, "run on", self._run, node)
 
     def _cost_ns(self, turns: int) -> int:
         if self.healed:
             return turns * 1000
-        each_ns = 1 + self.random.randrange(self.swarm.turn_ns_max)
+        each_ns = 1 + self.random.randrange(self.pace.turn_ns_max)
         if self.timeline.now_ns < self.slow_until_ns:
             each_ns *= 50
         return turns * each_ns

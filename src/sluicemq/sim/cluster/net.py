@@ -25,6 +25,8 @@ FIRST_CHOSEN_PORT: Final = 40_000
 RETRY_NS: Final = 50 * MS
 """Between two tries to reach a machine that a cut way leads to."""
 LINGER_NS: Final = 5000 * MS
+CLOGGED_TIMES: Final = 40
+"""A step over a way that is clogged takes so many times as long."""
 RESET: Final = "connection reset by peer"
 
 
@@ -84,7 +86,10 @@ class Pipe:
         if not self.is_planned and (self.data or self.has_end):
             self.is_planned = True
             network = self.network
-            network.timeline.after(network.delay_ns(), self._name(), "bytes pass", self._pass)
+            delay_ns = network.delay_ns()
+            if (self.source.net.host, self.target.net.host) in network.clogs:
+                delay_ns *= CLOGGED_TIMES
+            network.timeline.after(delay_ns, self._name(), "bytes pass", self._pass)
 
     def _name(self) -> str:
         return f"{self.source.net.host}>{self.target.net.host}"
@@ -134,6 +139,8 @@ class PipeNetwork:
         self.listeners: dict[tuple[str, int], tuple[PipeNet, Acceptor]] = {}
         self.cuts: dict[tuple[str, str], int] = {}
         """Since when the ways, from one host to another, carry nothing that do not."""
+        self.clogs: set[tuple[str, str]] = set()
+        """Ways that carry everything slowly."""
         self.pipes: list[Pipe] = []
         self.delay_ns_max = 2 * MS
         self.slow = 0.01

@@ -1,0 +1,33 @@
+"""`python -m sluicemq.sim.nodes SEED --count N`: a line a seed, and what has happened in those that
+failed. The exit code is 1 when something did."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from sluicemq.sim.nodes.run import simulate_nodes
+
+
+def main() -> int:
+    """Run what the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m sluicemq.sim.nodes", description=__doc__)
+    parser.add_argument("seed", type=int, help="the first seed")
+    parser.add_argument("--count", type=int, default=1, help="run so many seeds, from SEED on")
+    parser.add_argument("--nodes", type=int, help="so many nodes; without it the seed chooses")
+    parser.add_argument("--failed-only", action="store_true", help="no line for what passed")
+    chosen = parser.parse_args()
+    failed = 0
+    for seed in range(chosen.seed, chosen.seed + chosen.count):
+        report = simulate_nodes(seed, chosen.nodes)
+        if report.failure or not chosen.failed_only:
+            print(report.line(), flush=True)
+        if report.failure:
+            failed += 1
+            print("\n".join([*report.notes, report.trace]))
+    print(f"{chosen.count} seeds, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,254 @@
+"""What clients of several nodes have seen, held against what was promised them.
+
+    lost         a confirmed message is seen by a consumer of each queue it was for, in the end; a
+                 transient one only if the queue's node has not ended since
+    invented     whatever is seen was published, to the last bit, to the queue it comes from
+    confirms     each number once, and only numbers that were used; a refusal only after an outage
+    duplicates   seen again only when the holder gave it back or is gone, or after an outage between
+                 it and the queue; and flagged then
+    order        what one consumer gets unflagged is in the order of its stream
+    prefetch     a consumer never holds more than its limit
+
+An outage of a queue for the clients at a node is the end of the queue's node, or of the link
+between the two, as either of them sees it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.sim.records import BROKEN, ENDED_WELL, OUT, REQUEUED, promise
+
+if TYPE_CHECKING:
+    from sluicemq.sim.messages import MessageId
+    from sluicemq.sim.nodes.plan import NodesPlan, PlannedQueue
+
+Standing = tuple[int, int]
+"""How often a queue's node has ended, and how often its link to another node has."""
+NOT_CONFIRMED, CONFIRMED, REFUSED = range(3)
+FIGURES: Final = ("published", "confirmed", "refused", "delivered", "redelivered", "settled")
+
+
+class Outages:
+    """What has ended in a run: processes by node, and links by pair of nodes."""
+
+    def __init__(self) -> None:
+        self.ends: Counter[int] = Counter()
+        self.links: Counter[frozenset[int]] = Counter()
+
+    @property
+    def are_none(self) -> bool:
+        """Tell whether nothing has ended yet."""
+        return not (self.ends or self.links)
+
+    def standing(self, home: int, node: int) -> Standing:
+        """Return what the clients at `node` have seen of outages of a queue at `home`."""
+        return self.ends[home], self.links[frozenset((home, node))]
+
+
+class SentToCluster:
+    """One published message: where it goes and what its publisher has heard."""
+
+    __slots__ = ("is_persistent", "queues", "state")
+
+    def __init__(self, queues: tuple[str, ...], is_persistent: bool) -> None:
+        self.queues = queues
+        self.is_persistent = is_persistent
+        self.state = NOT_CONFIRMED
+
+
+class ClusterStream:
+    """What one channel of one publisher at `node` has sent. `ended` is "", closed or broken."""
+
+    __slots__ = ("confirms", "ended", "name", "node", "number", "sent", "unconfirmed")
+
+    def __init__(self, number: int, name: str, node: int, confirms: bool) -> None:
+        self.number = number
+        self.name = name
+        self.node = node
+        self.confirms = confirms
+        self.ended = ""
+        self.sent: list[SentToCluster] = []
+        self.unconfirmed: dict[int, SentToCluster] = {}
+
+
+class ChannelHolder:
+    """One channel of a client at `node`, which holds messages while it is open."""
+
+    __slots__ = ("ended", "name", "node")
+
+    def __init__(self, name: str, node: int) -> None:
+        self.name = name
+        self.node = node
+        self.ended = ""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class BookedConsumer:
+    """One consumer on a holder's channel. `limit` is its prefetch, 0 none."""
+
+    __slots__ = ("held", "holder", "last_of", "limit", "queue", "standing")
+
+    def __init__(
+        self, holder: ChannelHolder, queue: BookedQueue, limit: int, standing: Standing
+    ) -> None:
+        self.holder = holder
+        self.queue = queue
+        self.limit = limit
+        self.standing = standing
+        """Of the queue when it began. What it gets may have been on its way for long."""
+        self.held = 0
+        self.last_of: dict[int, int] = {}
+        """By stream, the last that came unflagged."""
+
+
+class BookedDelivery:
+    """One message that a consumer has got."""
+
+    __slots__ = ("consumer", "message", "state")
+
+    def __init__(self, message: MessageId, consumer: BookedConsumer) -> None:
+        self.message = message
+        self.consumer = consumer
+        self.state = OUT
+
+
+class BookedQueue:
+    """What clients have seen of one queue."""
+
+    __slots__ = ("home", "name", "seen", "was_given_back")
+
+    def __init__(self, plan: PlannedQueue) -> None:
+        self.name = plan.name
+        self.home = plan.home
+        self.seen: dict[MessageId, list[BookedDelivery]] = {}
+        self.was_given_back = False
+        """Something that was on its way to a consumer may have come back."""
+
+
+class ClusterBook:
+    """What clients know of all publishers and queues of a run."""
+
+    def __init__(self, plan: NodesPlan, outages: Outages) -> None:
+        self.outages = outages
+        self.streams: list[ClusterStream] = []
+        self.queues = {each.name: BookedQueue(each) for each in plan.queues}
+        self.figures = dict.fromkeys(FIGURES, 0)
+
+    # -- publishing
+
+    def stream(self, name: str, node: int, confirms: bool) -> ClusterStream:
+        """Begin the record of one channel of one publisher."""
+        stream = ClusterStream(len(self.streams), name, node, confirms)
+        self.streams.append(stream)
+        return stream
+
+    def publish(
+        self, stream: ClusterStream, queues: tuple[str, ...], is_persistent: bool
+    ) -> MessageId:
+        """Note a message that is about to be sent."""
+        self.figures["published"] += 1
+        sent = SentToCluster(queues, is_persistent)
+        stream.sent.append(sent)
+        if stream.confirms:
+            stream.unconfirmed[len(stream.sent)] = sent
+        return stream.number, len(stream.sent) - 1
+
+    def answer(self, stream: ClusterStream, tag: int, multiple: bool, state: int) -> None:
+        """Check that a number may be confirmed, or refused."""
+        promise(tag in stream.unconfirmed, stream.name, "is told again, or untimely, of", tag)
+        refused = state == REFUSED
+        promise(not (refused and self.outages.are_none), stream.name, "is refused", tag)
+        tags = [each for each in stream.unconfirmed if each <= tag] if multiple else [tag]
+        for each in tags:
+            stream.unconfirmed.pop(each).state = state
+        self.figures["refused" if refused else "confirmed"] += len(tags)
+
+    # -- consuming
+
+    def consumer(self, holder: ChannelHolder, name: str, limit: int) -> BookedConsumer:
+        """Begin the record of a consumer of the queue of that name."""
+        queue = self.queues[name]
+        standing = self.outages.standing(queue.home, holder.node)
+        return BookedConsumer(holder, queue, limit, standing)
+
+    def deliver(
+        self, message: MessageId | None, consumer: BookedConsumer, redelivered: bool
+    ) -> BookedDelivery:
+        """Note that a client has received a message, and check that it may."""
+        holder, queue = consumer.holder, consumer.queue
+        promise(message is not None, holder, "receives what nobody sent, from", queue.name)
+        assert message is not None
+        number, sequence = message
+        known = number < len(self.streams) and sequence < len(self.streams[number].sent)
+        promise(known, holder, "receives", message, "which was not sent yet")
+        sent = self.streams[number].sent[sequence]
+        promise(queue.name in sent.queues, message, "comes from", queue.name)
+        before = queue.seen.setdefault(message, [])
+        for earlier in before:
+            self._may_come_again(message, earlier, consumer)
+        if before:
+            promise(redelivered, message, "comes again to", holder, "without being flagged")
+        elif redelivered:
+            may = queue.was_given_back or not self.outages.are_none
+            promise(may, message, "is flagged, but nobody can have had it")
+        if not redelivered:
+            last = consumer.last_of.get(number, -1)
+            promise(last < sequence, holder, "gets", message, "after", last)
+            consumer.last_of[number] = sequence
+        self.figures["delivered"] += 1
+        self.figures["redelivered"] += redelivered
+        delivery = BookedDelivery(message, consumer)
+        before.append(delivery)
+        consumer.held += 1
+        held, limit = consumer.held, consumer.limit
+        promise(not 0 < limit < held, holder, "holds", held, "with prefetch", limit)
+        return delivery
+
+    def _may_come_again(
+        self, message: MessageId, earlier: BookedDelivery, to: BookedConsumer
+    ) -> None:
+        consumer = earlier.consumer
+        holder = consumer.holder
+        standing = self.outages.standing(consumer.queue.home, holder.node)
+        if earlier.state == REQUEUED or consumer.standing != standing:
+            return
+        where = f"{message} comes from {to.queue.name} to {to.holder}"
+        if earlier.state == OUT:
+            promise(bool(holder.ended), where, "while", holder, "holds it")
+        else:
+            promise(holder.ended == BROKEN, where, "after", holder, "acknowledged it")
+
+    def settle(self, delivery: BookedDelivery, state: str) -> None:
+        """Note that the client sends ack or nack."""
+        assert delivery.state == OUT
+        delivery.state = state
+        delivery.consumer.held -= 1
+        self.figures["settled"] += 1
+
+    def give_back(self, queue: BookedQueue) -> None:
+        """Note that what is on its way to a consumer goes back to the queue."""
+        queue.was_given_back = True
+
+    # -- the end
+
+    def all_is_well(self) -> None:
+        """Check that whatever had to be seen has been seen, for everything is drained."""
+        for stream in self.streams:
+            for sequence, sent in enumerate(stream.sent):
+                for name in sent.queues:
+                    queue = self.queues[name]
+                    if self._must_be_seen(stream, sent, queue):
+                        message = stream.number, sequence
+                        promise(message in queue.seen, message, "is lost in", name)
+
+    def _must_be_seen(self, stream: ClusterStream, sent: SentToCluster, queue: BookedQueue) -> bool:
+        """Tell whether a message cannot be gone: it was confirmed, or nothing has ended that could
+        have taken it along."""
+        if sent.state == CONFIRMED and sent.is_persistent:
+            return True
+        is_sound = self.outages.standing(queue.home, stream.node) == (0, 0)
+        return is_sound and (sent.state == CONFIRMED or stream.ended == ENDED_WELL)

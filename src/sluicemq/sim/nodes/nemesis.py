@@ -1,0 +1,340 @@
+"""What goes wrong in a cluster of whole nodes. A seed has its own mixture, and a bound on how many
+nodes are away at once: in most of them a majority is always there."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from random import Random
+from typing import TYPE_CHECKING
+
+from sluicemq.sim.units import MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sluicemq.sim.cluster.net import PipeNetwork
+    from sluicemq.sim.nodes.host import NodeHost
+    from sluicemq.sim.nodes.plan import NodesPlan
+    from sluicemq.sim.nodes.site import ClientSite
+    from sluicemq.sim.timeline import Timeline
+
+Way = tuple[str, str]
+
+
+class NodesNemesis:
+    """Acts every so often until it is called off."""
+
+    def __init__(
+        self,
+        plan: NodesPlan,
+        timeline: Timeline,
+        network: PipeNetwork,
+        hosts: list[NodeHost],
+        sites: dict[int, ClientSite],
+    ) -> None:
+        self.plan = plan
+        self.timeline = timeline
+        self.network = network
+        self.hosts = hosts
+        self.sites = sites
+        self.random = random = Random(f"nemesis of nodes {plan.seed}")
+        self.is_over = False
+        self.done: dict[str, int] = {}
+        self.notes: list[tuple[int, str]] = []
+        self.away_max = random.choice((1, (plan.nodes - 1) // 2, (plan.nodes - 1) // 2, plan.nodes))
+        """So many processes at most do not move at once."""
+        deeds: list[tuple[Callable[[], None], int]] = [
+            (self.crash, 4),
+            (self.blink, 4),
+            (self.stop, 1),
+            (self.start, 10),
+            (self.freeze, 4),
+            (self.thaw, 8),
+            (self.isolate, 2),
+            (self.halve, 2),
+            (self.one_way, 2),
+            (self.bridge, 2),
+            (self.clog, 2),
+            (self.heal, 10),
+            (self.tear, 4),
+            (self.slow_disk, 3),
+            (self.fill_disk, 1),
+            (self.fail_disk, 1),
+            (self.jump, 1),
+            (self.slow_down, 2),
+            (self.stall, 3),
+            (self.break_off, 3),
+            (self.wipe, 1),
+            (self.find_files, 4),
+        ]
+        always = {"start", "heal", "thaw", "find_files"}
+        self.deeds = [
+            (deed, weight)
+            for deed, weight in deeds
+            if deed.__name__ in always or random.random() < 0.6
+        ]
+        network.delay_ns_max = random.choice((MS // 10, MS, 5 * MS))
+        network.slow = random.choice((0, 0.01, 0.05))
+        network.fragment_max = random.choice((1500, 8000, 60_000))
+        network.high_bytes = random.choice((4000, 16_000, 100_000))
+        network.window_bytes = random.choice((8000, 16_000, 100_000))
+
+    def begin(self) -> None:
+        """Act from now on, every so often."""
+        delay_ns = 1 + int(self.random.expovariate(1 / (self.plan.fault_interval_ms * MS)))
+        self.timeline.after(delay_ns, "nemesis", "acts", self._act)
+
+    def _act(self, _: object) -> None:
+        if not self.is_over:
+            deeds, weights = zip(*self.deeds, strict=True)
+            (deed,) = self.random.choices(deeds, weights)
+            deed()
+            self.begin()
+
+    def note(self, what: str, line: str) -> None:
+        """Remember that this was done."""
+        self.done[what] = self.done.get(what, 0) + 1
+        self.notes.append((self.timeline.now_ns, line))
+
+    def _any(self, hosts: Iterable[NodeHost]) -> NodeHost | None:
+        found = [*hosts]
+        return self.random.choice(found) if found else None
+
+    def _victim(self) -> NodeHost | None:
+        """One whose process may be taken away now."""
+        moving = [host for host in self.hosts if host.moves]
+        if len(self.hosts) - len(moving) >= self.away_max:
+            return None
+        return self._any(host for host in moving if not host.is_stopping)
+
+    # -- processes
+
+    def crash(self) -> None:
+        """A process ends without a word, perhaps with the power."""
+        host = self._victim()
+        if host is not None:
+            host.crash(power=self.random.random() < 0.5)
+            self.note("crashes", f"{host.name} crashes")
+
+    def blink(self) -> None:
+        """A process ends, and is there again at once."""
+        host = self._victim()
+        if host is not None:
+            host.crash(power=self.random.random() < 0.5)
+            host.start()
+            self.note("crashes", f"{host.name} crashes and starts")
+
+    def stop(self) -> None:
+        """A node is stopped in order."""
+        host = self._victim()
+        if host is not None and host.is_open:
+            self.sites[host.number].node_stops()
+            host.stop()
+            self.note("stops", f"{host.name} stops")
+
+    def start(self) -> None:
+        """One that is not there starts; now and then it crashes while it does."""
+        host = self._any(host for host in self.hosts if not host.is_running)
+        if host is not None:
+            crashes = self.random.random() < 0.25
+            if host.start(crashes):
+                self.note("starts", f"{host.name} starts")
+            else:
+                self.note("failed starts", f"{host.name} does not come to start")
+
+    def freeze(self) -> None:
+        """A process does not move."""
+        host = self._victim()
+        if host is not None:
+            host.freeze()
+            self.note("freezes", f"{host.name} freezes")
+
+    def thaw(self) -> None:
+        """A process that did not move does again."""
+        host = self._any(host for host in self.hosts if host.is_frozen)
+        if host is not None:
+            host.thaw()
+            self.note("thaws", f"{host.name} thaws")
+
+    def slow_down(self) -> None:
+        """A node computes slowly for a while."""
+        host = self.random.choice(self.hosts)
+        host.cpu.slow_until_ns = self.timeline.now_ns + self.random.randrange(500 * MS)
+        self.note("slow nodes", f"{host.name} computes slowly")
+
+    def jump(self) -> None:
+        """A clock shows another time of day from now on."""
+        host = self.random.choice(self.hosts)
+        host.clock.offset_ms = self.random.choice((-60_000, -300, 0, 300, 60_000))
+        self.note("clock jumps", f"{host.name} is wrong by {host.clock.offset_ms} ms")
+
+    # -- disks
+
+    def slow_disk(self) -> None:
+        """A disk does nothing for a while."""
+        host = self.random.choice(self.hosts)
+        host.disk.stalled_until_ns = self.timeline.now_ns + self.random.randrange(1500 * MS)
+        self.note("slow disks", f"the disk of {host.name} stalls")
+
+    def fill_disk(self) -> None:
+        """A disk has next to nothing free for a while."""
+        host = self.random.choice(self.hosts)
+        files = host.disk.files
+        files.capacity = files.used + self.random.choice((0, 10, 1000, 5000))
+
+        def free(_: object) -> None:
+            files.capacity = None
+
+        self.timeline.after(1 + self.random.randrange(1500 * MS), host.name, "has space", free)
+        self.note("full disks", f"the disk of {host.name} is full")
+
+    def fail_disk(self) -> None:
+        """A sync or a write fails soon; then the node is started anew, as an operator would."""
+        host = self._victim()
+        if host is None:
+            return
+        files = host.disk.files
+        if self.random.randrange(2):
+            files.sync_failures = 1
+        else:
+            files.plan = {files.number + 1 + self.random.randrange(20): "EIO"}
+        self.sites[host.number].storage_may_fail = True
+        self.note("failed disks", f"the disk of {host.name} is to fail")
+        asked = host, host.lives
+        self.timeline.after(
+            1 + self.random.randrange(800 * MS), host.name, "is replaced", self._mend, asked
+        )
+
+    def _mend(self, asked: tuple[NodeHost, int]) -> None:
+        host, life = asked
+        if host.is_running and host.lives == life:
+            host.crash(power=False)
+
+    def wipe(self) -> None:
+        """A member loses its data and starts without: nobody may take it in."""
+        host = self._victim()
+        lost = any(each.lost_files is not None for each in self.hosts)
+        if host is not None and not lost and all(each.is_member for each in self.hosts):
+            host.crash(power=True)
+            host.lose_files()
+            host.start()
+            self.note("wipes", f"{host.name} has lost its data")
+
+    def find_files(self) -> None:
+        """It has its data again."""
+        host = self._any(host for host in self.hosts if host.lost_files is not None)
+        if host is not None:
+            if host.is_running:
+                host.crash(power=False)
+            host.find_files()
+            host.start()
+            self.note("found data", f"{host.name} has its data again")
+
+    # -- the network
+
+    def _cut(self, line: str, ways: Iterable[Way]) -> None:
+        self.network.cut(dict.fromkeys(ways))
+        self.note("cuts", line)
+
+    def _between(self, some: list[str]) -> list[Way]:
+        """Return all ways between these hosts and the others, in both directions."""
+        names = [host.name for host in self.hosts]
+        return [way for way in permutations(names, 2) if (way[0] in some) != (way[1] in some)]
+
+    def heal(self) -> None:
+        """All ways are whole and free."""
+        self.network.clogs.clear()
+        if self.network.cuts:
+            self._cut("the network is whole", ())
+
+    def isolate(self) -> None:
+        """A node neither hears nor is heard."""
+        name = self.random.choice(self.hosts).name
+        self._cut(f"{name} is cut off", self._between([name]))
+
+    def halve(self) -> None:
+        """Two parts do not hear each other."""
+        names = [host.name for host in self.hosts]
+        some = self.random.sample(names, 1 + self.random.randrange(len(names) // 2))
+        self._cut(f"{some} are parted from the others", self._between(some))
+
+    def one_way(self) -> None:
+        """Some ways carry nothing, though the ways back may."""
+        names = [host.name for host in self.hosts]
+        ways = [way for way in permutations(names, 2) if self.random.random() < 0.3]
+        self._cut(f"nothing goes {ways}", ways)
+
+    def bridge(self) -> None:
+        """Each hears only its neighbours in a ring; of three two hear only the third."""
+        names = [host.name for host in self.hosts]
+        self.random.shuffle(names)
+        far = [(names[0], names[2])] if len(names) == 3 else []
+        if not far:
+            count = len(names)
+            far = [(names[at], names[(at + 2) % count]) for at in range(count)]
+        self._cut(f"{far} do not hear each other", [*far, *[(b, a) for a, b in far]])
+
+    def clog(self) -> None:
+        """Some ways carry everything slowly."""
+        names = [host.name for host in self.hosts]
+        ways = [way for way in permutations(names, 2) if self.random.random() < 0.3]
+        self.network.clogs = {*ways}
+        self.note("clogs", f"{ways} are clogged")
+
+    def tear(self) -> None:
+        """A connection between two nodes breaks."""
+        running = [host for host in self.hosts if host.is_running]
+        ends = [end for host in running for end in host.links.ends.values() if end.out is not None]
+        if ends:
+            end = self.random.choice(ends)
+            self.network.tear(end)
+            self.note("tears", f"{end.net.host} loses connection {end.number}")
+
+    # -- clients
+
+    def stall(self) -> None:
+        """A client does not read for a while."""
+        peers = [peer for site in self.sites.values() for peer in site.peers if peer.open]
+        if peers:
+            socket = self.random.choice(peers).socket
+            socket.stall()
+            stall_ns = 1 + self.random.randrange(500 * MS)
+            self.timeline.after(stall_ns, "client", "reads again", lambda _: socket.unstall())
+            self.note("stalls", f"{socket.client.name} does not read")
+
+    def break_off(self) -> None:
+        """A client's connection breaks, perhaps inside a frame."""
+        peers = [peer for site in self.sites.values() for peer in site.peers[1:] if peer.open]
+        if peers:
+            peer = self.random.choice(peers)
+            peer.break_off(self.random.randrange(len(peer.socket.inbound) + 1))
+            self.note("broken clients", f"{peer.name} breaks")
+
+    # -- afterwards
+
+    def call_off(self) -> None:
+        """Heal everything: the network, the processes, the disks, the clocks."""
+        self.is_over = True
+        self.notes.append((self.timeline.now_ns, "everything is healed"))
+        network = self.network
+        network.slow = 0
+        network.delay_ns_max = MS // 2
+        network.fragment_max = 60_000
+        network.clogs.clear()
+        network.cut({})
+        for host in self.hosts:
+            self._heal(host)
+
+    def _heal(self, host: NodeHost) -> None:
+        host.cpu.healed = host.disk.healed = True
+        host.disk.stalled_until_ns = host.clock.offset_ms = 0
+        host.disk.files.capacity = None
+        if host.is_frozen:
+            host.thaw()
+        may_fail = self.sites[host.number].storage_may_fail
+        if host.is_running and (host.is_stopping or may_fail or host.lost_files is not None):
+            host.crash(power=False)
+        if host.lost_files is not None:
+            host.find_files()
+        if not host.is_running:
+            host.start()

@@ -1,0 +1,121 @@
+"""What one run of several nodes looks like: its parameters, thrown once from the seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from random import Random
+from typing import Final
+
+from sluicemq.cluster_config import ClusterConfig
+from sluicemq.config import KIB, MIB, Config, FlowConfig, MemoryConfig, NetConfig, StorageConfig
+from sluicemq.sim.units import MS
+
+PORT: Final = 25_672
+"""Where nodes reach each other."""
+ROOMY: Final = 64 * MIB
+FIVE_ONE_IN: Final = 8
+"""So many runs have five nodes, when nobody says how many."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedQueue:
+    """One queue that clients work with. `home` is the node at which it is declared."""
+
+    name: str
+    home: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodesPlan:
+    """The parameters of one run. Times are virtual; of the network they are thrown by the nemesis,
+    which has a mixture of its own."""
+
+    seed: int
+    nodes: int
+    faults_ms: int
+    fault_interval_ms: int
+    queues: tuple[PlannedQueue, ...]
+    publishers: int
+    consumers: int
+    messages_each: int
+    confirm_percent: int
+    persistent_percent: int
+    requeue_percent: int
+    prefetch_max: int
+    body_bytes_max: int
+    credit: tuple[int, int]
+    turns_max: int
+    turn_ns_max: int
+    delay_ns_max: int
+    fragment_max: int
+    socket_bytes: int
+    high_water_bytes: int
+    sync_ns_max: int
+    segment_entries: int
+    journal_file_bytes: int
+    store_file_bytes: int
+
+    @property
+    def low_water_bytes(self) -> int:
+        """The mark below which a client's socket takes more."""
+        return self.high_water_bytes // 4
+
+    def config(self, number: int) -> Config:
+        """Return the configuration of that node."""
+        return Config(
+            net=NetConfig(frame_max=4096, channel_max=7, heartbeat=0),
+            flow=FlowConfig(profile="rabbitmq-3.8", credit_flow_default_credit=self.credit),
+            memory=MemoryConfig(vm_memory_high_watermark_absolute=ROOMY, check_interval_ms=1000),
+            storage=StorageConfig(
+                queue_index_segment_entry_count=self.segment_entries,
+                journal_file_size_limit=self.journal_file_bytes,
+                msg_store_file_size_limit=self.store_file_bytes,
+                reserve_bytes=0,
+            ),
+            cluster=ClusterConfig(
+                name=f"n{number}",
+                host=f"h{number}",
+                port=PORT,
+                nodes=tuple(f"h{each}:{PORT}" for each in range(1, self.nodes + 1)),
+                secret_file="none",
+            ),
+        )
+
+    def lines(self) -> list[str]:
+        """Return the parameters as text, one a line."""
+        return [f"{each.name:22} {getattr(self, each.name)}" for each in fields(self)]
+
+
+def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:
+    """Return the parameters of a seed. `nodes` replaces the number it would choose, and nothing
+    else."""
+    dice = Random(f"nodes {seed}")
+    chosen = 5 if dice.randrange(FIVE_ONE_IN) == 0 else 3
+    nodes = nodes or chosen
+    homes = [1 + dice.randrange(nodes) for _ in range(dice.choice((2, 3, 4)))]
+    return NodesPlan(
+        seed=seed,
+        nodes=nodes,
+        faults_ms=dice.choice((1500, 2500, 4000, 9000)),
+        fault_interval_ms=dice.choice((100, 250, 600)),
+        queues=tuple(PlannedQueue(name=f"work{nth}", home=home) for nth, home in enumerate(homes)),
+        publishers=dice.randrange(2, 5),
+        consumers=dice.randrange(2, 5),
+        messages_each=dice.choice((10, 30, 60)),
+        confirm_percent=dice.choice((60, 100, 100)),
+        persistent_percent=dice.choice((50, 100, 100)),
+        requeue_percent=dice.choice((0, 5, 30)),
+        prefetch_max=dice.choice((0, 1, 3, 20)),
+        body_bytes_max=dice.choice((40, 300, 3000)),
+        credit=dice.choice(((2, 1), (4, 2), (16, 4), (200, 50))),
+        turns_max=dice.choice((2, 4, 16)),
+        turn_ns_max=dice.choice((10_000, 50_000, 300_000)),
+        delay_ns_max=dice.choice((50_000, 500_000, 5_000_000)),
+        fragment_max=dice.choice((600, 2000, 8000)),
+        socket_bytes=dice.choice((1500, 4000, 16_000)),
+        high_water_bytes=dice.choice((1000, 4000, 16_000)),
+        sync_ns_max=dice.choice((100_000, 5 * MS, 50 * MS)),
+        segment_entries=dice.choice((8, 16, 64)),
+        journal_file_bytes=dice.choice((4 * KIB, 32 * KIB)),
+        store_file_bytes=dice.choice((8 * KIB, 64 * KIB)),
+    )

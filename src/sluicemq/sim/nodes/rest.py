@@ -1,0 +1,53 @@
+"""What must hold of a node when everything is delivered and nothing is on its way: credit is whole,
+and no gate is shut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.chain.queue.queue import CreditLink
+from sluicemq.sim.inboxes import Inboxes
+from sluicemq.sim.links import CHANNEL, DELIVERIES, LinkChecks
+from sluicemq.sim.records import PromiseBroken, promise
+
+if TYPE_CHECKING:
+    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.node import Node
+
+ANY: Final = 1 << 30
+"""What may be overspent here: it is no matter at rest."""
+
+
+def unrest(node: Node) -> str:
+    """Return what of a node is not at rest: a gate that is shut, credit that is still on its way,
+    or lost; "" when nothing is."""
+    try:
+        node_at_rest(node)
+    except PromiseBroken as broken:
+        return str(broken)
+    return ""
+
+
+def node_at_rest(node: Node) -> None:
+    """Check the links of all channels of a node, and its gates."""
+    broker = node.broker
+    checks = LinkChecks(Inboxes())
+    for reader in broker.connections.values():
+        shut = reader.keeper.gates_shut + reader.halts.gates_shut
+        promise(not shut, reader.name, "has a shut gate")
+        for channel in reader.channels.values():
+            if not channel.closing:
+                channel_at_rest(checks, channel)
+    promise(not broker.store.keeper.gates_shut, "the store has a shut gate")
+
+
+def channel_at_rest(checks: LinkChecks, channel: Channel) -> None:
+    """Check that what a channel's links were given is all there again."""
+    promise(not channel.keeper.gates_shut, channel.name, "has a shut gate")
+    promise(not channel.queued_methods, channel.name, "holds methods for ever")
+    for link in channel.publishing.links.values():
+        assert isinstance(link, CreditLink)
+        checks.check(CHANNEL, link.outflow, link.inflow, ANY)
+    for outflow, inflow in channel.consuming.windows.values():
+        unwritten = sum(cost for link, cost in channel.consuming.unwritten if link is inflow)
+        checks.check(DELIVERIES, outflow, inflow, ANY, unwritten)

@@ -1,0 +1,239 @@
+"""One run of whole nodes: they found a cluster, clients work at each, and something goes wrong.
+Then everything is healed, all that was confirmed is delivered, the queues are empty.
+
+founding   the nodes start, in any order; faults begin when some time has passed, founded or not
+faults     clients and faults, for so long as the plan says
+healing    no more faults: all nodes hear each other, and clients can connect everywhere
+drain      whatever queues hold is delivered, and everybody comes to an end
+leaving    all clients close; the nodes must have forgotten them
+"""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, field
+from itertools import permutations
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.cluster.cluster_port import NodeStanding
+from sluicemq.sim.cluster.net import PipeNetwork
+from sluicemq.sim.nodes.book import ClusterBook, Outages
+from sluicemq.sim.nodes.host import NodeHost
+from sluicemq.sim.nodes.nemesis import NodesNemesis
+from sluicemq.sim.nodes.plan import NodesPlan, nodes_plan
+from sluicemq.sim.nodes.rest import unrest
+from sluicemq.sim.nodes.site import ClientSite
+from sluicemq.sim.nodes.watch import LinkWatch
+from sluicemq.sim.records import promise
+from sluicemq.sim.timeline import Timeline
+from sluicemq.sim.units import MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FOUNDING_MS: Final = 300
+"""Faults begin within that time."""
+IN_TIME_MS: Final = 30_000
+"""Virtual time after which, at the latest, a phase behind the faults is over."""
+LOOK_MS: Final = 20
+"""Between two looks at what changes slowly, or whether a phase is over."""
+EVENTS_MAX: Final = 300_000
+"""A run that is not over by then goes in circles."""
+
+
+@dataclass(slots=True)
+class NodesReport:
+    """Figures of a run that is over. Plain data: it travels between processes."""
+
+    seed: int
+    nodes: int
+    failure: str = ""
+    trace: str = ""
+    phase: str = ""
+    events: int = 0
+    virtual_ms: int = 0
+    digest: str = ""
+    figures: dict[str, int] = field(default_factory=dict)
+    parameters: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def line(self) -> str:
+        """Return one line, for a run among others."""
+        verdict = f"FAILED in {self.phase}: {self.failure}" if self.failure else "passed"
+        words = ("published", "confirmed", "delivered", "crashes", "cuts", "freezes")
+        shown = " ".join(f"{self.figures.get(word, 0):3} {word}" for word in words)
+        return (
+            f"seed {self.seed:6} {self.digest} {self.nodes} nodes {self.events:6} events"
+            f" {self.virtual_ms:6} ms {shown}  {verdict}"
+        )
+
+    def lines(self) -> list[str]:
+        """Return all there is to say, as lines of text."""
+        shown = [f"{name:22} {value}" for name, value in self.figures.items()]
+        return [*self.parameters, "", *self.notes, "", *shown, "", self.line()]
+
+
+class NodesRun:
+    """A run that is under way."""
+
+    def __init__(self, plan: NodesPlan) -> None:
+        self.plan = plan
+        self.timeline = Timeline()
+        self.random = Random(f"run of nodes {plan.seed}")
+        self.network = PipeNetwork(self.timeline, Random(f"network {plan.seed}"))
+        self.outages = Outages()
+        self.book = ClusterBook(plan, self.outages)
+        self.phase = "founding"
+        self.finding: Exception | None = None
+        """A fault in a turn of a node."""
+        self.hosts = [
+            NodeHost(number, plan, self.timeline, self.network, self._faulted)
+            for number in range(1, plan.nodes + 1)
+        ]
+        self.sites = {
+            host.number: ClientSite(host, plan, self.timeline, self.book) for host in self.hosts
+        }
+        for host in self.hosts:
+            host.on_begin, host.on_open, host.on_end = self._begun, self._opened, self._ended
+        self.nemesis = NodesNemesis(plan, self.timeline, self.network, self.hosts, self.sites)
+        self.cluster_id = ""
+        """The cluster that some node has been a member of; "": of none yet."""
+
+    # -- what hosts tell
+
+    def _faulted(self, error: Exception) -> None:
+        self.finding = self.finding or error
+
+    def _begun(self, host: NodeHost) -> None:
+        LinkWatch(host.membership.cluster, self.outages)
+
+    def _opened(self, host: NodeHost) -> None:
+        self.sites[host.number].opened()
+
+    def _ended(self, host: NodeHost) -> None:
+        self.outages.ends[host.number] += 1
+        self.sites[host.number].lost_node()
+
+    # -- phases
+
+    def go(self) -> None:
+        """Go through all of the phases."""
+        for host in self.hosts:
+            delay_ns = self.random.randrange(FOUNDING_MS * MS)
+            self.timeline.after(delay_ns, host.name, "starts", self._start, host)
+            self.sites[host.number].bring_clients()
+        self._pass(self.random.randrange(FOUNDING_MS))
+        self.phase = "faults"
+        self.nemesis.begin()
+        self._pass(self.plan.faults_ms)
+        self.phase = "healing"
+        self.nemesis.call_off()
+        self._until_nothing(self.not_up)
+        self.phase = "drain"
+        for site in self.sites.values():
+            site.heal()
+        self._until_nothing(self.undrained)
+        self.phase = "leaving"
+        for site in self.sites.values():
+            site.leave()
+        self._until_nothing(self.staying)
+        self.book.all_is_well()
+
+    def _start(self, asked: object) -> None:
+        assert isinstance(asked, NodeHost)
+        if not asked.is_running:
+            asked.start()
+
+    def _step(self) -> None:
+        self.timeline.step()
+        if self.finding is not None:
+            raise self.finding
+
+    def _pass(self, passed_ms: int) -> None:
+        """Let so much time pass."""
+        until_ns = self.timeline.now_ns + passed_ms * MS
+        look_ns = 0
+        while self.timeline.now_ns < until_ns:
+            self._step()
+            if self.timeline.now_ns >= look_ns:
+                look_ns = self.timeline.now_ns + LOOK_MS * MS
+                self._look()
+
+    def _until_nothing(self, hinders: Callable[[], str]) -> None:
+        """Go on until nothing hinders any more, for a bounded time."""
+        deadline_ns = self.timeline.now_ns + IN_TIME_MS * MS
+        while hindrance := hinders():
+            late = self.timeline.now_ns > deadline_ns or self.timeline.happened > EVENTS_MAX
+            promise(not late, "not in time:", hindrance)
+            self._pass(LOOK_MS)
+
+    # -- what must hold
+
+    def _look(self) -> None:
+        for host in self.hosts:
+            if host.is_member:
+                known = self.cluster_id = self.cluster_id or host.membership.cluster_id
+                promise(host.membership.cluster_id == known, "there are two clusters")
+
+    def not_up(self) -> str:
+        """Return which node is not there for all others and for clients; "" when all are."""
+        for host in self.hosts:
+            if not host.is_open:
+                return f"{host.name} is not open"
+        for one, other in permutations(self.hosts, 2):
+            standing = one.membership.cluster.standing(other.number)
+            if standing is not NodeStanding.UP:
+                return f"{other.name} is {standing.value} for {one.name}"
+        return ""
+
+    def undrained(self) -> str:
+        """Return what is not over yet; "" when publishers have closed and queues are empty."""
+        for site in self.sites.values():
+            if hindrance := site.undone():
+                return hindrance
+        for host in self.hosts:
+            broker = host.node.broker
+            if not broker.store.is_idle or host.disk.busy() or broker.alarms.reasons:
+                return f"{host.name} writes"
+            for queue in broker.all_with_messages():
+                depth = queue.machine.depth
+                if depth.ready or depth.unacked:
+                    return f"{queue.name} has {depth.ready} ready and {depth.unacked} unacked"
+            if hindrance := unrest(host.node):
+                return hindrance
+        return ""
+
+    def staying(self) -> str:
+        """Return who has not left; "" when all have and the nodes have forgotten them."""
+        for host in self.hosts:
+            broker = host.node.broker
+            if broker.connections:
+                return f"{host.name} has connections"
+            if broker.accounted_bytes:
+                return f"{host.name} accounts {broker.accounted_bytes} bytes"
+        return ""
+
+
+def simulate_nodes(seed: int, nodes: int | None = None) -> NodesReport:
+    """Run a seed, and return what came of it. `nodes` is how many there are; None: the seed
+    chooses."""
+    plan = nodes_plan(seed, nodes)
+    report = NodesReport(seed, plan.nodes, parameters=plan.lines())
+    run = NodesRun(plan)
+    try:
+        run.go()
+    except Exception as error:  # whatever is raised in there is a finding
+        report.failure = f"{type(error).__name__}: {error}"
+        report.trace = traceback.format_exc()
+    report.phase = run.phase
+    report.events = run.timeline.happened
+    report.virtual_ms = run.timeline.now_ns // MS
+    report.digest = run.timeline.digest()
+    report.figures = run.book.figures | run.nemesis.done
+    report.figures["lives"] = sum(host.lives for host in run.hosts)
+    report.figures["failed starts"] = sum(host.failed_starts for host in run.hosts)
+    report.figures["links lost"] = run.outages.links.total()
+    notes = sorted(run.nemesis.notes + [note for host in run.hosts for note in host.notes])
+    report.notes = [f"{at_ns / MS:10.2f}  {line}" for at_ns, line in notes]
+    return report

@@ -1,0 +1,154 @@
+"""The clients of one node: they come when it lets them, lose it when it ends, and come again."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.amqp import methods as m
+from sluicemq.sim.nodes.clients import SiteConsumer, SitePublisher, SiteRole
+from sluicemq.sim.nodes.site_port import SitePort
+from sluicemq.sim.operator import Installer
+from sluicemq.sim.peer import Role, SimPeer
+from sluicemq.sim.units import MS
+
+if TYPE_CHECKING:
+    from sluicemq.amqp.method import Method
+    from sluicemq.sim.nodes.book import ClusterBook
+    from sluicemq.sim.nodes.host import NodeHost
+    from sluicemq.sim.nodes.plan import NodesPlan
+    from sluicemq.sim.timeline import Timeline
+
+AGAIN_NS: Final = 100 * MS
+"""A client comes again within that time, and tries again after it when nobody answers."""
+
+
+class ClientSite(SitePort):
+    """All clients of one node."""
+
+    def __init__(
+        self, host: NodeHost, plan: NodesPlan, timeline: Timeline, book: ClusterBook
+    ) -> None:
+        self.host = host
+        self.number = host.number
+        self.plan = plan
+        self.timeline = timeline
+        self.book = book
+        self.net = host.clients
+        self.random = Random(f"site {self.number} {plan.seed}")
+        self.stopping = self.storage_may_fail = False
+        self.peers: list[SimPeer] = []
+        self.is_up = False
+        """Is what clients need there, since the node has let them in?"""
+        self.is_declared = False
+        """Has a declaration of its queues been answered?"""
+        self.is_healing = self.is_leaving = False
+        self.waiting: list[list[SiteRole]] = []
+        """Connections that are made when the node is there."""
+        self.named = 0
+        self.queues = tuple(each.name for each in plan.queues if each.home == self.number)
+
+    def name(self, kind: str) -> str:
+        """Return a name that nobody else has."""
+        self.named += 1
+        return f"{kind}{self.number}-{self.named}"
+
+    def any_queue(self) -> str:
+        """Return the name of a queue that its clients use."""
+        return self.random.choice(self.queues)
+
+    # -- who takes part
+
+    def bring_clients(self) -> None:
+        """Have its share of the run's clients come when the node is there."""
+        plan = self.plan
+        if not self.queues:
+            return
+        for _ in range(1 + self.random.randrange(plan.publishers)):
+            self.come([SitePublisher(self, self.name("publisher"), plan.messages_each)])
+        for _ in range(1 + self.random.randrange(plan.consumers)):
+            queue = self.any_queue()
+            self.come([SiteConsumer(self, self.name("consumer"), queue, drains=False)])
+
+    def come(self, roles: list[SiteRole]) -> None:
+        """Connect when the node is there: now, or later."""
+        if self.is_up:
+            self.peers.append(SimPeer(self, self.name("client"), roles))
+        else:
+            self.waiting.append(roles)
+
+    def opened(self) -> None:
+        """The node lets clients connect: look for what is needed, and let the others come."""
+        steps: list[Method] = [
+            m.QueueDeclare(queue=name, durable=True, passive=self.is_declared)
+            for name in self.queues
+        ]
+        installer = Installer(steps, self._go_on, lambda: not self.is_up)
+        self.peers.insert(0, SimPeer(self, self.name("setup"), [installer]))
+
+    def _go_on(self) -> None:
+        self.is_up = self.is_declared = True
+        waiting, self.waiting = self.waiting, []
+        for roles in waiting:
+            self.come(roles)
+
+    # -- what ends
+
+    def lost_node(self) -> None:
+        """The node has ended, and all connections with it."""
+        self.is_up = False
+        for peer in list(self.peers):
+            peer.cut_off()
+        self.stopping = self.storage_may_fail = False
+
+    def node_stops(self) -> None:
+        """The node begins to stop: it sends its clients away."""
+        self.is_up = False
+        self.stopping = True
+
+    def channel_closed(self, peer: SimPeer, channel: int, role: Role) -> None:
+        successor = role.successor() if isinstance(role, SiteRole) else None
+        if successor is not None:
+            peer.add(channel, successor)
+
+    def gone(self, peer: SimPeer) -> None:
+        self.peers.remove(peer)
+        roles = [role for role in peer.roles.values() if isinstance(role, SiteRole)]
+        again = [each for each in (role.successor() for role in roles) if each is not None]
+        if again:
+            delay_ns = 1 + self.random.randrange(AGAIN_NS)
+            self.timeline.after(delay_ns, peer.name, "comes again", self._come_again, again)
+
+    def _come_again(self, roles: list[SiteRole]) -> None:
+        if not self.is_healing or any(isinstance(role, SiteConsumer) for role in roles):
+            self.come(roles)
+
+    # -- how it ends
+
+    def heal(self) -> None:
+        """Let all clients come to an end, and drain the queues: there are no more faults."""
+        self.is_healing = True
+        self.net.healed = True
+        for peer in self.peers:
+            peer.socket.unstall()
+            for role in peer.roles.values():
+                if role.started and not role.over:
+                    role.heal()
+        for name in self.queues:
+            self.come([SiteConsumer(self, self.name("drain"), name, drains=True)])
+
+    def leave(self) -> None:
+        """Let all clients close their connections in an orderly way."""
+        self.is_leaving = True
+        for peer in list(self.peers):
+            peer.close()
+
+    def undone(self) -> str:
+        """Return who of its clients is not done; "" when all are."""
+        if not self.is_up:
+            return f"no client can connect to node {self.number}"
+        for peer in self.peers:
+            for role in peer.roles.values():
+                if isinstance(role, SitePublisher) or not role.is_done():
+                    return f"{peer.name} is not done"
+        return ""

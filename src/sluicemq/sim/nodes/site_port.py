@@ -1,0 +1,30 @@
+"""The clients of one node, as each of them sees the others and the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.sim.peer import PeerStage
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from sluicemq.sim.nodes.book import ClusterBook
+    from sluicemq.sim.nodes.plan import NodesPlan
+
+
+class SitePort(PeerStage):
+    """This is the site of node `number`, as its clients see it."""
+
+    number: int
+    plan: NodesPlan
+    book: ClusterBook
+    random: Random
+    is_healing: bool
+    """Are there no more faults, and is everybody to come to an end?"""
+    is_leaving: bool
+    """Are all to close their connections?"""
+
+    def any_queue(self) -> str:
+        """Return the name of a queue that its clients use."""
+        raise NotImplementedError

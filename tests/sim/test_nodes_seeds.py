@@ -1,0 +1,108 @@
+"""Goal: no promise is broken in 200 seeded runs of whole nodes, a seed is a run, and what the
+promises are there for does happen.
+
+Method: run them all once, in two processes; run some again, under another hash seed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+import pytest
+from click.testing import CliRunner
+
+import sluicemq
+from sluicemq.cli.sim import sim
+from sluicemq.sim.nodes.__main__ import main
+from sluicemq.sim.nodes.run import NodesReport, simulate_nodes
+
+SEEDS: Final = range(200)
+REPLAYED: Final = (1, 16, 23)
+WORKERS: Final = 2
+
+ENGAGED: Final = {
+    "confirmed": 10_000,
+    "redelivered": 1_500,
+    "lives": 700,
+    "failed starts": 30,
+    "links lost": 600,
+    "crashes": 130,
+    "stops": 20,
+    "freezes": 50,
+    "cuts": 300,
+    "clogs": 50,
+    "tears": 80,
+    "wipes": 15,
+    "full disks": 20,
+    "slow disks": 50,
+    "failed disks": 20,
+    "clock jumps": 25,
+}
+"""What must have happened over all seeds; about half of what does."""
+
+
+@cache
+def reports() -> list[NodesReport]:
+    """All seeds, once a test run."""
+    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(simulate_nodes, SEEDS, chunksize=5))
+
+
+def digests(hash_seed: str) -> list[str]:
+    """Of each seed that is replayed, run in a process of its own."""
+    program = (
+        "from sluicemq.sim.nodes.run import simulate_nodes\n"
+        f"for seed in {REPLAYED}: print(simulate_nodes(seed).digest)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ
+        | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(sluicemq.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.timeout(600)
+def test_no_promise_is_broken() -> None:
+    failed = [report.line() for report in reports() if report.failure]
+    assert not failed, "replay with `python -m sluicemq.sim.nodes SEED`"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("figure", ENGAGED)
+def test_there_is_something_to_check(figure: str) -> None:
+    assert sum(report.figures.get(figure, 0) for report in reports()) >= ENGAGED[figure]
+
+
+@pytest.mark.timeout(600)
+def test_a_seed_is_a_run() -> None:
+    first = [reports()[seed].digest for seed in REPLAYED]
+    assert digests(hash_seed="1") == first
+    assert len({*first}) == len(first)
+
+
+def test_the_commands_run_seeds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["nodes", "5", "--count", "2", "--nodes", "3"])
+    assert main() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "2 seeds, 0 failed"
+    same = CliRunner().invoke(sim, ["5", "--count", "2", "--nodes", "3"])
+    assert same.output.splitlines() == lines
+
+
+def test_what_several_nodes_do_not_have_is_refused() -> None:
+    result = CliRunner().invoke(sim, ["5", "--nodes", "3", "--plain"])
+    assert result.exit_code == 2
+    assert "--nodes goes with --count alone" in result.output
