@@ -445,6 +445,9 @@ RAFT_ELECTION_TICKS: Final = 10
 """Without a word from the leader for so long, and up to twice that by chance, a member asks to be
 elected; a leader without a majority for so long steps down. Ten heartbeats: some may be lost."""
 
+RAFT_TICK_MS: Final = 100
+"""A tick. An election takes a second at least, so that a slow sync is no reason for one."""
+
 RAFT_HEARTBEAT_TICKS: Final = 1
 """Between two heartbeats of a leader whose group is not quiet."""
 
@@ -489,6 +492,40 @@ written for classic queues, for which they wait."""
 
 RAFT_SEGMENT_BYTES: Final = 64 << 20
 """Of a segment file, unless one entry alone is larger: a start reads a file at a time."""
+
+# definitions of a cluster
+
+PROPOSALS_MAX: Final = 20_000
+"""Changes that clients and operators of a node wait for, beyond which more are refused."""
+
+PROPOSAL_BYTES_MAX: Final = 64 << 20
+"""Of one change, as JSON: a frame between nodes and an entry of a log bear it."""
+
+PROPOSALS_BYTES: Final = 1 << 20
+"""Of the proposals in one entry, or in one frame to the leader, unless the first alone has more."""
+
+GATHERED_PROPOSALS_BYTES: Final = 128 << 20
+"""Of proposals that wait at the leader to be in an entry; beyond it those of other nodes are
+dropped, which send them again."""
+
+PROPOSAL_WAIT_MS: Final = 5000
+"""A client or operator waits so long until a majority has agreed, before it hears that there is
+none."""
+
+PROPOSE_AGAIN_MS: Final = 1000
+"""What is not agreed on after so long is proposed again: a leader may have lost it."""
+
+SPREAD_WAIT_MS: Final = 1000
+"""An answer waits so long, at most, until all nodes that are up have applied the change."""
+
+NODE_DOWN_MS: Final = 60_000
+"""What is exclusive or not durable of a node that is down stays for so long: it may be back."""
+
+DEFINITIONS_SNAPSHOT_ENTRIES: Final = 4096
+"""Entries of the definitions' log after which it begins behind a snapshot, if that pays; and"""
+
+DEFINITIONS_SNAPSHOT_BYTES: Final = 1 << 20
+"""as many bytes of it, or as the snapshot before had."""
 
 # quorum queues
 

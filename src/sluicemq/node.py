@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sluicemq.access.access import bootstrap
+from sluicemq.access.access import bootstrap, first_changes
 from sluicemq.broker.broker import Broker
 from sluicemq.broker.monitor import Monitor
 from sluicemq.broker.recovery_report import RecoveryReport
@@ -83,8 +83,16 @@ class Node:
         )
         recovery.run(persistent, transient, self.bootstrap)
         self.broker = Broker(
-            world, config, self.scheduler, recovery, persistent, transient, self.life
+            world,
+            config,
+            self.scheduler,
+            recovery,
+            persistent,
+            transient,
+            self.life,
+            self.raft_post,
         )
+        self.join_definitions(recovery.is_new)
         self.monitor = Monitor(self.broker, config)
         self.broker.monitor = self.monitor.look
         self.broker.disk_full = self.monitor.disk_full
@@ -138,10 +146,36 @@ class Node:
         world = self.world
         return RaftPost(self.scheduler, world.clock, world.log, self.membership.cluster)
 
+    def join_definitions(self, is_new: bool) -> None:
+        """In a cluster, agree with the others on what is declared, from when this node is a member
+        on. `is_new`: the start has found nothing of a broker in the data directory. Raises Refused
+        when a member has lost everything."""
+        membership, agreement = self.membership, self.broker.clustered
+        if membership is None or agreement is None:
+            return
+        if membership.is_member and is_new:
+            raise Refused(
+                "the data directory has the name of a node that is a member of a cluster, and"
+                " nothing that it has stored: put its files back, or take the node out of the"
+                " cluster and start it with a new data directory"
+            )
+        if self.config.definitions.load is None:
+            auth = self.config.auth
+            agreement.first_changes = lambda: tuple(first_changes(auth, self.hashed))
+        membership.when_member(lambda: agreement.begin(membership.founders))
+
     @property
     def is_open(self) -> bool:
-        """Tell whether the node is for clients: it is alone, or a member of its cluster."""
-        return self.membership is None or self.membership.is_member
+        """Tell whether the node is for clients: it is alone, or a member of its cluster that has
+        all that is declared there."""
+        return self.broker.clustered is None or self.broker.clustered.is_ready
+
+    def when_open(self, function: Callable[[], None]) -> None:
+        """Call the function when the node is for clients; at once if it is."""
+        if self.broker.clustered is None:
+            function()
+        else:
+            self.broker.clustered.when_ready(function)
 
     def witness(self, actor: Actor, error: Exception) -> None:
         """Log a fault of an actor and count it."""
@@ -160,9 +194,9 @@ class Node:
         self.broken()
 
     def bootstrap(self, definitions: DurableTables) -> None:
-        """Create the first user and virtual host of a node that has none, unless `definitions`
-        bring some."""
-        if self.config.definitions.load is None:
+        """Create the first user and virtual host of a node that is alone and has none, unless
+        `definitions` bring some."""
+        if self.config.definitions.load is None and self.membership is None:
             bootstrap(definitions, self.config.auth, self.hashed)
 
     def hashed(self, password: str) -> str:
@@ -204,6 +238,7 @@ class Node:
         the reader's writer."""
         reader = Reader(self.broker, connection, peer)
         self.broker.connections[connection] = reader
+        self.broker.named[reader.name] = reader
         return reader
 
     def run(self, turns_max: int, until_us: int = NEVER_US) -> bool:
@@ -219,7 +254,14 @@ class Node:
     def close_storage(self) -> None:
         """Write what makes the next start a clean one; call it when all clients are gone. It takes
         a while; `storage_closed` says when it is done."""
+        if self.broker.clustered is not None:
+            self.broker.clustered.end()
         self.broker.store.checkpoints.close()
+
+    @property
+    def is_agreed(self) -> bool:
+        """Tell whether everything is agreed on that follows from what clients have done."""
+        return self.broker.clustered is None or self.broker.clustered.is_idle
 
     @property
     def storage_closed(self) -> bool:

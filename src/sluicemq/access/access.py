@@ -329,11 +329,18 @@ def not_allowed(text: str) -> ConnectionViolation:
 
 
 def bootstrap(definitions: DurableTables, auth: AuthConfig, hashed: Callable[[str], str]) -> None:
-    """Put into the definitions what a node has before anybody has told it anything: the default
-    user, with all its permissions in the default virtual host. With a user, a virtual host or a
-    permission there already, nothing is added. `hashed` makes a hash of a password."""
+    """Put into the definitions what a node has before anybody has told it anything. With a user, a
+    virtual host or a permission there already, nothing is added. `hashed` makes a hash of a
+    password."""
     if definitions.users or definitions.vhosts or definitions.permissions:
         return
+    for change in first_changes(auth, hashed):
+        definitions.take(change)
+
+
+def first_changes(auth: AuthConfig, hashed: Callable[[str], str]) -> list[UpsertRecord]:
+    """Return what makes the default user, with all its permissions in the default virtual host.
+    `hashed` makes a hash of a password."""
     user, vhost = auth.default_user, auth.default_vhost
     rights = Permission(
         user,
@@ -343,5 +350,5 @@ def bootstrap(definitions: DurableTables, auth: AuthConfig, hashed: Callable[[st
         auth.default_permissions_read,
     )
     default_user = User(user, hashed(auth.default_pass), tags=auth.default_user_tags)
-    for record in (VhostDefinition(vhost, "Default virtual host"), default_user, rights):
-        definitions.take(UpsertRecord(record))
+    records = VhostDefinition(vhost, "Default virtual host"), default_user, rights
+    return [*map(UpsertRecord, records)]

@@ -12,6 +12,8 @@ from sluicemq.broker.vhost import VirtualHost
 from sluicemq.chain.connection.admission import Admission
 from sluicemq.chain.connection.broker_port import BrokerPort
 from sluicemq.chain.connection.deadlines import Deadlines
+from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
+from sluicemq.chain.definitions.member import found_member
 from sluicemq.chain.store.local_agreement import LocalAgreement
 from sluicemq.chain.store.message_store import MessageStore
 from sluicemq.storage.journal import Journal
@@ -25,14 +27,15 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.world import World
     from sluicemq.metadata.changes import Life
+    from sluicemq.replication.raft_post import RaftPost
     from sluicemq.storage.message_files import MessageFiles
     from sluicemq.storage.recovery import Recovery
 
 
 class Broker(BrokerPort):
     """The whole of one node: it makes the virtual hosts, the message store and the tables that all
-    of them share, from what a start has found. `life` is that of a node of a cluster, None of one
-    that is alone."""
+    of them share, from what a start has found. A node of a cluster has a `life`, and a `post` by
+    which it agrees with the others on what is declared; both are None of one that is alone."""
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class Broker(BrokerPort):
         persistent: MessageFiles,
         transient: MessageFiles,
         life: Life | None = None,
+        post: RaftPost | None = None,
     ) -> None:
         super().__init__(world, config, scheduler, recovery, life)
         self.admission = Admission(0, 0)
@@ -55,9 +59,19 @@ class Broker(BrokerPort):
         self.policy_rounds = PolicyRounds(self, self.vhosts)
         self.access = Access(self.definitions, self.vhosts, config.auth, world.log)
         self.connections: dict[int, Reader] = {}
-        self.agreement = LocalAgreement(self.definitions, self.store)
-        followers = Followers(self, self.store, self.vhosts, self.connections)
-        followers.follow(self.agreement, self.policy_rounds)
+        self.named: dict[str, Reader] = {}
+        """The same by their names."""
+        self.clustered: ClusterAgreement | None = None
+        """The agreement of a node in a cluster."""
+        if post is None:
+            self.agreement = LocalAgreement(self.definitions, self.store)
+        else:
+            found = found_member(recovery.groups)
+            self.agreement = self.clustered = ClusterAgreement(self.store, post, found)
+        followers = Followers(
+            self, self.store, self.vhosts, self.connections, self.named, self.agreement
+        )
+        followers.follow(self.policy_rounds)
         followers.say_problems()
         self.recover(recovery)
 
@@ -70,7 +84,9 @@ class Broker(BrokerPort):
             yield from reader.channels.values()
 
     def forget_connection(self, connection: int) -> None:
-        self.connections.pop(connection, None)
+        reader = self.connections.pop(connection, None)
+        if reader is not None and self.named.get(reader.name) is reader:
+            del self.named[reader.name]
 
     def all_queues(self) -> Iterator[Queue]:
         """Yield the queues of all virtual hosts, but for those that hold delayed messages."""
@@ -99,10 +115,13 @@ class Broker(BrokerPort):
             self.vhosts[name] = VirtualHost(self, self.store, name)
         streams = {*recovery.definitions.in_stream_files()}
         forget_streams(self.world.disk.files, streams, keep=bool(recovery.losses))
+        homes = recovery.definitions.homes
         for queue_id, definition in recovery.definitions.queues.items():
-            self.vhosts[definition.vhost].recover_queue(queue_id, definition, recovery)
-        for vhost in self.vhosts.values():
-            vhost.ensure_delay_queues()
+            if homes.get(queue_id, 0) in (0, self.life.node):
+                self.vhosts[definition.vhost].recover_queue(queue_id, definition, recovery)
+        if self.is_alone:
+            for vhost in self.vhosts.values():
+                vhost.ensure_delay_queues()
         checkpoints = self.store.checkpoints
         checkpoints.number = recovery.checkpoint_number
         checkpoints.node_id = recovery.node_id

@@ -22,6 +22,7 @@ from sluicemq.metadata.events import (
 from sluicemq.metadata.state import close_reason
 from sluicemq.model.users import User
 from sluicemq.model.vhosts import VhostDefinition
+from sluicemq.queues.commands import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 
 class Followers:
-    """What one broker does with each kind of event. `vhosts` and `connections` are the broker's own
-    tables."""
+    """What one broker does with each kind of event of the agreement. `vhosts`, `connections` and,
+    by their names, `named` are the broker's own tables."""
 
     def __init__(
         self,
@@ -44,16 +45,21 @@ class Followers:
         store: MessageStore,
         vhosts: dict[str, VirtualHost],
         connections: Mapping[int, Reader],
+        named: Mapping[str, Reader],
+        agreement: Agreement,
     ) -> None:
         self.broker = broker
+        self.named = named
+        self.agreement = agreement
         self.store = store
         self.vhosts = vhosts
         self.connections = connections
 
-    def follow(self, agreement: Agreement, policy_rounds: PolicyRounds) -> None:
+    def follow(self, policy_rounds: PolicyRounds) -> None:
         """Register access, the rounds of policies and the methods of this class for the events of
-        `agreement` from now on."""
+        the agreement from now on."""
         access = self.broker.access
+        agreement = self.agreement
         agreement.follow(RecordUpserted, self.record_upserted)
         agreement.follow(RecordUpserted, access.record_upserted)
         agreement.follow(RecordUpserted, policy_rounds.record_upserted)
@@ -106,12 +112,27 @@ class Followers:
         self.vhosts[event.exchange.vhost].exchange_removed(event.exchange)
 
     def queue_added(self, event: QueueAdded) -> None:
-        """Let the virtual host make a queue that was declared."""
-        self.vhosts[event.queue.definition.vhost].queue_added(event.queue)
+        """Let the virtual host make a queue that was declared. One whose owner has left while that
+        was agreed on is deleted at once."""
+        declared = event.queue
+        vhost = self.vhosts[declared.definition.vhost]
+        vhost.queue_added(declared)
+        owner = declared.definition.owner
+        if owner is None or self.agreement.applies_at_once or declared.life != self.broker.life:
+            return
+        reader = self.named.get(owner)
+        if reader is None or not reader.is_open():
+            vhost.queues[declared.definition.name].post(Delete(None, False, False))
 
     def queue_removed(self, event: QueueRemoved) -> None:
-        """Let the virtual host forget a queue that was deleted."""
-        self.vhosts[event.queue.definition.vhost].queue_removed(event.queue)
+        """Let the virtual host forget a queue that was deleted. If that was not the wish of the
+        connection that owns it alone, because this node was taken for dead, this ends, too."""
+        definition = event.queue.definition
+        went_on = self.vhosts[definition.vhost].queue_removed(event.queue)
+        owner = None if definition.owner is None else self.named.get(definition.owner)
+        if went_on is not None and owner is not None:
+            text = f"{went_on.title} is gone: the other nodes have taken this one for dead"
+            close([owner], text)
 
 
 def close(sessions: Iterable[Session], text: str) -> None:

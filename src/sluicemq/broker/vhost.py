@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue.classic import empty_index
 from sluicemq.chain.queue.namespace_port import NamespacePort, Queues
+from sluicemq.chain.queue.queue import Leaving
 from sluicemq.chain.queue.shell_types import SHELLS
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX
 from sluicemq.chain.republish.delayer import HoldingQueue
@@ -60,6 +61,8 @@ class VirtualHost(NamespacePort):
         self.queues = Queues()
         self.exclusive = {}
         self.crashes: dict[str, FaultHistory] = {}
+        self.leaving: dict[int, NamedQueue] = {}
+        """Queues that wait until it is agreed on that they are deleted, by id."""
         self.connections = 0
         """The number of connections that are open in it."""
         self.listener: Actor | None = None
@@ -76,14 +79,15 @@ class VirtualHost(NamespacePort):
     # -- its end
 
     def wait_until_empty(self, listener: Actor) -> None:
-        """Post VhostEmpty to `listener` when the last queue is gone, or at once when there is
-        none."""
+        """Post VhostEmpty to `listener` when the virtual host is closed and the last queue is gone;
+        at once if that is so."""
         self.listener = listener
         self.tell_listener()
 
     def tell_listener(self) -> None:
         """Post VhostEmpty to the listener, if there is one and no queue is left."""
-        if self.listener is not None and not self.queues and not self.queues.holding:
+        is_empty = not (self.queues or self.queues.holding or self.is_open)
+        if self.listener is not None and is_empty:
             self.listener.post(VhostEmpty(self))
 
     def closed(self) -> None:
@@ -92,6 +96,7 @@ class VirtualHost(NamespacePort):
             holding.post(Delete(None, False, False))
         for queue in self.queues.values():
             queue.post(Delete(None, False, False))
+        self.tell_listener()
 
     # -- queues come
 
@@ -103,8 +108,10 @@ class VirtualHost(NamespacePort):
             self.add(SHELLS[definition.type].recover(self, definition, queue_id, recovery))
 
     def queue_added(self, declared: DeclaredQueue) -> None:
-        """Make a queue that was declared; it has no messages yet."""
+        """Make a queue that was declared and has its messages on this node; it has none yet."""
         definition = declared.definition
+        if declared.home not in (0, self.services.life.node):
+            return
         if is_holding(definition.name):
             index = empty_index(self.services, declared.id, definition.durable)
             exchange = definition.name.removeprefix(HOLDING_PREFIX)
@@ -137,32 +144,54 @@ class VirtualHost(NamespacePort):
     def unbind_from(self, target: Destination) -> bool:
         """Take away at most BINDINGS_MAX bindings to what is about to be deleted. Returns True when
         there are more."""
+        agreement = self.services.agreement
         change = UnbindSome(self.name, target.kind, target.name, BINDINGS_MAX)
-        self.services.agreement.propose(change)
-        return target in self.topology.inbound
+        count = len(self.topology.inbound.get(target, ()))
+        agreement.propose(change)
+        if agreement.applies_at_once:
+            return target in self.topology.inbound
+        for _ in range(count // BINDINGS_MAX):  # what is agreed on is applied in pieces anyway
+            agreement.propose(change)
+        return False
 
     def unbind_exchange(self, name: str) -> Iterator[int]:
         """Take away all bindings from and to an exchange that is about to be deleted, some at each
         step. Yields the units of work of each step."""
-        while (exchange := self.topology.exchanges.get(name)) and not exchange.is_empty:
-            self.services.agreement.propose(UnbindSome(self.name, SOURCE, name, BINDINGS_MAX))
+        agreement = self.services.agreement
+        change = UnbindSome(self.name, SOURCE, name, BINDINGS_MAX)
+        exchange = self.topology.exchanges.get(name)
+        count = 0 if exchange is None else len(exchange.bindings)
+        for _ in range(-(-count // BINDINGS_MAX)):
+            agreement.propose(change)
             yield BINDINGS_MAX * BINDING_WORK
         while self.unbind_from(Destination(EXCHANGE, name)):
             yield BINDINGS_MAX * BINDING_WORK
 
-    def forget_queue(self, queue: NamedQueue) -> None:
-        known = self.queues.holding if isinstance(queue, HoldingQueue) else self.queues
-        if known.get(queue.name) is queue or isinstance(queue, HoldingQueue):
-            self.services.agreement.propose(DeleteQueue(self.name, queue.name, queue.id))
+    def forget_queue(self, queue: NamedQueue) -> bool:
+        agreement = self.services.agreement
+        if isinstance(queue, HoldingQueue):  # there may be a newer one of the same exchange
+            is_there = queue.id in self.services.definitions.hosts[self.name].holding
+        else:
+            is_there = self.queues.get(queue.name) is queue
+        if not is_there:
+            return True
+        if not agreement.applies_at_once:
+            self.leaving[queue.id] = queue
+        agreement.propose(DeleteQueue(self.name, queue.name, queue.id))
+        return agreement.applies_at_once
 
-    def queue_removed(self, declared: DeclaredQueue) -> None:
-        """Take a queue that is not declared any more out of all tables."""
+    def queue_removed(self, declared: DeclaredQueue) -> Queue | None:
+        """Take a queue that is not declared any more out of all tables, and end it if it goes on.
+        Returns it if it was not about to end; None: it was, or there is none here."""
         name = declared.definition.name
         self.store.durable_queues.pop(declared.id, None)
+        leaving = self.leaving.pop(declared.id, None)
+        if leaving is not None:
+            leaving.post(Leaving())
         known = self.queues.holding if is_holding(name) else self.queues
         queue = known.get(name)
         if queue is None or queue.id != declared.id:
-            return  # it was one of an earlier exchange of that name
+            return None  # it was one of an earlier exchange of that name
         del known[name]
         owner = declared.definition.owner
         if owner is not None:
@@ -171,6 +200,10 @@ class VirtualHost(NamespacePort):
             if not owned:
                 self.exclusive.pop(owner, None)
         self.tell_listener()
+        if self.services.agreement.applies_at_once or queue.gone or leaving is not None:
+            return None  # it was the queue itself that wanted to go
+        queue.post(Delete(None, False, False))
+        return queue
 
     def exchange_removed(self, exchange: ExchangeDefinition) -> None:
         """Delete the queue that held delayed messages for an exchange that was deleted, if there is

@@ -25,7 +25,7 @@ from sluicemq.limits import (
     TIGHT_RATIO,
     WRITER_BACKLOG_BYTES,
 )
-from sluicemq.metadata.changes import Life
+from sluicemq.metadata.changes import LOCAL_QUEUE_IDS, Life
 from sluicemq.metadata.restoring import restored
 from sluicemq.queues.stream.cache import ChunkCache
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sluicemq.storage.recovery import Recovery
 
 
+LOCAL_QUEUE_ID_BITS: Final = 32
 OWN_NODE: Final = 1
 """The number of a node that is alone."""
 
@@ -110,10 +111,14 @@ class Services:
         self.queued_methods_max = QUEUED_METHODS_MAX
         self.writer_backlog_bytes = WRITER_BACKLOG_BYTES
         self.alarms = AlarmBoard()
-        self.definitions = restored(recovery.definitions, recovery.next_queue_id)
+        self.definitions = recovery.declared or restored(
+            recovery.definitions, recovery.next_queue_id
+        )
         """Everything that is declared. Changes are proposed to `agreement`."""
+        self.is_alone = life is None
         self.life = life or Life(OWN_NODE, recovery.journal_number)
         """The life of this node: alone, each start begins a journal file with a higher number."""
+        self.local_ids_given = 0
         self.addresses_given = 0
         self.entry_count = recovery.entry_count
         self.next_message_id = recovery.next_message_id
@@ -173,8 +178,13 @@ class Services:
         return self.world.dice.token(16)
 
     def queue_id(self) -> int:
-        """Return a number that no queue has had."""
-        return self.definitions.queue_id()
+        """Return a number that no queue has had, for one that is not durable and begins anew. In a
+        cluster no number is used here that comes from what all agree on: it is one that only this
+        life of this node gives."""
+        if self.is_alone:
+            return self.definitions.queue_id()
+        self.local_ids_given += 1
+        return LOCAL_QUEUE_IDS | self.life.node << LOCAL_QUEUE_ID_BITS | self.local_ids_given
 
     def new_address(self) -> ActorAddress:
         """Return an address that nobody has had."""

@@ -93,6 +93,13 @@ class ClusterMembership(Actor):
         founded = self.founding.founded
         return founded.cluster if founded is not None and self.is_member else ""
 
+    @property
+    def founders(self) -> list[int]:
+        """Return the numbers of the nodes that have founded the cluster of this one."""
+        founded = self.founding.founded
+        assert founded is not None, "a node without a cluster"
+        return [each.node for each in founded.members]
+
     def when_member(self, function: Callable[[], None]) -> None:
         """Call the function once this node is a member; at once if it is."""
         if self.is_member:

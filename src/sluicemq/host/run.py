@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from sluicemq.storage.message_index import MessageIndex
 
 SHUTDOWN_SECONDS = 2.0
-"""How long clients may take to answer connection.close when the broker goes."""
+"""How long clients may take to answer connection.close when the broker goes, and then the nodes of
+a cluster to agree on what follows from that."""
 
 CLOSE_SECONDS: Final = 5.0
 """How long the disk may finish nothing while the storage is being closed: longer than a bad disk
@@ -185,14 +186,13 @@ class BrokerHost:
         membership.start()
 
     async def open(self) -> None:
-        """In a cluster, let clients connect once this node is a member; returns early when it is
-        time to end."""
-        membership = self.node.membership
-        if membership is None:
+        """In a cluster, let clients connect once this node is a member and has all that is
+        declared; returns early when it is time to end."""
+        if self.node.membership is None:
             return
-        joined = asyncio.Event()
-        membership.when_member(joined.set)
-        waits = [asyncio.create_task(each.wait()) for each in (joined, self.stopped)]
+        is_open = asyncio.Event()
+        self.node.when_open(is_open.set)
+        waits = [asyncio.create_task(each.wait()) for each in (is_open, self.stopped)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for each in waits:
             each.cancel()
@@ -263,14 +263,17 @@ class BrokerHost:
         if self.exit_code:
             return
         self.node.shut_down()
-        if self.node.membership is not None:
-            self.node.membership.cluster.leave("this node stops")
         deadline = self.loop.time() + SHUTDOWN_SECONDS
         while self.net.connections and self.loop.time() < deadline:
             await asyncio.sleep(0.01)
         for connection in list(self.net.connections.values()):
             connection.transport.abort()
         await asyncio.sleep(0)
+        if self.node.membership is not None:
+            deadline = self.loop.time() + SHUTDOWN_SECONDS
+            while not self.node.is_agreed and self.loop.time() < deadline:
+                await asyncio.sleep(0.01)
+            self.node.membership.cluster.leave("this node stops")
         await self.close_storage()
 
     async def close_storage(self) -> None:

@@ -41,12 +41,13 @@ class CommandAnswer(NamedTuple):
 BEFORE_MEMBERSHIP: Final = frozenset(
     ("status", "stop", *(name for name, command in COMMANDS.items() if command.of_health))
 )
-"""The commands that a node answers before it is a member of its cluster: who joins is empty."""
+"""The commands that a node answers before it is open: a member of its cluster that has all that is
+declared there."""
 
 NO_MEMBER_YET: Final = CommandAnswer(
     (),
-    "this node is not a member of its cluster yet; `sluicemq ctl cluster_status` shows which nodes"
-    " it sees",
+    "this node is not a member of its cluster yet, or has not got all that is declared there;"
+    " `sluicemq ctl cluster_status` shows which nodes it sees",
     UNAVAILABLE,
 )
 
@@ -76,6 +77,8 @@ class Task(Actor):
         self.reply: Reply | None = reply
         self.waiting = 0
         self.rows: Sequence[Row] = ()
+        self.policies_in: list[str] = []
+        """Virtual hosts whose queues have to hear of what is not agreed on yet."""
         self.message_handler: Callable[[object], None] | None = None
 
     @property
@@ -105,9 +108,16 @@ class Task(Actor):
                 self.expect()
         except NoAgreement as error:
             raise CommandRefused(str(error), SOFTWARE) from error
+        self.policies_in += policies_in
+        if agreement.applies_at_once:
+            self.notify_queues()
+        self.done()
+
+    def notify_queues(self) -> None:
+        """Wait until the queues of the virtual hosts in question know which policies hold now."""
+        policies_in, self.policies_in = self.policies_in, []
         for vhost in policies_in:
             self.broker.policy_rounds.notify(vhost, self.expect())
-        self.done()
 
     def expect(self) -> Callable[[], None]:
         """Wait for one thing more before the answer; the function that is returned is called when
@@ -175,6 +185,8 @@ class Task(Actor):
                 self.answer(CommandAnswer((), str(message.refusal), SOFTWARE))
             elif message.refusal is not None:
                 self.fail(message.refusal)
+            else:
+                self.notify_queues()
             self.done()
         elif self.message_handler is not None and self.reply is not None:
             try:

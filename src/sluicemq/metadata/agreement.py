@@ -45,6 +45,8 @@ class Agreement:
 
     is_vital = True
     """Whoever follows has heard of a change or has not: a fault in between ends the node."""
+    applies_at_once = True
+    """A change is applied when `propose` returns, though it may not be durable."""
 
     def __init__(self, state: DeclaredState) -> None:
         self.state = state
@@ -68,7 +70,8 @@ class Agreement:
     def propose(self, change: Change, proposer: Actor | None = None) -> bool:
         """Ask for a change. True: it is applied, and there is nothing to wait for. False: the
         proposer gets an Agreed later, and has to wait for it before it relies on the change.
-        Without a proposer nobody waits, and it is True as soon as the change is applied.
+        Without a proposer nobody waits: it is True if the change is applied; if not it will be some
+        time, behind what this node has proposed before, unless `apply` refuses it then.
 
         Raises what `apply` has against it, or NoAgreement, if that is known at once."""
         raise NotImplementedError

@@ -21,6 +21,10 @@ Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 """A number that fits into files, where it has 64 bits."""
 
 
+LOCAL_QUEUE_IDS: Final = 1 << 62
+"""The queue ids from here on are given by nodes of a cluster, each for itself, in RenumberQueue."""
+
+
 class Life(NamedTuple):
     """One life of one node: its `incarnation` is higher at each start. What is exclusive or not
     durable ends with the life in which it was declared."""
@@ -137,6 +141,20 @@ class NodeStarted(Struct, frozen=True):
     life: Life
 
 
+class LifeOver(Struct, frozen=True):
+    """A node was not heard of for long in this life: what was exclusive or not durable and belongs
+    to it goes. If it has begun another life meanwhile, nothing happens."""
+
+    life: Life
+
+
+class Bootstrap(Struct, frozen=True):
+    """What a cluster begins with, as one change; nothing happens when there is a user, a virtual
+    host or a permission already."""
+
+    changes: tuple[Change, ...]
+
+
 class Together(Struct, frozen=True):
     """Several changes as one: all of them, or none when one is refused. They only add or replace
     something."""
@@ -157,5 +175,7 @@ Change: TypeAlias = (
     | DeleteQueue
     | RenumberQueue
     | NodeStarted
+    | LifeOver
+    | Bootstrap
     | Together
 )

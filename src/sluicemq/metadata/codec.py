@@ -17,7 +17,8 @@ is written again. Whatever is exclusive or not durable is in no journal; for it 
 
     "durable": false, "exclusive", "owner", "life": [node, incarnation]    in exchanges and queues
     "free": true in queues; "exchange_deleted_if_unused", "queue_deleted", "queue_renumbered",
-    "vhost_closed", "unbind_some", "node_started"
+    "vhost_closed", "unbind_some", "node_started", "life_over",
+    "bootstrap": a list of changes
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from sluicemq.errors import Corrupt
 from sluicemq.metadata.changes import (
     ONLY_LIFE,
     Bind,
+    Bootstrap,
     Change,
     CloseVhost,
     DeclareExchange,
@@ -44,6 +46,7 @@ from sluicemq.metadata.changes import (
     DeleteQueue,
     DeleteRecord,
     Life,
+    LifeOver,
     NodeStarted,
     Number,
     RenumberQueue,
@@ -149,9 +152,14 @@ def change_of(kind: str, value: Any) -> Change:
     raise ValueError(f"unknown kind {kind}")
 
 
+def changes_of(changes: list[Fields]) -> tuple[Change, ...]:
+    """The changes that are objects in a list."""
+    return tuple(change_of(*each) for change in changes for each in change.items())
+
+
 def together_of(changes: list[Fields]) -> Together:
     """Changes that are made as one."""
-    return Together(tuple(change_of(*each) for change in changes for each in change.items()))
+    return Together(changes_of(changes))
 
 
 def exchange_deleted_of(value: Any, *, if_unused: bool = False) -> DeleteExchange:
@@ -265,6 +273,8 @@ ENCODERS: Final[dict[type, Callable[[Any], dict[str, Any]]]] = {
     DeleteQueue: lambda c: {"queue_deleted": astuple(c)},
     RenumberQueue: lambda c: {"queue_renumbered": astuple(c)},
     NodeStarted: lambda c: {"node_started": c.life},
+    LifeOver: lambda c: {"life_over": c.life},
+    Bootstrap: lambda c: {"bootstrap": [*map(as_json, c.changes)]},
     Together: lambda c: {TOGETHER: [*map(as_json, c.changes)]},
 }
 DECODERS: Final[dict[str, Callable[[Any], Change]]] = {
@@ -279,6 +289,8 @@ DECODERS: Final[dict[str, Callable[[Any], Change]]] = {
     "queue_deleted": partial(convert, type=DeleteQueue),
     "queue_renumbered": partial(convert, type=RenumberQueue),
     "node_started": lambda value: NodeStarted(convert(value, Life)),
+    "life_over": lambda value: LifeOver(convert(value, Life)),
+    "bootstrap": lambda value: Bootstrap(changes_of(value)),
     TOGETHER: together_of,
 }
 

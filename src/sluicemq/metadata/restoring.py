@@ -69,6 +69,7 @@ def state_of(everything: dict[str, Any]) -> DeclaredState:
     state = DeclaredState()
     state.next_queue_id = convert(everything["next_queue_id"], Number)
     state.incarnations = dict(convert(everything["incarnations"], list[Life]))
+    state.proposed = dict(convert(everything["proposed"], list[tuple[Number, Number]]))
     for record in RECORDS:
         for each in everything[record.TABLE]:
             state.restore_record(record.of(each))

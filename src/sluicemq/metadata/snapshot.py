@@ -3,7 +3,8 @@
 Both are one JSON object with the tables of `tables.py`. The one with everything has queues,
 exchanges and bindings that are not durable among the others, and besides
 
-    "next_queue_id", "closed": [names of virtual hosts], "incarnations": [[node, incarnation]]
+    "next_queue_id", "closed": [names of virtual hosts], "incarnations": [[node, incarnation]],
+    "proposed": [[node, number of the last proposal of that life which was decided]]
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ def snapshot(
     hosts: dict[str, VhostState],
     next_queue_id: int,
     incarnations: dict[int, int],
+    proposed: dict[int, int],
 ) -> bytes:
     """Everything. Two members that have applied the same changes have the same bytes."""
     exchanges: list[Any] = []
@@ -74,6 +76,7 @@ def snapshot(
         "next_queue_id": next_queue_id,
         "closed": [name for name, host in hosts.items() if host.is_closed],
         "incarnations": [*map(list, incarnations.items())],
+        "proposed": [*map(list, proposed.items())],
     }
     return json.dumps(everything).encode()
 

@@ -26,9 +26,11 @@ from sluicemq.errors import (
     Refused,
 )
 from sluicemq.metadata.changes import (
+    LOCAL_QUEUE_IDS,
     ONLY_LIFE,
     SOURCE,
     Bind,
+    Bootstrap,
     Change,
     CloseVhost,
     DeclareExchange,
@@ -37,6 +39,7 @@ from sluicemq.metadata.changes import (
     DeleteQueue,
     DeleteRecord,
     Life,
+    LifeOver,
     NodeStarted,
     RenumberQueue,
     Together,
@@ -92,6 +95,8 @@ class DeclaredState(RecordTables):
         self.next_queue_id = 1
         self.incarnations: dict[int, int] = {}
         """The incarnation of each node that has started, by node."""
+        self.proposed: dict[int, int] = {}
+        """Of what each node has proposed in that life, the number of the last that was decided."""
         self.revision = 1
         """A number that rises with every change of what is durable."""
         self.problems: list[str] = []
@@ -141,7 +146,7 @@ class DeclaredState(RecordTables):
 
     def snapshot(self) -> bytes:
         """Everything, for another member: `restored_from_snapshot` makes the same state of it."""
-        return snapshot(self, self.hosts, self.next_queue_id, self.incarnations)
+        return snapshot(self, self.hosts, self.next_queue_id, self.incarnations, self.proposed)
 
     def queue_id(self) -> int:
         """Return a number that no queue has had."""
@@ -406,7 +411,8 @@ class DeclaredState(RecordTables):
         queue.id = change.new_id
         if host.holding.pop(change.queue_id, None) is not None:
             host.holding[queue.id] = queue
-        self.next_queue_id = max(self.next_queue_id, change.new_id + 1)
+        if change.new_id < LOCAL_QUEUE_IDS:
+            self.next_queue_id = max(self.next_queue_id, change.new_id + 1)
         return Applied()
 
     # -- several at once
@@ -420,16 +426,42 @@ class DeclaredState(RecordTables):
                 f" with {known}: its disk was rolled back"
             )
         self.incarnations[life.node] = life.incarnation
+        return self._end_lives(life.node, life.incarnation - 1)
+
+    def life_over(self, change: LifeOver) -> Applied:
+        life = change.life
+        if self.incarnations.get(life.node) != life.incarnation:
+            return Applied()
+        return self._end_lives(*life)
+
+    def has_temporary(self, node: int, incarnation: int) -> bool:
+        """Tell whether something goes with the lives of a node up to that incarnation."""
+        for host in self.hosts.values():
+            if any(is_over(each, node, incarnation) for each in host.lives.values()):
+                return True
+            for queue in (*host.queues.values(), *host.holding.values()):
+                if not queue.definition.durable and is_over(queue.life, node, incarnation):
+                    return True
+        return False
+
+    def _end_lives(self, node: int, incarnation: int) -> Applied:
+        """Remove what belongs to the lives of a node up to that incarnation."""
         outcome = Applied()
         for host in self.hosts.values():
             for queue in [*host.queues.values(), *host.holding.values()]:
-                if not queue.definition.durable and is_over(queue.life, life):
+                if not queue.definition.durable and is_over(queue.life, node, incarnation):
                     merge(outcome, self._gone(host, self._remove_queue(host, queue)))
                     outcome.events.append(QueueRemoved(queue))
-            for name in [name for name, each in host.lives.items() if is_over(each, life)]:
+            over = [name for name, each in host.lives.items() if is_over(each, node, incarnation)]
+            for name in over:
                 gone = host.topology.delete_exchange(name, if_unused=False)
                 merge(outcome, self._gone(host, gone))
         return outcome
+
+    def bootstrap(self, change: Bootstrap) -> Applied:
+        if self.users or self.vhosts or self.permissions:
+            return Applied()
+        return self.apply_together(Together(change.changes))
 
     def apply_together(self, change: Together) -> Applied:
         """All or none: when one is refused, those before it are taken back."""
@@ -456,9 +488,9 @@ def close_reason(vhost: str) -> str:
     return f"vhost '{vhost}' is deleted"
 
 
-def is_over(life: Life, now: Life) -> bool:
-    """Tell whether that is an earlier life of the node that begins this one."""
-    return life.node == now.node and life.incarnation < now.incarnation
+def is_over(life: Life, node: int, incarnation: int) -> bool:
+    """Tell whether that is a life of the node, up to this incarnation."""
+    return life.node == node and life.incarnation <= incarnation
 
 
 def merge(outcome: Applied, more: Applied) -> None:
@@ -481,5 +513,7 @@ APPLIED: Final[dict[type, Callable[[DeclaredState, Any], Applied]]] = {
     DeleteQueue: DeclaredState.delete_queue,
     RenumberQueue: DeclaredState.renumber_queue,
     NodeStarted: DeclaredState.node_started,
+    LifeOver: DeclaredState.life_over,
+    Bootstrap: DeclaredState.bootstrap,
     Together: DeclaredState.apply_together,
 }

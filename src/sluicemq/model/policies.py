@@ -93,6 +93,11 @@ class Policies:
     def __len__(self) -> int:
         return sum(map(len, self._of_kind.values()))
 
+    def become(self, other: Policies) -> None:
+        """Have the policies hold that hold in `other`, which nobody uses any more."""
+        self._of_kind = other._of_kind
+        self._merged = {}
+
     def upsert(self, policy: Policy) -> None:
         """Have a policy hold that is new or has changed. Raises Refused when its pattern or its
         values cannot be used here, and then nothing has changed."""

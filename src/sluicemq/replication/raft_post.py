@@ -11,7 +11,7 @@ again, or a snapshot.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.cluster.cluster_port import (
     RAFT_CONTROL,
@@ -42,6 +42,16 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import Clock, Log
     from sluicemq.raft.messages import RaftMessage
     from sluicemq.replication.raft_wire import GroupMessage
+
+
+MEMBER_NODE_BITS: Final = 32
+"""So many bits of a member's id are the number of its node; those above tell members of a node
+apart that followed one another."""
+
+
+def node_of(name: int) -> int:
+    """Return the node on which the member of that id is."""
+    return name & ((1 << MEMBER_NODE_BITS) - 1)
 
 
 class MemberReach(NamedTuple):

@@ -11,7 +11,7 @@ numbers are little-endian.
     definition      4 u32 | length u32 | JSON
     queue deleted   5 u32 | 0 u32 | queue u64
     stream files    6 u32 | 0 u32 | queue u64 | first u64 | last u64 | end u64 | size u64
-    of Raft groups  7 to 11, see raft/codec.py
+    of Raft groups  7 to 12, see raft/codec.py
 
 Flags of a run: 1 same size, 2 persistent, 4 embedded, 8 expires. `size` is the size of each content
 when all have the same, else 0. Per message there is no Python statement in either direction:
@@ -30,12 +30,14 @@ from sluicemq.errors import Corrupt
 from sluicemq.model.traits import message_traits
 from sluicemq.storage.parsing import cut, demand
 from sluicemq.storage.raft.codec import (
+    RAFT_COMMIT,
     RAFT_ENTRIES,
     RAFT_GROUP_GONE,
     RAFT_SNAPSHOT,
     RAFT_TRUNCATION,
     TERM_AND_VOTE,
     RaftRecord,
+    decode_raft_commit,
     decode_raft_entries,
     decode_raft_group_gone,
     decode_raft_snapshot,
@@ -423,4 +425,5 @@ DECODERS: Final[dict[int, Callable[[memoryview, int], tuple[Entry, int]]]] = {
     TERM_AND_VOTE: decode_term_and_vote,
     RAFT_SNAPSHOT: decode_raft_snapshot,
     RAFT_GROUP_GONE: decode_raft_group_gone,
+    RAFT_COMMIT: decode_raft_commit,
 }

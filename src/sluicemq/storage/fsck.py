@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.kernel.disk import Files
+from sluicemq.metadata.proposals import DEFINITIONS_GROUP
 from sluicemq.metadata.tables import DurableTables
 from sluicemq.storage.audit import UNREADABLE
 from sluicemq.storage.bits import bits_of, ranges_of
@@ -45,6 +46,7 @@ from sluicemq.storage.message_files import PERSISTENT, MessageFiles
 from sluicemq.storage.message_index import DictIndex
 from sluicemq.storage.quarantine import EXTENSION, told
 from sluicemq.storage.queue_index import QueueIndex
+from sluicemq.storage.raft.agreed_definitions import agreed_definitions
 from sluicemq.storage.raft.audit import RaftAudit
 from sluicemq.storage.raft.codec import RaftRecord
 from sluicemq.storage.raft.group_state import decode_raft_group
@@ -219,6 +221,7 @@ class Check:
         if checkpoint is not None:
             self.adopt(checkpoint)
         self.journal(checkpoint)
+        self.raft_groups()
         defined = self.definitions.queues
         self.queues = {key: queue for key, queue in self.queues.items() if key in defined}
         for queue in self.queues.values():
@@ -227,7 +230,6 @@ class Check:
         for key in self.definitions.in_stream_files():
             known = self.streams.get(key)
             StreamCheck(self.files, key, self.finding, self.note, self.count, known).run()
-        self.raft_groups()
         for name in self.files.names(QUARANTINE):
             self.put_aside(f"{QUARANTINE}/{name}")
         self.ask_the_start()
@@ -559,6 +561,8 @@ class Check:
             self.files, self.groups, self.finding, self.damage, UNREADABLE, thorough=True
         )
         audit.look()
+        if DEFINITIONS_GROUP in self.groups.groups:
+            self.definitions = DurableTables(agreed_definitions(self.groups).encode())
         self.count("raft_groups", len(self.groups.groups))
         self.count("raft_segments", audit.segments)
         self.count("raft_entries", audit.entries)

@@ -27,6 +27,7 @@ from sluicemq.storage.manifest import PAYLOAD, decode_manifest
 from sluicemq.storage.message_file import decode_directory
 from sluicemq.storage.quarantine import decode_poison
 from sluicemq.storage.raft.codec import (
+    RaftCommit,
     RaftEntries,
     RaftRecord,
     RaftSnapshot,
@@ -238,6 +239,8 @@ def described_raft(record: RaftRecord) -> Description:
         return found | {"bytes": sum(len(entry.data) for entry in entries)}
     if isinstance(record, RaftTruncation):
         return {"entry": "raft truncation", **record._asdict()}
+    if isinstance(record, RaftCommit):
+        return {"entry": "raft commit", **record._asdict()}
     if isinstance(record, TermAndVote):
         return {"entry": "term and vote", **record._asdict()}
     if isinstance(record, RaftSnapshot):

@@ -14,10 +14,11 @@ reference counts are taken from there (spec 6.8).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import DiskFailed, LossRefused
 from sluicemq.kernel.disk import Files
+from sluicemq.metadata.proposals import DEFINITIONS_GROUP
 from sluicemq.metadata.tables import DurableTables
 from sluicemq.storage.audit import UNREADABLE, Loss
 from sluicemq.storage.bits import ranges_of
@@ -63,13 +64,18 @@ from sluicemq.storage.message_files import MessageFiles
 from sluicemq.storage.message_recovery import Recovered
 from sluicemq.storage.queue_index import QueueIndex
 from sluicemq.storage.queue_replica import QueueReplica
+from sluicemq.storage.raft.agreed_definitions import agreed_definitions
 from sluicemq.storage.raft.audit import RaftAudit
 from sluicemq.storage.raft.group_state import decode_raft_group, encode_raft_group
 from sluicemq.storage.raft.groups import RaftGroups
+from sluicemq.storage.raft.segment_file import raft_directory
 from sluicemq.storage.records import size_of_record
 from sluicemq.storage.segments import NAME as SEGMENT_NAME
 from sluicemq.storage.segments import QUEUES, TRANSIENT_QUEUES, queue_directory
 from sluicemq.storage.stream_recovery import StreamRecovery
+
+if TYPE_CHECKING:
+    from sluicemq.metadata.state import DeclaredState
 
 BALLAST: Final = "reserve"
 """The file that is deleted when the disk is full (chain/store/ballast.py)."""
@@ -106,6 +112,9 @@ class Recovery:
         """Errors with which a file that cannot be read counts as lost."""
         self.queues: dict[int, QueueReplica] = {}
         self.definitions = DurableTables()
+        self.declared: DeclaredState | None = None
+        """In a cluster, all that was declared and that this node had heard of; `definitions` has
+        what of it is durable. None: the node is alone, or new."""
         self.clean = True
         self.is_new = True
         self.checkpoint_number = 0
@@ -165,6 +174,7 @@ class Recovery:
         else:
             self.start_from(checkpoint)
             self.replay(manifest)
+        self.look_at_agreed_definitions()
         self.match_definitions()
         self.look_at_segments()
         self.count_references(persistent)
@@ -413,6 +423,20 @@ class Recovery:
             self.deleted.add(entry.queue)
             self.definitions.delete_queue(entry.queue)
             self.queues.pop(entry.queue, None)
+
+    def look_at_agreed_definitions(self) -> None:
+        """In a cluster, begin with what the Raft group of the definitions has of them, as far as
+        this node had applied it: whatever is in the journal was said with no more than that."""
+        group = self.groups.groups.get(DEFINITIONS_GROUP)
+        if group is None:
+            return
+        committed = group.commit
+        self.raft.look_at(group)
+        if group.last_index < committed:
+            text = f"lacks entries {group.last_index + 1} to {committed}: definitions are lost"
+            self.lose(raft_directory(group.id), text)
+        self.declared = agreed_definitions(self.groups)
+        self.definitions = DurableTables(self.declared.encode())
 
     def match_definitions(self) -> None:
         """Forget queues that are not defined, and make those that are and of which nothing was

@@ -18,6 +18,7 @@ from sluicemq.metadata.changes import (
     ONLY_LIFE,
     SOURCE,
     Bind,
+    Bootstrap,
     Change,
     CloseVhost,
     DeclareExchange,
@@ -26,6 +27,7 @@ from sluicemq.metadata.changes import (
     DeleteQueue,
     DeleteRecord,
     Life,
+    LifeOver,
     NodeStarted,
     RenumberQueue,
     Together,
@@ -34,7 +36,16 @@ from sluicemq.metadata.changes import (
     UpsertRecord,
 )
 from sluicemq.metadata.codec import decode, encode
-from sluicemq.metadata.events import Applied, QueueAdded, QueueRemoved
+from sluicemq.metadata.events import (
+    Applied,
+    Event,
+    QueueAdded,
+    QueueRemoved,
+    RecordDeleted,
+    RecordUpserted,
+)
+from sluicemq.metadata.record_tables import BELONG_TO
+from sluicemq.metadata.replacing import replace_state
 from sluicemq.metadata.restoring import restored, restored_from_snapshot
 from sluicemq.metadata.state import DeclaredState
 from sluicemq.metadata.tables import DurableTables
@@ -48,6 +59,7 @@ from sluicemq.model.definitions import (
 from sluicemq.model.parameters import Parameter
 from sluicemq.model.permissions import Permission
 from sluicemq.model.policies import Policy
+from sluicemq.model.record import DefinitionRecord
 from sluicemq.model.users import User
 from sluicemq.model.vhosts import MAX_QUEUES, VhostDefinition
 from sluicemq.routing.delayed import DELAYED
@@ -122,6 +134,8 @@ changes: st.SearchStrategy[Change] = st.one_of(
     st.builds(DeleteQueue, vhosts, names, st.integers(1, 6)),
     st.builds(RenumberQueue, vhosts, names, st.integers(1, 4), st.integers(100, 103)),
     lives.map(NodeStarted),
+    lives.map(LifeOver),
+    st.lists(additions, max_size=6).map(lambda some: Bootstrap(tuple(some))),
     st.lists(additions, max_size=6).map(lambda some: Together(tuple(some))),
 )
 BEGINNING = (
@@ -244,6 +258,73 @@ def queue(name: str, **options: object) -> DeclareQueue:
     return DeclareQueue(QueueDefinition(name, vhost="v", **options))  # type: ignore[arg-type]
 
 
+@settings(max_examples=300, deadline=None)
+@given(st.lists(changes, max_size=20), st.lists(changes, max_size=20))
+def test_a_member_that_gets_a_snapshot_is_what_that_says_and_tells_of_every_difference(
+    some: list[Change], more: list[Change]
+) -> None:
+    """Those who follow have the queues, records and virtual hosts that are there, by what they were
+    told; the objects that they hold are the ones that change."""
+    state, newer = DeclaredState(), DeclaredState()
+    followed: set[object] = set()
+    for change in (*BEGINNING, *some):
+        for event in verdict(state, change)[1].events:
+            follow(followed, event)
+    for change in (*BEGINNING, *more):
+        verdict(newer, change)
+    held = {
+        name: (host, host.topology, host.topology.policies) for name, host in state.hosts.items()
+    }
+    for event in replace_state(state, restored_from_snapshot(newer.snapshot())):
+        follow(followed, event)
+    assert state.snapshot() == newer.snapshot()
+    look(state)
+    for name, host in state.hosts.items():
+        assert name not in held or held[name] == (host, host.topology, host.topology.policies)
+    expected: set[object] = {
+        record(each) for some in state.records.values() for each in some.values()
+    }
+    for host in state.hosts.values():
+        expected |= {each.id for each in (*host.queues.values(), *host.holding.values())}
+    assert followed == expected
+    for each in changes_after(state):
+        assert verdict(state, each) == verdict(newer, each)
+    assert state.snapshot() == newer.snapshot()
+
+
+def record(each: DefinitionRecord) -> object:
+    return each.KIND, each.key, repr(each)
+
+
+def follow(followed: set[object], event: Event) -> None:
+    """What somebody knows who hears of this, too. A record that goes takes those of its own."""
+    if isinstance(event, QueueAdded):
+        followed.add(event.queue.id)
+    elif isinstance(event, QueueRemoved):
+        followed.remove(event.queue.id)
+    elif isinstance(event, RecordUpserted | RecordDeleted):
+        place = event.record.KIND, event.record.key
+        gone = {each for each in followed if isinstance(each, tuple) and each[:2] == place}
+        followed -= gone
+        if isinstance(event, RecordUpserted):
+            followed.add(record(event.record))
+        else:
+            field = BELONG_TO.get(event.record.KIND, "")
+            key = event.record.key
+            for each in [each for each in followed if isinstance(each, tuple)]:
+                if field and f"{field}={key!r}" in each[2]:
+                    followed.discard(each)
+
+
+def changes_after(state: DeclaredState) -> list[Change]:
+    """A change of everything that was taken over."""
+    found: list[Change] = [NodeStarted(Life(each, 9)) for each in range(3)]
+    for name, host in state.hosts.items():
+        found += (DeleteExchange(name, each) for each in host.topology.exchanges)
+        found += (DeleteQueue(name, each.definition.name, each.id) for each in host.queues.values())
+    return found
+
+
 def test_one_refusal_takes_all_back_that_was_to_be_made_together() -> None:
     exchange = ExchangeDefinition("x", "direct", True, auto_delete=True, vhost="v")
     state = state_with(DeclareExchange(exchange), queue("q", durable=True))
@@ -290,6 +371,29 @@ def test_a_node_that_starts_loses_what_its_earlier_life_had() -> None:
     assert outcome.durable == []
     with pytest.raises(Refused, match="rolled back"):
         state.apply(NodeStarted(Life(1, 2)))
+
+
+def test_a_node_that_is_taken_for_dead_loses_what_belongs_to_its_life_and_no_other_one() -> None:
+    own = QueueDefinition("own", exclusive=True, owner="c", vhost="v")
+    state = state_with(
+        NodeStarted(Life(1, 2)),
+        DeclareQueue(own, life=Life(1, 2)),
+        DeclareQueue(QueueDefinition("other", vhost="v"), life=Life(2, 1)),
+    )
+    assert state.has_temporary(1, 2)
+    assert not state.has_temporary(1, 1)
+    assert not state.apply(LifeOver(Life(1, 1))).events, "it has begun another life since"
+    [event] = state.apply(LifeOver(Life(1, 2))).events
+    assert isinstance(event, QueueRemoved)
+    assert event.queue.definition is own
+    assert not state.has_temporary(1, 2)
+
+
+def test_a_cluster_begins_once() -> None:
+    state = DeclaredState()
+    assert len(state.apply(Bootstrap(BEGINNING)).events) == 3
+    assert not state.apply(Bootstrap((UpsertRecord(User("b")),))).events
+    assert [*state.users] == ["a"]
 
 
 def test_refusals_have_rabbitmqs_words() -> None:

@@ -116,7 +116,7 @@ def test_zeroes_of_an_entry_that_are_none_are_corrupt() -> None:
 
 
 def test_an_unknown_entry_is_corrupt() -> None:
-    for kind in (0, 12, 255):
+    for kind in (0, 13, 255):
         with pytest.raises(Corrupt, match=f"unknown type {kind}"):
             decode_entries(bytes([kind]) * 40)
 

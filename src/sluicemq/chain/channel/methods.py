@@ -27,6 +27,7 @@ from sluicemq.metadata.changes import (
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
+    DeleteQueue,
     Unbind,
 )
 from sluicemq.model.arguments import type_name
@@ -166,9 +167,10 @@ def agree(channel: WholeChannel, method: Any, change: Change, then: Callable[[],
     """Propose a change and call `then` when it is agreed on and durable; with `nowait` nobody waits
     for the disk. Raises what is known at once to be against the change, and a violation when
     nothing can be agreed on now."""
-    proposer = None if getattr(method, "nowait", False) else channel
+    agreement = channel.services.agreement
+    is_durable_enough = getattr(method, "nowait", False) and agreement.applies_at_once
     try:
-        is_done = channel.services.agreement.propose(change, proposer)
+        is_done = agreement.propose(change, None if is_durable_enough else channel)
     except NoAgreement as error:
         raise violation_of(error) from error
     if is_done:
@@ -263,11 +265,16 @@ def exchange_delete(channel: WholeChannel, method: m.ExchangeDelete) -> None:
     if method.if_unused:
         reply_when_agreed(channel, method, change, m.ExchangeDeleteOk())
         return
+    check_ready(channel, change)
+    channel.begin(delete_in_pieces(channel, method, change))
+
+
+def check_ready(channel: WholeChannel, change: Change) -> None:
+    """Raise a violation when it is known already that this cannot be agreed on now."""
     try:
         channel.services.agreement.check_ready(change)
     except NoAgreement as error:
         raise violation_of(error) from error
-    channel.begin(delete_in_pieces(channel, method, change))
 
 
 def delete_in_pieces(
@@ -339,9 +346,10 @@ def queue_declare(channel: WholeChannel, method: m.QueueDeclare) -> None:
 
     change = DeclareQueue(definition, is_free=not is_named)
     agree(channel, method, change, declared)
-    if is_new and method.exclusive and not channel.reader.is_open():
+    queue = vhost.queues.get(name)
+    if is_new and queue is not None and method.exclusive and not channel.reader.is_open():
         # its owner has left meanwhile
-        vhost.queues[name].post(Delete(None, False, False))
+        queue.post(Delete(None, False, False))
 
 
 def inspect(
@@ -470,6 +478,7 @@ def queue_delete(channel: WholeChannel, method: m.QueueDelete) -> None:
         deleted(Deleted(channel, 0))
         return
     queue = queue_named(channel, name, CONFIGURE)
+    check_ready(channel, DeleteQueue(channel.vhost.name, queue.name, queue.id))
     command = Delete(channel, method.if_unused, method.if_empty)
     channel.ask(Question(method, deleted), queue, command)
 

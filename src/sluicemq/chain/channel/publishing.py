@@ -437,7 +437,7 @@ class Publishing:
         if found is None:
             self.look_up()
             try:
-                names = self.topology.route_message(method.exchange, message)
+                names = self.here(self.topology.route_message(method.exchange, message))
             except TakesLong:
                 self.wanted = Search(method.exchange, message, self.topology.epoch)
                 raise Spent from None
@@ -464,6 +464,13 @@ class Publishing:
             self.destinations[names] = targets
         self.channel.spend(len(names) + len(message.keys) + message.work)
         return targets
+
+    def here(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return those of the queues that this node has. In a cluster there may be others."""
+        if self.services.is_alone:
+            return names
+        queues = self.vhost.queues
+        return tuple(name for name in names if name in queues or name in queues.holding)
 
     def found_for(self, exchange: str, message: Message) -> Search | None:
         """Return the search for that message's way that is done; None when there was none."""

@@ -382,7 +382,7 @@ class Crash(CrashPort, Generic[Q]):
         else:
             queue.gone = True
             answer = e.Deleted(command.channel, 0)
-            self.vhost.forget_queue(queue)
+            self.vhost.forget_queue(queue)  # the answer does not wait for the other nodes
             self.vhost.crashes.pop(queue.name, None)
             if queue.definition.durable:
                 self.store.checkpoints.release(queue)

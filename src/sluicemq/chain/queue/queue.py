@@ -92,7 +92,7 @@ class LinkEnded:
 
 
 class Leaving:
-    """Tells a deleted queue, from itself, to take away some more of its bindings, then to go."""
+    """Tells a deleted queue to take away some more of its bindings, then to go."""
 
 
 class SetTarget:
@@ -239,24 +239,26 @@ class Queue(NamedQueue):
             self.leave_some()
 
     def leave_some(self) -> None:
-        """Take away a part of the bindings; after the last one, go."""
+        """Take away a part of the bindings; after the last one, go, as soon as it is out of the
+        broker's tables."""
         if self.vhost.unbind_some(self):
             self.spend(BINDINGS_MAX * BINDING_WORK)
             self.post(Leaving())
+            return
+        if not self.vhost.forget_queue(self):
             return
         for answer in self.unanswered_deletions:
             self.go(answer)
         self.unanswered_deletions = []
 
     def go(self, answer: Deleted) -> None:
-        """Leave the broker's tables and free those who hold credit here, for the queue is deleted.
-        The answer waits until that is durable."""
+        """Free those who hold credit here, for the queue is deleted, and in no table any more. The
+        answer waits until that is durable."""
         if self.gone:  # two channels have asked at once
             if answer.channel is not None:
                 answer.channel.post(answer)
             return
         self.gone = True
-        self.vhost.forget_queue(self)
         for sender, link in self.upstream.items():
             sender.post(LinkEnded(self, link, False))
         self.upstream = {}

@@ -44,8 +44,9 @@ class VhostPort:
         more."""
         raise NotImplementedError
 
-    def forget_queue(self, queue: NamedQueue) -> None:
-        """Take a deleted queue out of all tables, with the bindings it still has."""
+    def forget_queue(self, queue: NamedQueue) -> bool:
+        """Take a deleted queue out of all tables, with the bindings it still has. True: it is in
+        none any more. False: that has to be agreed on first, and then the queue gets Leaving."""
         raise NotImplementedError
 
     def crashed(self, queue: NamedQueue, error: Exception) -> None:

@@ -24,6 +24,7 @@ from sluicemq.storage.checkpoint import KEPT
 from sluicemq.storage.raft.codec import (
     ENTRIES_MAX,
     NO_FILE,
+    RaftCommit,
     RaftEntries,
     RaftGroupGone,
     RaftSnapshot,
@@ -288,6 +289,21 @@ class RaftCommitted(Append):
 
     def entries(self, parts: list[bytes]) -> None:
         self.storage.committed(self)
+
+
+class RaftApplied(RaftCommitted):
+    """Sent to the message store: what is committed up to `index`, and durable here, is applied from
+    now on. A start finds that out, for it has its place before all that is said of queues
+    afterwards; so it is for a group by which queues come to be."""
+
+    __slots__ = ()
+
+    is_declaration = True
+    is_in_line = False
+
+    def entries(self, parts: list[bytes]) -> None:
+        super().entries(parts)
+        encode_raft_record(parts, RaftCommit(self.group, self.index))
 
 
 class RaftStorage:

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from sluicemq.broker.vhost import VhostEmpty
 from sluicemq.manage.actions.users import json_object
-from sluicemq.manage.command import DATA, LATER, UNAVAILABLE, CommandRefused
+from sluicemq.manage.command import DATA, LATER, SOFTWARE, UNAVAILABLE, CommandRefused
+from sluicemq.metadata.agreement import NoAgreement
 from sluicemq.metadata.changes import CloseVhost, DeleteRecord, UpsertRecord
 from sluicemq.model.document_fields import is_name
 from sluicemq.model.queue_types import TYPES_HERE
@@ -59,8 +60,13 @@ def delete_vhost(task: Task, given: Given) -> None:
         if isinstance(message, VhostEmpty):
             task.propose(DeleteRecord(VhostDefinition.KIND, vhost.name))
 
+    change = CloseVhost(vhost.name)
+    try:
+        task.broker.agreement.check_ready(change)
+    except NoAgreement as error:
+        raise CommandRefused(str(error), SOFTWARE) from error
     task.on_message(on_answer)
-    task.broker.agreement.propose(CloseVhost(vhost.name))
+    task.broker.agreement.propose(change)
     vhost.wait_until_empty(task)
 
 

@@ -192,11 +192,11 @@ class NodeHost:
         self.on_begin(self)
         membership.cluster.listen(self.name, PORT)
         membership.start()
-        membership.when_member(self._open)
+        node.when_open(self._open)
         self.cpu.attach(node)
 
     def _open(self) -> None:
-        """The node is a member: clients may connect."""
+        """The node has all that is declared in its cluster: clients may connect."""
         self.clients.listen(self.node, self.name, AMQP_PORT)
         self.on_open(self)
 
@@ -227,7 +227,6 @@ class NodeHost:
         """Stop the node in order, as its host does it."""
         self.is_stopping = True
         self.node.shut_down()
-        self.membership.cluster.leave("this node stops")
         self._wait_for_stop((self.lives, self.timeline.now_ns + 2000 * MS))
 
     def _wait_for_stop(self, asked: tuple[int, int]) -> None:
@@ -238,7 +237,10 @@ class NodeHost:
         if not self.cpu.is_frozen:
             if self.timeline.now_ns > deadline_ns:
                 self.clients.abort()
-            if not self.clients.sockets and not node.broker.store.checkpoints.closing:
+            is_late = self.timeline.now_ns > deadline_ns + 2000 * MS
+            is_ready = not self.clients.sockets and (node.is_agreed or is_late)
+            if is_ready and not node.broker.store.checkpoints.closing:
+                self.membership.cluster.leave("this node stops")
                 node.close_storage()
             if node.storage_closed:
                 self.crash(power=self.random.randrange(2) == 0)

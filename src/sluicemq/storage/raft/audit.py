@@ -63,13 +63,18 @@ class RaftAudit:
         """Read what all groups have above their snapshots. Raises Refused when a newer version
         wrote a file, DiskFailed when the disk fails in a way that is not given up."""
         for group in self.groups.groups.values():
-            logged = self._logged(group)
-            if group.snapshot_file != NO_FILE:
-                self._content(group)
-            was_suspect = group.is_amnesiac
-            self.groups.found[group.id] = group.close_gaps(logged)
-            if group.is_amnesiac and not was_suspect:
-                self.warn(f"{raft_directory(group.id)}: entries of the group are missing")
+            if group.id not in self.groups.found:
+                self.look_at(group)
+
+    def look_at(self, group: RaftGroup) -> None:
+        """Read what one group has above its snapshot. Raises as `look` does."""
+        logged = self._logged(group)
+        if group.snapshot_file != NO_FILE:
+            self._content(group)
+        was_suspect = group.is_amnesiac
+        self.groups.found[group.id] = group.close_gaps(logged)
+        if group.is_amnesiac and not was_suspect:
+            self.warn(f"{raft_directory(group.id)}: entries of the group are missing")
 
     def _logged(self, group: RaftGroup) -> list[LogEntry]:
         entries: list[LogEntry] = []

@@ -10,6 +10,7 @@ snapshots. All numbers are little-endian.
                      | configuration length u32 | live ranges: first u64, last u64 each
                      | configuration | with segments: count u32, segments, as in `segment`
     raft group gone  11 u32 | 0 u32 | group u64
+    raft commit      12 u32 | 0 u32 | group u64 | index u64
 
 The entries of one record have consecutive indexes. A snapshot at index 0 is a group's birth.
 """
@@ -31,6 +32,7 @@ RAFT_TRUNCATION: Final = 8
 TERM_AND_VOTE: Final = 9
 RAFT_SNAPSHOT: Final = 10
 RAFT_GROUP_GONE: Final = 11
+RAFT_COMMIT: Final = 12
 
 KINDS: Final = (DATA, NOOP, CONFIGURATION)
 """An entry's kind in a file is its place here, from 1 on."""
@@ -51,6 +53,7 @@ VOTE: Final = Struct("<IIQQQ")
 SNAPSHOT: Final = Struct("<IIQQQQQ16sII")
 LIVE: Final = Struct("<QQ")
 GONE: Final = Struct("<IIQ")
+COMMIT: Final = Struct("<IIQQ")
 COUNT: Final = Struct("<I")
 
 
@@ -97,7 +100,14 @@ class RaftGroupGone(NamedTuple):
     group: int
 
 
-RaftRecord = RaftEntries | RaftTruncation | TermAndVote | RaftSnapshot | RaftGroupGone
+class RaftCommit(NamedTuple):
+    """All entries of a group's log up to an index are committed, and durable here."""
+
+    group: int
+    upto: int
+
+
+RaftRecord = RaftEntries | RaftTruncation | TermAndVote | RaftSnapshot | RaftGroupGone | RaftCommit
 
 
 def encode_raft_entries(parts: list[bytes], group: int, entries: list[LogEntry]) -> None:
@@ -125,6 +135,8 @@ def encode_raft_record(parts: list[bytes], record: RaftRecord) -> None:
         parts.append(VOTE.pack(TERM_AND_VOTE, 0, *record))
     elif isinstance(record, RaftSnapshot):
         parts.append(encoded_snapshot(record))
+    elif isinstance(record, RaftCommit):
+        parts.append(COMMIT.pack(RAFT_COMMIT, 0, *record))
     else:
         parts.append(GONE.pack(RAFT_GROUP_GONE, 0, record.group))
 
@@ -229,3 +241,11 @@ def decode_raft_group_gone(data: memoryview, at: int) -> tuple[RaftGroupGone, in
     kind, zero, group = GONE.unpack_from(data, at)
     demand(kind == RAFT_GROUP_GONE and zero == 0, "raft group gone")
     return RaftGroupGone(group), at + GONE.size
+
+
+def decode_raft_commit(data: memoryview, at: int) -> tuple[RaftCommit, int]:
+    """Return what is committed at data[at:], and where that ends. Raises ValueError or struct.error
+    when it is not there."""
+    kind, zero, group, index = COMMIT.unpack_from(data, at)
+    demand(kind == RAFT_COMMIT and zero == 0 and index <= INDEX_MAX, "raft commit")
+    return RaftCommit(group, index), at + COMMIT.size

@@ -22,6 +22,7 @@ from sluicemq.raft.entry import DATA, LogEntry, LogSnapshot
 from sluicemq.raft.member import Durable
 from sluicemq.storage.raft.codec import (
     NO_FILE,
+    RaftCommit,
     RaftEntries,
     RaftRecord,
     RaftSnapshot,
@@ -150,6 +151,8 @@ class RaftGroup:
             self.term, self.vote = max((self.term, self.vote), (record.term, record.vote))
         elif isinstance(record, RaftSnapshot):
             self._snapshot(record)
+        elif isinstance(record, RaftCommit):
+            self.committed(record.upto)
 
     def _truncate(self, start: int) -> None:
         """Forget what is held from an index on; what is in a segment is committed, and stays."""

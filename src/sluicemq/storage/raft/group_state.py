@@ -1,12 +1,14 @@
 """A Raft group as a checkpoint has it. All numbers are little-endian.
 
-    flags u32 (1: amnesiac, 2: born) | 0 u32 | term u64 | vote u64 | next segment u64 | segments u32
-    | carried u32 | snapshot, as in `codec` | segments | carried: raft entries, as in `codec`
+    flags u32 (1: amnesiac, 2: born, 4: with commit) | 0 u32 | term u64 | vote u64
+    | next segment u64 | segments u32 | carried u32 | snapshot, as in `codec` | segments
+    | carried: raft entries, as in `codec`
+    | with commit: index up to which entries are committed u64
 
     segment   as in `segment`
 
-What is carried are entries that the journal's files before the checkpoint have and that are not
-known to be committed, so that they are in no segment.
+What is carried are entries that the journal's files before the checkpoint have and that are in no
+segment, for they were not known to be committed when the checkpoint was made.
 """
 
 from __future__ import annotations
@@ -34,21 +36,26 @@ if TYPE_CHECKING:
 
 AMNESIAC: Final = 1
 BORN: Final = 2
+WITH_COMMIT: Final = 4
 
 GROUP_HEAD: Final = Struct("<IIQQQII")
+COMMIT: Final = Struct("<Q")
 
 
 def encode_raft_group(group: RaftGroup, cut_file: int) -> bytes:
     """Return a group for a checkpoint after which the journal counts from the file `cut_file`
     on."""
     carried = runs_without_gaps(group.carried(cut_file))
-    flags = AMNESIAC * group.is_amnesiac | BORN * group.is_born
+    is_behind = max(group.snapshot.index, group.top) < group.commit
+    flags = AMNESIAC * group.is_amnesiac | BORN * group.is_born | WITH_COMMIT * is_behind
     counts = len(group.segments), len(carried)
     head = GROUP_HEAD.pack(flags, 0, group.term, group.vote, group.next_segment, *counts)
     parts = [head, encoded_snapshot(group.snapshot_record)]
     parts.append(encode_segments(group.segments))
     for run in carried:
         encode_raft_entries(parts, group.id, run)
+    if is_behind:
+        parts.append(COMMIT.pack(group.commit))
     return b"".join(parts)
 
 
@@ -76,7 +83,7 @@ def decode_raft_group(data: bytes) -> RaftGroup:
 def parse_raft_group(data: memoryview) -> RaftGroup:
     """Return the group in these bytes. Raises ValueError or struct.error when there is none."""
     flags, zero, term, vote, next_segment, segments, carried = GROUP_HEAD.unpack_from(data)
-    demand(flags <= AMNESIAC | BORN and zero == 0, "flags of a raft group")
+    demand(flags <= AMNESIAC | BORN | WITH_COMMIT and zero == 0, "flags of a raft group")
     record, at = decode_raft_snapshot(data, GROUP_HEAD.size)
     group = RaftGroup(record.group)
     group.segments, at = decode_segments(data, at, segments)
@@ -92,5 +99,8 @@ def parse_raft_group(data: memoryview) -> RaftGroup:
         entries, at = decode_raft_entries(data, at)
         demand(entries.group == group.id, "carried entries of a raft group")
         group.apply(RaftEntries(group.id, entries.entries))
+    if flags & WITH_COMMIT:
+        group.committed(*COMMIT.unpack_from(data, at))
+        at += COMMIT.size
     demand(at == len(data), "end of a raft group")
     return group

@@ -1,0 +1,129 @@
+"""What this node proposes, from when it is asked for until it is decided.
+
+    add -> waits -> to_say: has a number, was said to the leader -> decided
+
+What was said and is not decided is said again, in order, when the leader is another one or may have
+lost it (`say_again`): the number makes it count once. So little is under way at a time that nothing
+between nodes has to hold much.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.limits import PROPOSALS_BYTES
+from sluicemq.metadata.proposals import Proposal, encode_proposal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sluicemq.errors import SluiceError
+    from sluicemq.metadata.changes import Change, Life
+
+NEVER_NS: Final = 1 << 63
+"""The deadline of what is proposed by the broker itself, and waits for as long as it takes."""
+
+
+class OwnProposal:
+    """A change that is proposed. `tell` is called when it is decided, with the refusal or None; it
+    is None when nobody waits any more. Nobody waits after the time `until_ns`."""
+
+    __slots__ = ("change", "data", "number", "tell", "until_ns")
+
+    def __init__(
+        self,
+        change: Change,
+        tell: Callable[[SluiceError | None], None] | None,
+        until_ns: int,
+    ) -> None:
+        self.change = change
+        self.tell = tell
+        self.until_ns = until_ns
+        self.number = 0
+        """Given when it is said first; 0: it was not said to anybody."""
+        self.data = b""
+        """Then it is encoded."""
+
+
+class OwnProposals:
+    """Those of one life of this node, in their order."""
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+        self.waiting: deque[OwnProposal] = deque()
+        """Not said to anybody yet."""
+        self.said: dict[int, OwnProposal] = {}
+        """Said, by number, and not decided."""
+        self.said_upto = 0
+        """The last number that was said to the present leader, as far as it is known to have
+        it."""
+        self.last_number = 0
+        self.under_way_bytes = 0
+        """Of those that were said to the present leader."""
+        self.awaited = 0
+        """Those for which a client or an operator waits."""
+
+    def __len__(self) -> int:
+        return len(self.waiting) + len(self.said)
+
+    def add(
+        self,
+        change: Change,
+        tell: Callable[[SluiceError | None], None] | None = None,
+        until_ns: int = NEVER_NS,
+    ) -> None:
+        """Have a change proposed, behind those before it."""
+        self.awaited += until_ns != NEVER_NS
+        self.waiting.append(OwnProposal(change, tell, until_ns))
+
+    def to_say(self) -> list[bytes]:
+        """Return what is to be said to the leader now: as much as may be under way."""
+        found: list[bytes] = []
+        while self.said_upto < self.last_number and self._has_room:
+            self.said_upto += 1
+            again = self.said.get(self.said_upto)
+            if again is not None:
+                found.append(again.data)
+                self.under_way_bytes += len(again.data)
+        while self.waiting and self._has_room:
+            each = self.waiting.popleft()
+            self.last_number += 1
+            self.said_upto = each.number = self.last_number
+            each.data = encode_proposal(Proposal(self.life, each.number, each.change))
+            self.said[each.number] = each
+            found.append(each.data)
+            self.under_way_bytes += len(each.data)
+        return found
+
+    @property
+    def _has_room(self) -> bool:
+        return self.under_way_bytes < PROPOSALS_BYTES
+
+    def say_again(self) -> None:
+        """Say everything again that is not decided: the leader may not have it."""
+        self.said_upto = min(self.said, default=self.last_number + 1) - 1
+        self.under_way_bytes = 0
+
+    def decided(self, number: int) -> OwnProposal | None:
+        """Return the proposal of that number, for it is decided; None when it was before."""
+        each = self.said.pop(number, None)
+        if each is not None:
+            if number <= self.said_upto:
+                self.under_way_bytes -= len(each.data)
+            self.awaited -= each.until_ns != NEVER_NS
+        return each
+
+    def expired(self, now_ns: int) -> list[OwnProposal]:
+        """Return those for which nobody waits any more. What was said to nobody is not proposed
+        now; what was said may come to be agreed on."""
+        if not self.awaited:
+            return []
+        late = [each for each in self.waiting if each.until_ns <= now_ns]
+        if late:
+            self.waiting = deque(each for each in self.waiting if each.until_ns > now_ns)
+        late += (each for each in self.said.values() if each.until_ns <= now_ns)
+        self.awaited -= len(late)
+        for each in late:
+            each.until_ns = NEVER_NS
+        return late

@@ -1,0 +1,23 @@
+"""What is declared in a cluster, as the log of its definitions has it on this node's disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.metadata.proposals import DEFINITIONS_GROUP, declared_in
+from sluicemq.raft.entry import DATA
+
+if TYPE_CHECKING:
+    from sluicemq.metadata.state import DeclaredState
+    from sluicemq.storage.raft.groups import RaftGroups
+
+
+def agreed_definitions(groups: RaftGroups) -> DeclaredState:
+    """Return what is declared as far as this node knew it to be agreed on. The group was looked at
+    (RaftAudit); what is missing of it is left out. Raises Corrupt for what no version writes."""
+    group = groups.groups[DEFINITIONS_GROUP]
+    entries = groups.found[DEFINITIONS_GROUP].entries
+    agreed = (
+        bytes(each.data) for each in entries if each.kind == DATA and each.index <= group.commit
+    )
+    return declared_in(groups.contents.get(DEFINITIONS_GROUP, b""), agreed)
