@@ -5,6 +5,8 @@ with each connection and publishes each message once: what had not been confirme
 broke may be there or not, and whether it is says nothing.
 
     lost         confirmed, and not seen by any consumer when all queues are empty
+    unheard      neither confirmed nor refused, though its publisher waited when all was well again
+    skipped      neither confirmed nor refused nor seen, but a later message of its stream is seen
     unexpected   seen, but not what a publisher has sent, to the last bit, to that queue
     unflagged    seen before, and comes again without being marked as redelivered
     disorder     two messages of one stream that nobody has seen before come to one consumer the
@@ -33,7 +35,16 @@ from durability.clients import CHANNEL, cut
 from sluicemq.client.session import FRAME_MAX_BYTES
 from sluicemq.sim.messages import PERSISTENT, content_of, id_of_body
 
-MUST_NOT_BE: Final = ("lost", "unexpected", "unflagged", "disorder", "revived", "shared")
+MUST_NOT_BE: Final = (
+    "lost",
+    "unheard",
+    "skipped",
+    "unexpected",
+    "unflagged",
+    "disorder",
+    "revived",
+    "shared",
+)
 EXAMPLES_MAX: Final = 5
 HEARD_S: Final = 2.0
 """An acknowledgement takes no longer when nothing is wrong."""
@@ -127,7 +138,7 @@ class Book:
         self.acks: deque[Sent] = deque()
         """Acknowledged since the last fault began."""
         self.calm_since: float | None = self.clock()
-        """When the last fault was over; None: there is one."""
+        """When the last fault was over, or will be; None: there is one."""
         self.mark = self.clock()
         self.news: Counter[str] = Counter()
         """How many messages each queue has confirmed that were sent after the mark."""
@@ -201,7 +212,7 @@ class Book:
             return None
         which = f"{sequence} of {stream.name}"
         if sent.seen:
-            self._comes_again(sent, which, session, redelivered)
+            self._comes_again(sent, which, session, redelivered, queue == sent.queue)
         elif not redelivered and queue == sent.queue:
             last = session.last_of.get(stream.number, -1)
             if last > sequence:
@@ -212,9 +223,16 @@ class Book:
         sent.settled_at, sent.given_back = 0.0, False
         return sent
 
-    def _comes_again(self, sent: Sent, which: str, session: Session, redelivered: bool) -> None:
+    def _comes_again(
+        self, sent: Sent, which: str, session: Session, redelivered: bool, is_first_queue: bool
+    ) -> None:
+        """A message may die and be published again more than once, so copies of it in the queue for
+        that have nothing to do with each other."""
         before = sent.by
         assert before is not None
+        if not is_first_queue:
+            self.verdict.counts["again"] += bool(sent.settled_at)
+            return
         if not redelivered:
             self._note("unflagged", which, "comes again to", session, "without being marked")
         if sent.settled_at:
@@ -262,10 +280,11 @@ class Book:
             while len(times) > 1:
                 times.popleft()
 
-    def fault_is_over(self) -> list[Silence]:
-        """All is well again. Returns the longest silence of each queue since just before it."""
+    def fault_is_over(self, lingers_s: float = 0.0) -> list[Silence]:
+        """All is well again, and in so many seconds whatever was lost on its way has been sent
+        again. Returns the longest silence of each queue since just before it."""
         now = self.clock()
-        self.calm_since = now
+        self.calm_since = now + lingers_s
         return [
             Silence(queue, longest(times, now)) for queue, times in self.confirms.items() if times
         ]
@@ -277,18 +296,25 @@ class Book:
 
     # -- the end
 
-    def unheard(self) -> int:
-        """Messages that publishers wait to hear of."""
-        return sum(len(stream.waiting) for stream in self.streams)
+    def give_up(self, stream: Stream) -> None:
+        """The publisher waits no longer to hear of what it has sent."""
+        for tag in stream.waiting:
+            self._note("unheard", tag - 1, "of", stream.name)
+        stream.waiting.clear()
 
     def closed(self) -> Verdict:
         """All queues are empty: what has not been seen will not be."""
         for stream in self.streams:
+            last = max((n for n, sent in enumerate(stream.sent) if sent.seen), default=-1)
             for sequence, sent in enumerate(stream.sent):
+                which = f"{sequence} of {stream.name}, to {stream.queue}"
+                is_answered = sent.confirmed or sent.refused
                 if sent.confirmed and not sent.seen:
-                    self._note("lost", f"{sequence} of {stream.name}, to {stream.queue}")
-                if sent.seen and not sent.confirmed and not sent.refused:
+                    self._note("lost", which)
+                elif sent.seen and not is_answered:
                     self.verdict.counts["recovered"] += 1
+                elif not sent.seen and not is_answered and sequence < last:
+                    self._note("skipped", which, "though", last, "is there")
         return self.verdict
 
     def _note(self, what: str, *words: object) -> None:

@@ -24,6 +24,8 @@ class Fault:
     begin: Callable[[], None]
     end: Callable[[], None]
     is_survived: bool = True
+    is_of_network: bool = False
+    """What is said meanwhile is held up or lost."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.of}".strip()
@@ -95,7 +97,8 @@ def cut_link(site: Site, number: int) -> Fault:
 
 def of_network(site: Site, name: str, of: str, ways: list[tuple[int, int]]) -> Fault:
     network = site.network
-    return Fault(name, of, lambda: network.cut(*ways), network.heal)
+    assert network is not None
+    return Fault(name, of, lambda: network.cut(*ways), network.heal, is_of_network=True)
 
 
 def slow(site: Site, number: int) -> Fault:

@@ -141,7 +141,7 @@ class JepsenRun(Run):
             self.book.set_mark()
             self.pump(self.all_ready, "after a partition the nodes are not ready")
             self.pump(self.all_confirm, "after a partition nothing is confirmed")
-            silences = self.book.fault_is_over()
+            silences = self.book.fault_is_over(lasts)
             self.silence = max([self.silence, *(each.seconds for each in silences)])
         return times
 

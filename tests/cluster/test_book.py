@@ -58,6 +58,20 @@ def lost() -> Told:
     return told
 
 
+def skipped() -> Told:
+    told = well()
+    told.contents += [told.book.publish(told.stream) for _ in range(2)]
+    told.deliver(4, Session("b"))
+    return told
+
+
+def unheard() -> Told:
+    told = well()
+    told.book.publish(told.stream)
+    told.book.give_up(told.stream)
+    return told
+
+
 def refused_and_gone() -> Told:
     told = well()
     told.book.publish(told.stream)
@@ -95,7 +109,7 @@ def elsewhere() -> Told:
 def as_dead_letter() -> Told:
     told = Told()
     told.book.leads_to["q"] = "other"
-    for content in told.contents:
+    for content in (*told.contents, told.contents[0]):
         told.book.deliver(Session("b"), "other", content, False)
     return told
 
@@ -186,6 +200,8 @@ def given_back() -> Told:
 
 MISTAKES: dict[Callable[[], Told], str] = {
     lost: "lost",
+    unheard: "unheard",
+    skipped: "skipped",
     changed: "unexpected",
     never_sent: "unexpected",
     elsewhere: "unexpected",

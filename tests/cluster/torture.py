@@ -27,6 +27,7 @@ from cluster import namespaces, sites
 from cluster.book import Book, Verdict
 from cluster.crowd import Crowd
 from cluster.faults import Fault, plan
+from cluster.namespaces import Namespaces
 from cluster.sites import Site
 from cluster.workers import Consumer, Getter, Publisher
 from sluicemq.amqp.types import Table
@@ -36,6 +37,11 @@ from sluicemq.client.session import BrokerError
 
 PATIENCE_S: Final = 240.0
 DWELL_S: Final = (0.3, 2.0)
+CALM_S: Final = 5.0
+"""Before some of the faults, so that acknowledgements have surely been heard."""
+UNHEARD_S: Final = 30.0
+"""What a publisher has not heard of for so long after the last fault it will not hear of."""
+
 QUIET_S: Final = 0.5
 LOOK_S: Final = 0.1
 RATE: Final = 40.0
@@ -135,17 +141,20 @@ class Run:
 
     def hurt(self, fault: Fault) -> None:
         """One fault, from calm to calm."""
-        self.rest(self.dice.uniform(*DWELL_S))
+        self.rest(self.dice.choice((self.dice.uniform(*DWELL_S), CALM_S)))
         self.book.fault_begins()
+        began = self.book.clock()
         fault.begin()
         if fault.is_survived and self.is_replicated:
             self.pump(self.all_confirm, f"{fault}: a majority is there, and does not confirm")
         self.rest(self.dice.uniform(*DWELL_S))
         fault.end()
+        resends = fault.is_of_network and isinstance(self.site.network, Namespaces)
+        lingers_s = self.book.clock() - began if resends else 0.0
         self.book.set_mark()
         self.pump(self.all_ready, f"after {fault} the nodes are not ready")
         self.pump(self.all_confirm, f"after {fault} nothing is confirmed")
-        silence = max(each.seconds for each in self.book.fault_is_over())
+        silence = max(each.seconds for each in self.book.fault_is_over(lingers_s))
         self.silences[fault.name].append(silence)
         self.tell(f"{fault}: {silence:.2f} s without confirms")
 
@@ -157,7 +166,12 @@ class Run:
         for client in self.crowd.clients:
             if isinstance(client, Consumer | Getter):
                 client.gives_back, client.pause_s = False, 0.0
-        self.pump(lambda: all(each.has_heard for each in publishers), "publishers hear nothing")
+        until = self.book.clock() + UNHEARD_S
+        while not all(each.has_heard for each in publishers) and self.book.clock() < until:
+            self.crowd.serve()
+        for each in publishers:
+            if each.stream is not None:
+                self.book.give_up(each.stream)
         seen, since = -1, 0.0
 
         def is_drained() -> bool:

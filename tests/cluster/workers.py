@@ -33,14 +33,15 @@ class Publisher(Client):
         self.stream: Stream | None = None
         self.next_at = 0.0
         self.is_done = False
+        self.sizes: tuple[int, ...] = (0, 100, 100, 2000)
+        """Of the bodies of a connection, one of these."""
 
     def opened(self) -> None:
         self.send(m.ConfirmSelect())
 
     def on_method(self, method: Method) -> None:
         if isinstance(method, m.ConfirmSelectOk):
-            size = self.dice.choice((0, 100, 100, 2000))
-            self.stream = self.book.stream(repr(self), self.queue, size)
+            self.stream = self.book.stream(repr(self), self.queue, self.dice.choice(self.sizes))
         elif isinstance(method, m.BasicAck) and self.stream is not None:
             self.book.confirm(self.stream, method.delivery_tag, method.multiple)
         elif isinstance(method, m.BasicNack) and self.stream is not None:
