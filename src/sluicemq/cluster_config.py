@@ -86,6 +86,14 @@ class ClusterConfig(Section):
         " owner may have access to it.",
         default_words="none; with `cluster.nodes` it is needed",
     )
+    down_queue: str = declared(
+        "nack",
+        "choice",
+        "What becomes of a message that is published, with confirms, to a classic queue or stream"
+        " whose node is down: `nack` tells its publisher that it was not taken; `drop` drops and"
+        " confirms it, as RabbitMQ does. Without confirms it is dropped and counted.",
+        choices=("nack", "drop"),
+    )
     peer_discovery_backend: str = declared(
         "classic_config",
         "choice",

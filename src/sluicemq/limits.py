@@ -482,6 +482,20 @@ RAFT_FRAME_BYTES: Final = 1 << 20
 RAFT_POST_BYTES: Final = 8 << 20
 """Of such messages that wait to be sent to one node; more of them are dropped."""
 
+QUEUE_FRAME_BYTES: Final = 1 << 20
+"""Of messages to and from queues of another node that are gathered for one frame: with so many no
+more are added, and what is more waits where it is."""
+
+WIRE_CREDIT: Final = 1024
+"""What a channel may have on its way to a queue of another node, that has not been taken there: one
+for each message, and one more for each whole DELIVERY_COST_BYTES of a batch."""
+
+WIRE_CREDIT_NOTIFY: Final = 256
+"""The unit in which that credit is given back."""
+
+WIRE_BATCH_BYTES: Final = LINK_MESSAGE_MAX_BYTES - (1 << 20)
+"""Of a batch that is sent to a queue of another node. One that is larger is refused."""
+
 RAFT_PROMOTE_LAG_ENTRIES: Final = 128
 """A learner becomes a voter when it has all of the leader's log but so many entries: a majority
 that needs it must not have to wait for it."""

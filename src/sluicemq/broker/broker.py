@@ -14,6 +14,7 @@ from sluicemq.chain.connection.broker_port import BrokerPort
 from sluicemq.chain.connection.deadlines import Deadlines
 from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
 from sluicemq.chain.definitions.member import found_member
+from sluicemq.chain.remote.queue_post import QueuePost
 from sluicemq.chain.store.local_agreement import LocalAgreement
 from sluicemq.chain.store.message_store import MessageStore
 from sluicemq.storage.journal import Journal
@@ -68,8 +69,16 @@ class Broker(BrokerPort):
         else:
             found = found_member(recovery.groups)
             self.agreement = self.clustered = ClusterAgreement(self.store, post, found)
+        self.queue_post = None if post is None else QueuePost(self, post.cluster, self.vhosts)
+        """Leads to the queues of other nodes; None: the node is alone."""
         followers = Followers(
-            self, self.store, self.vhosts, self.connections, self.named, self.agreement
+            self,
+            self.store,
+            self.vhosts,
+            self.connections,
+            self.named,
+            self.agreement,
+            self.queue_post,
         )
         followers.follow(self.policy_rounds)
         followers.say_problems()
@@ -112,13 +121,16 @@ class Broker(BrokerPort):
         The directories of streams that are not defined any more are deleted; after a loss their
         files are put aside."""
         for name in self.definitions.hosts:
-            self.vhosts[name] = VirtualHost(self, self.store, name)
+            self.vhosts[name] = VirtualHost(self, self.store, name, self.queue_post)
         streams = {*recovery.definitions.in_stream_files()}
         forget_streams(self.world.disk.files, streams, keep=bool(recovery.losses))
         homes = recovery.definitions.homes
         for queue_id, definition in recovery.definitions.queues.items():
             if homes.get(queue_id, 0) in (0, self.life.node):
                 self.vhosts[definition.vhost].recover_queue(queue_id, definition, recovery)
+        for name, host in self.definitions.hosts.items():
+            for declared in host.queues.values():
+                self.vhosts[name].add_remote(declared)
         if self.is_alone:
             for vhost in self.vhosts.values():
                 vhost.ensure_delay_queues()

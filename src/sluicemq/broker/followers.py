@@ -31,13 +31,15 @@ if TYPE_CHECKING:
     from sluicemq.broker.policy_rounds import PolicyRounds
     from sluicemq.chain.connection.broker_port import BrokerPort
     from sluicemq.chain.connection.reader import Reader
+    from sluicemq.chain.remote.queue_post import QueuePost
     from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.metadata.agreement import Agreement
 
 
 class Followers:
     """What one broker does with each kind of event of the agreement. `vhosts`, `connections` and,
-    by their names, `named` are the broker's own tables."""
+    by their names, `named` are the broker's own tables; `post` leads to the queues of other nodes,
+    None: the node is alone."""
 
     def __init__(
         self,
@@ -47,10 +49,12 @@ class Followers:
         connections: Mapping[int, Reader],
         named: Mapping[str, Reader],
         agreement: Agreement,
+        post: QueuePost | None = None,
     ) -> None:
         self.broker = broker
         self.named = named
         self.agreement = agreement
+        self.post = post
         self.store = store
         self.vhosts = vhosts
         self.connections = connections
@@ -76,7 +80,7 @@ class Followers:
         self.say_problems()
         record = event.record
         if isinstance(record, VhostDefinition) and record.name not in self.vhosts:
-            self.vhosts[record.name] = VirtualHost(self.broker, self.store, record.name)
+            self.vhosts[record.name] = VirtualHost(self.broker, self.store, record.name, self.post)
 
     def say_problems(self) -> None:
         """Log the policies that cannot hold, once each."""
@@ -113,10 +117,12 @@ class Followers:
 
     def queue_added(self, event: QueueAdded) -> None:
         """Let the virtual host make a queue that was declared. One whose owner has left while that
-        was agreed on is deleted at once."""
+        was agreed on is deleted at once. Channels of other nodes may have asked for it already."""
         declared = event.queue
         vhost = self.vhosts[declared.definition.vhost]
         vhost.queue_added(declared)
+        if self.post is not None:
+            self.post.queue_added(declared)
         owner = declared.definition.owner
         if owner is None or self.agreement.applies_at_once or declared.life != self.broker.life:
             return

@@ -11,6 +11,7 @@ from sluicemq.chain.queue.namespace_port import NamespacePort, Queues
 from sluicemq.chain.queue.queue import Leaving
 from sluicemq.chain.queue.shell_types import SHELLS
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX
+from sluicemq.chain.remote.remote_queue import QueueUndeclared, RemoteQueue
 from sluicemq.chain.republish.delayer import HoldingQueue
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.metadata.changes import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.fault_history import FaultHistory
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.chain.queue.vhost_port import NamedQueue
+    from sluicemq.chain.remote.queue_post import QueuePost
     from sluicemq.chain.services import Services
     from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.kernel.actor import Actor
@@ -50,12 +52,15 @@ class VhostEmpty:
 
 class VirtualHost(NamespacePort):
     """A virtual host of the broker. Its topology is that of the declared state, which nothing in
-    here changes."""
+    here changes. `post` leads to the queues of other nodes; None: the node is alone."""
 
-    def __init__(self, services: Services, store: MessageStore, name: str) -> None:
+    def __init__(
+        self, services: Services, store: MessageStore, name: str, post: QueuePost | None = None
+    ) -> None:
         self.services = services
         self.store = store
         self.name = name
+        self.post = post
         self.topology = services.definitions.hosts[name].topology
         self.policies = self.topology.policies
         self.queues = Queues()
@@ -108,16 +113,25 @@ class VirtualHost(NamespacePort):
             self.add(SHELLS[definition.type].recover(self, definition, queue_id, recovery))
 
     def queue_added(self, declared: DeclaredQueue) -> None:
-        """Make a queue that was declared and has its messages on this node; it has none yet."""
+        """Make a queue that was declared, and has no messages yet; if it is another node's, what
+        stands for it here."""
         definition = declared.definition
-        if declared.home not in (0, self.services.life.node):
-            return
         if is_holding(definition.name):
             index = empty_index(self.services, declared.id, definition.durable)
             exchange = definition.name.removeprefix(HOLDING_PREFIX)
             self.add_holding(HoldingQueue(self, definition, declared.id, index, exchange))
-        else:
+        elif not self.add_remote(declared):
             self.add(SHELLS[definition.type].declare(self, definition, declared.id))
+
+    def add_remote(self, declared: DeclaredQueue) -> bool:
+        """Enter what stands for a queue of another node into the table of names, and return True;
+        False: this node has the queue."""
+        post = self.post
+        if post is None or declared.home in (0, post.cluster.node):
+            return False
+        name = declared.definition.name
+        self.queues[name] = RemoteQueue(self, declared, (declared.home,), post)
+        return True
 
     def add(self, queue: Queue) -> None:
         """Enter a queue into all tables, so that clients find it from now on."""
@@ -190,6 +204,12 @@ class VirtualHost(NamespacePort):
             leaving.post(Leaving())
         known = self.queues.holding if is_holding(name) else self.queues
         queue = known.get(name)
+        if isinstance(queue, RemoteQueue):
+            if queue.declared.id == declared.id:
+                del known[name]
+                queue.post(QueueUndeclared())
+                self.tell_listener()
+            return None
         if queue is None or queue.id != declared.id:
             return None  # it was one of an earlier exchange of that name
         del known[name]

@@ -55,10 +55,16 @@ RAFT_CONTROL: Final = FrameType(16, "raft control", CONTROL)
 RAFT_DATA: Final = FrameType(17, "raft data", DATA)
 DEFINITIONS: Final = FrameType(18, "definitions", CONTROL)
 FOUNDING: Final = FrameType(19, "founding", CONTROL)
+QUEUE_ASKS: Final = FrameType(32, "queue asks", DATA)
+QUEUE_ANSWERS: Final = FrameType(33, "queue answers", DATA)
+REPLIES: Final = FrameType(34, "replies", DATA)
 
 FRAME_TYPES: Final = {
     each.number: each
-    for each in (OPEN, GOODBYE, HEARTBEAT, GRANTS, RAFT_CONTROL, RAFT_DATA, DEFINITIONS, FOUNDING)
+    for each in (
+        *(OPEN, GOODBYE, HEARTBEAT, GRANTS, RAFT_CONTROL, RAFT_DATA, DEFINITIONS, FOUNDING),
+        *(QUEUE_ASKS, QUEUE_ANSWERS, REPLIES),
+    )
 }
 """All types of this version of the protocol, by number. The first four are the link's own."""
 

@@ -68,6 +68,8 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
         self.link: NodeLink | None = None
         """The link that is there, or is being made; None: there is none."""
         self.gates: list[Gate] = []
+        self.is_full = False
+        """Too much waits for the node, so that the gates are shut."""
         self._links = 0
         """The number of the last link, of those that this node has begun or the other one has in
         its present life."""
@@ -232,8 +234,7 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
         assert self.link is link, "an older link ends again"
         self.link = None
         self._plan_retry(link)
-        for gate in self.gates:
-            gate.open()
+        self._open_gates()
         if link.is_up:
             self.shell.world.log.write("warning", f"{self.member} is down: {reason}")
             self.shell.tell(NodeDown(*link.other[:2], reason))
@@ -268,18 +269,22 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
         """Shut the gates of those who feed the node when too much waits for it, or open them."""
         link = self.up
         waiting = 0 if link is None else link.waiting_bytes
-        if waiting >= self.shell.bounds.gate_shut_bytes:
+        if waiting >= self.shell.bounds.gate_shut_bytes and not self.is_full:
+            self.is_full = True
             for gate in self.gates:
                 gate.shut()
-        elif waiting <= self.shell.bounds.gate_open_bytes:
-            for gate in self.gates:
-                gate.open()
+        elif waiting <= self.shell.bounds.gate_open_bytes and self.is_full:
+            self._open_gates()
+
+    def _open_gates(self) -> None:
+        self.is_full = False
+        for gate in self.gates:
+            gate.open()
 
     def feed(self, keeper: GateKeeper) -> Gate:
         """Return a new gate for who sends to the node."""
         gate = Gate(keeper, f"node {self.node}")
         self.gates.append(gate)
-        link = self.up
-        if link is not None and link.waiting_bytes >= self.shell.bounds.gate_shut_bytes:
+        if self.is_full:
             gate.shut()
         return gate

@@ -131,12 +131,15 @@ class Delete:
 
 
 class Down:
-    """Says that a channel is gone: its consumers end, and what it held returns to its place."""
+    """Says that a channel is gone: its consumers end, and what it held returns to its place.
+    `is_lost`: the link to its node has ended. Then it is not the messages' fault that they come
+    back, and it does not count."""
 
-    __slots__ = ("channel",)
+    __slots__ = ("channel", "is_lost")
 
-    def __init__(self, channel: Actor) -> None:
+    def __init__(self, channel: Actor, is_lost: bool = False) -> None:
         self.channel = channel
+        self.is_lost = is_lost
 
 
 class Configure:

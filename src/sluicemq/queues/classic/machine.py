@@ -142,7 +142,7 @@ class ClassicQueue(LocalCalls, StoredClassic):
         elif isinstance(command, Cancel):
             self.cancel(command, effects)
         elif isinstance(command, Down):
-            self.begin(self.down(command.channel, effects))
+            self.begin(self.down(command, effects))
         elif isinstance(command, Inspect):
             self.serve(effects)
             effects.append(Inspected(command.channel, self.depth.ready, self.depth.consumers))
@@ -498,9 +498,10 @@ class ClassicQueue(LocalCalls, StoredClassic):
         self.consumers.remove(consumer)
         self.depth.consumers = self.consumers.count
 
-    def down(self, channel: Actor, effects: list[Effect]) -> Iterator[int]:
+    def down(self, command: Down, effects: list[Effect]) -> Iterator[int]:
         """Drop the consumers of a channel that is gone, and requeue its runs in order. Each step
         does a piece and gives its units of work."""
+        channel = command.channel
         for some in batched(self.consumers.of(channel), self.piece_max):
             for consumer in some:
                 self.drop(consumer)
@@ -512,7 +513,10 @@ class ClassicQueue(LocalCalls, StoredClassic):
             del self.unacked_runs[number]
             work = work_of(len(run.contents))
             for start, end in () if self.deleted else run.open_parts():
-                work += self.come_back(run, start, end, effects)
+                if command.is_lost:
+                    work += self.give_back(run, start, end)
+                else:
+                    work += self.come_back(run, start, end, effects)
             yield work
         while unacked_runs:  # a million of them are not freed at once
             for _ in range(min(self.piece_max, len(unacked_runs))):

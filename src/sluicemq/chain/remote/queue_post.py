@@ -1,0 +1,242 @@
+"""queues of other nodes <---sections---> QUEUE POST <---frames---> the posts of these nodes
+
+Each node of a cluster has one. What the channels of this node say to the queues of one node in a
+turn goes in one frame, and so does what the queues of this node say to that node's channels. What
+comes is posted to whom it is about: answers to the queue's stand-in here, whatever is asked to the
+channel's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from sluicemq.chain.remote.queue_mail import QueueMail
+from sluicemq.chain.remote.remote_channel import (
+    ChannelPost,
+    PeerLost,
+    RemoteAsk,
+    RemoteChannel,
+)
+from sluicemq.chain.remote.remote_end import EndPost, RemoteEnd
+from sluicemq.chain.remote.sections import OPEN, BrokenSection, decode_open, sections
+from sluicemq.cluster.cluster_port import (
+    QUEUE_ANSWERS,
+    QUEUE_ASKS,
+    NodeDown,
+    NodeSuspected,
+    NodeTrusted,
+    NodeUp,
+    PeerMessage,
+)
+from sluicemq.kernel.actor import Actor
+from sluicemq.kernel.address import ActorAddress
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.namespace_port import NamespacePort
+    from sluicemq.chain.queue.queue import Queue
+    from sluicemq.chain.remote.sections import OpenedEnd
+    from sluicemq.chain.services import Services
+    from sluicemq.cluster.cluster_port import ClusterPort
+    from sluicemq.metadata.events import DeclaredQueue
+
+QueuePlace: TypeAlias = "tuple[str, str]"
+"""The virtual host and the name of a queue."""
+
+
+class RemoteAnswer(NamedTuple):
+    """Posted to the stand-in of a queue: what its node says to one of the ends there."""
+
+    end: RemoteEnd
+    kind: int
+    flags: int
+    body: bytes
+
+
+class HomeReached(NamedTuple):
+    """Posted to the stand-in of a queue: there is a link to the node `home`, named `reach`."""
+
+    home: int
+    reach: int
+
+
+class HomeLost(NamedTuple):
+    """Posted to the stand-in of a queue: the link to the node `home` has ended."""
+
+    home: int
+
+
+class HomeFollower(Actor):
+    """The stand-in of a queue, as the post sees it: it has its home in one of `homes`."""
+
+    homes: tuple[int, ...]
+
+
+class QueuePost(Actor, ChannelPost, EndPost):
+    """The post of a node, which `cluster` links to the others. `vhosts` are those of the node."""
+
+    def __init__(
+        self, services: Services, cluster: ClusterPort, vhosts: Mapping[str, NamespacePort]
+    ) -> None:
+        super().__init__(services.scheduler)
+        self.services = services
+        self.cluster = cluster
+        self.vhosts = vhosts
+        clock = services.world.clock
+        self.mail = {
+            node: QueueMail(clock, self, cluster, node)
+            for node in cluster.nodes
+            if node != cluster.node
+        }
+        self.names: dict[int, str] = {}
+        """The names of other nodes that were heard of."""
+        self.followers: dict[HomeFollower, None] = {}
+        self.ends: dict[int, RemoteEnd] = {}
+        """What channels of this node have at queues of others, by serial."""
+        self.channels: dict[int, dict[int, RemoteChannel]] = {node: {} for node in self.mail}
+        """What stands here for channels of other nodes, by node and serial."""
+        self.early: dict[RemoteChannel, OpenedEnd] = {}
+        """Those whose queue this node has not heard of yet."""
+        self.reaches = 0
+        self.strays = 0
+        """Sections about an end that is over, or never was."""
+        cluster.handle(QUEUE_ASKS, self)
+        cluster.handle(QUEUE_ANSWERS, self)
+        cluster.follow(self)
+
+    # -- queues of other nodes
+
+    def join(self, follower: HomeFollower) -> None:
+        """Post to the follower from now on which of its homes are reached, and which are lost; at
+        once those that are."""
+        self.followers[follower] = None
+        for home in follower.homes:
+            if home in self.mail and self.mail[home].reach:
+                follower.post(HomeReached(home, self.mail[home].reach))
+
+    def leave(self, follower: HomeFollower) -> None:
+        """Post nothing of that kind to the follower any more."""
+        self.followers.pop(follower, None)
+
+    def enter(self, end: RemoteEnd) -> ActorAddress:
+        address = self.services.new_address()
+        self.ends[address.serial] = end
+        return address
+
+    def forget(self, serial: int) -> None:
+        self.ends.pop(serial, None)
+
+    def name_of(self, node: int) -> str:
+        """Return the name of a node, as far as it is known."""
+        return self.names.get(node, f"node {node}")
+
+    # -- channels of other nodes
+
+    def ended(self, channel: RemoteChannel) -> None:
+        self.channels[channel.address.node].pop(channel.address.serial, None)
+        self.early.pop(channel, None)
+
+    def broken(self, node: int, error: BrokenSection) -> None:
+        self.services.world.log.write(
+            "error", f"node {node} has sent {error}: its link is begun anew"
+        )
+        self.cluster.end_link(node, str(error))
+
+    def queue_added(self, declared: DeclaredQueue) -> None:
+        """Let those go on who have asked for a queue before this node has heard of it."""
+        place = declared.definition.vhost, declared.definition.name
+        for channel, opened in [*self.early.items()]:
+            if (opened.vhost, opened.queue) == place:
+                del self.early[channel]
+                self._find_queue(channel, opened)
+
+    def _find_queue(self, channel: RemoteChannel, opened: OpenedEnd) -> None:
+        """Lead a channel to its queue, or tell it that this is deleted. A queue that this node has
+        not heard of has a number that none had yet."""
+        definitions = self.services.definitions
+        host = definitions.hosts.get(opened.vhost)
+        declared = None if host is None else host.queues.get(opened.queue)
+        vhost = self.vhosts.get(opened.vhost)
+        if declared is not None and declared.id == opened.queue_id and vhost is not None:
+            queue: Queue | None = vhost.queues.get(opened.queue)
+            channel.found(queue)
+        elif opened.queue_id >= definitions.next_queue_id:
+            self.early[channel] = opened
+        else:
+            channel.found(None)
+
+    # -- the other nodes
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, PeerMessage):
+            self._hand_out(message)
+        elif isinstance(message, NodeUp):
+            self._node_up(message)
+        elif isinstance(message, NodeDown):
+            self._node_down(message.node)
+        else:
+            assert isinstance(message, NodeSuspected | NodeTrusted), f"the post got {message!r}"
+
+    def _node_up(self, message: NodeUp) -> None:
+        self.reaches += 1
+        self.names[message.node] = message.name
+        self.mail[message.node].link_began(self.reaches)
+        for follower in self.followers:
+            if message.node in follower.homes:
+                follower.post(HomeReached(message.node, self.reaches))
+
+    def _node_down(self, node: int) -> None:
+        """End what was there over the link that has ended. Who has asked, and who is to answer,
+        hears it behind everything that came over it."""
+        self.mail[node].link_ended()
+        channels, self.channels[node] = self.channels[node], {}
+        for channel in channels.values():
+            self.early.pop(channel, None)
+            channel.post(PeerLost())
+        for follower in self.followers:
+            if node in follower.homes:
+                follower.post(HomeLost(node))
+
+    def _hand_out(self, frame: PeerMessage) -> None:
+        source = frame.source
+        is_ask = frame.frame_type is QUEUE_ASKS
+        try:
+            for kind, flags, serial, body in sections(frame.payload):
+                self.spend(1)
+                if is_ask:
+                    self._take_ask(source._replace(serial=serial), kind, flags, body)
+                else:
+                    self._take_answer(source.node, kind, flags, serial, body)
+        except BrokenSection as error:
+            self.broken(source.node, error)
+
+    def _take_answer(self, node: int, kind: int, flags: int, serial: int, body: bytes) -> None:
+        end = self.ends.get(serial)
+        if end is None or end.mail.node != node:
+            self.strays += 1
+        else:
+            end.queue.post(RemoteAnswer(end, kind, flags, body))
+
+    def _take_ask(self, address: ActorAddress, kind: int, flags: int, body: bytes) -> None:
+        channels = self.channels[address.node]
+        channel = channels.get(address.serial)
+        if kind == OPEN:
+            if channel is not None:
+                raise BrokenSection("an opening of what is open")
+            opened = decode_open(body)
+            mail = self.mail[address.node]
+            channel = RemoteChannel(self.services, self, mail, address, opened)
+            channels[address.serial] = channel
+            self._find_queue(channel, opened)
+        elif channel is None:
+            self.strays += 1
+        else:
+            channel.post(RemoteAsk(kind, flags, body))
+
+    def turn_ended(self) -> None:
+        for node, mail in self.mail.items():
+            if mail.gathered:
+                for frame_type, parts in mail.gathered.items():
+                    self.cluster.send(node, frame_type, b"".join(parts))
+                mail.clear()
+            mail.let_in()

@@ -1,0 +1,323 @@
+"""post ---asked---> REMOTE CHANNEL ---commands---> queue of this node; effects go back to the post.
+
+It stands for one channel, or republisher, of another node at one queue: the queue knows nobody
+else. It publishes over a link of its own to the queue, and so long as that is held up it gives no
+credit back to the other node. What the queue delivers goes on at once, as far as there is room in
+the mail; the window that bounds it opens when the client there has taken the messages.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
+from sluicemq.chain.queue.queue import LinkEnded
+from sluicemq.chain.remote import sections as s
+from sluicemq.cluster.cluster_port import QUEUE_ANSWERS
+from sluicemq.flow.credit import Outflow
+from sluicemq.flow.gate import GateKeeper
+from sluicemq.flow.link import Link
+from sluicemq.flow.prefetch import Limiter
+from sluicemq.kernel.address import AddressTable, UnknownAddress
+from sluicemq.kernel.cleanup_steps import take
+from sluicemq.limits import WIRE_CREDIT_NOTIFY
+from sluicemq.queues import commands as c
+from sluicemq.queues import effects as e
+from sluicemq.queues.command_codec import CommandDecoder, UnreadableCommand
+from sluicemq.text import octets
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.queue import PublishLink, Queue
+    from sluicemq.chain.remote.queue_mail import QueueMail
+    from sluicemq.chain.services import Services
+    from sluicemq.flow.credit import Inflow
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.address import ActorAddress
+
+
+class RemoteAsk(NamedTuple):
+    """Posted to who stands for a channel: what the channel's node says of it."""
+
+    kind: int
+    flags: int
+    body: bytes
+
+
+class PeerLost(NamedTuple):
+    """Posted to who stands for a channel: the link to that channel's node has ended."""
+
+
+class ChannelPost:
+    """The post, as those see it who stand for channels of other nodes."""
+
+    def ended(self, channel: RemoteChannel) -> None:
+        """Forget who stands for a channel that is gone."""
+        raise NotImplementedError
+
+    def broken(self, node: int, error: s.BrokenSection) -> None:
+        """End the link to a node that has sent what cannot be read."""
+        raise NotImplementedError
+
+
+class RemoteChannel(FlowActor):
+    """Stands for the channel that `opened` tells of, at `address` of another node."""
+
+    kind = "channel"
+    is_vital = False
+    keeper: ActorKeeper
+
+    def __init__(
+        self,
+        services: Services,
+        post: ChannelPost,
+        mail: QueueMail,
+        address: ActorAddress,
+        opened: s.OpenedEnd,
+    ) -> None:
+        super().__init__(services.scheduler, services.world.clock)
+        self.keeper = ActorKeeper(services.world.clock, self)
+        self.deliveries = GateKeeper(services.world.clock)
+        self.services = services
+        self.carrier = post
+        self.mail = mail
+        self.reach = mail.reach
+        self.address = address
+        self.name = opened.channel
+        self.title = f"queue '{opened.queue}' in vhost '{opened.vhost}'"
+        self.queue: Queue | None = None
+        self.early: list[RemoteAsk] | None = []
+        """What was asked before it was known whether there is such a queue; None: it is known."""
+        self.link: PublishLink | None = None
+        self.window: tuple[Outflow, Inflow] | None = None
+        self.limiter = Limiter()
+        table = AddressTable(services.life.node, services.life.incarnation)
+        table.stand_for(address, self)
+        self.decoder = CommandDecoder(table, self.window_of, Link)
+        self.owed = 0
+        """Of the credit that the other node has spent, what the queue has been handed."""
+        self.confirms: list[bytes] = []
+        self.due: deque[Any] = deque()
+        """What the queue has delivered and answered, and has not been said for lack of room."""
+
+    # -- its queue
+
+    def found(self, queue: Queue | None) -> None:
+        """Go on with what was asked: this is the queue; None: it is deleted."""
+        self.queue = queue
+        early, self.early = self.early, None
+        for message in early or ():
+            self.post(message)
+
+    def latest(self) -> Queue | None:
+        """Return the queue, or what has taken its place after a fault, which knows nothing of the
+        windows and limits before; None: it is deleted."""
+        queue = self.queue
+        if queue is not None and queue.successor is not None:
+            self.queue = queue.latest
+            self.window = None
+            limit = self.limiter.limit
+            self.limiter = Limiter()
+            self.limiter.set_limit(limit)
+        return self.queue
+
+    def window_of(self, _: Actor) -> Outflow:
+        """Return the queue's end of the window for what it delivers, made if there is none."""
+        queue = self.latest()
+        if queue is None:
+            return Outflow(self.deliveries, "", self.services.delivery_window)
+        if self.window is None:
+            keepers = queue.deliveries, self.deliveries
+            self.window = self.services.delivery_link(queue, keepers, self.name)
+        return self.window[0]
+
+    # -- the inbox
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, RemoteAsk):
+            if self.early is not None:
+                self.early.append(message)
+            else:
+                self.asked(message)
+        elif isinstance(message, e.Deliver):
+            self.due.append(message)
+        elif isinstance(message, e.Confirm):
+            self.confirms.append(s.CONFIRM_ROW.pack(message.first_seq, message.count))
+        elif isinstance(message, e.Rejected):
+            self.say_confirms()
+            row = s.REJECTION.pack(message.first_seq, message.offset, message.count)
+            self.say(s.REJECTED, [row], s.MIXED * message.mixed)
+        elif isinstance(message, PeerLost):
+            self.end(is_lost=True)
+        elif isinstance(message, LinkEnded):
+            self.link_ended(message)
+        elif isinstance(message, ANSWERS):
+            self.due.append(message)
+        else:
+            super().receive(message)
+
+    def asked(self, ask: RemoteAsk) -> None:
+        """Do what the other node asks for; what cannot be read ends the link to it."""
+        try:
+            if ask.kind == s.COMMAND:
+                self.command(self.decoder.decode(ask.body))
+            elif ask.kind == s.WINDOW:
+                [amount] = s.unpacked(s.AMOUNT, ask.body)
+                if self.window is not None and amount:
+                    self.window[1].settle(amount)
+            elif ask.kind == s.LIMIT:
+                [limit] = s.unpacked(s.COUNT, ask.body)
+                self.limiter.set_limit(limit)
+            else:
+                raise s.BrokenSection(f"section {ask.kind} to a queue, which is not known here")
+        except (UnreadableCommand, UnknownAddress) as error:
+            self.carrier.broken(self.address.node, s.BrokenSection(str(error)))
+        except s.BrokenSection as error:
+            self.carrier.broken(self.address.node, error)
+
+    def command(self, command: c.Command) -> None:
+        """Hand a command to the queue. When this is deleted it is answered as that would."""
+        queue = self.latest()
+        if isinstance(command, c.Publish):
+            self.publish(command, queue)
+        elif isinstance(command, c.Down):
+            self.end(is_lost=False)
+        elif queue is None:
+            self.refuse(command)
+        else:
+            if isinstance(command, c.Consume):
+                command.consumer.limiter = self.limiter
+            queue.post(command)
+
+    def publish(self, publish: c.Publish, queue: Queue | None) -> None:
+        """Send a batch on to the queue. Its bodies get ids of this node's message store."""
+        batch = publish.batch
+        count = len(batch.contents)
+        self.owed += s.cost_on_wire(count, batch.size)
+        if queue is None:
+            if publish.confirm:
+                self.confirms.append(s.CONFIRM_ROW.pack(publish.first_seq, count))
+            return
+        if batch.traits.envelope and len(batch.contents[0]) >= self.services.large_from_bytes:
+            batch.first_id = self.services.message_ids(count)
+        if self.link is None:
+            self.link = queue.link_from(self)
+        self.link.send(batch, publish.first_seq, publish.confirm)
+
+    def refuse(self, command: c.Command) -> None:
+        """Answer what is asked of a queue that is deleted."""
+        if isinstance(command, c.Cancel):
+            self.due.append(e.Cancelled(command.consumer, False))
+        elif isinstance(command, c.Delete):
+            self.due.append(e.Deleted(self, 0))
+        elif not isinstance(command, c.Settle):
+            self.due.append(e.Refuse(self, 404, f"no {self.title}"))
+
+    # -- what the queue says
+
+    def say(self, kind: int, body: list[bytes], flags: int = 0) -> None:
+        """Have something said to the channel's node."""
+        parts = s.section(kind, self.address.serial, body, flags)
+        self.mail.put(self.reach, QUEUE_ANSWERS, parts)
+
+    def say_confirms(self) -> None:
+        if self.confirms:
+            confirms, self.confirms = self.confirms, []
+            self.say(s.CONFIRMS, confirms)
+
+    def say_due(self) -> None:
+        """Say what the queue has delivered and answered, in order, as far as there is room."""
+        due = self.due
+        while due:
+            if not self.mail.has_room:
+                self.mail.wait_for_room(self)
+                return
+            message = due.popleft()
+            if isinstance(message, e.Deliver):
+                count = len(message.contents)
+                flags, body = s.encode_delivery(
+                    message.consumer.tag,
+                    message.run,
+                    message.cost // count,
+                    message.contents,
+                    message.traits,
+                    message.redelivered,
+                )
+                self.say(s.DELIVER, body, flags)
+            elif isinstance(message, LinkEnded):
+                self.say(s.ENDED, [], s.IS_LOST * message.is_lost)
+                if message.is_lost:
+                    self.end(is_lost=False)
+            else:
+                self.say(*answer_section(message))
+
+    def link_ended(self, message: LinkEnded) -> None:
+        """Pass on that the queue is deleted, or has failed: then the other node hears nothing more
+        from here."""
+        if message.link is self.link:
+            self.link.end()
+            self.link = None
+            self.say_confirms()
+            self.due.append(message)
+
+    def flow_resumed(self) -> None:
+        self.schedule()
+
+    def turn_ended(self) -> None:
+        """Say what has gathered, and give back the credit of what the queue has been handed, unless
+        it holds this up."""
+        self.say_confirms()
+        self.say_due()
+        if self.owed >= WIRE_CREDIT_NOTIFY and not self.keeper.gates_shut:
+            owed, self.owed = self.owed, 0
+            self.say(s.CREDIT, [s.AMOUNT.pack(owed)])
+
+    # -- its end
+
+    def end(self, is_lost: bool) -> None:
+        """Have the queue take the channel for down, and hear nothing any more. `is_lost`: not the
+        channel has ended, but the link to its node."""
+        self.go_deaf()
+        self.due.clear()
+        self.keeper.release()
+        self.carrier.ended(self)
+        link, self.link = self.link, None
+        if link is not None:
+            link.end()
+        queue = self.latest()
+        if queue is not None:
+            queue.post(c.Down(self, is_lost))
+
+    def faulted(self, error: Exception) -> None:
+        """End, after a fault in here, and have the other node take the queue for failed."""
+        take(
+            self,
+            [lambda: self.say(s.ENDED, [], s.IS_LOST), lambda: self.end(is_lost=False)],
+        )
+
+
+def answer_section(answer: e.Effect) -> tuple[int, list[bytes], int]:
+    """Return kind, body and flags of the section that has an answer of a queue."""
+    flags = 0
+    if isinstance(answer, e.Got):
+        message = s.MessageOnWire(
+            answer.content, answer.run, answer.link, answer.ready, answer.traits, answer.redelivered
+        )
+        flags, body = s.encode_got(message)
+        return s.GOT, body, flags
+    if isinstance(answer, e.Consumed):
+        return s.CONSUMED, [s.LINK.pack(*answer.link)], flags
+    if isinstance(answer, e.Cancelled):
+        return s.CANCELLED, [octets(answer.consumer.tag)], s.BY_BROKER * answer.by_broker
+    if isinstance(answer, e.Inspected):
+        return s.INSPECTED, [s.INSPECTION.pack(answer.ready, answer.consumers)], flags
+    if isinstance(answer, e.Purged):
+        return s.PURGED, [s.AMOUNT.pack(answer.count)], flags
+    if isinstance(answer, e.Deleted):
+        return s.DELETED, [s.AMOUNT.pack(answer.count)], flags
+    assert isinstance(answer, e.Refuse), f"a queue has answered {answer!r}"
+    return s.REFUSED, s.encode_refusal(answer.code, answer.text), flags
+
+
+ANSWERS: Final = (e.Got, e.Consumed, e.Cancelled, e.Inspected, e.Purged, e.Deleted, e.Refuse)
+"""What a queue answers to commands, and says when consumers end."""
