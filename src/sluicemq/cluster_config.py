@@ -47,8 +47,8 @@ class ListedNode(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterConfig(Section):
-    """Several nodes that know each other ([cluster.md](cluster.md)). Nothing is replicated between
-    them yet: each is a broker of its own."""
+    """Several nodes that are one broker to clients ([cluster.md](cluster.md)). The messages of a
+    queue are on one of them."""
 
     name: str | None = declared(
         None,

@@ -7,17 +7,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.remote.queue_post import QueuePost
 from sluicemq.cluster import cluster_port as c
 from sluicemq.config import Config, StorageConfig
 from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.address import NOBODY, ActorAddress
-from sluicemq.metadata.changes import Change, DeclareQueue, DeleteQueue
-from sluicemq.metadata.events import QueueRemoved
+from sluicemq.metadata.changes import Change, DeclareQueue, DeleteQueue, Life
+from sluicemq.metadata.events import QueueAdded, QueueRemoved
 from sluicemq.model.definitions import QueueDefinition
 from sluicemq.node import Node
 from support.fakes import FakeWorld
@@ -85,16 +85,18 @@ class ListedWire(c.ClusterPort):
 
 
 class PairedNode(Node):
-    """A node whose cluster is a ListedWire."""
+    """A node that agrees with nobody on what is declared, but is linked to others."""
 
     wire: ListedWire
 
-    def make_membership(self, secret: bytes) -> Any:
-        card = SimpleNamespace(node=self.wire.node, incarnation=1)
-        return SimpleNamespace(cluster=self.wire, book=SimpleNamespace(card=card), is_member=True)
+    @property
+    def life(self) -> Life | None:
+        return Life(self.wire.node, self.wire.incarnation)
 
 
 class PairedBroker(Broker):
+    """A node, and what its clients see."""
+
     def __init__(self, wire: ListedWire, config: Config) -> None:
         self.world = FakeWorld()
         self.net = self.world.net = Sockets()
@@ -102,6 +104,11 @@ class PairedBroker(Broker):
         kind = type("PairedNode", (PairedNode,), {"wire": wire})
         self.node = kind(self.world, config)
         self.clients = 0
+        broker = self.node.broker
+        self.post = broker.queue_post = QueuePost(broker, wire, broker.vhosts)
+        for vhost in broker.vhosts.values():
+            vhost.post = self.post
+        broker.agreement.follow(QueueAdded, lambda event: self.post.queue_added(event.queue))
 
     def run(self) -> None:
         """All nodes do, until nothing moves any more."""

@@ -97,9 +97,7 @@ class UnderWay:
 
 
 def post_of(group: Group, number: int) -> QueuePost:
-    post = group[number].node.broker.queue_post
-    assert post is not None
-    return post
+    return group[number].post
 
 
 def check(group: Group) -> None:
