@@ -102,9 +102,9 @@ class Stream:
 
 @dataclass
 class Silence:
-    """How long a queue confirmed nothing, seconds, around one fault."""
+    """How long a queue, or whatever else is counted so, answered nothing around one fault."""
 
-    queue: str
+    what: str
     seconds: float
 
 
@@ -162,13 +162,16 @@ class Book:
 
     def confirm(self, stream: Stream, tag: int, multiple: bool) -> None:
         """basic.ack from the broker."""
-        now = self.clock()
         for sent, since in self._answered(stream, tag, multiple):
             if not sent.refused:
                 sent.confirmed = True
-                self.confirms[stream.queue].append(now)
-                self.news[stream.queue] += since > self.mark
+                self.goes_on(stream.queue, since)
                 self.verdict.counts["confirmed"] += 1
+
+    def goes_on(self, what: str, since: float) -> None:
+        """A queue, or whatever else is counted so, has answered what was sent at that moment."""
+        self.confirms.setdefault(what, deque()).append(self.clock())
+        self.news[what] += since > self.mark
 
     def refuse(self, stream: Stream, tag: int, multiple: bool) -> None:
         """basic.nack from the broker."""
@@ -286,7 +289,7 @@ class Book:
         now = self.clock()
         self.calm_since = now + lingers_s
         return [
-            Silence(queue, longest(times, now)) for queue, times in self.confirms.items() if times
+            Silence(what, longest(times, now)) for what, times in self.confirms.items() if times
         ]
 
     def set_mark(self) -> None:

@@ -94,6 +94,7 @@ class Namespaces:
             assert keeper.stdin is not None
             keeper.stdin.close()
             keeper.wait()
+        run("ip link del hub")
 
 
 def run(command: str, within: Sequence[str] = ()) -> None:

@@ -29,11 +29,13 @@ from cluster.crowd import Crowd
 from cluster.faults import Fault, plan
 from cluster.namespaces import Namespaces
 from cluster.sites import Site
-from cluster.workers import Consumer, Getter, Publisher
+from cluster.workers import DEFINITIONS, Consumer, Getter, Publisher, Registrar
+from durability.roles import GONE_UNHEARD, Ledger
+from sluicemq.amqp.methods import ExchangeDeclare, ExchangeDeclareOk
 from sluicemq.amqp.types import Table
 from sluicemq.client.address import Address
-from sluicemq.client.blocking import BlockingClient
-from sluicemq.client.session import BrokerError
+from sluicemq.client.blocking import NOT_FOUND, BlockingClient
+from sluicemq.client.session import BrokerError, ClosedByBrokerError
 
 PATIENCE_S: Final = 240.0
 DWELL_S: Final = (0.3, 2.0)
@@ -72,7 +74,8 @@ class Run:
         """Whether all of them go on while a majority does."""
         self.book = Book()
         self.crowd = Crowd([(each.host, each.port) for each in site.nodes], self.book, self.dice)
-        self.silences: dict[str, list[float]] = defaultdict(list)
+        self.ledger = Ledger()
+        self.silences: dict[str, list[tuple[float, float]]] = defaultdict(list)
         self.looked_at = 0.0
         self.tell: Callable[[str], None] = lambda _: None
 
@@ -102,8 +105,9 @@ class Run:
         return all(each.is_ready for each in self.site.nodes)
 
     def all_confirm(self) -> bool:
-        """Whether each queue has confirmed something that was sent after the mark."""
-        return all(self.book.news[queue] for queue in self.queues)
+        """Whether each queue has confirmed something that was sent after the mark, and definitions
+        that were asked for since have been made."""
+        return all(self.book.news[each] for each in (*self.queues, DEFINITIONS))
 
     # -- before, between, after
 
@@ -136,6 +140,8 @@ class Run:
                 consumer.pause_s = self.dice.choice((0.0, 0.02))
             getter = Getter(self.crowd, f"getter of {queue}", queue, None)
             getter.pause_s = 0.1
+        for n in range(2):
+            Registrar(self.crowd, f"registrar {n}", self.ledger)
         self.book.set_mark()
         self.pump(self.all_confirm, "nothing is confirmed")
 
@@ -146,7 +152,7 @@ class Run:
         began = self.book.clock()
         fault.begin()
         if fault.is_survived and self.is_replicated:
-            self.pump(self.all_confirm, f"{fault}: a majority is there, and does not confirm")
+            self.pump(self.all_confirm, f"{fault}: a majority is there, and does not go on")
         self.rest(self.dice.uniform(*DWELL_S))
         fault.end()
         resends = fault.is_of_network and isinstance(self.site.network, Namespaces)
@@ -154,12 +160,19 @@ class Run:
         self.book.set_mark()
         self.pump(self.all_ready, f"after {fault} the nodes are not ready")
         self.pump(self.all_confirm, f"after {fault} nothing is confirmed")
-        silence = max(each.seconds for each in self.book.fault_is_over(lingers_s))
-        self.silences[fault.name].append(silence)
-        self.tell(f"{fault}: {silence:.2f} s without confirms")
+        longest = {each.what: each.seconds for each in self.book.fault_is_over(lingers_s)}
+        declaring = longest.pop(DEFINITIONS, 0.0)
+        confirming = max(longest.values(), default=0.0)
+        self.silences[fault.name].append((confirming, declaring))
+        self.tell(
+            f"{fault}: {confirming:.2f} s without confirms, {declaring:.2f} s without definitions"
+        )
 
     def drain(self) -> Verdict:
         """No more is published; whatever is in the queues comes out. Then they are empty."""
+        for client in self.crowd.clients:
+            if isinstance(client, Registrar):
+                client.is_done = True
         publishers = [each for each in self.crowd.clients if isinstance(each, Publisher)]
         for each in publishers:
             each.is_done = True
@@ -186,12 +199,21 @@ class Run:
 
         self.pump(is_drained, "the queues do not get empty")
         self.crowd.leave()
+        self.check_ledger()
         deadline = time.monotonic() + PATIENCE_S
         while left := self.left():
             if time.monotonic() > deadline:
                 raise Failed(f"without clients there are {left} messages in the queues")
             time.sleep(LOOK_S)
         return self.book.closed()
+
+    def check_ledger(self) -> None:
+        """What was declared is there at every node, and what was deleted is not."""
+        for number in self.site.numbers:
+            with self.admin(number) as admin:
+                for name, state in self.ledger.known.items():
+                    if state != GONE_UNHEARD and is_there(admin, name) != (state == "there"):
+                        raise Failed(f"exchange {name} was {state}, but is not, at node {number}")
 
     def left(self) -> int:
         """Messages that are ready in all queues; 1 when a node does not answer."""
@@ -215,16 +237,35 @@ class Run:
         return verdict
 
     def table(self) -> list[str]:
-        """The silences by kind of fault, seconds."""
-        rows = ["| fault | times | median s without confirms | worst |", "|---|---|---|---|"]
-        for name, times in sorted(self.silences.items()):
-            median = statistics.median(times)
-            rows.append(f"| {name} | {len(times)} | {median:.2f} | {max(times):.2f} |")
+        """The silences by kind of fault, seconds at the median and at the worst."""
+        rows = [
+            "| fault | times | without confirms, s | without definitions, s |",
+            "|---" * 4 + "|",
+        ]
+        for name, pairs in sorted(self.silences.items()):
+            told = (
+                f"{statistics.median(each):.2f} / {max(each):.2f}"
+                for each in zip(*pairs, strict=True)
+            )
+            rows.append(f"| {name} | {len(pairs)} | {' | '.join(told)} |")
         return rows
 
 
+def is_there(admin: BlockingClient, exchange: str) -> bool:
+    """Whether the node knows an exchange of that name."""
+    try:
+        admin.call(ExchangeDeclare(exchange, "direct", passive=True), ExchangeDeclareOk)
+    except ClosedByBrokerError as closed:
+        if closed.code != NOT_FOUND:
+            raise
+        return False
+    return True
+
+
 def queues_of(kind: str) -> dict[str, Table]:
-    """The queues of a run."""
+    """The queues of a run; "none" has only definitions."""
+    if kind == "none":
+        return {}
     return {f"{kind}-{n}": ARGUMENTS[kind] for n in range(1, QUEUES + 1)}
 
 
@@ -239,7 +280,7 @@ def main() -> int:
     """One run; 1 when it has failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=100)
-    parser.add_argument("--queues", choices=ARGUMENTS, default="quorum")
+    parser.add_argument("--queues", choices=("none", *ARGUMENTS), default="quorum")
     parser.add_argument("--broker", choices=("sluicemq", "rabbitmq"), default="sluicemq")
     parser.add_argument("--network", choices=("proxies", "namespaces"), default="proxies")
     parser.add_argument("--nodes", type=int, default=3)
@@ -253,7 +294,7 @@ def main() -> int:
     print(f"{root} has what the nodes write", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with PLACES[options.broker, options.network](root, options.nodes) as site:
-        run = Run(site, options.seed, queues_of(options.queues), options.queues == "quorum")
+        run = Run(site, options.seed, queues_of(options.queues), options.queues != "classic")
         run.tell = lambda line: print(line, flush=True)
         try:
             run.whole(options.faults)

@@ -1,4 +1,6 @@
-"""What the clients of a cluster do: publish with confirms, consume or poll and acknowledge."""
+"""What the clients of a cluster do: publish with confirms, consume or poll and acknowledge, declare
+and delete.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import Final
 from cluster.book import Sent, Session, Stream
 from cluster.crowd import PATIENCE_S, Client, Crowd
 from durability.clients import CHANNEL
+from durability.roles import GONE_UNHEARD, Ledger
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 
@@ -15,6 +18,12 @@ ASK_S: Final = 1.0
 
 LATE_S: Final = 0.5
 """A publisher that was late catches up on no more than that."""
+
+REGISTER_S: Final = 0.05
+"""Between two declarations or deletions."""
+
+DEFINITIONS: Final = "definitions"
+"""What the answers to these count as."""
 
 NEW: Final = Session("nobody")
 
@@ -181,3 +190,37 @@ class Getter(Receiver):
             self.settle(1, False)
         self.since = now
         self.send(m.BasicGet(self.queue))
+
+
+class Registrar(Client):
+    """Declares durable exchanges and deletes them, one after the other."""
+
+    def __init__(self, crowd: Crowd, name: str, ledger: Ledger) -> None:
+        super().__init__(crowd, name, None)
+        self.ledger = ledger
+        self.pending = ""
+        self.next_act = 0.0
+        self.is_done = False
+
+    def act(self, now: float) -> None:
+        if self.pending or self.is_done or now < self.next_act:
+            return
+        self.since, self.next_act = now, now + REGISTER_S
+        there = [name for name, state in self.ledger.known.items() if state == "there"]
+        if len(there) < 5 or self.dice.randrange(2):
+            self.pending = self.ledger.new_name()
+            self.send(m.ExchangeDeclare(self.pending, "direct", durable=True))
+        else:
+            self.pending = self.dice.choice(there)
+            self.send(m.ExchangeDelete(self.pending))
+        self.ledger.known[self.pending] = GONE_UNHEARD
+
+    def on_method(self, method: Method) -> None:
+        is_declared = isinstance(method, m.ExchangeDeclareOk)
+        if is_declared or isinstance(method, m.ExchangeDeleteOk):
+            self.ledger.known[self.pending] = "there" if is_declared else "gone"
+            self.book.goes_on(DEFINITIONS, self.since)
+            self.since, self.pending = 0.0, ""
+
+    def gone(self) -> None:
+        self.pending = ""
