@@ -19,7 +19,7 @@ from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.services import ignore
 from sluicemq.cluster.node_path import is_there
 from sluicemq.errors import Refused
-from sluicemq.kernel.actor import NEVER_US, Scheduler
+from sluicemq.kernel.actor import NEVER_NS, Scheduler
 from sluicemq.kernel.containment import traceback_text
 from sluicemq.kernel.endpoints import Peer
 from sluicemq.metadata.changes import Life
@@ -241,9 +241,9 @@ class Node:
         self.broker.named[reader.name] = reader
         return reader
 
-    def run(self, turns_max: int, until_us: int = NEVER_US) -> bool:
+    def run(self, turns_max: int, until_ns: int = NEVER_NS) -> bool:
         """Run actors as `Scheduler.run` does; True when work is left."""
-        return self.scheduler.run(turns_max, until_us)
+        return self.scheduler.run(turns_max, until_ns)
 
     def shut_down(self) -> None:
         """Tell every client that the broker goes (320), and hang up."""

@@ -177,6 +177,10 @@ class AmqpConnection:
         self._methods: dict[bytes, BasicPublish] = {}
         self._publishes: dict[bytes, PublishStencil] = {}
         self._delivers: dict[bytes, DeliverStencil] = {}
+        # Peers repeat themselves: what the last run of publishes looked like, and how the last
+        # acknowledgement began, each with its channel. Empty where that may be out of order now.
+        self._last_publish: tuple[PublishStencil, int] | None = None
+        self._last_ack: tuple[bytes, int] | None = None
 
     def receive_data(self, data: bytes) -> None:
         """Take bytes that came from the socket; `next_event` makes events of them."""
@@ -204,8 +208,10 @@ class AmqpConnection:
         """Return the next event, or None when more data is needed. Raises ProtocolViolation when
         the peer's bytes are no AMQP."""
         while True:
+            if self._pos == len(self._buf) and not self._fill():
+                return None
             try:
-                event = self._parse()
+                event = self._again() or self._parse()
             except ConnectionViolation:
                 self.ignore_all()
                 raise
@@ -217,6 +223,7 @@ class AmqpConnection:
     def ignore_content(self, channel: int) -> None:
         """The owner closes the channel: content methods and contents of it are swallowed until
         it is opened again. Other methods come as before."""
+        self._last_publish = self._last_ack = None
         self._forget_content(channel)
         self._ignored.add(channel)
 
@@ -226,6 +233,7 @@ class AmqpConnection:
             self._state = CLOSING
         self._contents.clear()
         self._content_bytes = 0
+        self._last_publish = self._last_ack = None
         self._methods.clear()
         self._publishes.clear()
         self._delivers.clear()
@@ -272,6 +280,21 @@ class AmqpConnection:
         self._chunk_bytes = 0
 
     # -- frames
+
+    def _again(self) -> Event | None:
+        """Return the event of a run that is like the last one; None when it is something else, or
+        has not come whole."""
+        buf, pos = self._buf, self._pos
+        if self._last_publish is not None and self.wants_content:
+            stencil, channel = self._last_publish
+            if stencil.fits(buf, pos):
+                event = self._cut_publishes(channel, stencil, pos)
+                if event is None:
+                    self._pos = pos
+                return event
+        if self._last_ack is not None and buf.startswith(self._last_ack[0], pos):
+            return self._cut_acks(self._last_ack[1], pos)
+        return None
 
     def _parse(self) -> Event | None:
         """Return the next event in the buffer, or None when fewer than `_need` octets are there."""
@@ -460,25 +483,37 @@ class AmqpConnection:
             if len(self._publishes) >= RUN_METHODS_MAX:
                 self._publishes.clear()
             self._publishes[raw] = stencil
-        method = stencil.method
         if self.fast:
-            payload_max = self._payload_max()
-            body_max = min(payload_max, self.max_message_size)
-            contents, done, same_size = stencil.cut(
-                self._buf, pos, self.run_max, payload_max, body_max
-            )
-            if contents:
-                self._pos = done
-                same_properties = same_size and (len(contents) == 1 or not stencil.varying)
-                if same_properties and len(contents) < SAME_SIZE_MIN and done < len(self._buf):
-                    return self._mixed_keys(channel, raw, method, contents)
-                size = done - pos - len(contents) * len(raw)
-                return Publishes(channel, raw, method, contents, size, same_properties, same_size)
+            self._pos = pos
+            event = self._cut_publishes(channel, stencil, pos)
+            if event is not None:
+                self._last_publish = stencil, channel
+            if event is not None or self._pos == pos:
+                return event
+        self._begin_content(channel, stencil.method, raw)
+        return None
+
+    def _cut_publishes(self, channel: int, stencil: PublishStencil, pos: int) -> Event | None:
+        """Return the run at `pos`, which begins with the method frame of `stencil`. None: not all
+        of its first message has come, and `_need` says when to look again; or that message is
+        unusual, and then `_pos` is behind its method frame."""
+        payload_max = self._payload_max()
+        body_max = min(payload_max, self.max_message_size)
+        contents, done, same_size = stencil.cut(self._buf, pos, self.run_max, payload_max, body_max)
+        raw = stencil.raw
+        if not contents:
             if done:
                 self._wait_at(pos, done)
-                return None
-        self._begin_content(channel, method, raw)
-        return None
+            else:
+                self._pos = pos + len(raw)
+            return None
+        self._pos = done
+        count = len(contents)
+        same_properties = same_size and (count == 1 or not stencil.varying)
+        if same_properties and count < SAME_SIZE_MIN and done < len(self._buf):
+            return self._mixed_keys(channel, raw, stencil.method, contents)
+        size = done - pos - count * len(raw)
+        return Publishes(channel, raw, stencil.method, contents, size, same_properties, same_size)
 
     def _new_method(self, raw: bytes, pos: int, end: int) -> BasicPublish:
         """The method in a frame that was never seen before; it is kept."""
@@ -558,20 +593,30 @@ class AmqpConnection:
 
     def _ack(self, channel: int, pos: int, end: int) -> Event:
         if self.fast and end - pos == ACK_SIZE:
-            tags = cut_acks(self._buf, pos)
-            if tags:
-                self._pos = pos + len(tags) * ACK_SIZE
-                return Acks(channel, tags)
+            event = self._cut_acks(channel, pos)
+            if event is not None:
+                self._last_ack = self._buf[pos : pos + METHOD_ARGS], channel
+                return event
         method = self._decode(ACK, pos, end)
         assert isinstance(method, BasicAck)
         if method.multiple:
             return MethodFrame(channel, method, self._buf[pos:end])
         return Acks(channel, [method.delivery_tag])
 
+    def _cut_acks(self, channel: int, pos: int) -> Event | None:
+        """Return the run of basic.ack at `pos`; None when the first one is multiple, or has not
+        come whole."""
+        tags = cut_acks(self._buf, pos)
+        if not tags:
+            return None
+        self._pos = pos + len(tags) * ACK_SIZE
+        return Acks(channel, tags)
+
     # -- contents
 
     def _begin_content(self, channel: int, method: Method, raw: bytes) -> None:
         """A method was read that has a content."""
+        self._last_publish = self._last_ack = None
         content = self._contents[channel] = _Content(method, raw)
         self._count(content)
 

@@ -305,6 +305,8 @@ class PublishStencil(RunStencil):
             return [], self.stride, True
         if buf[end - 1] != END:
             return [], 0, True
+        if end == len(buf):
+            return [buf[start:end]], end, True
         count = 1
         if run_max > 1 and (self.fits(buf, end) or self.loosen(buf, end)):
             count = self.count_same_size(buf, pos, run_max)

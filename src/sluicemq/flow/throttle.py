@@ -92,7 +92,7 @@ class Throttle:
     """The state of one connection as a publisher. Every input returns what to send to the
     client."""
 
-    __slots__ = ("alarm_gate", "flow_since_ns", "keeper", "notify", "reason", "state")
+    __slots__ = ("alarm_gate", "flow_since_ns", "keeper", "notify", "reason", "state", "stopped")
 
     def __init__(self, keeper: GateKeeper, notify: bool) -> None:
         self.keeper = keeper
@@ -101,12 +101,9 @@ class Throttle:
         """Did the client announce the capability connection.blocked?"""
         self.reason = ""
         self.state = RUNNING
+        self.stopped = False
+        """The connection is not read now, so that missing heartbeats do not count."""
         self.flow_since_ns: int | None = None
-
-    @property
-    def stopped(self) -> bool:
-        """Tell whether the connection is not read now, so that missing heartbeats do not count."""
-        return self.state >= FLOW
 
     def publish_seen(self) -> int:
         """Note, in `blocking` only, that the next frame is a publish, or belongs to one that has
@@ -142,6 +139,7 @@ class Throttle:
         after = _NEXT[before * _WIDTH + what]
         assert after != _IMPOSSIBLE, f"{STATES[before]}: {INPUTS[what]}"
         self.state = after
+        self.stopped = after >= FLOW
         was_blocked = before >= BLOCKED
         if was_blocked == (after >= BLOCKED):
             return NOTHING

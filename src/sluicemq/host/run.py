@@ -50,16 +50,16 @@ CLOSE_SECONDS: Final = 5.0
 """How long the disk may finish nothing while the storage is being closed: longer than a bad disk
 takes for a sync, shorter than service managers wait."""
 
-ROUND_US: Final = 3000
+ROUND_NS: Final = 3_000_000
 """How long actors run between two looks at the sockets, beyond the turn under way. A busy client's
 answer waits for about three rounds."""
 
-LOOK_US: Final = 1000
+LOOK_NS: Final = 1_000_000
 """How long they run between two looks at what the disk has done. Measured under a flood: what is
 done waits about so long; looking eight times as often costs a tenth of the throughput."""
 
-TURNS_PER_LOOK: Final = 4
-"""Turns between two looks at the clock, unless one of a share shows that the time is over."""
+ANY_TURNS: Final = 1 << 62
+"""More turns than there ever are: time is what bounds them."""
 
 SWITCH_SECONDS: Final = 0.0005
 """How long Python lets a busy thread go on while another one wants to (its default: 5 ms).
@@ -111,7 +111,7 @@ class BrokerHost:
         self.node = Node(world, config, index, accept_loss, secret)
         self.net.divides = self.node.broker.pacer is not None
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
-        self.node.scheduler.now_us = now_us  # type: ignore[method-assign]
+        self.node.scheduler.now_ns = perf_counter_ns  # type: ignore[method-assign]
         self.collector = Collector(self.is_memory_short)
         self.control: ControlServer
         self.port = 0
@@ -130,14 +130,13 @@ class BrokerHost:
         """Run actors for a bounded time; then the sockets get their chance. Finished disk jobs are
         fetched in between: a busy node would see them only after the sockets."""
         self.collector.rounds += 1
-        now = now_us()
-        end = now + ROUND_US
-        look = now + LOOK_US
-        while (more := self.node.run(TURNS_PER_LOOK, end)) and (now := now_us()) < end:
-            if now >= look:
-                self.disk.post_done()
-                look = now + LOOK_US
-        self.disk.post_done()
+        now = perf_counter_ns()
+        end = now + ROUND_NS
+        more = True
+        while more and now < end:
+            more = self.node.run(ANY_TURNS, min(now + LOOK_NS, end))
+            self.disk.post_done()
+            now = perf_counter_ns()
         if more:  # if not, and the disk has brought work, its post has woken us
             self.loop.call_soon(self.run)
         self.net.next_round()
@@ -295,11 +294,6 @@ class BrokerHost:
                 break
             await asyncio.sleep(0.005)
         await self.disk.stop()
-
-
-def now_us() -> int:
-    """Return microseconds of the monotonic clock."""
-    return perf_counter_ns() // 1000
 
 
 def make_index(config: Config, directory: Path, log: Log, kind: str) -> MessageIndex:

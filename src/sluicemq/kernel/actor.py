@@ -59,8 +59,11 @@ INTAKE_WORK_EACH: Final = 8
 INTAKE_WORK_MAX: Final = 4000
 """... but never more than this."""
 
-NEVER_US: Final = 1 << 63
+NEVER_NS: Final = 1 << 63
 """A time that never comes."""
+
+NS_A_UNIT: Final = 1000
+"""Nanoseconds that a unit of work is meant to take."""
 
 
 class Scheduler:
@@ -80,10 +83,10 @@ class Scheduler:
         """Units of work that the turn under way may still spend; see `Actor.spend`."""
         self.spent = 0
         """Units of work that were spent since patient actors last had their turns."""
-        self.looked_us = 0
-        """The time that `now_us` returned last."""
-        self.intake_at_us = 0
-        """The time, by `now_us`, at which patient actors last had their turns."""
+        self.looked_ns = 0
+        """The time that `now_ns` returned last; it is asked after each turn."""
+        self.intake_at_ns = 0
+        """The time, by `now_ns`, at which patient actors last had their turns."""
         self.intake = 0
         """Units of work that patient actors may spend before it is the others' turn again."""
         self.is_held = False
@@ -95,8 +98,8 @@ class Scheduler:
         """Ask the World to call `run` soon. Set by the World (host: `loop.call_soon`; sim: an
         event)."""
 
-    def now_us(self) -> int:
-        """Return microseconds of a clock that shows what turns really take, set by the World where
+    def now_ns(self) -> int:
+        """Return nanoseconds of a clock that shows what turns really take, set by the World where
         there is one. Shares and patient actors then go by it where it shows more than their units
         of work do."""
         return 0
@@ -117,14 +120,16 @@ class Scheduler:
             self.awake = True
             self.wake()
 
-    def run(self, turns_max: int, until_us: int = NEVER_US) -> bool:
-        """Run at most `turns_max` turns, one of a share counting as one, and none when it is seen
-        to be `until_us` by `now_us`; shares look after each turn of a member. True when work is
-        left that may be done now."""
+    def run(self, turns_max: int, until_ns: int = NEVER_NS) -> bool:
+        """Run at most `turns_max` turns, one of a share counting as one, until it is `until_ns` by
+        `now_ns` or later; shares look after each turn of a member. True when work is left that may
+        be done now."""
         ready = self.ready
         patient = self.patient
-        while turns_max and self.looked_us < until_us:
-            if patient and self.is_intake_due():
+        now_ns = self.now_ns
+        self.looked_ns = now_ns()
+        while turns_max and self.looked_ns < until_ns:
+            if patient.count and self.is_intake_due():
                 actor = patient.popleft()
             elif ready:
                 actor = ready.popleft()
@@ -135,12 +140,13 @@ class Scheduler:
                 actor.run_turn()
             except Exception as error:
                 self.contain(actor, error)
+            self.looked_ns = now_ns()
             if actor.is_patient:
                 self.intake -= self.turn_work - self.work
                 self.spent = 0
-                self.looked_us = self.intake_at_us = self.now_us()
+                self.intake_at_ns = self.looked_ns
             turns_max -= 1
-        self.awake = bool(ready or (patient and (self.intake > 0 or not self.is_held)))
+        self.awake = bool(ready or (patient.count and (self.intake > 0 or not self.is_held)))
         return self.awake
 
     def is_intake_due(self) -> bool:
@@ -156,13 +162,13 @@ class Scheduler:
         """Tell whether the other actors have had the work they get between two intakes of patient
         actors."""
         wanted = max(PATIENCE_WORK, self.patient.count * PATIENCE_WORK_EACH)
-        passed = max(self.spent, self.now_us() - self.intake_at_us)
+        passed = max(self.spent, (self.now_ns() - self.intake_at_ns) // NS_A_UNIT)
         return passed >= min(wanted, PATIENCE_WORK_MAX)
 
     def take_some_in(self, work: int) -> None:
         """Let patient actors have turns worth `work` units now, also while they are held."""
         self.intake = work
-        if self.patient and not self.awake:
+        if self.patient.count and not self.awake:
             self.awake = True
             self.wake()
 
@@ -170,7 +176,7 @@ class Scheduler:
         """With `is_held` give patient actors turns only by `take_some_in`; without, give them turns
         as usual."""
         self.is_held = is_held
-        if not is_held and self.patient and not self.awake:
+        if not is_held and self.patient.count and not self.awake:
             self.awake = True
             self.wake()
 
@@ -215,8 +221,8 @@ class Actor(TurnGroupMember):
 
     def __init__(self, scheduler: Scheduler, share: Share | None = None) -> None:
         self.scheduler = scheduler
-        self.share = share
-        """The share within which it takes its turns; None: the scheduler gives it turns."""
+        self.run_queue: Scheduler | Share = scheduler if share is None else share
+        """Who gives it turns: its share, if it has one."""
         self.inbox: list[object] = []
         self.scheduled = False
         self.underway: Iterator[int] | None = None
@@ -230,16 +236,14 @@ class Actor(TurnGroupMember):
         """Put `message` into the inbox; it is handled in a later turn, in order."""
         self.inbox.append(message)
         if not self.scheduled:
-            self.schedule()
+            self.scheduled = True
+            self.run_queue.add(self)
 
     def schedule(self) -> None:
         """Ask for a turn, even with an empty inbox."""
         if not self.scheduled:
             self.scheduled = True
-            if self.share is None:
-                self.scheduler.add(self)
-            else:
-                self.share.add(self)
+            self.run_queue.add(self)
 
     def spend(self, work: int) -> None:
         """Say that what is being done costs `work` units beyond MESSAGE_WORK. When the turn has
@@ -287,11 +291,24 @@ class Actor(TurnGroupMember):
         if self.underway is not None:
             self.go_on()
         if self.underway is None:
-            self.handle_inbox()
+            inbox = self.inbox
+            if len(inbox) == 1:
+                self.handle_only(inbox.pop())
+            elif inbox:
+                self.handle_inbox()
         if self.inbox or self.underway is not None:
             self.schedule_rest()
         self.turn_ended()
         scheduler.spent += turn_work - scheduler.work
+
+    def handle_only(self, message: object) -> None:
+        """Handle the message that was alone in the inbox."""
+        try:
+            self.receive(message)
+        except Exception:
+            self.faulted_message = message
+            raise
+        self.scheduler.work -= MESSAGE_WORK
 
     def handle_inbox(self) -> None:
         """Handle what was in the inbox when the turn began; the rest of it stays there, in order,
@@ -357,15 +374,14 @@ class Share(Actor):
             self.schedule()
 
     def run_turn(self) -> None:
-        """Give members turns in order of arrival, until SHARE_WORK is spent."""
-        self.scheduled = False
+        """Give members turns in order of arrival, those too that wait for one only meanwhile, until
+        SHARE_WORK is spent."""
         members = self.members
         scheduler = self.scheduler
         turn_work = scheduler.turn_work
         left = scheduler.share_work
-        scheduler.looked_us = scheduler.now_us()
-        end_us = scheduler.looked_us + left
-        while members and left > 0 and scheduler.looked_us <= end_us:
+        end_ns = scheduler.looked_ns + left * NS_A_UNIT
+        while True:
             member = members.popleft()
             try:
                 member.run_turn()
@@ -374,6 +390,10 @@ class Share(Actor):
                 if scheduler.is_broken:
                     members.clear()
             left -= turn_work - scheduler.work
-            scheduler.looked_us = scheduler.now_us()
-        if members:
-            self.schedule()
+            if not members:
+                self.scheduled = False
+                return
+            scheduler.looked_ns = scheduler.now_ns()
+            if left <= 0 or scheduler.looked_ns > end_ns:
+                scheduler.add(self)
+                return

@@ -471,7 +471,7 @@ class Spread:
             number = random.randrange(self.QUEUES)
             self.sent.append((number, body(len(self.sent), random.choice((SMALL, LARGE)))))
             life.client.post_bytes(content(1, f"q{number}", self.sent[-1][1]))
-        if not life.broker.node.run(random.randrange(1, 8)) and life.broker.world.disk.jobs:
+        if not life.broker.node.run(random.randrange(1, 6)) and life.broker.world.disk.jobs:
             life.broker.world.disk.finish()
         for event in life.client.events():
             if isinstance(event, Acks):  # else they are refused

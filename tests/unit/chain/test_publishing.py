@@ -457,3 +457,17 @@ def test_a_closed_connection_has_published_what_waits_for_a_declaration() -> Non
             posted = [each for each in queue.inbox if isinstance(each, Publish)]
             counts.append(sum(len(each.batch.contents) for each in posted))
     assert counts == [3]
+
+
+def test_bytes_that_come_while_earlier_ones_wait_stay_behind_them() -> None:
+    """Bytes of who publishes are taken at once, but not before those of the reader's inbox."""
+    client = client_with(Broker())
+    message = publish("p", "amq.direct", NO_PROPERTIES, b"a body")
+    reader = client.reader
+    assert not reader.publishes_now
+    client.post_bytes(message[:20])
+    reader.publishes_now = True
+    client.post_bytes(message[20:])
+    client.broker.run()
+    client.send_bytes(message)
+    assert [body for body, _ in fetched(client, "p")] == [b"a body"] * 2

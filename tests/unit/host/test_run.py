@@ -61,9 +61,9 @@ def test_sockets_are_looked_at_when_a_rounds_time_is_over(monkeypatch: pytest.Mo
     host = host_run.BrokerHost.__new__(host_run.BrokerHost)
     host.loop = host.disk = host.net = host.node = Mock()
     host.collector = Mock(rounds=0)
-    host.node.run = Mock(side_effect=lambda *_: clock.append(clock[-1] + 2000) or True)
-    monkeypatch.setattr(host_run, "now_us", lambda: clock[-1])
+    host.node.run = Mock(side_effect=lambda *_: clock.append(clock[-1] + 2_000_000) or True)
+    monkeypatch.setattr(host_run, "perf_counter_ns", lambda: clock[-1])
     host.run()
     assert host.collector.rounds == 1
-    assert host.node.run.call_count == -(-host_run.ROUND_US // 2000)
+    assert host.node.run.call_count == -(-host_run.ROUND_NS // 2_000_000)
     host.loop.call_soon.assert_called_once_with(host.run)

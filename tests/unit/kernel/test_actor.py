@@ -229,7 +229,7 @@ def test_a_share_gets_no_more_than_one_that_has_a_single_member() -> None:
     share = Share(scheduler)
     crowd = [Digger(scheduler, str(number), log) for number in range(5)]
     for each in crowd:
-        each.share = share
+        each.run_queue = share
         each.post(["x", "x", "x"])
     other = Scribe(scheduler, "b", log)
     other.post("b")
@@ -369,8 +369,8 @@ class Watch(Alarm):
         super().__init__()
         self.time_us = 0
 
-    def now_us(self) -> int:
-        return self.time_us
+    def now_ns(self) -> int:
+        return self.time_us * 1000
 
 
 def test_a_round_ends_with_the_turn_that_has_taken_too_long() -> None:
@@ -378,11 +378,11 @@ def test_a_round_ends_with_the_turn_that_has_taken_too_long() -> None:
     log: list[tuple[str, object]] = []
     for number in range(6):
         slow = Slow(scheduler, str(number), log)
-        slow.share = Share(scheduler)
+        slow.run_queue = Share(scheduler)
         slow.post(400)
-    assert scheduler.run(100, 1000)
+    assert scheduler.run(100, 1_000_000)
     assert [entry for entry in log if entry[1] != "end"] == [(name, 400) for name in "012"]
-    assert not scheduler.run(100, 3000)
+    assert not scheduler.run(100, 3_000_000)
     assert len(log) == 12
 
 
@@ -412,7 +412,7 @@ def test_a_fault_costs_its_message_and_nobody_else_anything() -> None:
     share = Share(scheduler)
     alone, member = Faulty(scheduler, "a", log), Faulty(scheduler, "m", log)
     other, fellow = Scribe(scheduler, "b", log), Scribe(scheduler, "n", log)
-    member.share = fellow.share = share
+    member.run_queue = fellow.run_queue = share
     for actor in (alone, member, other, fellow):
         for message in (1, "bad", 2):
             actor.post(message)
@@ -436,7 +436,7 @@ def test_a_fault_of_one_that_says_nothing_ends_all_turns() -> None:
     log: list[tuple[str, object]] = []
     share = Share(scheduler)
     actor, fellow, other = (Scribe(scheduler, name, log) for name in "anb")
-    actor.share = fellow.share = share
+    actor.run_queue = fellow.run_queue = share
     actor.receive = None  # type: ignore[method-assign,assignment]
     for each in (actor, fellow, other):
         each.post(1)

@@ -30,11 +30,16 @@ class Intake(Actor):
         super().__init__(scheduler)
         self.take_in = take_in
         self.broken = broken
+        self.expected = b""
+        """The method frame of what the client has published last."""
 
     def expect(self, event: AnyPublishes) -> None:
         """Note what the client has published, for it will go on: those who publish to one address
         have their turns together, so that its queues deal out together what they bring."""
-        self.turn_group = event.raw_method[EXCHANGE_AT:-2] if isinstance(event, Publishes) else None
+        raw = event.raw_method if isinstance(event, Publishes) else b""
+        if raw is not self.expected:
+            self.expected = raw
+            self.turn_group = raw[EXCHANGE_AT:-2] or None
 
     def turn_ended(self) -> None:
         self.take_in()

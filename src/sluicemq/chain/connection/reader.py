@@ -44,7 +44,7 @@ from sluicemq.chain.connection.handover import Handover
 from sluicemq.chain.connection.handshake import OLDER, PROTOCOL, Handshake, stranger
 from sluicemq.chain.connection.heartbeats import Heartbeats
 from sluicemq.chain.connection.intake import Intake
-from sluicemq.chain.connection.severing import Severable, sever
+from sluicemq.chain.connection.severing import Severable, end_queues, sever
 from sluicemq.chain.flow_actor import ActorKeeper
 from sluicemq.chain.splitting import split
 from sluicemq.chain.writer import Frames, HangUp, Writer
@@ -56,15 +56,13 @@ from sluicemq.flow.throttle import NOTHING, SEND_BLOCKED, Throttle
 from sluicemq.kernel.actor import Share
 from sluicemq.kernel.world import Closed, Received
 from sluicemq.limits import CLOSING_TIMEOUT_MS, LINGER_MS, SILENT_CLOSE_DELAY_MS
-from sluicemq.queues.commands import Delete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from sluicemq.amqp.method import Method
     from sluicemq.chain.connection.broker_port import BrokerPort
     from sluicemq.chain.queue.namespace_port import NamespacePort
-    from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.credit import Outflow
     from sluicemq.kernel.endpoints import Peer
 
@@ -76,9 +74,6 @@ LARGE_BYTES_PER_UNIT: Final = 4
 """... a unit for each so many octets, as tables of small values do."""
 
 HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
-
-QUEUES_MAX: Final = 200
-"""The most exclusive queues that are deleted in a piece."""
 
 
 class Reader(Severable):
@@ -92,6 +87,7 @@ class Reader(Severable):
     def __init__(self, broker: BrokerPort, connection: int, peer: Peer) -> None:
         share = Share(broker.scheduler)
         super().__init__(broker.scheduler, broker.world.clock, share)
+        self.share = share
         self.broker = broker
         self.connection = connection
         self.peer = peer
@@ -154,6 +150,17 @@ class Reader(Severable):
         self.later(broker.config.net.handshake_timeout_ms, Deadline(HANDSHAKE))
         self.amqp.frame_max = broker.config.net.initial_frame_max
 
+    def post(self, message: object) -> None:
+        """Put a message into the inbox; but bytes of a client that publishes, which wait for their
+        turn of those who do, are taken at once, unless bytes before them may be in there."""
+        is_next = self.publishes_now and not self.inbox
+        if is_next and isinstance(message, Received) and not self.is_stopped():
+            self.read(message.data)
+            self.intake.schedule()
+            self.account()
+        else:
+            super().post(message)
+
     def receive(self, message: object) -> None:
         """Handle bytes from the net, grants from channels, alarms, timers and the news of the
         socket's end."""
@@ -183,7 +190,8 @@ class Reader(Severable):
 
     def turn_ended(self) -> None:
         """Parse on, unless a gate is shut: now, or when it is the turn of those who publish."""
-        self.tell_client(self.throttle.credit_changed())
+        if change := self.throttle.credit_changed():
+            self.tell_client(change)
         if self.publishes_now and not self.is_stopped():
             self.intake.schedule()
             self.account()
@@ -250,7 +258,7 @@ class Reader(Severable):
         scheduler = self.scheduler
         self.publishes_now = self.rest is not None and self.broker.pacer is not None
         while self.phase != CLOSED and not self.is_stopped():
-            if self.handover.waits():
+            if self.handover.channel is not None and self.handover.waits():
                 self.schedule()  # the channel has its turn before that: both are in one share
                 return
             if self.rest is not None and not self.amqp.wants_content:
@@ -296,7 +304,8 @@ class Reader(Severable):
         self.intake.expect(event)
         self.spend(count)
         channel.post(event)
-        self.tell_client(self.throttle.credit_changed())
+        if change := self.throttle.credit_changed():
+            self.tell_client(change)
 
     def running(self, event: object) -> None:
         """Handle everything but publishes, once the connection is open."""
@@ -582,18 +591,8 @@ class Reader(Severable):
         if self.vhost is not None and self.underway is None:
             owned = self.vhost.exclusive.get(self.name)
             if owned:
-                self.begin(self.end_queues([*owned.values()]))
+                self.begin(end_queues([*owned.values()]))
                 self.schedule()
-
-    def end_queues(self, queues: list[Queue]) -> Iterator[int]:
-        """Delete exclusive queues with their connection, QUEUES_MAX in a piece, and yield its
-        work."""
-        queues.reverse()
-        while queues:
-            for queue in reversed(queues[-QUEUES_MAX:]):
-                queue.post(Delete(None, False, False))
-            del queues[-QUEUES_MAX:]
-            yield QUEUES_MAX
 
     def hang_up(self) -> None:
         """Write out what is due to the client, then close the socket."""

@@ -6,19 +6,23 @@ Closing in order is the reader's affair. This is for when that cannot be counted
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.channel.connection_port import ConnectionPort
 from sluicemq.kernel.cleanup_steps import take
 from sluicemq.queues.commands import Delete
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.credit import Outflow
     from sluicemq.kernel.cleanup_steps import Step
     from sluicemq.kernel.world import Net
+
+QUEUES_MAX: Final = 200
+"""The most exclusive queues that are deleted in a piece."""
 
 
 class Severable(ConnectionPort):
@@ -64,6 +68,16 @@ def sever(reader: Severable) -> None:
         reader.release,
     ]
     take(reader, steps)
+
+
+def end_queues(queues: list[Queue]) -> Iterator[int]:
+    """Delete exclusive queues with their connection, QUEUES_MAX in a piece, and yield its work."""
+    queues.reverse()
+    while queues:
+        for queue in reversed(queues[-QUEUES_MAX:]):
+            queue.post(Delete(None, False, False))
+        del queues[-QUEUES_MAX:]
+        yield QUEUES_MAX
 
 
 def delete_exclusive(reader: Severable) -> None:
