@@ -137,7 +137,7 @@ class Writer(Actor):
             self.write_some()
         if self.pending_bytes > self.backlog_bytes_max:
             self.backlog_gate.shut()
-        elif not self.choked:
+        elif self.backlog_gate.is_shut and not self.choked:
             self.backlog_gate.open()
         if self.hang_up is not None and not self.closed:
             self.closed = True
@@ -176,6 +176,8 @@ class Writer(Actor):
         self.sent_writes += 1
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         self.choked = not self.net.write(self.connection, data)
+        if not flushed:
+            return
         if cost:
             self.written(cost)
         for channel in [c for c, cost in flushed.items() if cost >= self.notify_cost or c.gone]:

@@ -443,7 +443,10 @@ def shares(able: list[Consumer], places: range) -> Iterator[tuple[Consumer, rang
     are to be delivered."""
     count = len(places)
     step = len(able)
-    if step == 1 or len({consumer.channel for consumer in able}) == step:
+    if step == 1:
+        yield able[0], places
+        return
+    if len({consumer.channel for consumer in able}) == step:
         for index in range(min(step, count)):
             yield able[index], places[index::step]
         return

@@ -151,7 +151,10 @@ class Channel(WholeChannel):
         """Handle one message: what the client sends is held while an answer is due to it, the rest
         is handled at once."""
         if isinstance(message, AnyPublishes):
-            self.from_client(message)
+            if self.closing or self.question is not None or self.queued_methods:
+                self.from_client(message)
+            else:
+                self.take(message)
         elif isinstance(message, Deliver):
             if self.closing:
                 self.reader.window.give_back(message.cost)
@@ -528,7 +531,7 @@ class Channel(WholeChannel):
             self.take_queued()
             if self.queued_methods and self.question is None:
                 self.schedule()
-        if not self.closing:
+        if self.publishing.unconfirmed.has_answers and not self.closing:
             self.flush_confirms()
         out = self.out
         if out:
@@ -536,7 +539,8 @@ class Channel(WholeChannel):
             self.reader.writer.post(Frames(data, self if self.out_cost else None, self.out_cost))
             self.out = []
             self.out_cost = 0
-        self.account()
+        if self.queued_bytes != self.accounted:
+            self.account()
 
     def state(self, now_ns: int) -> str:
         """Return the state that users see: `closing`, or else `flow` or `running`."""

@@ -148,9 +148,12 @@ class Consuming:
     def ack_run(self, tags: Sequence[int], method_id: int) -> None:
         """Acknowledge these tags, each by itself, in the order in which they came. One that is not
         outstanding is refused with 406, blamed on the method `method_id`."""
+        count = len(tags)
+        if count == 1:
+            self.ack_tags([(tags[0], tags[0])], method_id)
+            return
         first = tags[0]
         last = tags[-1]
-        count = len(tags)
         in_order = last - first + 1 == count and list(tags) == list(range(first, last + 1))
         if count > TAGS_MAX and (not in_order or self.unacked.has_many(first, last, SPANS_MAX)):
             self.channel.begin_long(self.ack_in_pieces(tags, in_order, method_id), method_id)

@@ -32,6 +32,7 @@ from sluicemq.queues.commands import (
     Settle,
 )
 from sluicemq.queues.effects import (
+    Confirm,
     DeadLetter,
     Deleted,
     Deliver,
@@ -235,6 +236,7 @@ class ClassicShell(TimedQueue):
             self.storage.send_removed()
             self.replicator.turn_ended()
             return
+        storage = self.storage
         machine.bound_turn(self.scheduler.turn_work)
         if machine.needs_tick:
             self.timers.tick()
@@ -244,22 +246,24 @@ class ClassicShell(TimedQueue):
             self.schedule()
         if machine.work:
             self.spend(machine.take_work())
-        for limiter in self.invitations:
-            limiter.had_turn(self)
-        self.invitations.clear()
+        if self.invitations:
+            for limiter in self.invitations:
+                limiter.had_turn(self)
+            self.invitations.clear()
         self.effects_real()
-        self.storage.send_removed()
+        if storage.removed is not None:
+            storage.send_removed()
         self.replicator.turn_ended()
         self.keep_pace()
-        machine.reduce_memory_use(self.storage.store_is_full)
-        self.storage.turn_ended()
+        machine.reduce_memory_use(storage.store_is_full)
+        storage.turn_ended()
         footprint = machine.depth.footprint
         if footprint != self.accounted:
             self.services.memory_used(footprint - self.accounted)
             self.accounted = footprint
         if machine.needs_tick:
             self.timers.plan()
-        self.storage.hold_up()
+        storage.hold_up()
 
     def keep_pace(self) -> None:
         """Tell the pacer what was taken in and dealt out, if there is one."""
@@ -270,6 +274,10 @@ class ClassicShell(TimedQueue):
             pacer.note(self.pace, self.published, self.delivered, waiting)
 
     def make_real(self, effect: Effect) -> None:
+        if isinstance(effect, Confirm):
+            effect.channel.post(effect)
+            self.at = None
+            return
         if isinstance(effect, Write):
             self.storage.write(effect)
             return

@@ -139,6 +139,8 @@ class QueueStorage:
 
     def turn_ended(self) -> None:
         """Hand bodies that leave RAM to the message store, and the next job to the disk."""
+        if not self.flush_upto and self.stored.is_at_rest():
+            return
         if self.stored.to_store_count:
             self.page_bodies()
         self.work_on_disk()

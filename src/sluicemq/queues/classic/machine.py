@@ -231,12 +231,12 @@ class ClassicQueue(LocalCalls, StoredClassic):
         self.unserved = False
         if self.waiting:
             self.answer_gets(effects)
-        consumers = self.consumers
-        if not consumers.count:
+        consumers, depth = self.consumers, self.depth
+        if not (depth.ready and consumers.members):
             return
         backing = self.backing
         deals = self.deals_max
-        while (chunk := self.next_chunk()) is not None:
+        while depth.ready and (chunk := self.next_chunk()) is not None:
             if chunk.expiry and self.limits.is_overdue(chunk):
                 return
             if deals <= 0:

@@ -81,6 +81,11 @@ class Stored:
 
     # -- bodies in the message store
 
+    def is_at_rest(self) -> bool:
+        """Tell whether nothing of it has to be read, written or deleted now, and no body goes to
+        the message store."""
+        raise NotImplementedError
+
     @property
     def to_store_count(self) -> int:
         """Return how many messages `take_to_store` would give."""

@@ -67,6 +67,15 @@ class StoredClassic(Head, Stored):
 
     # -- bodies in the message store
 
+    def is_at_rest(self) -> bool:
+        backing = self.backing
+        return not (
+            backing.to_store_count
+            or backing.index.has_empty
+            or self.limits.pending_dead_letters
+            or backing.needs_disk()
+        )
+
     @property
     def to_store_count(self) -> int:
         return self.backing.to_store_count
