@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sluicemq import __version__
 from sluicemq.access.access import bootstrap, first_changes
 from sluicemq.broker.broker import Broker
 from sluicemq.broker.monitor import Monitor
@@ -31,6 +32,7 @@ from sluicemq.storage.message_index import DictIndex, MessageIndex
 from sluicemq.storage.recovery import Recovery
 
 if TYPE_CHECKING:
+    from sluicemq.broker.node_notices import NodeNotices
     from sluicemq.cluster.membership import ClusterMembership
     from sluicemq.config import Config
     from sluicemq.kernel.actor import Actor
@@ -93,6 +95,8 @@ class Node:
             self.raft_post,
         )
         self.join_definitions(recovery.is_new)
+        self.notices = self.make_notices()
+        """What the nodes of the cluster let each other know; None: this one is alone."""
         self.monitor = Monitor(self.broker, config)
         self.broker.monitor = self.monitor.look
         self.broker.disk_full = self.monitor.disk_full
@@ -163,6 +167,23 @@ class Node:
             auth = self.config.auth
             agreement.first_changes = lambda: tuple(first_changes(auth, self.hashed))
         membership.when_member(lambda: agreement.begin(membership.founders))
+
+    def make_notices(self) -> NodeNotices | None:
+        """Return what tells the other nodes of this one, and it of them; None without any."""
+        if self.membership is None:
+            return None
+        from sluicemq.broker.node_notices import (  # noqa: PLC0415 (as above)
+            NodeNotices,
+        )
+
+        world, alarms = self.world, self.broker.alarms
+        cluster = self.membership.cluster
+        return NodeNotices(self.scheduler, cluster, alarms, world.log, __version__)
+
+    def listens(self) -> None:
+        """Note that clients can connect now, at the URLs that are known."""
+        if self.notices is not None:
+            self.notices.ready([*self.urls])
 
     @property
     def is_open(self) -> bool:

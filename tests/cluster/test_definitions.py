@@ -105,6 +105,43 @@ def test_what_one_node_declares_all_have_and_a_minority_refuses(nodes: list[Serv
     assert [each.end() for each in nodes] == [0, 0, 0]
 
 
+def test_an_alarm_of_one_node_stops_the_publishers_of_all(nodes: list[Served]) -> None:
+    """And clears when it does, or when that node is gone."""
+    one, two, three = nodes
+    told(two, "await_online_nodes", "3")
+    assert [row["listeners"] for row in two.rows] == [[f"amqp://{n.host}:{n.port}"] for n in nodes]
+    too_many = two.ctl("await_online_nodes", "4")
+    assert too_many.returncode == 65
+    assert "the cluster has 3 nodes" in too_many.stderr
+    blocked: list[str] = []
+    channel = channel_at(two)
+    connection = channel.connection
+    connection.add_on_connection_blocked_callback(lambda _, how: blocked.append(how.method.reason))
+    connection.add_on_connection_unblocked_callback(lambda *_: blocked.clear())
+
+    def is_blocked() -> bool:
+        connection.process_data_events(0.01)
+        channel.basic_publish("", "nowhere", b"")
+        return bool(blocked)
+
+    told(one, "set_vm_memory_high_watermark", "0")
+    await_truth(is_blocked)
+    assert "low on memory" in blocked[0]
+    assert "on node 1" in blocked[0]
+    rows = json.loads(told(two, "alarms", "--formatter", "json"))
+    assert [(row["resource"], row["scope"]) for row in rows] == [("memory", "n1")]
+    assert [row["alarms"] for row in three.rows] == [["memory"], [], []]
+    assert two.ctl("check_alarms").returncode == 70
+    told(two, "check_local_alarms")
+    told(one, "set_vm_memory_high_watermark", "0.9")
+    await_truth(lambda: not is_blocked())
+    told(two, "check_alarms")
+    told(one, "set_vm_memory_high_watermark", "0")
+    await_truth(is_blocked)
+    one.end(signal.SIGKILL)
+    await_truth(lambda: not is_blocked())
+
+
 def test_a_member_without_its_log_does_not_start(nodes: list[Served]) -> None:
     """It could vote as if it had never said anything."""
     two = nodes[1]

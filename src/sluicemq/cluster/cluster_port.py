@@ -55,6 +55,7 @@ RAFT_CONTROL: Final = FrameType(16, "raft control", CONTROL)
 RAFT_DATA: Final = FrameType(17, "raft data", DATA)
 DEFINITIONS: Final = FrameType(18, "definitions", CONTROL)
 FOUNDING: Final = FrameType(19, "founding", CONTROL)
+NODE_NOTICE: Final = FrameType(20, "node notice", CONTROL)
 QUEUE_ASKS: Final = FrameType(32, "queue asks", DATA)
 QUEUE_ANSWERS: Final = FrameType(33, "queue answers", DATA)
 REPLIES: Final = FrameType(34, "replies", DATA)
@@ -62,7 +63,8 @@ REPLIES: Final = FrameType(34, "replies", DATA)
 FRAME_TYPES: Final = {
     each.number: each
     for each in (
-        *(OPEN, GOODBYE, HEARTBEAT, GRANTS, RAFT_CONTROL, RAFT_DATA, DEFINITIONS, FOUNDING),
+        *(OPEN, GOODBYE, HEARTBEAT, GRANTS),
+        *(RAFT_CONTROL, RAFT_DATA, DEFINITIONS, FOUNDING, NODE_NOTICE),
         *(QUEUE_ASKS, QUEUE_ANSWERS, REPLIES),
     )
 }

@@ -116,19 +116,25 @@ class AlarmsChanged:
 
 
 class AlarmBoard:
-    """The alarms of the node, by source, and the actors that are told of every change."""
+    """The alarms of the node, by source, and the actors that are told of every change. In a cluster
+    those of other nodes hold, too."""
 
-    __slots__ = ("listeners", "reasons")
+    __slots__ = ("elsewhere", "listeners", "reasons")
 
     def __init__(self) -> None:
         self.reasons: dict[str, str] = {}
+        self.elsewhere: dict[int, dict[str, str]] = {}
+        """The alarms of other nodes that stop the publishers of this one, by node and source."""
         self.listeners: dict[Actor, None] = {}
 
     @property
     def reason(self) -> str:
         """Return the reasons of all alarms as RabbitMQ joins them: "low on memory (...) & low on
         disk (...)"."""
-        return " & ".join(self.reasons.values())
+        reasons = [*self.reasons.values()]
+        for node, of_node in self.elsewhere.items():
+            reasons += (f"{reason} on node {node}" for reason in of_node.values())
+        return " & ".join(reasons)
 
     def register(self, listener: Actor) -> str:
         """Tell `listener` of changes from now on; returns the reason that holds already."""
@@ -146,6 +152,14 @@ class AlarmBoard:
 
     def clear_alarm(self, source: str) -> None:
         if self.reasons.pop(source, None) is not None:
+            self._notify()
+
+    def of_node(self, node: int, reasons: dict[str, str]) -> None:
+        """Have these alarms of another node hold, and none but these."""
+        before = self.elsewhere.pop(node, {})
+        if reasons:
+            self.elsewhere[node] = reasons
+        if reasons != before:
             self._notify()
 
     def _notify(self) -> None:

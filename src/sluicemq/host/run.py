@@ -173,6 +173,7 @@ class BrokerHost:
         await load_definitions(self.node)
         for listener in self.listeners():
             self.listen(*listener)
+        self.node.listens()
 
     def listen_for_nodes(self, membership: ClusterMembership) -> None:
         """Let the other nodes connect, and connect to them. Raises Refused when that fails."""

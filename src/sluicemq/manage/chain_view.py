@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.connection.reader import Reader
     from sluicemq.chain.flow_actor import FlowActor
     from sluicemq.chain.queue.queue import Queue
+    from sluicemq.chain.services import Services
     from sluicemq.flow.credit import Outflow
     from sluicemq.flow.gate import Gate, GateKeeper
     from sluicemq.kernel.actor import Actor
@@ -67,9 +68,17 @@ def chain(node: Node, found: list[Row]) -> Iterator[int]:
         drawing.add_other(DISK, "disk", state)
         drawing.add_gate(STORE, DISK, broker.store.full)
     yield from drawing.add_pacer(broker)
-    for source, reason in broker.alarms.reasons.items():
+    for source, reason in alarms_of(broker):
         drawing.add_other(alarm_id(source), "alarm", reason, f"{source} alarm")
     found.append({"stages": drawing.stages, "links": drawing.links})
+
+
+def alarms_of(broker: Services) -> Iterator[tuple[str, str]]:
+    """Yield the alarms that stop publishers here: what each is called, and its reason."""
+    yield from broker.alarms.reasons.items()
+    for node, reasons in broker.alarms.elsewhere.items():
+        for source, reason in reasons.items():
+            yield f"node {node}: {source}", reason
 
 
 def alarm_id(source: str) -> str:
@@ -124,7 +133,7 @@ class Drawing:
         if writer.backlog_gate.is_shut:
             self.add_gate(own, f"writer {own}", writer.backlog_gate)
         if reader.throttle.alarm_gate.is_shut:
-            for source in reader.broker.alarms.reasons:
+            for source, _ in alarms_of(reader.broker):
                 self.add_gate(own, alarm_id(source), reader.throttle.alarm_gate)
         yield 2 * STAGE_WORK + inbox_work(reader)
         for number in [*reader.channels]:

@@ -178,3 +178,18 @@ def test_board_tells_readers_in_the_order_in_which_they_came() -> None:
         board.register(reader)
     board.raise_alarm(MEMORY, "low on memory")
     assert list(scheduler.ready) == readers
+
+
+def test_alarms_of_other_nodes_hold_beside_the_own() -> None:
+    board = AlarmBoard()
+    reader = Actor(Scheduler())
+    board.register(reader)
+    board.raise_alarm(DISK, "low on disk")
+    board.of_node(3, {MEMORY: "low on memory"})
+    board.of_node(3, {MEMORY: "low on memory"})
+    board.of_node(2, {})
+    assert board.reason == "low on disk & low on memory on node 3"
+    board.clear_alarm(DISK)
+    board.of_node(3, {})
+    both = "low on disk & low on memory on node 3"
+    assert told(reader) == ["low on disk", both, "low on memory on node 3", ""]

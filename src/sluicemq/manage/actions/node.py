@@ -29,8 +29,8 @@ def stop(task: Task, _: Given) -> None:
     task.node.stop()
 
 
-def alarm_rows(task: Task) -> list[Row]:
-    """Return a row for each alarm that is raised."""
+def local_alarms(task: Task) -> list[Row]:
+    """Return a row for each alarm that is raised on this node."""
     reasons = task.broker.alarms.reasons
     return [
         {"resource": resource, "scope": "local", "reason": reason}
@@ -38,12 +38,40 @@ def alarm_rows(task: Task) -> list[Row]:
     ]
 
 
+def alarm_rows(task: Task) -> list[Row]:
+    """Return a row for each alarm that is raised on any node, this one's first."""
+    rows = local_alarms(task)
+    for node, reasons in task.broker.alarms.elsewhere.items():
+        scope = node_name(task, node)
+        rows += ({"resource": each, "scope": scope, "reason": reasons[each]} for each in reasons)
+    return rows
+
+
+def node_name(task: Task, node: int) -> str:
+    """Return the name of another node, for people."""
+    membership = task.node.membership
+    name = "" if membership is None else membership.cluster.roster.members[node].name
+    return name or f"node {node}"
+
+
 def alarms(task: Task, _: Given) -> None:
     task.finish(alarm_rows(task))
 
 
 def check_alarms(task: Task, _: Given) -> None:
-    raised = [f"{row['resource']}: {row['reason']}" for row in alarm_rows(task)]
+    none_raised(task, alarm_rows(task))
+
+
+def check_local_alarms(task: Task, _: Given) -> None:
+    none_raised(task, local_alarms(task))
+
+
+def none_raised(task: Task, rows: list[Row]) -> None:
+    """Succeed unless there is one of these alarms."""
+    raised = [
+        f"{row['resource']}: {row['reason']}" + f" on {row['scope']}" * (row["scope"] != "local")
+        for row in rows
+    ]
     if raised:
         raise CommandRefused("\n".join(["alarms are raised:", *raised]), SOFTWARE)
     task.finish()
@@ -113,11 +141,23 @@ def environment(task: Task, _: Given) -> None:
 
 def await_startup(task: Task, _: Given) -> None:
     """Answer when the node is for clients; in a cluster that takes the others."""
-    membership = task.node.membership
-    if membership is None:
+    task.node.when_open(task.expect())
+
+
+def await_online_nodes(task: Task, given: Given) -> None:
+    """Answer when so many nodes of the cluster are ready for clients, as this one sees it."""
+    text = given.text("count")
+    if not text.isdecimal() or not int(text):
+        raise CommandRefused(f"Bad argument: {text or 'nothing'} is not a number of nodes", DATA)
+    count = int(text)
+    notices = task.node.notices
+    known = 1 if notices is None else len(notices.cluster.nodes)
+    if count > known:
+        raise CommandRefused(f"the cluster has {known} nodes, and never will have {count}", DATA)
+    if notices is None:
         task.finish()
     else:
-        membership.when_member(task.expect())
+        notices.when_ready(count, task.expect())
 
 
 def cluster_status(task: Task, _: Given) -> None:
@@ -138,19 +178,26 @@ def cluster_status(task: Task, _: Given) -> None:
     if membership is None:
         task.finish([own])
         return
-    cluster = membership.cluster
+    cluster, notices = membership.cluster, task.node.notices
     rows: list[Row] = []
     for number, address in enumerate(membership.addresses, start=1):
         if number == cluster.node:
             shown = {**own, "node": membership.book.card.name}
         else:
             state = cluster.standing(number).value
+            notice = None if notices is None else notices.others.get(number)
             shown = {
                 **dict.fromkeys(own),
-                "node": cluster.roster.members[number].name or f"node {number}",
+                "node": node_name(task, number),
                 "running": state != "down",
                 "state": state,
             }
+            if notice is not None:
+                shown |= {
+                    "version": notice.version,
+                    "listeners": notice.listeners,
+                    "alarms": [*notice.alarms],
+                }
         rows.append({**shown, "address": address, "cluster": membership.cluster_id or None})
     task.finish(rows)
 
@@ -166,10 +213,11 @@ def no_tracing(_: Task, __: Given) -> None:
 ACTIONS: Final[dict[str, Action]] = {
     "ping": ping,
     "await_startup": await_startup,
+    "await_online_nodes": await_online_nodes,
     "stop": stop,
     "alarms": alarms,
     "check_alarms": check_alarms,
-    "check_local_alarms": check_alarms,
+    "check_local_alarms": check_local_alarms,
     "set_vm_memory_high_watermark": set_vm_memory_high_watermark,
     "set_disk_free_limit": set_disk_free_limit,
     "environment": environment,

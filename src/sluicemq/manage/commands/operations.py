@@ -102,7 +102,15 @@ BROKER_COMMANDS: Final = (
     ),
     Command(
         "await_startup",
-        "Wait until the broker has started and answers; a node of a cluster, until it is a member.",
+        "Wait until the broker has started and answers; a node of a cluster, until it is a member"
+        " and has all that is declared there.",
+        of_health=True,
+    ),
+    Command(
+        "await_online_nodes",
+        "Wait until so many nodes of the cluster are ready for clients, this one counted.",
+        (CommandArgument("count"),),
+        announces="Will wait for at least {count} nodes to join the cluster of this node ...",
         of_health=True,
     ),
     Command(
@@ -112,23 +120,24 @@ BROKER_COMMANDS: Final = (
     ),
     Command(
         "alarms",
-        "List the alarms that are raised.",
+        "List the alarms that are raised. Those of memory and disk stop the publishers of all nodes"
+        " of a cluster.",
         columns={
             "resource": "memory, disk or storage_failed",
-            "scope": "local: the alarm is this node's",
+            "scope": "local: the alarm is this node's; or the name of the node that has it",
             "reason": "the figures that raised it, or what has failed",
         },
         of_health=True,
     ),
     Command(
         "check_alarms",
-        "Check that no alarm is raised; the exit code is 70 when one is.",
+        "Check that no alarm is raised on any node; the exit code is 70 when one is.",
         announces="Asking the broker to report any resource alarms ...",
         of_health=True,
     ),
     Command(
         "check_local_alarms",
-        "Check that no alarm is raised on this node; with one node the same as check_alarms.",
+        "Check that no alarm is raised on this node; alone the same as check_alarms.",
         announces="Asking the broker to report any local resource alarms ...",
         of_health=True,
     ),
@@ -153,8 +162,8 @@ BROKER_COMMANDS: Final = (
     ),
     Command(
         "cluster_status",
-        "Show the nodes of the cluster, as the node that is asked sees them: of the others it knows"
-        " their names, their addresses and whether they are up. A node that is alone is one row.",
+        "Show the nodes of the cluster, as the node that is asked sees them: of those that are down"
+        " it knows their names and addresses alone. A node that is alone is one row.",
         columns={
             "node": "the node's name",
             "running": "whether it runs, as far as is known",

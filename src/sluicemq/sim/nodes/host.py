@@ -198,6 +198,7 @@ class NodeHost:
     def _open(self) -> None:
         """The node has all that is declared in its cluster: clients may connect."""
         self.clients.listen(self.node, self.name, AMQP_PORT)
+        self.node.listens()
         self.on_open(self)
 
     def _witness(self, actor: Actor, error: Exception) -> None:
