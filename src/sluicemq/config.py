@@ -12,9 +12,11 @@ from typing import Final
 
 from sluicemq.cluster_config import ClusterConfig
 from sluicemq.errors import Refused
+from sluicemq.management_config import ManagementConfig, PrometheusConfig
 from sluicemq.options import Section, declared
 from sluicemq.queue_config import QueueConfig
 from sluicemq.tls_config import TlsConfig
+from sluicemq.watchdog_config import WatchdogConfig
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -613,33 +615,6 @@ class DefinitionsConfig(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchdogConfig(Section):
-    """What happens when the broker answers no client ([operation.md](operation.md)). Time in which
-    the process is stopped, or gets no processor time, does not count."""
-
-    report_after_ms: int = declared(
-        5000,
-        "count",
-        "How long no client may get an answer before the broker logs what it is doing; 0 for"
-        " never.",
-        unit="milliseconds",
-        low=100,
-        or_zero=True,
-        high=3_600_000,
-    )
-    end_after_ms: int = declared(
-        60_000,
-        "count",
-        "How long no client may get an answer before the process exits with code 70, for a service"
-        " manager to restart it; 0 for never.",
-        unit="milliseconds",
-        low=100,
-        or_zero=True,
-        high=3_600_000,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Config:
     """All settings of a broker. Made once, never changed."""
 
@@ -655,6 +630,8 @@ class Config:
     definitions: DefinitionsConfig = field(default_factory=DefinitionsConfig)
     watchdog: WatchdogConfig = field(default_factory=WatchdogConfig)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    management: ManagementConfig = field(default_factory=ManagementConfig)
+    prometheus: PrometheusConfig = field(default_factory=PrometheusConfig)
 
     @classmethod
     def tiny(cls) -> Config:
@@ -694,5 +671,7 @@ SECTIONS: Final[dict[str, type[Section]]] = {
     "definitions": DefinitionsConfig,
     "watchdog": WatchdogConfig,
     "cluster": ClusterConfig,
+    "management": ManagementConfig,
+    "prometheus": PrometheusConfig,
 }
 """The sections by the name of their field in Config, in the order of the documents."""

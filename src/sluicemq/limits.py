@@ -353,6 +353,10 @@ CONTROL_REQUEST_BYTES: Final = 64 << 20
 CONTROL_PART_BYTES: Final = 32 << 10
 """Of an answer, as much is written as JSON at a time: about half a millisecond's work."""
 
+RECORDS_A_PAGE: Final = 250
+"""Records that the broker has ready at a time for who asks for all of a kind: about 400 KiB as
+JSON. The next page is made when this one has been taken."""
+
 CONTROL_TASKS_MAX: Final = 64
 """Commands that may wait at a time for what they changed to be durable."""
 

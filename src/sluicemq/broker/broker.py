@@ -94,7 +94,10 @@ class Broker(BrokerPort):
 
     def forget_connection(self, connection: int) -> None:
         reader = self.connections.pop(connection, None)
-        if reader is not None and self.named.get(reader.name) is reader:
+        if reader is None:
+            return
+        self.counters.connections_closed += 1
+        if self.named.get(reader.name) is reader:
             del self.named[reader.name]
 
     def all_queues(self) -> Iterator[Queue]:

@@ -118,6 +118,7 @@ class Followers:
     def queue_added(self, event: QueueAdded) -> None:
         """Let the virtual host make a queue that was declared. One whose owner has left while that
         was agreed on is deleted at once. Channels of other nodes may have asked for it already."""
+        self.broker.counters.queues_created += 1
         declared = event.queue
         vhost = self.vhosts[declared.definition.vhost]
         vhost.queue_added(declared)
@@ -133,6 +134,7 @@ class Followers:
     def queue_removed(self, event: QueueRemoved) -> None:
         """Let the virtual host forget a queue that was deleted. If that was not the wish of the
         connection that owns it alone, because this node was taken for dead, this ends, too."""
+        self.broker.counters.queues_deleted += 1
         definition = event.queue.definition
         went_on = self.vhosts[definition.vhost].queue_removed(event.queue)
         owner = None if definition.owner is None else self.named.get(definition.owner)

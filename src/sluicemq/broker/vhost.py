@@ -22,6 +22,7 @@ from sluicemq.metadata.changes import (
     UnbindSome,
 )
 from sluicemq.model.definitions import EXCHANGE, QUEUE, Destination
+from sluicemq.model.traffic import Traffic
 from sluicemq.queues.commands import Delete
 from sluicemq.routing.delayed import DELAYED, HOLDING_PREFIX, holding_queue, is_holding
 
@@ -65,6 +66,8 @@ class VirtualHost(NamespacePort):
         self.policies = self.topology.policies
         self.queues = Queues()
         self.exclusive = {}
+        self.traffic = Traffic()
+        self.exchange_traffic = {}
         self.crashes: dict[str, FaultHistory] = {}
         self.leaving: dict[int, NamedQueue] = {}
         """Queues that wait until it is agreed on that they are deleted, by id."""
@@ -228,6 +231,7 @@ class VirtualHost(NamespacePort):
     def exchange_removed(self, exchange: ExchangeDefinition) -> None:
         """Delete the queue that held delayed messages for an exchange that was deleted, if there is
         one."""
+        self.exchange_traffic.pop(exchange.name, None)
         queue = self.queues.holding.get(holding_queue(exchange.name))
         if queue is not None:
             queue.post(Delete(None, False, False))

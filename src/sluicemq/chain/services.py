@@ -27,6 +27,7 @@ from sluicemq.limits import (
 )
 from sluicemq.metadata.changes import LOCAL_QUEUE_IDS, Life
 from sluicemq.metadata.restoring import restored
+from sluicemq.model.histogram import DURATIONS_S, Histogram
 from sluicemq.queues.stream.cache import ChunkCache
 
 if TYPE_CHECKING:
@@ -54,20 +55,31 @@ class Counters:
 
     __slots__ = (
         "acknowledged",
+        "channels_closed",
         "channels_opened",
         "confirmed",
+        "connections_closed",
         "connections_opened",
         "delivered",
         "dropped",
         "faults",
         "nacked",
         "published",
+        "queues_created",
+        "queues_declared",
+        "queues_deleted",
         "returned",
     )
 
     def __init__(self) -> None:
         self.connections_opened = 0
+        self.connections_closed = 0
         self.channels_opened = 0
+        self.channels_closed = 0
+        self.queues_declared = 0
+        """Declarations of queues that clients were granted, whether the queue was there or not."""
+        self.queues_created = 0
+        self.queues_deleted = 0
         self.published = 0
         self.confirmed = 0
         """Messages whose publishers were told that they are safe. Each counts once, however many
@@ -124,6 +136,9 @@ class Services:
         self.next_message_id = recovery.next_message_id
         self.large_from_bytes = config.storage.queue_index_embed_msgs_below + CONTENT_OVERHEAD_BYTES
         self.counters = Counters()
+        self.confirm_latency = Histogram(DURATIONS_S)
+        """How long publishers waited for confirms, in seconds: of each channel one message at a
+        time is watched."""
         self.accounted_bytes = 0
         self.unseen_bytes = 0
         self.memory_pressure = 0.0

@@ -14,6 +14,9 @@ from sluicemq.errors import Refused
 COMMANDS: Final = {
     "serve": Later("sluicemq.cli.serve", "serve", "Run the broker."),
     "ctl": Later("sluicemq.cli.ctl", "ctl", "Show and change the state of a running broker."),
+    "management": Later(
+        "sluicemq.cli.management", "management", "Serve the HTTP API and pages of a broker."
+    ),
     "fsck": Later("sluicemq.cli.fsck", "fsck", "Check a data directory."),
     "inspect": Later(
         "sluicemq.cli.inspect", "inspect", "Print the content of a file of a data directory."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +57,18 @@ from sluicemq.config import Config
     help="The file with the secret that all nodes share, which nobody else may read.",
 )
 @click.option(
+    "--management/--no-management",
+    "management",
+    default=None,
+    help="Whether to start `sluicemq management` beside the broker: the HTTP API, metrics and pages"
+    " [default: no]. See docs/management.md.",
+)
+@click.option(
+    "--management-port",
+    metavar="PORT",
+    help="The port of the HTTP API; 0 chooses a free one [default: 15672]. Implies --management.",
+)
+@click.option(
     "--accept-loss",
     is_flag=True,
     help="Start although required files are missing, truncated or unreadable. Their content is"
@@ -68,6 +81,8 @@ def serve(
     file: Path | None,
     sets: tuple[str, ...],
     accept_loss: bool,
+    management: bool | None,
+    management_port: str | None,
     **cluster: str | None,
 ) -> None:
     """Run the broker until SIGTERM or ^C. SIGHUP makes it read its configuration again.
@@ -78,6 +93,9 @@ def serve(
     """
     flags = {"net.host": host, "net.port": port, "storage.data_dir": data_dir}
     flags |= {f"cluster.{key.removeprefix('cluster_')}": each for key, each in cluster.items()}
+    flags["management.port"] = management_port
+    if management is not None or management_port is not None:
+        flags["management.enabled"] = "false" if management is False else "true"
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
 
     def read() -> Config:
@@ -93,8 +111,20 @@ def serve(
         def read_again() -> Config:
             return at(directory, read())
 
-        code = run(at(directory, config), directory, read_again, accept_loss)
+        beside = companion(file, [*sets, *given]) if config.management.enabled else []
+        code = run(at(directory, config), directory, read_again, accept_loss, beside)
     end(code)
+
+
+def companion(file: Path | None, sets: Sequence[str]) -> list[str]:
+    """Return the command of the management process, with what the broker was configured by; its
+    environment is the same."""
+    command = [sys.executable, "-m", "sluicemq", "management", "--until-input-ends"]
+    if file is not None:
+        command += ["--config", str(file)]
+    for each in sets:
+        command += ["--set", each]
+    return command
 
 
 def end(code: int) -> None:

@@ -13,14 +13,19 @@ from sluicemq.host.control_path import socket_to_bind
 from sluicemq.limits import CONTROL_PART_BYTES, CONTROL_REQUEST_BYTES, CONTROL_TASKS_MAX
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.command import LATER, USAGE
-from sluicemq.manage.task import CommandAnswer, start
+from sluicemq.manage.gateway import GATEWAY
+from sluicemq.manage.task import CommandAnswer, GoOn, start
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
+    from sluicemq.manage.task import Task
     from sluicemq.node import Node
 
+COMMANDS: Final = {**ACTIONS, **GATEWAY}
+"""What is carried out, by name: commands of `sluicemq ctl`, and what the management process
+asks."""
 
 LOOK_SECONDS: Final = 1.0
 """Seconds between two looks whether a client that waits for an answer is still there."""
@@ -94,6 +99,28 @@ async def answers(path: Path) -> bool:
     return True
 
 
+class AnswerWait:
+    """Waits for one answer of a task."""
+
+    def __init__(self) -> None:
+        self.answered: asyncio.Future[CommandAnswer] = asyncio.get_running_loop().create_future()
+
+    def reply(self, answer: CommandAnswer) -> None:
+        """Take the answer, from the task."""
+        if not self.answered.done():  # it is, when the broker stops meanwhile
+            self.answered.set_result(answer)
+
+    async def answer(self, task: Task, reader: asyncio.StreamReader) -> CommandAnswer:
+        """Return the answer. Raises ConnectionAbortedError when who has asked has hung up."""
+        answered = self.answered
+        while not answered.done():
+            await asyncio.wait((answered,), timeout=LOOK_SECONDS)
+            if reader.at_eof() and not answered.done():
+                task.abandon()
+                raise ConnectionAbortedError
+        return answered.result()
+
+
 class ControlServer:
     """Answers one question a line on the control socket. Only its owner can reach it (see
     control_path)."""
@@ -133,11 +160,11 @@ class ControlServer:
         """Serve one client of the control socket until it hangs up."""
         with suppress(ConnectionError):
             while line := await self.line(reader):
-                answer = await self.answer(line, reader)
-                for part in parts(answer):
-                    writer.write(part)
-                    await writer.drain()
-                    await asyncio.sleep(0)  # the broker's turn
+                async for answer in self.answers(line, reader):
+                    for part in parts(answer):
+                        writer.write(part)
+                        await writer.drain()
+                        await asyncio.sleep(0)  # the broker's turn
         writer.close()
 
     async def line(self, reader: asyncio.StreamReader) -> bytes:
@@ -147,31 +174,31 @@ class ControlServer:
         except ValueError:
             return b"too long"
 
-    async def answer(self, line: bytes, reader: asyncio.StreamReader) -> CommandAnswer:
-        """Carry out a request and return its answer. A change is answered when it is durable: on a
-        full disk, when there is space again. A client that has hung up by then is not waited
-        for."""
+    async def answers(
+        self, line: bytes, reader: asyncio.StreamReader
+    ) -> AsyncIterator[CommandAnswer]:
+        """Carry out a request and yield its answer, or each page of it: the next one is made when
+        this one has been taken. A change is answered when it is durable: on a full disk, when there
+        is space again. A client that has hung up by then is not waited for."""
         if self.tasks >= CONTROL_TASKS_MAX:
-            return CommandAnswer((), "too many commands wait for the disk already", LATER)
-        answered: asyncio.Future[CommandAnswer] = asyncio.get_running_loop().create_future()
+            yield CommandAnswer((), "too many commands wait for the disk already", LATER)
+            return
         try:
             request = json.loads(line)
             command, arguments = str(request["command"]), dict(request.get("arguments", {}))
         except (ValueError, KeyError, TypeError, RecursionError):
-            return CommandAnswer((), 'a request is {"command": ..., "arguments": {...}}', USAGE)
-
-        def reply(answer: CommandAnswer) -> None:
-            if not answered.done():  # it is, when the broker stops meanwhile
-                answered.set_result(answer)
-
+            yield CommandAnswer((), 'a request is {"command": ..., "arguments": {...}}', USAGE)
+            return
         self.tasks += 1
         try:
-            task = start(self.node, ACTIONS, command, arguments, reply)
-            while not answered.done():
-                await asyncio.wait((answered,), timeout=LOOK_SECONDS)
-                if reader.at_eof() and not answered.done():
-                    task.abandon()
-                    raise ConnectionAbortedError
-            return answered.result()
+            waits = AnswerWait()
+            task = start(self.node, COMMANDS, command, arguments, waits.reply)
+            answer = await waits.answer(task, reader)
+            while answer.more:
+                yield answer
+                waits = AnswerWait()
+                task.post(GoOn(waits.reply))
+                answer = await waits.answer(task, reader)
+            yield answer
         finally:
             self.tasks -= 1

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sluicemq.errors import Corrupt, DiskFailed, LossRefused, Refused
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.cluster_secret import read_secret
+from sluicemq.host.companion import Companion
 from sluicemq.host.control import ControlServer
 from sluicemq.host.descriptors import limit, raise_limit, shares
 from sluicemq.host.disk import HostDisk
@@ -35,7 +36,7 @@ from sluicemq.limits import TIGHT_RATIO
 from sluicemq.node import Node, in_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from sluicemq.cluster.membership import ClusterMembership
     from sluicemq.config import Config
@@ -306,9 +307,13 @@ def make_index(config: Config, directory: Path, log: Log, kind: str) -> MessageI
 
 
 async def run_until_signal(
-    config: Config, directory: Path, read: Callable[[], Config], accept_loss: bool = False
+    config: Config,
+    directory: Path,
+    read: Callable[[], Config],
+    accept_loss: bool = False,
+    companion: Sequence[str] = (),
 ) -> int:
-    """Serve until SIGTERM or SIGINT, and return the exit code."""
+    """Serve until SIGTERM or SIGINT, and return the exit code. `companion` is as in `serve`."""
     try:
         host = BrokerHost(config, directory, accept_loss)
     except DiskFailed as failure:
@@ -324,12 +329,17 @@ async def run_until_signal(
         host.loop.add_signal_handler(number, host.stopped.set)
     host.loop.add_signal_handler(signal.SIGHUP, host.reload, read)
     await host.open()
+    beside: Companion | None = None
     watchdog = Watchdog(config.watchdog, host.loop, host.node.scheduler)
     if not host.stopped.is_set():
         print("ready", *host.urls, flush=True)
+        if companion:
+            beside = Companion([*companion, "--broker-port", str(host.port)], host.log)
     await host.stopped.wait()
     watchdog.stop()
     end_in_time(host)
+    if beside is not None:
+        await beside.stop()
     await host.stop()
     return host.exit_code
 
@@ -347,11 +357,16 @@ def end_in_time(host: BrokerHost) -> None:
 
 
 def serve(
-    config: Config, directory: Path, read: Callable[[], Config], accept_loss: bool = False
+    config: Config,
+    directory: Path,
+    read: Callable[[], Config],
+    accept_loss: bool = False,
+    companion: Sequence[str] = (),
 ) -> int:
     """Serve, and return the process's exit code: 0 after a signal. `directory` is the data
     directory, held; `read` reads the configuration again. With `accept_loss` the broker starts
-    though something that must be in the directory is missing."""
+    though something that must be in the directory is missing. `companion` is the command of a
+    process that is kept running beside the broker, which is told its port; empty: there is none."""
     tune_allocator()
     raise_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -359,7 +374,7 @@ def serve(
     gc.freeze()
     leave_old_ones()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        code = runner.run(run_until_signal(config, directory, read, accept_loss))
+        code = runner.run(run_until_signal(config, directory, read, accept_loss, companion))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one while Python ends is no reason
     sys.stdout.flush()
     return code

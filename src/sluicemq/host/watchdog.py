@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import asyncio
     from types import FrameType
 
-    from sluicemq.config import WatchdogConfig
     from sluicemq.kernel.actor import Scheduler
+    from sluicemq.watchdog_config import WatchdogConfig
 
 TICK_SECONDS: Final = 1.0
 """The most seconds between two looks."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sluicemq.errors import ProtocolViolation, Refused
 from sluicemq.kernel.actor import Actor
+from sluicemq.limits import RECORDS_A_PAGE
 from sluicemq.manage.command import DATA, SOFTWARE, UNAVAILABLE, CommandRefused, Given
 from sluicemq.manage.commands import COMMANDS
 from sluicemq.manage.views import Row, pieces
@@ -25,16 +26,20 @@ if TYPE_CHECKING:
 
 
 class CommandAnswer(NamedTuple):
-    """What a command answers: rows, or the error with its exit code."""
+    """What a command answers: rows, or the error with its exit code. `more`: it is a page, and
+    another one follows when the task is told to go on."""
 
-    rows: Sequence[Row] = ()
+    rows: Sequence[Any] = ()
     error: str = ""
     code: int = 0
+    more: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return the answer as it goes over the control socket."""
         if self.error:
             return {"ok": False, "error": self.error, "code": self.code}
+        if self.more:
+            return {"ok": True, "more": True, "rows": list(self.rows)}
         return {"ok": True, "rows": list(self.rows)}
 
 
@@ -65,9 +70,18 @@ class Begin:
         self.given = given
 
 
+class GoOn:
+    """Tells a task that its last page has been taken, so that it makes the next one."""
+
+    __slots__ = ("reply",)
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+
+
 class Task(Actor):
     """Carries out one command. It begins in a turn of its own, so that who gets an answer knows
-    that the broker gives turns. It answers once: what comes later is dropped."""
+    that the broker gives turns. It answers once, or once a page: what comes later is dropped."""
 
     is_vital = False
 
@@ -145,6 +159,29 @@ class Task(Actor):
         ends early when nobody waits for it any more."""
         self.begin(self.looking(pieces, found))
 
+    def look_at_pages(self, pieces: Iterator[int], found: list[Any]) -> None:
+        """Do long work that changes nothing as `look` does, but answer page by page with what has
+        been `found`: the next one is begun when the task is told to go on."""
+
+        def page() -> Iterator[int]:
+            for work in pieces:
+                if len(found) >= RECORDS_A_PAGE:
+                    rows = [*found]
+                    found.clear()
+                    self.answer(CommandAnswer(rows, more=True))
+                if self.reply is None:
+                    return
+                yield work
+            self.finish(found)
+
+        def on_message(message: object) -> None:
+            if isinstance(message, GoOn):
+                self.reply = message.reply
+                self.begin(page())
+
+        self.on_message(on_message)
+        self.begin(page())
+
     def looking(self, pieces: Iterator[int], found: Sequence[Row]) -> Iterator[int]:
         """Do the pieces for as long as somebody waits."""
         for work in pieces:
@@ -188,7 +225,7 @@ class Task(Actor):
             else:
                 self.notify_queues()
             self.done()
-        elif self.message_handler is not None and self.reply is not None:
+        elif self.message_handler is not None and (self.reply or isinstance(message, GoOn)):
             try:
                 self.message_handler(message)
             except (Refused, ProtocolViolation) as error:

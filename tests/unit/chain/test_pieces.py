@@ -417,8 +417,8 @@ def test_ways_that_take_long_to_find_are_found_one_in_a_turn(
     client.call(1, m.ConfirmSelect())
     client.post_bytes(run_of(keys, tables))
     publishing = client.reader.channels[1].publishing
-    assert most_in_a_turn(broker, lambda: -publishing.published) <= bound
-    assert publishing.published == SENT
+    assert most_in_a_turn(broker, lambda: -publishing.channel.traffic.publish) <= bound
+    assert publishing.channel.traffic.publish == SENT
     assert publishing.unconfirmed.count == 0
     client.events()
     routed = SENT - tables.count({})
@@ -434,7 +434,7 @@ def test_ways_by_keys_that_are_known_are_found_one_in_a_turn(broker: Broker) -> 
     client.send_bytes(run_of(KEYS, HEADERS))
     client.post_bytes(run_of(KEYS, [{"a": 1, "other": True}] * SENT))
     publishing = client.reader.channels[1].publishing
-    assert most_in_a_turn(broker, lambda: -publishing.published) == 1
+    assert most_in_a_turn(broker, lambda: -publishing.channel.traffic.publish) == 1
     assert ready(client) == 2 * SENT
 
 
@@ -492,14 +492,14 @@ def test_very_many_bindings_are_gone_through_in_pieces(
     channel = client.reader.channels[1]
     publishing = channel.publishing
     turns = 0
-    while not publishing.published:
+    while not publishing.channel.traffic.publish:
         assert broker.node.run(1)
         turns += channel.underway is not None
     assert turns > VAST / PIECE
     assert max(compared, default=0) <= PIECE
     assert sum(compared) >= (VAST if kind == "headers" else 0)
     broker.run()
-    assert publishing.published == SENT
+    assert publishing.channel.traffic.publish == SENT
     assert publishing.unconfirmed.count == 0
     assert publishing.found == {}
     client.events()
@@ -519,11 +519,11 @@ def test_what_changes_during_a_search_holds_for_the_next_message(broker: Broker,
         assert broker.node.run(1)
     other.post_bytes(m.QueueDelete(queue="b").frame(1))
     for number in range(1000):
-        if publishing.published:
+        if publishing.channel.traffic.publish:
             break
         other.post_bytes(m.QueueDeclare(queue=f"new{number}", nowait=True).frame(1))
         broker.node.run(5)
-    assert publishing.published == 1
+    assert publishing.channel.traffic.publish == 1
     broker.run()
     other.events()
     arguments = {"x-match": "any", "a": 1}

@@ -32,7 +32,12 @@ def test_nothing_written_gives_the_defaults() -> None:
     assert load(None, [], {"PATH": "/bin"}) == Config()
 
 
-NOT_ALONE = ("storage.queue_index_segment_entry_count", "tls.port", "cluster.port")
+NOT_ALONE = (
+    "storage.queue_index_segment_entry_count",
+    "tls.port",
+    "cluster.port",
+    "management.ssl_port",
+)
 """Not every number will do, or something else must be set too."""
 
 

@@ -25,7 +25,7 @@ def asked(bench: Bench, command: str) -> ControlServer:
         reader.feed_eof()
         line = json.dumps({"command": command}).encode()
         with pytest.raises(ConnectionAbortedError):
-            await server.answer(line, reader)
+            await anext(server.answers(line, reader))
 
     asyncio.run(serve())
     return server

@@ -22,6 +22,7 @@ from sluicemq.kernel.disk import DiskJob
 from sluicemq.kernel.endpoints import Peer
 from sluicemq.kernel.world import Clock, Memory, Net, Received, World
 from sluicemq.manage.actions import ACTIONS
+from sluicemq.manage.gateway import GATEWAY
 from sluicemq.manage.task import CommandAnswer, start
 from sluicemq.manage.views import pieces
 from sluicemq.node import Node
@@ -143,9 +144,12 @@ class Bench:
 
     def publish(self, key: str, count: int, reader: Reader | None = None) -> None:
         method = BasicPublish(exchange="", routing_key=key).frame(1)
+        self.say((method + self.content()) * count, reader)
+
+    def content(self) -> bytes:
+        """The frames of a persistent message's header and body."""
         body = b"\x03\x00\x01\x00\x00\x00\x05hello\xce"
-        head = header_frame(1, 5, BasicProperties(delivery_mode=2))
-        self.say((method + head + body) * count, reader)
+        return header_frame(1, 5, BasicProperties(delivery_mode=2)) + body
 
     def rows(self, command: str, *columns: str, **more: object) -> list[dict[str, object]]:
         found: list[dict[str, object]] = []
@@ -170,7 +174,7 @@ class Bench:
     def begin(self, command: str, **arguments: object) -> list[CommandAnswer]:
         """The list gets the answer when it comes."""
         answers: list[CommandAnswer] = []
-        start(self.node, ACTIONS, command, arguments, answers.append)
+        start(self.node, ACTIONS | GATEWAY, command, arguments, answers.append)
         while self.node.run(1000):
             continue
         return answers

@@ -42,6 +42,7 @@ from sluicemq.kernel.actor import MESSAGE_WORK
 from sluicemq.kernel.cleanup_steps import take
 from sluicemq.limits import QUEUED_BYTES_MAX
 from sluicemq.model.batch import OVERHEAD_BYTES
+from sluicemq.model.traffic import Traffic
 from sluicemq.queues.commands import Down
 from sluicemq.queues.effects import Cancelled, Confirm, Deliver, Rejected
 
@@ -127,6 +128,7 @@ class Channel(WholeChannel):
         self.number = number
         self.name = f"{reader.name} ({number})"
         self.deliveries = GateKeeper(services.world.clock)
+        self.traffic = Traffic()
         self.publishing = Publishing(self)
         self.consuming = Consuming(self)
         self.inflow: Inflow

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.services import Services
     from sluicemq.errors import ChannelViolation
     from sluicemq.flow.gate import GateKeeper
+    from sluicemq.model.traffic import Traffic
 
 
 class ChannelDirectory:
@@ -40,6 +41,7 @@ class ChannelPort(WriterClient):
     services: Services
     directory: ChannelDirectory
     reader: ConnectionPort
+    traffic: Traffic
     vhost: NamespacePort
     rights: Rights
     number: int

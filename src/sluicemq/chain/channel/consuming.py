@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.kernel.actor import Actor
+    from sluicemq.model.traffic import Traffic
     from sluicemq.queues.commands import LinkId
     from sluicemq.queues.consumers import Consumer
     from sluicemq.queues.effects import Deliver, Got
@@ -41,7 +42,7 @@ class ChannelConsumer:
     """A consumer as its channel sees it, with the encoder of its frames and `inflow`, the channel's
     end of the delivery link from its queue."""
 
-    __slots__ = ("consumer", "encoder", "inflow", "queue", "source")
+    __slots__ = ("consumer", "encoder", "inflow", "queue", "source", "traffics")
 
     def __init__(
         self,
@@ -50,12 +51,15 @@ class ChannelConsumer:
         source: Source,
         encoder: DeliveryEncoder,
         inflow: Inflow,
+        traffics: tuple[Traffic, ...],
     ) -> None:
         self.consumer = consumer
         self.queue = queue
         self.source = source
         self.encoder = encoder
         self.inflow = inflow
+        self.traffics = traffics
+        """Whose traffic its deliveries are."""
 
 
 class Consuming:
@@ -81,6 +85,19 @@ class Consuming:
         self.sources_max = REMEMBERED_MIN
         """The number of sources from which on those that are gone are forgotten."""
         self.next_tag = 1
+
+    def subscribe(
+        self,
+        consumer: Consumer,
+        queue: Queue,
+        source: Source,
+        encoder: DeliveryEncoder,
+        inflow: Inflow,
+    ) -> None:
+        """Take deliveries for this consumer from now on, by its tag."""
+        self.subscriptions[consumer.tag] = ChannelConsumer(
+            consumer, queue, source, encoder, inflow, self.traffics(queue)
+        )
 
     def window(self, queue: Queue) -> tuple[Outflow, Inflow]:
         """Return both ends of the one delivery link from that queue to this channel, made if there
@@ -119,6 +136,14 @@ class Consuming:
         self.next_tag = first + count
         if deliver.run:
             self.unacked.add(first, count, subscription.source, deliver.run)
+            for traffic in subscription.traffics:
+                traffic.deliver += count
+        else:
+            for traffic in subscription.traffics:
+                traffic.deliver_no_ack += count
+        if deliver.redelivered:
+            for traffic in subscription.traffics:
+                traffic.redeliver += count
         channel = self.channel
         channel.services.counters.delivered += count
         channel.out.append(subscription.encoder.frames(deliver, first))
@@ -139,11 +164,27 @@ class Consuming:
         append its frames to what is due to the client."""
         tag = self.next_tag
         self.next_tag += 1
+        channel = self.channel
         if got.link is not None:
             self.unacked.add(tag, 1, self.source(queue, got.link), got.run)
-        channel = self.channel
+        for traffic in self.traffics(queue):
+            if got.link is not None:
+                traffic.get += 1
+            else:
+                traffic.get_no_ack += 1
+            traffic.redeliver += got.redelivered
         channel.services.counters.delivered += 1
         channel.out.append(got_frames(got, channel.number, tag, channel.reader.frame_max))
+
+    def got_nothing(self, queue: Queue) -> None:
+        """Count a basic.get that has found the queue empty."""
+        for traffic in self.traffics(queue):
+            traffic.get_empty += 1
+
+    def traffics(self, queue: Queue) -> tuple[Traffic, ...]:
+        """Return whose traffic it is that comes from a queue: its own, the channel's, and that of
+        the virtual host."""
+        return queue.traffic, self.channel.traffic, self.channel.vhost.traffic
 
     def ack_run(self, tags: Sequence[int], method_id: int) -> None:
         """Acknowledge these tags, each by itself, in the order in which they came. One that is not
@@ -241,8 +282,15 @@ class Consuming:
             check_settle(source.queue for source in settlement.by_source)
         if outcome != REQUEUE:
             self.channel.services.counters.acknowledged += settlement.count
+        if outcome == ACK:
+            self.channel.traffic.ack += settlement.count
+            self.channel.vhost.traffic.ack += settlement.count
         for source, parts in settlement.by_source.items():
-            source.queue.post(Settle(source.link, parts, outcome))
+            queue = source.queue
+            if outcome == ACK:
+                for _, start, end in parts:
+                    queue.traffic.ack += end - start
+            queue.post(Settle(source.link, parts, outcome))
 
     def overdue(self, look: LookAtOldest) -> ChannelViolation | None:
         """Return the violation that closes the channel if its oldest delivery is overdue at this

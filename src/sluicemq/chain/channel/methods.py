@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.chain.channel.channel_port import ChannelPort
-from sluicemq.chain.channel.consuming import ChannelConsumer
 from sluicemq.chain.channel.delivery_frames import DeliveryEncoder
 from sluicemq.chain.channel.reply_to import ReplyConsumer, listener
 from sluicemq.chain.channel.transactions import Transaction
@@ -342,6 +341,7 @@ def queue_declare(channel: WholeChannel, method: m.QueueDeclare) -> None:
         queue_declare(channel, method)
 
     def declared() -> None:
+        channel.services.counters.queues_declared += 1
         inspect(channel, method, queue_named(channel, name), again)
 
     change = DeclareQueue(definition, is_free=not is_named)
@@ -522,7 +522,7 @@ def basic_consume(channel: WholeChannel, method: m.BasicConsume) -> None:
         source = consuming.source(queue, answer.link)
         reader = channel.reader
         encoder = DeliveryEncoder(channel.number, tag, reader.frame_max, reader.refits)
-        consuming.subscriptions[tag] = ChannelConsumer(consumer, queue, source, encoder, inflow)
+        consuming.subscribe(consumer, queue, source, encoder, inflow)
         if not method.nowait:
             channel.reply(m.BasicConsumeOk(consumer_tag=tag))
 
@@ -583,6 +583,7 @@ def basic_get(channel: WholeChannel, method: m.BasicGet) -> None:
 
     def got(answer: Got) -> None:
         if answer.content is None:
+            channel.consuming.got_nothing(queue)
             channel.reply(m.BasicGetEmpty())
         else:
             channel.consuming.got(answer, queue)

@@ -18,8 +18,9 @@ sent in one of two ways, as it and its route are:
 from __future__ import annotations
 
 import struct
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from sluicemq.amqp.connection import MixedKeyPublishes, Publishes
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 Asked: TypeAlias = "tuple[str, tuple[str, ...], bytes]"
 
+
+NS_PER_S: Final = 1_000_000_000
 
 LARGE_BYTES_PER_UNIT: Final = 8
 """Octets of large properties that are looked at for a unit of work."""
@@ -151,7 +154,10 @@ class Publishing:
         """What the next message cannot go out without."""
         self.found: dict[Asked, Search] = {}
         """What was; it is forgotten when the message is out."""
-        self.published = 0
+        self.watched_seq = 0
+        """The number of the message that is watched for how long its confirm takes; 0: none is."""
+        self.watched_ns = 0
+        """When it was published."""
 
     def publish_any(self, event: AnyPublishes) -> int:
         """Route a run of either kind, and return how many of its messages went out. The others are
@@ -242,6 +248,9 @@ class Publishing:
                 except Spent:
                     return done
         elif routes:
+            for traffic, count in Counter(map(TRAFFIC_OF, routes)).items():
+                traffic.publish_in += count
+                traffic.publish_out += count
             self.send_divided(by_link, len(routes), properties)
         if refusal is not None:
             raise refusal
@@ -318,10 +327,14 @@ class Publishing:
     def number(self, count: int, links: Sequence[PublishLink], to_come: int = 0) -> int:
         """Number the next `count` messages, which go over these links now and over `to_come` others
         later. Returns the first number."""
-        self.published += count
         self.services.counters.published += count
+        self.channel.traffic.publish += count
+        self.vhost.traffic.publish += count
         first_seq = self.next_seq
         self.next_seq = first_seq + count
+        if self.confirming and not self.watched_seq:
+            self.watched_seq = first_seq
+            self.watched_ns = self.services.world.clock.now_ns()
         if self.confirming or self.transaction is not None:
             self.unconfirmed.expect(first_seq, count, links, to_come)
         return first_seq
@@ -349,6 +362,8 @@ class Publishing:
         copies = len(targets)
         later = bool(self.pending) or copies > TARGETS_MAX
         first_seq = self.number(count, (), copies) if later else self.number(count, targets)
+        route.traffic.publish_in += count
+        route.traffic.publish_out += count * copies
         if not targets:
             self.unroutable(route, contents)
         first_id = self.services.message_ids(count) if large else 0
@@ -418,7 +433,8 @@ class Publishing:
             targets = None
         found = self.found_for(method.exchange, message)
         epoch = topology.epoch if found is None else found.epoch
-        route = Route(raw_method, method, self.channel.number, epoch, targets)
+        traffic = self.vhost.traffic_of(method.exchange)
+        route = Route(raw_method, method, self.channel.number, epoch, targets, traffic)
         self.routes[raw_method] = route
         return route
 
@@ -543,8 +559,12 @@ class Publishing:
         if not route.mandatory:
             if not route.replies:
                 counters.dropped += len(contents)
+                self.channel.traffic.drop_unroutable += len(contents)
+                self.vhost.traffic.drop_unroutable += len(contents)
             return
         counters.returned += len(contents)
+        self.channel.traffic.return_unroutable += len(contents)
+        self.vhost.traffic.return_unroutable += len(contents)
         method = route.method
         returned = BasicReturn(
             reply_code=NO_ROUTE,
@@ -578,6 +598,10 @@ class Publishing:
             return self.transaction.answers()
         confirmed, rejected = self.unconfirmed.answered
         self.services.counters.confirmed += confirmed
+        self.channel.traffic.confirm += confirmed
+        self.vhost.traffic.confirm += confirmed
+        if self.watched_seq and (confirmed or rejected):
+            self.watch()
         self.services.counters.nacked += rejected
         number = self.channel.number
         before = self.unnumbered
@@ -585,6 +609,15 @@ class Publishing:
             CONFIRM(1, number, 13, 60, 120 if nack else 80, last - before, multiple, 0xCE)
             for last, multiple, nack in self.unconfirmed.drain()
         ]
+
+    def watch(self) -> None:
+        """Note how long the confirm of the message that is watched took, when it has come; the next
+        one that is published is watched then."""
+        smallest = self.unconfirmed.smallest()
+        if smallest is None or smallest > self.watched_seq:
+            passed_ns = self.services.world.clock.now_ns() - self.watched_ns
+            self.services.confirm_latency.add(passed_ns / NS_PER_S)
+            self.watched_seq = 0
 
     def link_ended(self, message: LinkEnded) -> None:
         """Forget the link to a queue that was deleted or has failed: it holds up nobody. When it
@@ -611,6 +644,8 @@ class Publishing:
         self.destinations.clear()
         return queues
 
+
+TRAFFIC_OF: Final = attrgetter("traffic")
 
 CONFIRM: Final = struct.Struct(">BHIHHQBB").pack
 """A whole basic.ack or basic.nack frame; the bits octet is multiple alone."""

@@ -11,6 +11,7 @@ from sluicemq.model.traits import message_traits
 
 if TYPE_CHECKING:
     from sluicemq.amqp.methods import BasicPublish
+    from sluicemq.model.traffic import ExchangeTraffic
     from sluicemq.model.traits import MessageTraits
 
 Targets: TypeAlias = "list[PublishLink]"
@@ -26,7 +27,7 @@ class Route:
     """Where the publishes of one raw method frame go. `targets` is None when that depends on more
     than the method. `traits` are those of the messages that went this way last. `lone` is the only
     target, if there is just one and it takes ENVELOPED batches, else None. `replies` says that they
-    go to the address of a reply consumer, which is no queue."""
+    go to the address of a reply consumer, which is no queue. `traffic` is their exchange's."""
 
     __slots__ = (
         "envelope",
@@ -36,6 +37,7 @@ class Route:
         "method",
         "replies",
         "targets",
+        "traffic",
         "traits",
     )
 
@@ -46,8 +48,10 @@ class Route:
         channel_number: int,
         epoch: int,
         targets: Targets | None,
+        traffic: ExchangeTraffic,
     ) -> None:
         self.method = method
+        self.traffic = traffic
         self.envelope = raw_method[EXCHANGE_AT:-2]
         copies = 0 if targets is None else len(targets)
         self.traits = message_traits(self.envelope, channel_number, False, copies)

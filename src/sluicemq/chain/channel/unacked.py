@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluicemq.kernel.actor import Actor
+    from sluicemq.chain.queue.queue import Queue
     from sluicemq.queues.commands import LinkId
 
 DEAD_MAX: Final = 64
@@ -39,7 +39,7 @@ class Source:
 
     __slots__ = ("link", "queue")
 
-    def __init__(self, queue: Actor, link: LinkId) -> None:
+    def __init__(self, queue: Queue, link: LinkId) -> None:
         self.queue = queue
         self.link = link
 

@@ -141,9 +141,8 @@ class Reader(Severable):
         """The virtual host; there is none before connection.open-ok."""
         self.rights: Rights
         """What the user may do there; there are none before connection.open-ok."""
-        self.accounted = 0
-        """Bytes it was last counted with, of those in use: see `account`."""
-        self.received_bytes = self.received_reads = 0
+        self.accounted = self.received_bytes = self.received_reads = 0
+        """`accounted`: bytes it was last counted with, of those in use; see `account`."""
         self.heartbeats = Heartbeats()
         self.connected_at_ms = broker.world.clock.wall_ms()
         broker.counters.connections_opened += 1
@@ -376,6 +375,7 @@ class Reader(Severable):
     def forget(self, number: int) -> None:
         """Free the number of a channel; a spent credit there holds up nobody any more."""
         del self.channels[number]
+        self.broker.counters.channels_closed += 1
         self.handover.forget()
         self.outflows.pop(number).detach()
         self.amqp.ignore_content(number)

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from sluicemq.access.session import Host
 from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.queue.vhost_port import VhostPort
+from sluicemq.model.traffic import ExchangeTraffic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sluicemq.model.traffic import Traffic
 
 
 class Queues(dict[str, Queue]):
@@ -31,6 +34,16 @@ class NamespacePort(VhostPort, Host):
 
     queues: Queues
     exclusive: dict[str, dict[str, Queue]]
+    traffic: Traffic
+    exchange_traffic: dict[str, ExchangeTraffic]
+    """What went through each exchange that something was published to."""
+
+    def traffic_of(self, exchange: str) -> ExchangeTraffic:
+        """Return the counters of the exchange with this name, which is there."""
+        found = self.exchange_traffic.get(exchange)
+        if found is None:
+            found = self.exchange_traffic[exchange] = ExchangeTraffic()
+        return found
 
     def unbind_exchange(self, name: str) -> Iterator[int]:
         """Take away all bindings of an exchange that is about to be deleted, some at each step,

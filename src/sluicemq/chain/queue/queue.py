@@ -8,6 +8,7 @@ from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX, NamedQue
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.link import Link
 from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.model.traffic import Traffic
 from sluicemq.queues.commands import Publish
 
 if TYPE_CHECKING:
@@ -164,6 +165,8 @@ class Queue(NamedQueue):
         self.forgotten = False
         """It is deleted, and that is durable."""
         self.accounted = 0
+        self.traffic = Traffic()
+        """What channels count of it; what was published to it is in `published`."""
         self.published = 0
         self.delivered = 0
         self.at: object = None

@@ -30,6 +30,7 @@ from sluicemq.limits import (
     RAFT_GROUP_BYTES,
     UNHURRIED_GROUP_BYTES,
 )
+from sluicemq.model.histogram import DURATIONS_S, SIZES, Histogram
 from sluicemq.storage.journal import GroupWrite
 
 if TYPE_CHECKING:
@@ -142,6 +143,10 @@ class GroupCommit:
         """What has gathered waits for those who have heard of the group before."""
         self.groups = 0
         """The number of groups that were handed to the disk."""
+        self.group_sizes = Histogram(SIZES)
+        """How many appends a group has had."""
+        self.group_latency = Histogram(DURATIONS_S)
+        """How long the disk took for a group, written and synced, in seconds."""
 
     @property
     def is_idle(self) -> bool:
@@ -197,6 +202,7 @@ class GroupCommit:
         self.job = self.journal.group(parts) if parts else GroupWrite("", 0, b"", 0)
         self.job.before = before
         self.groups += 1
+        self.group_sizes.add(len(group))
         self.began_ns = self.store.services.world.clock.now_ns()
         self.store.services.world.disk.submit(self.job, self.store, SYNC_STRAND)
 
@@ -219,18 +225,22 @@ class GroupCommit:
     def written(self) -> None:
         """Tell everybody in the group that it is durable, and then the store."""
         group, self.committing = self.committing, []
-        if self.job is not None and self.urgent and not self.has_left:
-            self.hold()
+        if self.job is not None:
+            passed_ns = self.store.services.world.clock.now_ns() - self.began_ns
+            self.group_latency.add(passed_ns / (NS_A_MS * 1000))
+            if self.urgent and not self.has_left:
+                self.hold(passed_ns)
         self.job = None
         for append in group:
             append.appended()
         self.store.group_written()
 
-    def hold(self) -> None:
-        """Have what has gathered wait a little for more, unless the disk is faster than that."""
-        clock = self.store.services.world.clock
-        if clock.now_ns() - self.began_ns >= GROUP_HOLD_MS * NS_A_MS // 2:
+    def hold(self, passed_ns: int) -> None:
+        """Have what has gathered wait a little for more, unless the disk, which took so long for
+        the group before, is faster than that."""
+        if passed_ns >= GROUP_HOLD_MS * NS_A_MS // 2:
             self.is_held = True
+            clock = self.store.services.world.clock
             clock.call_after(GROUP_HOLD_MS, self.store, HoldOver())
 
     def hold_over(self) -> None:

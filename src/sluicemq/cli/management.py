@@ -1,0 +1,65 @@
+"""`sluicemq management`: the HTTP API and its pages, for a broker that runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from sluicemq.cli.config_file import load
+from sluicemq.errors import Refused
+
+
+@click.command()
+@click.option(
+    "--broker-port",
+    type=click.IntRange(1, 65535),
+    default=None,
+    metavar="PORT",
+    help="The AMQP port of the broker [default: the one that is configured, 5672].",
+)
+@click.option("--port", metavar="PORT", help="The port of the HTTP API [default: 15672].")
+@click.option(
+    "--config",
+    "file",
+    metavar="FILE",
+    envvar="SLUICEMQ_CONFIG",
+    show_envvar=True,
+    type=click.Path(path_type=Path),
+    help="The configuration file: the one that the broker has.",
+)
+@click.option(
+    "--set",
+    "sets",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Set one option; may be repeated. See docs/configuration.md.",
+)
+@click.option(
+    "--until-input-ends",
+    is_flag=True,
+    help="End when standard input is closed, as the broker has it that starts this command.",
+)
+def management(
+    broker_port: int | None,
+    port: str | None,
+    file: Path | None,
+    sets: tuple[str, ...],
+    until_input_ends: bool,
+) -> None:
+    """Serve RabbitMQ's HTTP API, metrics for Prometheus, and pages for browsers.
+
+    `sluicemq serve --management` starts this beside the broker. It may also be started by itself,
+    by the same user on the same machine, and may end and begin again whenever it likes. It prints
+    one line, `management http://HOST:PORT`, when it listens.
+    """
+    given = [] if port is None else [f"management.port={port}"]
+    config = load(file, [*sets, *given], os.environ)
+    try:
+        from sluicemq.management.server import serve  # noqa: PLC0415 (what is not always there)
+    except ImportError as error:
+        raise Refused(
+            f"{error.name} is missing: pip install 'sluicemq[management]' installs what it takes"
+        ) from error
+    serve(config, broker_port or config.net.port, until_input_ends)

@@ -1,0 +1,226 @@
+"""What only the management process asks, beside what `sluicemq ctl` does: who may log in, what is
+declared, records page by page (`records.py`), and the figures of the node.
+
+Each is a function as in `actions/`. They are no commands of the command line, so they have no entry
+in `commands/`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from sluicemq import __version__
+from sluicemq.manage import exporting, storage_view, views
+from sluicemq.manage.actions.users import user_named
+from sluicemq.manage.actions.vhosts import definition_of
+from sluicemq.manage.command import DATA, NO_USER, USAGE, CommandRefused
+from sluicemq.manage.records import record_pieces
+from sluicemq.metadata.changes import UpsertRecord
+from sluicemq.model.passwords import DEFAULT_ALGORITHM, SALT_BYTES, check_hash, hash_password
+from sluicemq.model.queue_types import TYPES_HERE
+from sluicemq.model.users import User
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sluicemq.broker.broker import Broker
+    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.manage.command import Given
+    from sluicemq.manage.task import Action, Task
+    from sluicemq.manage.views import Row
+
+COUNTERS: Final = (
+    *views.TOTALS,
+    "connections_closed",
+    "channels_closed",
+    "queues_declared",
+    "queues_created",
+    "queues_deleted",
+)
+"""Counters of the broker that are in the figures of the node."""
+
+DECLARED_WORK: Final = 3
+"""Units of work that it costs to show a record of what is declared."""
+
+NODE_WORK: Final = 150
+
+
+def records(task: Task, given: Given) -> None:
+    """Answer records of one kind, page by page."""
+    found: list[Any] = []
+    task.look_at_pages(record_pieces(task.broker, given, found), found)
+
+
+def log_in(task: Task, given: Given) -> None:
+    """Check a password and answer who that is: the tags, and the virtual hosts that the user may
+    enter. The log says why somebody may not; who asks learns no more than that."""
+    name = given.text("username")
+    password = None if given.flag("vouched") else given.text("password")
+    access = task.broker.access
+    refusal = access.refusal(name, password, given.flag("from_loopback"))
+    if refusal:
+        raise CommandRefused(refusal, DATA)
+    user = user_named(task.broker, name)
+    vhosts = [vhost for vhost in task.broker.vhosts if access.may_enter(name, vhost)]
+    task.finish([{"name": name, "tags": [*user.tags], "vhosts": vhosts}])
+
+
+def set_user(task: Task, given: Given) -> None:
+    """Make a user, or change all of one: the password, as text or as its hash, and the tags.
+    Without a password the user keeps the one there is."""
+    name = given.name("username")
+    if not name:
+        raise CommandRefused("a user must have a name", DATA)
+    there = task.broker.definitions.users.get(name)
+    algorithm = given.text("hashing_algorithm", DEFAULT_ALGORITHM)
+    if given.values.get("password") is not None:
+        password = given.text("password")
+        salt = task.broker.world.dice.token(SALT_BYTES)
+        algorithm = DEFAULT_ALGORITHM
+        password_hash = hash_password(password, salt) if password else ""
+    elif given.values.get("password_hash") is not None:
+        password_hash = given.text("password_hash")
+        check_hash(password_hash, algorithm)
+    elif there is None:
+        raise CommandRefused("a new user must have a password or a password_hash", NO_USER)
+    else:
+        password_hash, algorithm = there.password_hash, there.hashing_algorithm
+    limits = {} if there is None else there.limits
+    tags = tuple(dict.fromkeys(given.texts("tags")))
+    task.propose(UpsertRecord(User(name, password_hash, algorithm, tags, limits)))
+
+
+def describe_vhost(task: Task, given: Given) -> None:
+    """Change what is said of a virtual host that is there: what it is for, tags, queue type."""
+    definition = definition_of(task, given)
+    kind = given.text("default_queue_type", "") or None
+    if kind is not None and kind not in TYPES_HERE:
+        raise CommandRefused(f"there is no queue type {kind}: {', '.join(TYPES_HERE)}", DATA)
+    changed = replace(
+        definition,
+        description=given.text("description", ""),
+        tags=tuple(given.texts("tags")),
+        default_queue_type=kind,
+    )
+    task.propose(UpsertRecord(changed))
+
+
+def users(broker: Broker) -> list[Row]:
+    """Return all users, with the hashes of their passwords."""
+    found = broker.definitions.users.values()
+    return [{**user.as_json(), "tags": [*user.tags]} for user in found]
+
+
+def policies(table: str) -> Callable[[Broker], list[Row]]:
+    """Return a function for the policies, or the operator policies."""
+
+    def rows(broker: Broker) -> list[Row]:
+        found = getattr(broker.definitions, table).values()
+        return [exporting.policy_object(each) for each in found]
+
+    return rows
+
+
+def declared_rows(table: str) -> Callable[[Broker], list[Row]]:
+    """Return a function for a table whose records are as RabbitMQ's definitions have them."""
+
+    def rows(broker: Broker) -> list[Row]:
+        return [each.as_json() for each in getattr(broker.definitions, table).values()]
+
+    return rows
+
+
+TABLES: Final[dict[str, Callable[[Broker], list[Row]]]] = {
+    "users": users,
+    "permissions": declared_rows("permissions"),
+    "topic_permissions": declared_rows("topic_permissions"),
+    "policies": policies("policies"),
+    "operator_policies": policies("operator_policies"),
+    "parameters": declared_rows("parameters"),
+    "global_parameters": declared_rows("global_parameters"),
+}
+"""What is declared, of which there are few, as documents of definitions have it."""
+
+
+def declared(task: Task, given: Given) -> None:
+    """Answer everything in one table of what is declared."""
+    table = given.text("table")
+    if table not in TABLES:
+        raise CommandRefused(f"there is no table {table}; there are: {' '.join(TABLES)}", USAGE)
+    rows = TABLES[table](task.broker)
+    task.spend(DECLARED_WORK * len(rows))
+    task.finish(rows)
+
+
+def exchange_count(vhost: VirtualHost) -> int:
+    """Return the number of exchanges in a virtual host, with the one that has no name."""
+    return len(vhost.topology.exchanges) + 1
+
+
+def node_figures(task: Task, _: Given) -> None:
+    """Answer one row with the figures of the node."""
+    found: list[Row] = []
+    task.look(figures(task, found), found)
+
+
+def figures(task: Task, found: list[Row]) -> Iterator[int]:
+    """Put into `found` what the node is, and what it has done since its start."""
+    node, broker = task.node, task.broker
+    totals = views.BrokerTotals()
+    yield from totals.count(broker)
+    counters = broker.counters
+    counted = broker.world.disk.counters()
+    store = broker.store
+    membership = node.membership
+    found.append(
+        {
+            "version": __version__,
+            "name": None if membership is None else membership.book.card.name,
+            "number": 1 if membership is None else membership.cluster.node,
+            "cluster_id": None if membership is None else membership.cluster_id or None,
+            "uptime_ms": broker.world.clock.wall_ms() - node.started_ms,
+            "listeners": [*node.urls],
+            "memory": views.memory(node),
+            "memory_total": node.monitor.total_bytes,
+            "disk": storage_view.disk(node.monitor, node.config.storage.data_dir),
+            "alarms": dict(broker.alarms.reasons),
+            "flow": views.flow(node),
+            "counters": {name: getattr(counters, name) for name in COUNTERS},
+            "io": {**counted},
+            "sockets_max": broker.world.net.sockets_max,
+            "totals": {
+                "connections": len(broker.connections),
+                "channels": totals.channels,
+                "consumers": totals.consumers,
+                "queues": broker.queue_count,
+                "exchanges": sum(map(exchange_count, broker.vhosts.values())),
+                "messages_ready": totals.ready,
+                "messages_unacknowledged": totals.unacked,
+            },
+            "store": {
+                "reads": store.persistent.reads + store.transient.reads,
+                "writes": store.persistent.writes + store.transient.writes,
+                "groups": store.commits.groups,
+                "failed": store.storage_failed,
+                "blocked_ms": store.keeper.blocked_ns(broker.world.clock.now_ns()) // 1_000_000,
+            },
+            "histograms": {
+                "group_size": store.commits.group_sizes.as_json(),
+                "group_latency": store.commits.group_latency.as_json(),
+                "confirm_latency": broker.confirm_latency.as_json(),
+            },
+        }
+    )
+    yield NODE_WORK
+
+
+GATEWAY: Final[dict[str, Action]] = {
+    "records": records,
+    "log_in": log_in,
+    "set_user": set_user,
+    "describe_vhost": describe_vhost,
+    "declared": declared,
+    "node_figures": node_figures,
+}

@@ -1,0 +1,184 @@
+"""The HTTP application: from a request to an answer, within bounds.
+
+So many requests are worked on at a time, and so many bytes of answers wait for their readers; who
+is too much is refused (503). A body is read within BODY_SECONDS and up to the size that is
+configured (413). GET changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import traceback
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from sluicemq.management.api_error import (
+    ApiError,
+    BrokerAway,
+    BrokerRefused,
+    bad_request,
+    not_authorised,
+    not_found,
+)
+from sluicemq.management.call import ApiAnswer, Call
+from sluicemq.management.desk import Desk
+from sluicemq.management.router import Router
+from sluicemq.management.routes import ROUTES
+from sluicemq.management.sign_in import PAGE_HEADER
+
+API: Final = "/api/"
+REQUESTS_MAX: Final = 256
+PENDING_BYTES_MAX: Final = 128 << 20
+"""Bytes of answers that are not sent yet: beyond that further ones are refused."""
+
+CHUNK_BYTES: Final = 128 << 10
+BODY_SECONDS: Final = 60.0
+REALM: Final = 'Basic realm="RabbitMQ Management"'
+SECURITY: Final = {
+    "content-security-policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none';"
+    " form-action 'none'; object-src 'none'",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+"""Headers of all answers: nothing from elsewhere is loaded or run, and nobody frames a page."""
+
+CODES: Final = {67: 404, 75: 503, 70: 500}
+"""The status for a command that the broker has refused, by its exit code; 400 for others."""
+
+BUSY: Final = ApiError(503, "busy", "Too many requests at a time")
+BROKEN: Final = ApiError(500, "internal_error", "See the log of the management process")
+AWAY: Final = ApiError(503, "broker_unavailable", "The broker does not answer")
+
+
+class ManagementApp:
+    """Answers requests with what the desk knows."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.router = Router(ROUTES)
+        self.requests = 0
+        self.pending_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        request = Request(scope, receive)
+        if self.requests >= REQUESTS_MAX:
+            await self.send(self.refusal(request, BUSY), send)
+            return
+        self.requests += 1
+        try:
+            await self.send(await self.response(request), send)
+        finally:
+            self.requests -= 1
+
+    async def metrics_only(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request at a port that is for metrics."""
+        if scope["type"] == "http" and not scope["path"].startswith("/metrics"):
+            await self.send(self.refusal(Request(scope, receive), not_found()), send)
+        else:
+            await self(scope, receive, send)
+
+    async def send(self, response: Response, send: Send) -> None:
+        """Send an answer piece by piece, as fast as it is read: a reader that is too slow is
+        disconnected by the server."""
+        body = bytes(response.body)
+        if self.pending_bytes and self.pending_bytes + len(body) > PENDING_BYTES_MAX:
+            response = as_response(ApiAnswer(BUSY.as_json(), BUSY.status))
+            body = bytes(response.body)
+        self.pending_bytes += len(body)
+        start = {"status": response.status_code, "headers": response.raw_headers}
+        try:
+            await send({"type": "http.response.start", **start})
+            for at in range(0, len(body), CHUNK_BYTES):
+                piece = body[at : at + CHUNK_BYTES]
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            self.pending_bytes -= len(body)
+
+    async def response(self, request: Request) -> Response:
+        """Return the answer to a request, whatever comes."""
+        try:
+            return await self.answer(request)
+        except ApiError as error:
+            return self.refusal(request, error)
+        except BrokerAway:
+            return self.refusal(request, AWAY)
+        except BrokerRefused as refused:
+            status = CODES.get(refused.code, 400)
+            kind = "Object Not Found" if status == 404 else "bad_request"
+            return self.refusal(request, ApiError(status, kind, str(refused)))
+        except Exception:
+            traceback.print_exc()
+            return self.refusal(request, BROKEN)
+
+    def refusal(self, request: Request, error: ApiError) -> Response:
+        """Return the answer that says why there is none."""
+        headers = {}
+        if error.status == 401 and PAGE_HEADER not in request.headers:
+            headers["www-authenticate"] = REALM
+        return as_response(ApiAnswer(error.as_json(), error.status, headers))
+
+    async def answer(self, request: Request) -> Response:
+        """Return the answer to a request. Raises ApiError when it is not granted."""
+        raw_path = request.scope.get("raw_path", b"").decode("latin-1")
+        if not raw_path.startswith(API):
+            raise not_found()
+        routes = self.router.all(raw_path[len(API) :])
+        method = "GET" if request.method == "HEAD" else request.method
+        if not routes:
+            await self.desk.sign_in.visitor(request)
+            raise not_found()
+        for route, path in routes:
+            if route.method == method:
+                visitor = await self.desk.sign_in.visitor(request)
+                if not visitor.may(route.tag):
+                    raise not_authorised(f"Not {route.tag} user")
+                raw = await self.body(request) if method != "GET" else b""
+                query = dict(request.query_params)
+                call = Call(self.desk, visitor, path, query, raw, request.headers)
+                return as_response(await route.handler(call))
+        allowed = ", ".join(sorted({found.route.method for found in routes} | {"HEAD", "OPTIONS"}))
+        status = 204 if request.method == "OPTIONS" else 405
+        return as_response(ApiAnswer(None, status, {"allow": allowed}))
+
+    async def body(self, request: Request) -> bytes:
+        """Return the body of a request. Raises ApiError when it is too large (413) or too slow
+        (408)."""
+        most = self.desk.config.management.body_bytes_max
+        text = f"the body is larger than {most} bytes"
+        announced = request.headers.get("content-length", "0")
+        if announced.isdecimal() and int(announced) > most:
+            raise ApiError(413, "payload_too_large", text)
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > most:
+                        raise ApiError(413, "payload_too_large", text)
+                    parts.append(part)
+        except TimeoutError:
+            raise ApiError(408, "request_timeout", "the body did not come in time") from None
+        except ValueError as error:
+            raise bad_request(str(error)) from error
+        return b"".join(parts)
+
+
+def as_response(answer: ApiAnswer) -> Response:
+    """Return an answer as HTTP has it: JSON, which no browser keeps."""
+    headers: dict[str, str] = {**SECURITY, "cache-control": "no-cache", **answer.headers}
+    if answer.content is None:
+        return Response(None, answer.status, headers)
+    text = json.dumps(answer.content, separators=(",", ":"))
+    return Response(text, answer.status, headers, "application/json")

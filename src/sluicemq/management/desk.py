@@ -1,0 +1,57 @@
+"""All that the handlers of requests need: the link to the broker, what was sampled, who may ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sluicemq.management.broker_link import BrokerLink
+from sluicemq.management.inventory import Inventory
+from sluicemq.management.node_shape import node_name
+from sluicemq.management.sampler import BrokerSampler
+from sluicemq.management.sign_in import SignIn
+from sluicemq.management.user_session import UserSessions
+
+if TYPE_CHECKING:
+    from sluicemq.config import Config
+
+
+class Desk:
+    """The state of one management process."""
+
+    def __init__(self, config: Config, broker_port: int) -> None:
+        self.config = config
+        self.link = BrokerLink(broker_port)
+        self.inventory = Inventory(self.link)
+        self.sampler = BrokerSampler(self.inventory, config.management.sample_interval_ms)
+        self.sign_in = SignIn(self.link, config.management.session_minutes * 60.0)
+        self.sessions = UserSessions()
+        self.listeners: list[tuple[str, str, int]] = []
+        """What this process listens at: protocol, address, port."""
+        self.name = ""
+        """The node's name, as soon as the broker has been asked."""
+
+    async def node_name(self) -> str:
+        """Return the name of the node that is asked."""
+        if not self.name:
+            self.name = node_name(await self.inventory.node())
+        return self.name
+
+    async def cluster_name(self) -> str:
+        """Return the name that was set, or the node's name."""
+        for parameter in await self.declared("global_parameters"):
+            if parameter["name"] == "cluster_name" and isinstance(parameter["value"], str):
+                return parameter["value"]
+        return await self.node_name()
+
+    async def declared(self, table: str) -> list[dict[str, Any]]:
+        """Return one table of what is declared, as it is now."""
+        return await self.link.ask("declared", table=table)
+
+    async def change(self, command: str, **arguments: object) -> list[Any]:
+        """Have the broker carry out a command that changes something; returns when it is
+        durable."""
+        self.inventory.changed()
+        try:
+            return await self.link.ask(command, **arguments)
+        finally:
+            self.inventory.changed()

@@ -1,0 +1,92 @@
+"""What there is at the broker now: lists of records, fetched when somebody asks.
+
+Who asks at the same time shares one fetch. A short list is always fetched anew. A long one may be
+as old as LAZINESS times what it takes the broker to make it, so that whoever asks how often costs
+the broker a part of its time that is bounded; but never older than the last change made here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from sluicemq.manage.record_columns import QUEUES, RECORDS
+from sluicemq.management.broker_link import BrokerLink
+
+NODE: Final = "node"
+"""The kind whose only row are the figures of the node."""
+
+RECORD_SECONDS: Final = 40e-6
+"""About how long a record takes the broker."""
+
+LAZINESS: Final = 20
+SHORT: Final = 100
+"""Lists of fewer records are always fetched anew."""
+
+Record = dict[str, Any]
+
+
+class ListSnapshot:
+    """One fetch of all records of a kind. `began_s` is when it was asked for."""
+
+    def __init__(self, began_s: float) -> None:
+        self.began_s = began_s
+        self.rows: list[Record] = []
+
+    @property
+    def lasts_s(self) -> float:
+        """For how many seconds it may be shown."""
+        count = len(self.rows)
+        return 0.0 if count < SHORT else count * RECORD_SECONDS * LAZINESS
+
+
+class Inventory:
+    """Fetches lists of records, each kind by one fetch at a time."""
+
+    def __init__(self, link: BrokerLink) -> None:
+        self.link = link
+        self.snapshots: dict[str, ListSnapshot] = {}
+        self.locks: dict[str, asyncio.Lock] = {}
+        self.changed_s = 0.0
+        """When something was last changed here."""
+
+    def changed(self) -> None:
+        """Note that something is being changed here: what was fetched before is out of date."""
+        self.changed_s = asyncio.get_running_loop().time()
+
+    async def all(self, kind: str) -> list[Record]:
+        """Return all records of a kind. Who gets them must not change them. Raises BrokerAway."""
+        asked_s = asyncio.get_running_loop().time()
+        async with self.locks.setdefault(kind, asyncio.Lock()):
+            snapshot = self.snapshots.get(kind)
+            if snapshot is None or not self.serves(snapshot, asked_s):
+                snapshot = await self.fetch(kind)
+                self.snapshots[kind] = snapshot
+            return snapshot.rows
+
+    def serves(self, snapshot: ListSnapshot, asked_s: float) -> bool:
+        """Tell whether a snapshot may be shown to who has asked at that time."""
+        return (
+            snapshot.began_s + snapshot.lasts_s >= asked_s and snapshot.began_s > self.changed_s
+        ) or snapshot.began_s > asked_s
+
+    async def fetch(self, kind: str) -> ListSnapshot:
+        """Fetch all records of a kind now."""
+        snapshot = ListSnapshot(asyncio.get_running_loop().time())
+        if kind == NODE:
+            snapshot.rows = await self.link.ask("node_figures")
+            return snapshot
+        names = RECORDS[kind]
+        async for page in self.link.pages("records", kind=kind):
+            snapshot.rows += [dict(zip(names, values, strict=True)) for values in page]
+        return snapshot
+
+    async def node(self) -> Record:
+        """Return the figures of the node."""
+        [row] = await self.all(NODE)
+        return row
+
+    async def queue(self, vhost: str, name: str) -> Record | None:
+        """Return the record of one queue as it is now; None when there is no such queue."""
+        found = await self.link.ask("records", kind=QUEUES, vhost=vhost, name=name)
+        return dict(zip(RECORDS[QUEUES], found[0], strict=True)) if found else None

@@ -1,0 +1,301 @@
+"""The nodes and the overview as RabbitMQ's HTTP API shows them."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from sluicemq import __version__
+from sluicemq.manage.record_columns import QUEUES
+from sluicemq.management.client_shapes import CHANNEL_STATS
+from sluicemq.management.history import details
+from sluicemq.management.inventory import Record
+from sluicemq.management.message_stats import NO_SAMPLES, SampleWish, message_stats, with_details
+from sluicemq.management.sampler import CHURN, NODE_FIGURES, BrokerSampler
+from sluicemq.model.traffic import TRAFFIC
+
+RABBITMQ_VERSION: Final = "3.10.8"
+"""The version of RabbitMQ whose API this is: clients decide by it what they may ask for."""
+
+EXCHANGE_TYPES: Final = (
+    "direct",
+    "fanout",
+    "headers",
+    "topic",
+    "x-consistent-hash",
+    "x-delayed-message",
+    "x-modulus-hash",
+    "x-random",
+)
+DEPTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
+PROTOCOLS: Final = {"amqp": "amqp", "amqps": "amqp/ssl"}
+AVERAGES: Final = ("io_read", "io_write", "io_sync", "io_seek")
+"""Kinds of I/O of which the average time is shown, in milliseconds."""
+
+CODE_BYTES: Final = 45_000_000
+"""What a broker that has nothing yet takes of RAM: the interpreter, its modules and buffers."""
+
+CONNECTION_BYTES: Final = 40_000
+CHANNEL_BYTES: Final = 12_000
+QUEUE_BYTES: Final = 12_000
+"""About what each takes of RAM, without messages."""
+
+INDEX_BYTES: Final = 150
+"""About what a message takes of RAM beside its body."""
+
+
+def node_name(node: Record) -> str:
+    """Return the node's name: that in its cluster, or one made of the machine's."""
+    return node["name"] or f"sluicemq@{socket.gethostname()}"
+
+
+def exchange_types() -> list[dict[str, Any]]:
+    """Return the types of exchanges, as RabbitMQ describes them."""
+    return [
+        {"name": name, "description": f"AMQP {name} exchange", "enabled": True}
+        for name in EXCHANGE_TYPES
+    ]
+
+
+def listeners(node: Record, own: Iterable[tuple[str, str, int]]) -> list[dict[str, Any]]:
+    """Return what is listened at: by the broker, and (protocol, address, port) by this process."""
+    name = node_name(node)
+    found = []
+    for url in node["listeners"]:
+        parts = urlsplit(url)
+        found.append((PROTOCOLS[parts.scheme], parts.hostname or "", parts.port or 0))
+    return [
+        {
+            "node": name,
+            "protocol": protocol,
+            "ip_address": address,
+            "port": port,
+            "socket_opts": {"backlog": 128, "nodelay": True},
+        }
+        for protocol, address, port in (*found, *own)
+    ]
+
+
+def contexts(node: Record, own: Iterable[tuple[str, str, int]]) -> list[dict[str, Any]]:
+    """Return what this process serves, as RabbitMQ describes its web applications."""
+    described = {"http": "RabbitMQ Management", "https": "RabbitMQ Management"}
+    return [
+        {
+            "node": node_name(node),
+            "description": described.get(protocol, "RabbitMQ Prometheus"),
+            "path": "/",
+            "ip": address,
+            "port": str(port),
+        }
+        for protocol, address, port in own
+    ]
+
+
+def memory_breakdown(node: Record, queues: int) -> dict[str, Any]:
+    """Return what takes how much RAM, under RabbitMQ's names. The parts sum up to what the system
+    counts: messages are counted as they come and go; connections, channels and queues are taken at
+    what one needs; the rest is what the allocator holds and nobody uses."""
+    memory, totals = node["memory"], node["totals"]
+    resident = memory["resident_bytes"]
+    messages = totals["messages_ready"] + totals["messages_unacknowledged"]
+    parts = {
+        "connection_readers": totals["connections"] * CONNECTION_BYTES // 2,
+        "connection_writers": totals["connections"] * CONNECTION_BYTES // 4,
+        "connection_channels": totals["channels"] * CHANNEL_BYTES,
+        "connection_other": totals["connections"] * CONNECTION_BYTES // 4,
+        "queue_procs": queues * QUEUE_BYTES,
+        "quorum_queue_procs": 0,
+        "stream_queue_procs": 0,
+        "binary": memory["accounted_bytes"],
+        "msg_index": min(messages * INDEX_BYTES, memory["accounted_bytes"]),
+        "code": CODE_BYTES,
+    }
+    left = resident
+    for name, size in parts.items():  # estimates may not say more than the system does
+        parts[name] = min(size, left)
+        left -= parts[name]
+    return {
+        **parts,
+        **dict.fromkeys(
+            ("plugins", "other_proc", "metrics", "mgmt_db", "mnesia", "other_ets", "atom"), 0
+        ),
+        "quorum_ets": 0,
+        "other_system": 0,
+        "allocated_unused": left,
+        "reserved_unallocated": 0,
+        "strategy": "rss",
+        "total": {"erlang": resident - left, "rss": resident, "allocated": resident},
+    }
+
+
+def average_ms(io: dict[str, int], kind: str) -> float:
+    """Return how long an operation took on average since the start, in milliseconds."""
+    count = io.get(f"{kind}_count", 0)
+    return io.get(f"{kind}_time", 0) / count / 1000 if count else 0.0
+
+
+def node_shape(
+    node: Record,
+    sampler: BrokerSampler,
+    own: Iterable[tuple[str, str, int]],
+    wish: SampleWish = NO_SAMPLES,
+) -> dict[str, Any]:
+    """Return the figures of the broker's node as RabbitMQ's API has them."""
+    own = [*own]
+    memory, disk, io = node["memory"], node["disk"], node["io"]
+    ring = sampler.totals.ring(wish.of("node_stats")[0] or 0)
+    columns = sampler.totals.names
+    figures = sampler.node_figures(node)
+    shown: dict[str, Any] = {
+        "partitions": [],
+        "os_pid": str(sampler.inventory.link.pid),
+        "fd_total": node["sockets_max"] + io.get("file_handles_max", 0),
+        "sockets_total": node["sockets_max"],
+        "mem_limit": memory["limit_bytes"],
+        "mem_alarm": "memory" in node["alarms"],
+        "disk_free_limit": disk["limit_bytes"],
+        "disk_free_alarm": "disk" in node["alarms"],
+        "proc_total": 1_048_576,
+        "rates_mode": "basic",
+        "uptime": node["uptime_ms"],
+        "run_queue": 0,
+        "processors": 1,
+        "exchange_types": exchange_types(),
+        "auth_mechanisms": [
+            {"name": name, "description": f"SASL {name} authentication", "enabled": True}
+            for name in ("PLAIN", "AMQPLAIN")
+        ],
+        "applications": [
+            {"name": "rabbit", "description": "SluiceMQ", "version": __version__},
+            {"name": "rabbitmq_management", "description": "HTTP API", "version": __version__},
+        ],
+        "contexts": contexts(node, own),
+        "log_files": ["<stderr>"],
+        "db_dir": disk["data_dir"],
+        "config_files": [],
+        "net_ticktime": 60,
+        "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
+        "mem_calculation_strategy": "rss",
+        "ra_open_file_metrics": {"ra_log_wal": 1, "ra_log_segment_writer": 0},
+        "name": node_name(node),
+        "type": "disc",
+        "running": True,
+        "cluster_links": [],
+        "metrics_gc_queue_length": {},
+        **{f"{kind}_avg_time": average_ms(io, kind) for kind in AVERAGES},
+        **{f"{kind}_avg_time_details": {"rate": 0.0} for kind in AVERAGES},
+        **dict.fromkeys(("gc_num", "gc_bytes_reclaimed", "context_switches"), 0),
+        **dict.fromkeys(("mnesia_ram_tx_count", "mnesia_disk_tx_count"), 0),
+    }
+    span = wish.of("node_stats")
+    shown |= with_details(figures, NODE_FIGURES, ring, columns, span)
+    return shown | churn(node, sampler, span)
+
+
+def churn(
+    node: Record, sampler: BrokerSampler, span: tuple[int | None, int | None] = (None, None)
+) -> dict[str, Any]:
+    """Return how many connections, channels and queues came and went, with rates."""
+    counts = {name: node["counters"][counter] for name, counter in CHURN.items()}
+    totals = sampler.totals
+    return with_details(counts, (*CHURN,), totals.ring(span[0] or 0), totals.names, span)
+
+
+def other_node(row: Record) -> dict[str, Any]:
+    """Return another node of the cluster: what this one knows of it."""
+    return {"name": row["node"], "type": "disc", "running": row["running"], "partitions": []}
+
+
+def overview_shape(
+    node: Record,
+    sampler: BrokerSampler,
+    vhosts: list[Record],
+    queues: list[Record],
+    own: Iterable[tuple[str, str, int]],
+    cluster_name: str,
+    wish: SampleWish,
+) -> dict[str, Any]:
+    """Return the overview as RabbitMQ's API has it."""
+    own = [*own]
+    totals = node["totals"]
+    traffic: dict[str, Any] = sampler.traffic(vhosts)
+    for name in ("disk_reads", "disk_writes"):
+        traffic[name] = sum(row[name] for row in queues)
+    depth = {
+        "messages": totals["messages_ready"] + totals["messages_unacknowledged"],
+        "messages_ready": totals["messages_ready"],
+        "messages_unacknowledged": totals["messages_unacknowledged"],
+    }
+    lengths, rates = wish.of("lengths"), wish.of("msg_rates")
+    columns = sampler.totals.names
+    ring = sampler.totals.ring(rates[0] or 0)
+    stats = message_stats(traffic, ring, columns, CHANNEL_STATS, wish)
+    for name in ("disk_reads", "disk_writes"):
+        if stats:
+            stats[name] = traffic[name]
+            stats[f"{name}_details"] = details(ring, columns[name], *rates)
+    return {
+        "management_version": RABBITMQ_VERSION,
+        "rates_mode": "basic",
+        "sample_retention_policies": {
+            "global": [600, 3600, 28800, 86400],
+            "basic": [600],
+            "detailed": [600],
+        },
+        "exchange_types": exchange_types(),
+        "product_version": node["version"],
+        "product_name": "SluiceMQ",
+        "rabbitmq_version": RABBITMQ_VERSION,
+        "cluster_name": cluster_name,
+        "erlang_version": "25.2.3",
+        "erlang_full_version": f"none: CPython {sys.version.split()[0]}",
+        "release_series_support_status": "supported",
+        "disable_stats": False,
+        "enable_queue_totals": False,
+        "message_stats": dict(sorted(stats.items())),
+        "churn_rates": churn(node, sampler, rates),
+        "queue_totals": with_details(
+            depth, DEPTHS, sampler.totals.ring(lengths[0] or 0), columns, lengths
+        ),
+        "object_totals": {
+            name: totals[name]
+            for name in ("channels", "connections", "consumers", "exchanges", QUEUES)
+        },
+        "statistics_db_event_queue": 0,
+        "node": node_name(node),
+        "listeners": listeners(node, own),
+        "contexts": contexts(node, own),
+    }
+
+
+def vhost_shape(
+    row: Record, sampler: BrokerSampler, queues: Iterable[Record], node: str, wish: SampleWish
+) -> dict[str, Any]:
+    """Return a virtual host as RabbitMQ's API has it; `queues` are those in it."""
+    ring = sampler.vhosts.ring(row["name"])
+    columns = sampler.vhosts.names
+    depth = dict.fromkeys(DEPTHS, 0)
+    for queue in queues:
+        for name in DEPTHS:
+            depth[name] += queue[name]
+    metadata: dict[str, Any] = {"description": row["description"], "tags": row["tags"]}
+    if row["default_queue_type"]:
+        metadata["default_queue_type"] = row["default_queue_type"]
+    shown: dict[str, Any] = {
+        "cluster_state": {node: "running"},
+        "default_queue_type": row["default_queue_type"] or "undefined",
+        "description": row["description"],
+        "metadata": metadata,
+        "name": row["name"],
+        "tags": row["tags"],
+        "tracing": False,
+        **with_details(depth, DEPTHS, ring, columns, wish.of("lengths")),
+    }
+    traffic = {name: row[name] for name in TRAFFIC}
+    stats = message_stats(traffic, ring, columns, CHANNEL_STATS, wish)
+    if stats:
+        shown["message_stats"] = stats
+    return dict(sorted(shown.items()))

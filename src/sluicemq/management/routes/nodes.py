@@ -1,0 +1,172 @@
+"""The overview, the nodes, the cluster's name, and who asks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from sluicemq.manage.record_columns import QUEUES, VHOSTS
+from sluicemq.management.api_error import bad_request, not_found
+from sluicemq.management.call import ApiAnswer, ApiRoute, Call, text_in
+from sluicemq.management.inventory import Record
+from sluicemq.management.listing import as_wanted, only
+from sluicemq.management.node_shape import (
+    memory_breakdown,
+    node_name,
+    node_shape,
+    other_node,
+    overview_shape,
+)
+from sluicemq.management.sign_in import ADMINISTRATOR, MANAGEMENT, MONITORING, public
+
+FEATURES: Final = (
+    "classic_mirrored_queue_version",
+    "drop_unroutable_metric",
+    "empty_basic_get_metric",
+    "implicit_default_bindings",
+    "maintenance_mode_status",
+    "quorum_queue",
+    "stream_queue",
+    "user_limits",
+    "virtual_host_metadata",
+)
+"""RabbitMQ 3.10's feature flags: all are enabled, and none can be turned off."""
+
+
+async def overview(call: Call) -> ApiAnswer:
+    """Return the overview: of all virtual hosts for monitors, of the user's own for others."""
+    desk = call.desk
+    node = await desk.inventory.node()
+    vhosts = await desk.inventory.all(VHOSTS)
+    queues = await desk.inventory.all(QUEUES)
+    name = await desk.cluster_name()
+    own = desk.listeners if call.is_monitor else []
+    shown = overview_shape(node, desk.sampler, vhosts, queues, own, name, call.wish)
+    if not call.is_monitor:
+        restrict(shown, call, vhosts, queues)
+    if call.query.get("columns"):
+        shown = only(shown, call.query["columns"])
+    return ApiAnswer(shown)
+
+
+def restrict(shown: dict[str, Any], call: Call, vhosts: list[Record], queues: list[Record]) -> None:
+    """Leave in an overview what a user sees who is no monitor."""
+    seen = {row["name"] for row in vhosts if call.sees_vhost(row["name"])}
+    for name in ("churn_rates", "message_stats"):
+        shown[name] = {}
+    shown["listeners"] = shown["contexts"] = []
+    own = [row for row in queues if row["vhost"] in seen]
+    shown["object_totals"] = {"queues": len(own)}
+    shown["queue_totals"] = {
+        name: sum(row[name] for row in own)
+        for name in ("messages", "messages_ready", "messages_unacknowledged")
+    }
+
+
+async def whoami(call: Call) -> ApiAnswer:
+    """Return who asks, with the tags of that user."""
+    return ApiAnswer(public(call.visitor))
+
+
+async def cluster_name(call: Call) -> ApiAnswer:
+    """Return the cluster's name: what was set, or the node's."""
+    return ApiAnswer({"name": await call.desk.cluster_name()})
+
+
+async def set_cluster_name(call: Call) -> ApiAnswer:
+    """Set the cluster's name, which is a global parameter."""
+    name = text_in(call.body(), "name")
+    if not name:
+        raise bad_request("name is empty")
+    await call.desk.change("set_global_parameter", name="cluster_name", value=json.dumps(name))
+    return ApiAnswer(None, 204)
+
+
+async def extensions(_: Call) -> ApiAnswer:
+    """Return the extensions of the page, as RabbitMQ's page asks for them."""
+    return ApiAnswer([{"javascript": "dispatcher.js"}])
+
+
+async def all_nodes(call: Call) -> list[dict[str, Any]]:
+    """Return all nodes of the cluster: of the one that is asked all figures, of others their
+    state."""
+    desk = call.desk
+    node = await desk.inventory.node()
+    shown = [node_shape(node, desk.sampler, desk.listeners, call.wish)]
+    for number, row in enumerate(await desk.link.ask("cluster_status"), start=1):
+        if number != node["number"]:
+            shown.append(other_node(row))
+    return shown
+
+
+async def nodes(call: Call) -> ApiAnswer:
+    """Return all nodes of the cluster."""
+    return ApiAnswer(as_wanted(await all_nodes(call), call.query))
+
+
+async def node(call: Call) -> ApiAnswer:
+    """Return one node; with `memory=true` its memory breakdown besides."""
+    for shown in await all_nodes(call):
+        if shown["name"] == call.path["node"]:
+            figures = await call.desk.inventory.node()
+            if call.query.get("memory") == "true" and node_name(figures) == shown["name"]:
+                breakdown = memory_breakdown(figures, figures["totals"]["queues"])
+                shown["memory"] = breakdown
+            if call.query.get("columns"):
+                shown = only(shown, call.query["columns"])
+            return ApiAnswer(shown)
+    raise not_found()
+
+
+async def node_memory(call: Call) -> ApiAnswer:
+    """Return what of the node takes how much memory."""
+    figures = await call.desk.inventory.node()
+    if node_name(figures) != call.path["node"]:
+        raise not_found()
+    return ApiAnswer({"memory": memory_breakdown(figures, figures["totals"]["queues"])})
+
+
+async def feature_flags(_: Call) -> ApiAnswer:
+    """RabbitMQ's feature flags, which are all enabled."""
+    return ApiAnswer(
+        [
+            {
+                "name": name,
+                "desc": "",
+                "doc_url": "",
+                "state": "enabled",
+                "stability": "stable",
+                "provided_by": "rabbit",
+            }
+            for name in FEATURES
+        ]
+    )
+
+
+async def nothing(_: Call) -> ApiAnswer:
+    """Return a list of things that are not there."""
+    return ApiAnswer([])
+
+
+async def done(_: Call) -> ApiAnswer:
+    """Return what asks for something that has no meaning here, or is so already."""
+    return ApiAnswer(None, 204)
+
+
+ROUTES: Final = (
+    ApiRoute("GET", "overview", MANAGEMENT, overview),
+    ApiRoute("GET", "whoami", MANAGEMENT, whoami),
+    ApiRoute("GET", "cluster-name", MANAGEMENT, cluster_name),
+    ApiRoute("PUT", "cluster-name", ADMINISTRATOR, set_cluster_name),
+    ApiRoute("GET", "extensions", MANAGEMENT, extensions),
+    ApiRoute("GET", "nodes", MONITORING, nodes),
+    ApiRoute("GET", "nodes/{node}", MONITORING, node),
+    ApiRoute("GET", "nodes/{node}/memory", MONITORING, node_memory),
+    ApiRoute("GET", "feature-flags", MANAGEMENT, feature_flags),
+    ApiRoute("PUT", "feature-flags/{name}/enable", ADMINISTRATOR, done),
+    ApiRoute("GET", "deprecated-features", MANAGEMENT, nothing),
+    ApiRoute("GET", "deprecated-features/used", MANAGEMENT, nothing),
+    ApiRoute("GET", "federation-links", MONITORING, nothing),
+    ApiRoute("GET", "shovels", MONITORING, nothing),
+    ApiRoute("POST", "rebalance/queues", ADMINISTRATOR, done),
+)

@@ -1,0 +1,53 @@
+"""What has gone through something since it is there: a channel, a queue, a virtual host, an
+exchange. Counted once a batch, under RabbitMQ's names, and read when somebody asks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+class Traffic:
+    """Counts the messages that went through a channel, a queue or a virtual host; what somebody has
+    no part in stays 0. The counters never decrease."""
+
+    __slots__ = (
+        "ack",
+        "confirm",
+        "deliver",
+        "deliver_no_ack",
+        "drop_unroutable",
+        "get",
+        "get_empty",
+        "get_no_ack",
+        "publish",
+        "redeliver",
+        "return_unroutable",
+    )
+
+    def __init__(self) -> None:
+        self.publish = 0
+        self.confirm = 0
+        self.return_unroutable = 0
+        self.drop_unroutable = 0
+        self.deliver = 0
+        self.deliver_no_ack = 0
+        self.get = 0
+        self.get_no_ack = 0
+        self.get_empty = 0
+        self.redeliver = 0
+        self.ack = 0
+
+
+TRAFFIC: Final = Traffic.__slots__
+"""The names of all these counters, sorted."""
+
+
+class ExchangeTraffic:
+    """Counts the messages that clients have published to one exchange (`publish_in`), and how many
+    queues they went to in sum (`publish_out`)."""
+
+    __slots__ = ("publish_in", "publish_out")
+
+    def __init__(self) -> None:
+        self.publish_in = 0
+        self.publish_out = 0
