@@ -24,7 +24,7 @@ ALL_TESTS := --numprocesses 5 --no-loadscope-reorder --timeout 900 --durations 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test compiled fuzz differential interop torture torture-cluster jepsen torture-spark check format generated serve java strace clean
+.PHONY: help setup demo test thorough compiled fuzz differential interop torture torture-cluster jepsen torture-spark check format generated serve java strace clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,10 @@ demo: java $(READY)  ## broker, stress run, Spark report, in a few minutes
 test: java strace $(READY)  ## all checks and all tests; ARGS="tests/unit -k name" for a part
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check $(ARCHIVE) $(if $(ARGS),,compiled)
 	$(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS))
+
+thorough: java strace $(READY)  ## tests whose run tries a part, trying all; hours. ARGS="tests/sim"
+	SLUICEMQ_TESTS=thorough $(BIN)/python -m pytest --timeout 7200 \
+		$(or $(ARGS),--numprocesses 2 tests/unit tests/sim tests/durability tests/wire)
 
 interop: $(READY)  ## the suites of real clients, RabbitMQ beside it; ARGS="kombu pika" for some
 	@PYTHONPATH=src:tests:bench $(BIN)/python tools/interop $(ARGS)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from support import java
+from support.thorough import set_up_hypothesis
 
-# How long an example takes says how busy the machine is. A run has the same examples each time, so
-# that what fails can be run again; `--hypothesis-profile explore` looks for new ones.
-settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("sluicemq", settings.get_profile("explore"), derandomize=True)
-settings.load_profile("sluicemq")
-
+set_up_hypothesis()
 java.set_options()
 
 pytest_plugins = ["support.fixtures", "support.scheduling", "support.spark_starts"]

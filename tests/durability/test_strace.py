@@ -24,6 +24,7 @@ from durability.torture import QUEUES, Round
 from sluicemq.client.address import Address
 from sluicemq.sim.records import KILL
 from support import broker
+from support.thorough import thorough
 
 pytestmark = pytest.mark.skipif(not strace.is_there(), reason=strace.HOW_TO_GET.upper())
 
@@ -160,7 +161,9 @@ def test_a_full_disk_only_takes_time(call: str, when: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("call", strace.CALLS)
 def test_death_at_the_nth_call_loses_nothing(call: str, tmp_path: Path) -> None:
     """A directory on which the broker dies again and again, at calls further and further on."""
-    numbers = (1, 2, 4, 9, 30) if call != "openat" else (200, 300, 400, 600)
+    numbers = thorough((1, 9, 30), (1, 2, 4, 9, 30))
+    if call == "openat":
+        numbers = thorough((300, 600), (200, 300, 400, 600))
     round_ = Round(13, tmp_path)
     round_.declare()
     # Where one number is not reached in a life, no larger one is.

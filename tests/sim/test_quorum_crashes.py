@@ -23,12 +23,13 @@ from sluicemq.sim.messages import PERSISTENT
 from sluicemq.sim.records import KILL, POWER
 from sluicemq.storage.fsck import Check
 from sluicemq.storage.raft import live_places
+from support.thorough import thorough
 
 STEPS = 90
 SEEDS = (1, 2, 3, 4)
-STRIDE = 4
+STRIDE = thorough(8, 4)
 """Of so many states that are beside one another one is tried, of each run another one."""
-SECOND_EVERY = 80
+SECOND_EVERY = thorough(160, 80)
 """Of so many first crashes one is followed by crashes while the node starts."""
 SECOND_STRIDE = 2
 CANARY_SEEDS = (1, 3, 2, 5)

@@ -22,9 +22,13 @@ from sluicemq.storage.raft import live_places
 from sluicemq.storage.raft.codec import NO_FILE
 from sluicemq.storage.raft.segment_file import raft_segment_path, read_raft_segment
 from sluicemq.storage.raft.snapshot_file import raft_snapshot_path
+from support.thorough import thorough
 
 STEPS = 32
-SECOND_EVERY = 40
+TRIED = thorough(3, 1)
+"""Of so many states that are beside one another one is tried."""
+
+SECOND_EVERY = thorough(80, 40)
 """Of so many first crashes one is followed by crashes at every change of its recovery."""
 CANARY_SEEDS = (2, 3, 1, 4, 5, 6)
 LATE = ("trimmed_to_what_an_earlier_snapshot_says", "trimmed_for_a_snapshot_that_does_not_say_how")
@@ -90,6 +94,7 @@ def test_a_crash_at_every_change(kind: str) -> None:
     states = [*enumerate(lived())]
     if kind == KILL:
         states = unlike(enumerate([*lived(), *halves(lived())]))
+    states = states[::TRIED]
     texts = [outcome(state.copy(), kind, n) for n, state in states]
     found = [f"{n}: {text}" for (n, _), text in zip(states, texts, strict=True) if text]
     assert not found, f"{len(found)} of {len(states)}\n" + "\n".join(found[:10])

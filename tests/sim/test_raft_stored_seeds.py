@@ -19,19 +19,20 @@ from sim.first_seeds import is_caught
 from sim.raft_stored_canaries import CANARIES
 from sluicemq.sim.raft.__main__ import main
 from sluicemq.sim.raft.run import Report, simulate
+from support.thorough import thorough
 
-RUNS = range(36)
+RUNS = range(thorough(18, 36))
 SEEDS = 50
 WORKERS = 2
 
 ENGAGED = {
-    "leaders": 100,
-    "committed": 2_500,
-    "changes": 25,
-    "reads": 2_000,
-    "truncations": 20,
-    "snapshots": 50,
-    "pieces": 1_000,
+    "leaders": 50,
+    "committed": 1_250,
+    "changes": 12,
+    "reads": 1_000,
+    "truncations": 10,
+    "snapshots": 25,
+    "pieces": 500,
 }
 """What must have happened over all runs; about half of what does."""
 

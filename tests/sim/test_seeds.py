@@ -48,7 +48,7 @@ from sluicemq.sim.run import STEPS, simulate
 from sluicemq.sim.swarm import SWARM_PROFILES
 
 SEEDS = range(200)
-REPLAYED = range(0, 200, 20)
+REPLAYED = range(0, 200, 40)
 WORKERS = 2
 REGRESSIONS = Path(__file__).with_name("regressions.txt")
 

@@ -19,11 +19,15 @@ from sim.first_seeds import is_caught
 from sim.storage_canaries import STORAGE_CANARIES
 from sluicemq.amqp import methods as m
 from sluicemq.sim.records import KILL, POWER, STOP, promise
+from support.thorough import thorough
 
 SMALL, LARGE = 60, 500
 """Body sizes below and above what a queue embeds."""
 
-SECOND_EVERY = 15
+STRIDE = thorough(3, 1)
+"""Of so many states that are beside one another one is tried."""
+
+SECOND_EVERY = thorough(30, 15)
 """Of so many first crashes one is followed by crashes at every change of its recovery, in turn a
 kill and a power loss."""
 FIRST_OF = {KILL: 0, POWER: SECOND_EVERY}
@@ -236,6 +240,7 @@ def test_a_crash_at_every_change(kind: str) -> None:
     states = [*enumerate(lived())]
     if kind == KILL:
         states = unlike(enumerate([*lived(), *halves(lived())]))
+    states = states[::STRIDE]
     texts = [outcome(state.copy(), kind, n) for n, state in states]
     found = [f"{n}: {text}" for (n, _), text in zip(states, texts, strict=True) if text]
     assert not found, f"{len(found)} of {len(states)}\n" + "\n".join(found[:10])

@@ -8,13 +8,14 @@ import tracemalloc
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp.connection import CLIENT, SERVER, AmqpConnection
 from sluicemq.amqp.events import MethodFrame, Publishes
 from sluicemq.amqp.methods import ALL_METHODS, BasicPublish, QueueDeclare
 from sluicemq.errors import ConnectionViolation
+from support.thorough import examples
 
 from .streams import body, drain, feed, flatten, frame, header, running, with_content
 
@@ -53,7 +54,7 @@ def peak_of(work: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-@settings(max_examples=500)
+@examples(200)
 @given(
     role=st.sampled_from([SERVER, CLIENT]),
     parts=st.lists(frames, max_size=12),

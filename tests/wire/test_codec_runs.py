@@ -7,7 +7,7 @@ send, with runs of equal messages in them, sometimes with one octet changed, in 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp.connection import CLIENT, SERVER
@@ -15,6 +15,7 @@ from sluicemq.amqp.events import Acks, Deliveries, Publishes
 from sluicemq.amqp.frames import HEARTBEAT_FRAME, content_body
 from sluicemq.amqp.methods import BasicAck, BasicCancel, BasicDeliver, BasicPublish
 from sluicemq.amqp.properties import BasicProperties, free_spans
+from support.thorough import examples
 
 from .streams import body, cut_at, feed, flatten, header, running, with_content
 
@@ -165,7 +166,7 @@ def fixed_part(content: bytes) -> bytes:
     return bytes(raw)
 
 
-@settings(max_examples=400)
+@examples(150)
 @given(stream=to_server, where=places, run_max=run_maxima, change=changes)
 def test_server_reads_the_same_by_both_paths(
     stream: bytes, where: list[int], run_max: int, change: tuple[int, int] | None
@@ -173,7 +174,7 @@ def test_server_reads_the_same_by_both_paths(
     check_same(SERVER, changed(stream, change), where, run_max)
 
 
-@settings(max_examples=400)
+@examples(150)
 @given(stream=to_client, where=places, run_max=run_maxima, change=changes)
 def test_client_reads_the_same_by_both_paths(
     stream: bytes, where: list[int], run_max: int, change: tuple[int, int] | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.access.access import Rights
@@ -27,6 +27,7 @@ from sluicemq.model.permissions import CONFIGURE, READ, WRITE, Permission
 from sluicemq.model.users import User
 from sluicemq.queue_config import QueueConfig
 from support.files import DictFiles
+from support.thorough import examples
 
 from .client import NO_PROPERTIES, Broker, Client
 
@@ -272,7 +273,7 @@ COMMANDS = st.one_of(
 )
 
 
-@settings(max_examples=25)
+@examples(15)
 @given(st.lists(COMMANDS, max_size=12), st.integers(0, 3))
 def test_what_was_answered_is_there_after_a_crash(
     commands: list[tuple[str, dict[str, object]]], jobs: int
@@ -376,7 +377,7 @@ checks = st.tuples(
 grants = st.tuples(pattern, pattern, pattern)
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(st.lists(st.one_of(checks, grants), max_size=30))
 def test_remembered_rights_are_those_there_are(steps: list[tuple[str, ...]]) -> None:
     broker = Broker().node.broker

@@ -4,7 +4,7 @@ that does its jobs, has no space, or breaks, as Hypothesis says; the journal is 
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.chain.store.group_commit import Append, CommitDue, HoldOver, WhenDurable
@@ -16,6 +16,7 @@ from sluicemq.node import Node
 from sluicemq.storage.entries import Definition, encode_definition
 from sluicemq.storage.journal import Replay, journal_numbers
 from support.fakes import FakeWorld, bystander, drain
+from support.thorough import examples
 
 from .client import SMALL_FILES
 
@@ -173,7 +174,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(20)
 @given(STEPS)
 def test_what_is_said_is_durable(steps: list[tuple[object, ...]]) -> None:
     bench = Bench()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.chain.queue.queue import Queue
@@ -602,7 +602,6 @@ def test_strands() -> None:
 STEPS = st.lists(st.sampled_from(["write 0", "write 1", "quiet 0", "wait", "finish", "ack 0"]))
 
 
-@settings(deadline=None)
 @given(STEPS)
 def test_every_write_is_heard_once_in_order_after_its_sync(steps: list[str]) -> None:
     """Or when it was overtaken. In the end the journal has what is not, and who was heard early

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import cycle
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
@@ -22,6 +22,7 @@ from sluicemq.limits import CHOICES_MAX, REMEMBERED_BYTES_MAX, TRAITS_MAX
 from sluicemq.queues.commands import Publish
 from sluicemq.routing.message import Message
 from sluicemq.routing.topology import Topology
+from support.thorough import examples
 
 from .client import NO_PROPERTIES, PERSISTENT, Broker, Client
 
@@ -130,7 +131,7 @@ def confirmed(client: Client) -> set[int]:
     return tags
 
 
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(st.lists(st.tuples(MESSAGES, st.integers(1, 4)), min_size=1, max_size=8), st.booleans())
 def test_each_message_goes_where_the_model_says(
     runs: list[tuple[Sent, int]], in_one_piece: bool

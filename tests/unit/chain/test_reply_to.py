@@ -6,7 +6,7 @@ Method: a whole node without sockets; addresses that are right, wrong and made u
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
@@ -20,6 +20,7 @@ from sluicemq.chain.channel.reply_to import listener
 from sluicemq.model.reply_address import ADDRESS, PSEUDO_QUEUE
 from sluicemq.routing.message import Message
 from sluicemq.routing.topology import Topology
+from support.thorough import examples
 
 from .client import NO_PROPERTIES, Broker, Client
 
@@ -63,7 +64,7 @@ def test_replies_find_the_channel_among_many() -> None:
     assert [heard(client) for client in clients] == [[b"%d" % n, b"again"] for n in range(3)]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(60)
 @given(st.text(max_size=60) | st.text("AZaz09-_", min_size=30, max_size=40))
 def test_what_is_no_address_leads_to_nobody(text: str) -> None:
     broker = Broker()

@@ -7,7 +7,7 @@ single confirms are held back by hand.
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
@@ -22,6 +22,7 @@ from sluicemq.chain.queue.queue import CreditLink
 from sluicemq.errors import DiskFailed
 from sluicemq.limits import RUN_MESSAGES_MAX
 from sluicemq.manage.lists import CHANNEL_COLUMNS
+from support.thorough import examples
 
 from .client import NO_PROPERTIES, PERSISTENT, Broker, Client
 
@@ -115,7 +116,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(STEPS)
 def test_transactions_do_what_the_model_does(
     steps: list[tuple[str, int, bool, bool]],

@@ -4,13 +4,13 @@ AMQP has and compares with a dict of tags; examples show the rules of spec 9.6 o
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from sluicemq.chain.channel.unacked import Part, Settlement, Source, Unacked, Undoable
 from sluicemq.queues.commands import LinkId
 from support.fakes import bystander
+from support.thorough import examples
 
 Place = tuple[int, int]
 """(run, index)"""
@@ -154,9 +154,7 @@ class UnackedMachine(RuleBasedStateMachine):
         assert self.real.count == 0
 
 
-UnackedMachine.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, report_multiple_bugs=False
-)
+UnackedMachine.TestCase.settings = examples(50, stateful_step_count=40, report_multiple_bugs=False)
 TestUnackedAgainstADictOfTags = UnackedMachine.TestCase
 
 

@@ -9,12 +9,13 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp.methods import ExchangeDeclare, QueueBind, QueueDeclare
 from sluicemq.amqp.types import Timestamp
 from sluicemq.manage.exporting import fill
+from support.thorough import examples
 
 from .bench import Bench
 
@@ -276,7 +277,7 @@ DOCUMENTS = st.fixed_dictionaries(
 
 
 @given(st.lists(DOCUMENTS, min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@examples(30)
 def test_all_of_a_document_or_nothing(documents: list[Document]) -> None:
     bench = Bench()
     for document in documents:

@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.errors import Corrupt, ProtocolViolation, Refused
@@ -45,6 +45,7 @@ from sluicemq.model.policy_scopes import QUEUES
 from sluicemq.model.queue_types import CLASSIC
 from sluicemq.model.users import IMPERSONATOR, User, password_fits
 from sluicemq.model.vhosts import MAX_CHANNELS, MAX_QUEUES, VhostDefinition, limit_of
+from support.thorough import examples
 
 RECORD: Final = (
     VhostDefinition("v", "text", ("tag",), CLASSIC, {MAX_QUEUES: 5}),
@@ -124,7 +125,7 @@ def broken(draw: st.DrawFn, changes: tuple[Change, ...]) -> tuple[str, Any]:
     return kind, value
 
 
-@settings(max_examples=500, deadline=None)
+@examples(150)
 @given(broken(WHOLE))
 def test_what_can_be_read_can_be_used(change: tuple[str, Any]) -> None:
     kind, value = change
@@ -139,7 +140,7 @@ def test_what_can_be_read_can_be_used(change: tuple[str, Any]) -> None:
     use(state)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(broken((*WHOLE, *OTHERS)))
 def test_any_change_of_a_log_is_corrupt_refused_or_applied(change: tuple[str, Any]) -> None:
     """Members of a cluster read what others have written."""
@@ -155,7 +156,7 @@ def test_any_change_of_a_log_is_corrupt_refused_or_applied(change: tuple[str, An
     use(state)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(st.data())
 def test_any_snapshot_is_corrupt_or_can_be_used(data: st.DataObject) -> None:
     everything = json.loads(restored(tables_of(*WHOLE), 1).snapshot())

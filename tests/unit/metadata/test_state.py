@@ -9,7 +9,7 @@ reads.
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -64,6 +64,7 @@ from sluicemq.model.users import User
 from sluicemq.model.vhosts import MAX_QUEUES, VhostDefinition
 from sluicemq.routing.delayed import DELAYED
 from sluicemq.routing.topology import PREDECLARED
+from support.thorough import examples
 
 vhosts = st.sampled_from("vw")
 names = st.sampled_from("abc")
@@ -183,7 +184,7 @@ def look(state: DeclaredState) -> None:
     assert all(0 < each < state.next_queue_id for each in ids)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(80)
 @given(st.lists(changes, max_size=30))
 def test_members_that_apply_the_same_changes_are_the_same(some: list[Change]) -> None:
     one, other, late = DeclaredState(), DeclaredState(), DeclaredState()
@@ -207,7 +208,7 @@ def test_members_that_apply_the_same_changes_are_the_same(some: list[Change]) ->
             look(late)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(80)
 @given(st.lists(changes, max_size=30))
 def test_what_the_journal_has_is_what_is_durable(some: list[Change]) -> None:
     """A restart finds the durable part, with bindings in their order, and nothing else."""

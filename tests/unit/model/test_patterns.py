@@ -8,12 +8,13 @@ from __future__ import annotations
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.errors import Refused
 from sluicemq.limits import PATTERN_EXPANDED_MAX, PATTERN_STRIKES_MAX
 from sluicemq.model.patterns import Pattern, expanded_size
+from support.thorough import examples
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_work_of_other_threads_is_not_taken_for_the_patterns() -> None:
 
 
 @given(st.text(alphabet="ab(){}[]?*+|^$\\.19,", max_size=40), st.text("ab", max_size=20))
-@settings(max_examples=300, deadline=None)
+@examples(100)
 def test_any_text_is_a_pattern_or_refused(text: str, name: str) -> None:
     try:
         pattern = Pattern(text)

@@ -5,7 +5,7 @@ takes out and gives back; a sorted list of positions says what must come.
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.kernel.actor import Actor
@@ -18,6 +18,7 @@ from sluicemq.queues.commands import LinkId
 from sluicemq.queues.machine import Depth
 from support.batches import batch_of
 from support.fakes import bystander
+from support.thorough import examples
 
 from .indices import new_index
 
@@ -105,7 +106,7 @@ class Bench:
         assert self.ready.head() is None
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(
     st.lists(
         st.one_of(
@@ -129,7 +130,7 @@ def test_messages_come_out_by_position(steps: list[tuple[str, int, int]]) -> Non
     bench.check_all()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(
     st.lists(
         st.one_of(

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sluicemq.queues import consumers as consuming
+from support.thorough import examples
 
 from .side_by_side import SideBySide
 
@@ -185,9 +185,7 @@ class QueueLifeAndDeath(QueueLife):
         self.both.declare_again()
 
 
-EVERY_DAY = settings(
-    max_examples=150, stateful_step_count=30, deadline=None, report_multiple_bugs=False
-)
+EVERY_DAY = examples(50, stateful_step_count=30, report_multiple_bugs=False)
 QueueLife.TestCase.settings = EVERY_DAY
 QueueLifeAndDeath.TestCase.settings = EVERY_DAY
 TestQueueLifeAgainstTheNaiveOne = QueueLife.TestCase

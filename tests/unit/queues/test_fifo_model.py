@@ -14,7 +14,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.kernel.address import ActorAddress
@@ -36,6 +36,7 @@ from sluicemq.queues.quorum.message_runs import MessageRun
 from sluicemq.queues.quorum.ready_messages import ReadyMessages
 from sluicemq.queues.quorum.service_queue import QueueConsumer, ServiceQueue
 from sluicemq.queues.settings import NO_SETTINGS, QueueSettings
+from support.thorough import examples
 
 from .fifo_bench import (
     CHANNELS,
@@ -75,7 +76,7 @@ def run(row: tuple[QueueSettings, list[Entry]]) -> None:
 
 
 @given(rows)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(20)
 def test_model(row: tuple[QueueSettings, list[Entry]]) -> None:
     run(row)
 

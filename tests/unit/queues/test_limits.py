@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -18,6 +17,7 @@ from sluicemq.queues.commands import ACK, Publish
 from sluicemq.queues.effects import Deliver, Effect
 from sluicemq.queues.settings import QueueSettings
 from support.batches import batch_of
+from support.thorough import examples
 
 from .carrying_out import settles
 from .limits_model import DYING, LimitedBench, tiny_limits
@@ -155,9 +155,7 @@ class LimitedLife(RuleBasedStateMachine):
             self.tiny.__exit__(None, None, None)
 
 
-LimitedLife.TestCase.settings = settings(
-    max_examples=80, stateful_step_count=30, deadline=None, report_multiple_bugs=False
-)
+LimitedLife.TestCase.settings = examples(40, stateful_step_count=30, report_multiple_bugs=False)
 TestLimitedLifeBesideAPlainList = LimitedLife.TestCase
 
 

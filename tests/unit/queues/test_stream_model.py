@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp.frames import body_frames, content_body, content_header
@@ -37,6 +37,7 @@ from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog
 from sluicemq.storage.stream_reads import StreamRead
 from support.batches import batch_of
 from support.fakes import FakeClock, bystander
+from support.thorough import examples
 
 IDS = count(1)
 
@@ -224,7 +225,7 @@ OPS = st.one_of(
 
 
 @given(st.lists(OPS, min_size=5, max_size=50), st.sampled_from([0, 700, 100_000]))
-@settings(deadline=None, max_examples=200)
+@examples(80)
 def test_every_reader_gets_what_there_is(script: list[tuple[str, object]], cache: int) -> None:
     bench = Bench(cache)
     for op, argument in script:

@@ -21,17 +21,12 @@ from sluicemq.storage.message_files import PERSISTENT, MessageFiles
 from sluicemq.storage.message_index import REFERENCES_SHIFT, DictIndex, MessageIndex
 from sluicemq.storage.message_reads import ReadMessages
 from sluicemq.storage.message_writes import MessageWrites
+from support.thorough import examples
 
 LIMIT = 2048
 RECORD_MAX = 768
 SEEDS = st.integers(0, 2**32 - 1)
-SETTINGS = settings(
-    max_examples=200,
-    stateful_step_count=60,
-    deadline=None,
-    derandomize=True,
-    database=None,
-)
+SETTINGS = examples(60, stateful_step_count=60)
 CANARY_SETTINGS = settings(
     SETTINGS, max_examples=400, phases=(Phase.generate,), report_multiple_bugs=False
 )

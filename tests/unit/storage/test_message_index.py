@@ -11,7 +11,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 import lmdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from sluicemq.errors import Refused
 from sluicemq.host.lmdb_index import CHANGES_MAX, LmdbIndex, open_lmdb_index
@@ -29,6 +29,7 @@ from sluicemq.storage.message_index import (
     offset_of,
     size_of,
 )
+from support.thorough import examples
 
 IDS = st.integers(0, 40) | st.sampled_from((2**32, 2**63, 2**64 - 1))
 ENTRIES = st.integers(1, 2**120)
@@ -78,7 +79,7 @@ def test_dict_index(steps: list[tuple[str, dict[int, int]]]) -> None:
     drive(DictIndex(), steps)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(20)
 @given(STEPS, st.integers(1, 9))
 def test_lmdb_index(steps: list[tuple[str, dict[int, int]]], changes_max: int) -> None:
     with tempfile.TemporaryDirectory() as directory:

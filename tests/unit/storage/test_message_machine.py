@@ -25,6 +25,8 @@ from sluicemq.storage.message_writes import MessageWrites
 
 from .message_machine import CANARY_SETTINGS, SETTINGS, MessageMachine
 
+FEWER = settings(SETTINGS, max_examples=SETTINGS.max_examples // 3)
+
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,11 +68,11 @@ def test_persistent_messages() -> None:
 
 
 def test_transient_messages() -> None:
-    run_state_machine_as_test(TransientMachine, settings=settings(SETTINGS, max_examples=50))
+    run_state_machine_as_test(TransientMachine, settings=FEWER)
 
 
 def test_with_the_index_in_lmdb() -> None:
-    run_state_machine_as_test(LmdbMachine, settings=settings(SETTINGS, max_examples=30))
+    run_state_machine_as_test(LmdbMachine, settings=FEWER)
 
 
 def must_fail() -> None:

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.model.traits import message_traits
@@ -21,6 +21,7 @@ from sluicemq.storage.queue_replica import QueueReplica
 from sluicemq.storage.records import FORMAT
 from sluicemq.storage.segments import queue_directory
 from support.files import DictFiles
+from support.thorough import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -212,7 +213,7 @@ def play(steps: list[tuple[Any, ...]]) -> tuple[Subject, History]:
     return subject, history
 
 
-@settings(max_examples=400, deadline=None)
+@examples(120)
 @given(st.lists(st.one_of(SAYS, SAYS, HAPPENS), max_size=40))
 def test_piece_by_piece_is_all_at_once(steps: list[tuple[Any, ...]]) -> None:
     subject, history = play(steps)

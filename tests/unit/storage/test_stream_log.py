@@ -9,7 +9,7 @@ from itertools import count
 from random import Random
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sluicemq.cli.inspect import lines_of
@@ -24,6 +24,7 @@ from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog
 from sluicemq.storage.stream_reads import ANYWHERE, StreamRead
 from sluicemq.storage.stream_recovery import forget_streams, recover_stream
 from sluicemq.storage.stream_segment import SegmentScan, StreamSegment
+from support.thorough import examples
 
 SEGMENT_BYTES = 700
 CHUNK_BYTES = 150
@@ -174,7 +175,7 @@ def crash(bench: Bench, after: int, seed: int, power: bool) -> None:
 @example(
     [("append", [30] * 6), ("crash", (4, 1)), ("append", [30]), ("commit", None), ("bytes", 0)]
 )
-@settings(deadline=None, max_examples=150)
+@examples(50)
 def test_the_log_is_the_list(script: list[tuple[str, object]]) -> None:
     bench = Bench()
     for at, (op, argument) in enumerate(script):
