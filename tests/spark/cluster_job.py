@@ -44,6 +44,7 @@ EXECUTOR_HOST = "127.0.0.2"
 SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.executor.memory": "512m",
+    "spark.cores.max": "2",
     "spark.speculation": "true",
     "spark.speculation.interval": "50ms",
     "spark.speculation.quantile": "0.5",

@@ -1,4 +1,4 @@
-"""The Spark session of a test run."""
+"""The Spark session and the standalone cluster of a test run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from sluicemq.spark.session import spark_session
 from spark.amqp_messages import Broker
+from spark.cluster import standalone_cluster
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +17,14 @@ def spark() -> Iterator[SparkSession]:
     """Started by the first test that wants it, stopped after the last."""
     with spark_session("local[2]", "2g") as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def spark_master() -> Iterator[str]:
+    """The URL of a cluster with three workers of one core, for programs that bring a driver of
+    their own; one after the other."""
+    with standalone_cluster(3, apart=True) as url:
+        yield url
 
 
 @pytest.fixture

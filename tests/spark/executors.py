@@ -18,6 +18,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
@@ -52,9 +53,14 @@ class Numbers(Publishing):
 class Run:
     """See the top of the file."""
 
-    def __init__(self, folder: Path, executors: int, kills: int, seed: int) -> None:
+    def __init__(
+        self, folder: Path, executors: int, kills: int, seed: int, master: str = ""
+    ) -> None:
+        """`master` is the URL of a cluster that is there; "": one is started, and its processes
+        may be killed."""
         self.folder = folder
         self.executors = executors
+        self.master = master
         self.kills = kills
         self.dice = Random(seed)
         self.broker = BrokerProcess("sluicemq", folder)
@@ -65,7 +71,10 @@ class Run:
         self.began = time.monotonic()
         self.home = self.folder / "cluster"
         self.home.mkdir(parents=True)
-        with standalone_cluster(self.executors, home=self.home) as self.master:
+        with ExitStack() as stack:
+            if not self.master:
+                cluster = standalone_cluster(self.executors, home=self.home)
+                self.master = stack.enter_context(cluster)
             self.driver = self.start_driver()
             self.broker.start()
             try:

@@ -66,6 +66,7 @@ def main(arguments: list[str]) -> None:
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
+        "spark.cores.max": executors,
         "spark.task.maxFailures": "8",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(PIECE_ROWS),
     }

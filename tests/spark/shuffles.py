@@ -35,10 +35,12 @@ def all_scenarios() -> list[str]:
     ]
 
 
-def run(url: str, folder: Path, deduplication: str, scenarios: Sequence[str]) -> dict[str, Outcome]:
-    """What came of each."""
+def run(
+    master: str, url: str, folder: Path, deduplication: str, scenarios: Sequence[str]
+) -> dict[str, Outcome]:
+    """What came of each, on a cluster of EXECUTORS."""
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
-    with standalone_cluster(EXECUTORS, apart=True) as master, (folder / "log").open("wb") as log:
+    with (folder / "log").open("wb") as log:
         place = folder / "job"
         place.mkdir()
         job = [sys.executable, "-m", "spark.shuffle_job", master, url, str(place), deduplication]
@@ -68,7 +70,8 @@ def main() -> None:
         broker.start()
         try:
             scenarios = given.scenarios or all_scenarios()
-            outcomes = run(broker.url, folder, given.deduplication, scenarios)
+            with standalone_cluster(EXECUTORS, apart=True) as master:
+                outcomes = run(master, broker.url, folder, given.deduplication, scenarios)
         finally:
             broker.kill()
     found = wrong(outcomes)

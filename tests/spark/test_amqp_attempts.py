@@ -1,6 +1,6 @@
 """Goal: tasks that run again, or twice at a time, neither lose nor double what is promised once.
 
-Method: a standalone cluster of two executors at two addresses; `cluster_job.py` runs there, each
+Method: two executors at two addresses of a standalone cluster; `cluster_job.py` runs there, each
 scenario with a first attempt that fails in the middle, and with one that stalls there until Spark
 speculates.
 """
@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from spark.cluster import standalone_cluster
 from spark.cluster_job import ROWS, WAYS, Outcome
 from support.broker import Target
 
@@ -25,19 +24,20 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(3000)]
 
 
 @pytest.fixture(scope="module")
-def outcomes(target: Target, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+def outcomes(
+    target: Target, spark_master: str, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Outcome]:
     """What came of each scenario."""
     folder = tmp_path_factory.mktemp("attempts")
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
-    with standalone_cluster(2, apart=True) as master:
-        done = subprocess.run(
-            [sys.executable, "-m", "spark.cluster_job", master, target.url, str(folder)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=2700,
-            env=environment,
-        )
+    done = subprocess.run(
+        [sys.executable, "-m", "spark.cluster_job", spark_master, target.url, str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2700,
+        env=environment,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads((folder / "outcomes.json").read_text())
     return {name: Outcome(**outcome) for name, outcome in found.items()}

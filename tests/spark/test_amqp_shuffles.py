@@ -16,19 +16,19 @@ from support.broker import Target
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3000)]
 
 SCENARIOS = (
-    "repartition-executor-batch-adaptive",
     "join-python-batch-fixed",
     "aggregation-fails-batch-adaptive",
     "by-key-stalls-batch-adaptive",
     "repartition-executor-stream-fixed",
-    "by-key-python-stream-adaptive",
 )
 
 
-def test_nothing_is_lost_or_doubled_behind_a_shuffle(target: Target, tmp_path: Path) -> None:
+def test_nothing_is_lost_or_doubled_behind_a_shuffle(
+    target: Target, spark_master: str, tmp_path: Path
+) -> None:
     if not target.is_own:
         pytest.skip("RabbitMQ deduplicates with a plug-in only; runs without --broker-url")
     assert set(SCENARIOS) <= set(all_scenarios())
-    outcomes = run(target.url, tmp_path, "content", SCENARIOS)
+    outcomes = run(spark_master, target.url, tmp_path, "content", SCENARIOS)
     assert len(outcomes) == len(SCENARIOS)
     assert wrong(outcomes) == []
