@@ -22,6 +22,8 @@ from support.broker import Ctl, Target
 LIMIT = 160
 STRANGERS = 2 * LIMIT
 PATIENCE_SECONDS = 240.0
+TRY_SECONDS = 5.0
+"""Until one that may be refused without a word tries again."""
 FINE = "storage_failed: no"
 """In the status of a broker whose storage works."""
 LIMITED = f"""
@@ -51,9 +53,9 @@ def strangers(target: Target, stack: ExitStack) -> None:
         stranger.connect_ex((target.host, target.port))
 
 
-def connected(target: Target) -> pika.BlockingConnection:
+def connected(target: Target, seconds: float = PATIENCE_SECONDS) -> pika.BlockingConnection:
     parameters = pika.ConnectionParameters(
-        target.host, target.port, heartbeat=0, socket_timeout=5, stack_timeout=10
+        target.host, target.port, heartbeat=0, socket_timeout=seconds, stack_timeout=2 * seconds
     )
     return pika.BlockingConnection(parameters)
 
@@ -63,7 +65,7 @@ def newcomer(target: Target) -> pika.BlockingConnection:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            return connected(target)
+            return connected(target, TRY_SECONDS)
         except pika.exceptions.AMQPError:
             assert time.monotonic() < deadline, "nobody gets in any more"
             time.sleep(0.1)
@@ -112,7 +114,7 @@ def test_descriptors_that_clients_take_are_fewer_than_there_are(tmp_path: Path) 
         first = stack.enter_context(connected(target))
         for _ in range(LIMIT):
             try:
-                stack.enter_context(connected(target))
+                stack.enter_context(connected(target, TRY_SECONDS))
             except pika.exceptions.AMQPError:
                 break
         else:

@@ -80,8 +80,9 @@ def by_policy(ctl: broker.Ctl, length: bool) -> dict[str, int]:
     return {}
 
 
-@pytest.mark.parametrize("length", [True, False], ids=["length", "bytes"])
-@pytest.mark.parametrize("limited", [by_argument, by_policy], ids=["argument", "policy"])
+@pytest.mark.parametrize(
+    ("limited", "length"), [(by_argument, True), (by_policy, False)], ids=["argument", "policy"]
+)
 def test_what_is_beyond_the_limit_is_on_the_disk_alone(
     tmp_path: Path, limited: Callable[[broker.Ctl, bool], dict[str, int]], length: bool
 ) -> None:

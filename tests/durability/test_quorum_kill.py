@@ -34,7 +34,7 @@ SETTINGS = (
     "storage.reserve_bytes=0",
     "raft.segment_max_entries=64",
 )
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 240.0
 
 
 class Client(Thread):

@@ -6,6 +6,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.exceptions import ConnectionClosedByBroker
 from pika_client import (
+    PATIENCE_SECONDS,
     Delivery,
     closed_with,
     consume,
@@ -36,11 +37,9 @@ def test_delivers_what_is_there_and_what_comes(channel: BlockingChannel, queue: 
 def test_a_delivery_names_its_exchange_and_key(channel: BlockingChannel, queue: str) -> None:
     channel.queue_bind(queue, "amq.topic", f"{queue}.#")
     channel.basic_publish("amq.topic", f"{queue}.key", b"x")
-    named = [
-        (m.exchange, m.routing_key, m.consumer_tag)
-        for m, _, _ in [next(channel.consume(queue, auto_ack=True, inactivity_timeout=5))]
-    ]
-    assert named[0][:2] == ("amq.topic", f"{queue}.key")
+    deliveries = channel.consume(queue, auto_ack=True, inactivity_timeout=PATIENCE_SECONDS)
+    method, _, _ = next(deliveries)
+    assert (method.exchange, method.routing_key) == ("amq.topic", f"{queue}.key")
     channel.cancel()
 
 
