@@ -259,7 +259,7 @@ def queue(name: str, **options: object) -> DeclareQueue:
     return DeclareQueue(QueueDefinition(name, vhost="v", **options))  # type: ignore[arg-type]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(80)
 @given(st.lists(changes, max_size=20), st.lists(changes, max_size=20))
 def test_a_member_that_gets_a_snapshot_is_what_that_says_and_tells_of_every_difference(
     some: list[Change], more: list[Change]
