@@ -44,7 +44,7 @@ test: java strace $(READY)  ## all checks and all tests; ARGS="tests/unit -k nam
 	$(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS))
 
 thorough: java strace $(READY)  ## tests whose run tries a part, trying all; hours. ARGS="tests/sim"
-	SLUICEMQ_TESTS=thorough $(BIN)/python -m pytest --timeout 7200 \
+	THOROUGH_TESTS=yes $(BIN)/python -m pytest --timeout 7200 \
 		$(or $(ARGS),--numprocesses 2 tests/unit tests/sim tests/durability tests/wire)
 
 interop: $(READY)  ## the suites of real clients, RabbitMQ beside it; ARGS="kombu pika" for some

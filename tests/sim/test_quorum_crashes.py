@@ -27,7 +27,7 @@ from support.thorough import thorough
 
 STEPS = 90
 SEEDS = (1, 2, 3, 4)
-STRIDE = thorough(8, 4)
+STRIDE = thorough(16, 4)
 """Of so many states that are beside one another one is tried, of each run another one."""
 SECOND_EVERY = thorough(160, 80)
 """Of so many first crashes one is followed by crashes while the node starts."""

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from hypothesis import HealthCheck, settings
 
-THOROUGH: Final = os.environ.get("SLUICEMQ_TESTS") == "thorough"
+THOROUGH: Final = os.environ.get("THOROUGH_TESTS") == "yes"
 """Is this `make thorough`?"""
 
 EXAMPLES_TIMES: Final = 20
