@@ -118,13 +118,17 @@ class Writer(Actor):
         self.sent_bytes = 0
         self.sent_writes = 0
 
+    def take(self, frames: Frames) -> None:
+        """Take frames of a channel or the reader, which are written at the end of the next turn.
+        They are of one share with the writer, so that turn is soon."""
+        if not (self.closed or (self.has_failed and not is_closing(frames.data))):
+            self.pending.append(frames)
+            self.pending_bytes += len(frames.data)
+            self.schedule()
+
     def receive(self, message: object) -> None:
-        """Handle frames from channels and reader, and Writable from the net."""
-        if isinstance(message, Frames):
-            if not (self.closed or (self.has_failed and not is_closing(message.data))):
-                self.pending.append(message)
-                self.pending_bytes += len(message.data)
-        elif isinstance(message, Writable):
+        """Handle Writable from the net, and HangUp from the reader."""
+        if isinstance(message, Writable):
             self.choked = False
         elif isinstance(message, HangUp):
             self.hang_up = message

@@ -173,6 +173,8 @@ class Unconfirmed:
             return []
         self._confirmed = []
         self._rejected = []
+        if len(acks) == 1 and acks[0][1] == 1 and not nacks:
+            return [(acks[0][0], False, False)]
         acks.sort()
         nacks.sort()
         smallest = self.smallest()

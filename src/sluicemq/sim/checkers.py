@@ -41,7 +41,7 @@ from sluicemq.chain.queue.republish_messages import Republish
 from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.chain.republish.delayer import Delayer, HoldingQueue, Safe
 from sluicemq.chain.republish.republisher import Republisher
-from sluicemq.chain.writer import FRAMES_BYTES, Frames
+from sluicemq.chain.writer import FRAMES_BYTES
 from sluicemq.limits import DEAD_LETTERS_MAX
 from sluicemq.queues.commands import Publish
 from sluicemq.queues.consumers import cost_of
@@ -477,7 +477,6 @@ class Checkers:
             return
         window = reader.window
         on_its_way = sum(frames.cost for frames in reader.writer.pending)
-        on_its_way += sum(each.cost for each in reader.writer.inbox if isinstance(each, Frames))
         for channel in channels:
             on_its_way += channel.out_cost
             on_its_way += sum(m.cost for m in channel.inbox if isinstance(m, Deliver))

@@ -23,6 +23,7 @@ from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.chain.republish.delayer import Delayer, HoldingQueue
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.chain.store.checkpoints import Checkpoints
+from sluicemq.chain.writer import Writer
 from sluicemq.sim.features import NO_FEATURES
 from sluicemq.sim.peer import SimPeer
 from sluicemq.sim.records import LISTENING
@@ -43,7 +44,7 @@ QUEUE_PERCENT: Final = 50
 """Of the others: in a queue, whatever was promised of it."""
 
 
-TURNS_ONLY: Final = (Intake, PolicyRounds, Pacer, ConsumerTimeouts, Checkpoints)
+TURNS_ONLY: Final = (Intake, Writer, PolicyRounds, Pacer, ConsumerTimeouts, Checkpoints)
 """Actors that hear too seldom of anything to wait for that."""
 
 

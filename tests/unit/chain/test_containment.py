@@ -113,7 +113,7 @@ def victims(bench: Bench) -> dict[str, Actor]:
 PLACES = [
     (kind, method, after)
     for kind in ("reader", "writer", "consumer", "publisher", "transaction")
-    for method in ("receive", "turn_ended")
+    for method in ("take" if kind == "writer" else "receive", "turn_ended")
     for after in (False, True)
 ]
 

@@ -41,7 +41,10 @@ class Bench:
     def post(self, *messages: object) -> None:
         """One turn."""
         for message in messages:
-            self.writer.post(message)
+            if isinstance(message, Frames):
+                self.writer.take(message)
+            else:
+                self.writer.post(message)
         while self.scheduler.run(1):
             pass
 
@@ -196,7 +199,7 @@ def test_after_a_fault_at_the_sockets_word_it_is_still_known_that_there_is_room(
     said = Frames(m.ConnectionClose(541, "INTERNAL_ERROR", 0, 0).frame(0))
 
     def end() -> None:
-        writer.post(said)
+        writer.take(said)
 
     writer = Stumbling(bench.scheduler, bench.net, 7, bench.gate, BACKLOG, broken=end)
     bench.writer = writer

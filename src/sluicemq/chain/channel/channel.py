@@ -538,7 +538,7 @@ class Channel(WholeChannel):
         out = self.out
         if out:
             data = out[0] if len(out) == 1 else b"".join(out)
-            self.reader.writer.post(Frames(data, self if self.out_cost else None, self.out_cost))
+            self.reader.writer.take(Frames(data, self if self.out_cost else None, self.out_cost))
             self.out = []
             self.out_cost = 0
         if self.queued_bytes != self.accounted:

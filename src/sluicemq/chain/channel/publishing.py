@@ -276,10 +276,13 @@ class Publishing:
     def send_alike(self, route: Route, properties: PropertyTraits, contents: list[bytes]) -> int:
         """Send contents of one length, whose properties say the same, to where the first one goes;
         each by itself if chance decides. Returns how many went out."""
-        targets, lasting = self.choose(route, properties, contents[0])
-        if not lasting:
-            return self.send_grouped(route, contents)
-        contents = self.prepared(route, properties, contents)
+        if properties.is_plain and route.targets is not None:
+            targets = route.targets
+        else:
+            targets, lasting = self.choose(route, properties, contents[0])
+            if not lasting:
+                return self.send_grouped(route, contents)
+            contents = self.prepared(route, properties, contents)
         large = len(contents[0]) >= self.services.large_from_bytes
         self.send(route, contents, targets, True, properties, large)
         return len(contents)

@@ -412,7 +412,7 @@ class Reader(Severable):
             self.say(self.handshake.start())
         else:
             self.log("warning", f"this is not AMQP 0-9-1: {header!r}{stranger(header)}")
-            self.writer.post(Frames(PROTOCOL))
+            self.writer.take(Frames(PROTOCOL))
             self.hang_up()
 
     def negotiate(self, method: Method) -> None:
@@ -495,7 +495,7 @@ class Reader(Severable):
         excused = self.intake.scheduled or self.throttle.stopped
         is_due = heartbeats.look(self.received_bytes, taken, not self.paused, excused)
         if is_due and not self.writer.choked:
-            self.writer.post(Frames(HEARTBEAT_FRAME))
+            self.writer.take(Frames(HEARTBEAT_FRAME))
         if heartbeats.is_over:
             self.log("warning", f"no heartbeat for {self.handshake.heartbeat * 2} s, closing")
             self.drop()
@@ -528,7 +528,7 @@ class Reader(Severable):
 
     def say(self, method: Method) -> None:
         """Send the client a method on channel 0."""
-        self.writer.post(Frames(method.frame(0)))
+        self.writer.take(Frames(method.frame(0)))
 
     def later(self, delay_ms: int, message: object) -> None:
         """Set the one timer for `message`: what was to come before does not come any more."""
