@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import Corrupt
 from sluicemq.storage.entries import Ack, Run, decode_entries
-from sluicemq.storage.raft.codec import RaftEntries
+from sluicemq.storage.raft.codec import RaftEntries, RaftTruncation, TermAndVote
 from sluicemq.storage.records import FILE_HEADER_SIZE, GROUP, MESSAGE, Record, decode_header, scan
 
 if TYPE_CHECKING:
@@ -19,9 +19,10 @@ BODIES: Final = "messages/persistent/"
 
 
 class DurableImage:
-    """Follows the journal and the bodies that one node writes, not what was there before."""
+    """Follows the journal and the bodies that one node writes, not what was there before, but for
+    what an image of an earlier life has of Raft's logs."""
 
-    def __init__(self, files: SimFiles) -> None:
+    def __init__(self, files: SimFiles, before: DurableImage | None = None) -> None:
         self.files = files
         self.ends: dict[Inode, int] = {inode: len(inode.data) for inode in files.inodes.values()}
         """How far each file has been read."""
@@ -31,8 +32,10 @@ class DurableImage:
         self.references: dict[tuple[int, int], int] = {}
         """(queue id, position) -> id of the body, for those that are not in the journal itself."""
         self.bodies: set[int] = set()
-        self.raft_entries: dict[int, set[int]] = {}
-        """Indexes of the entries of each Raft group's log."""
+        self.raft_entries: dict[int, dict[int, int]] = {} if before is None else before.raft_entries
+        """By Raft group, the terms of the entries of its log by their indexes."""
+        self.raft_states: dict[int, tuple[int, int]] = {} if before is None else before.raft_states
+        """By group, the term and the vote of the member."""
 
     def look(self) -> None:
         """Read what has become durable since the last look."""
@@ -71,8 +74,14 @@ class DurableImage:
                 for positions in entry.ranges:
                     known.update(positions)
             elif isinstance(entry, RaftEntries):
-                indexes = self.raft_entries.setdefault(entry.group, set())
-                indexes.update(each.index for each in entry.entries)
+                terms = self.raft_entries.setdefault(entry.group, {})
+                terms.update((each.index, each.term) for each in entry.entries)
+            elif isinstance(entry, RaftTruncation):
+                terms = self.raft_entries.get(entry.group, {})
+                kept = {index: term for index, term in terms.items() if index < entry.start}
+                self.raft_entries[entry.group] = kept
+            elif isinstance(entry, TermAndVote):
+                self.raft_states[entry.group] = entry.term, entry.vote
 
     def has_entry(self, group: int, index: int) -> bool:
         """Tell whether this entry of a Raft group's log would be there after a power loss, as of

@@ -77,6 +77,11 @@ class Role:
         a mistake."""
         return False
 
+    def is_refused(self, close: m.ChannelClose) -> bool:
+        """Tell whether the broker may close the channel with this method though nobody has made a
+        mistake."""
+        return self.may_be_refused(close.reply_code)
+
     def heal(self) -> None:
         """Behave from now on, and come to an end: there are no more faults."""
 
@@ -251,7 +256,7 @@ class SimPeer:
             self.channel_closed(channel)
         elif isinstance(method, m.ChannelClose):
             self.send(m.ChannelCloseOk().frame(channel))
-            allowed = role is not None and (role.over or role.may_be_refused(method.reply_code))
+            allowed = role is not None and (role.over or role.is_refused(method))
             failed = self.work.storage_may_fail and "storage has failed" in method.reply_text
             promise(allowed or failed, self.name, "is told", method)
             if role is not None and (role.refusal_breaks or not role.over):

@@ -144,6 +144,7 @@ class SiteConsumer(SiteRole):
         self.requeue_percent = 0 if drains else site.plan.requeue_percent
         self.pause_ns = random.choice((MS, 10 * MS, 60 * MS))
         self.cancel_one_in = 0 if drains else random.choice((0, 0, 40))
+        self.is_cancelling = False
         self.held: dict[int, BookedDelivery] = {}
         self.last_tag = 0
         self.consumer: BookedConsumer | None = None
@@ -161,6 +162,7 @@ class SiteConsumer(SiteRole):
 
     def on_method(self, method: Method) -> None:
         if isinstance(method, m.BasicCancelOk):
+            self.is_cancelling = False
             self.consume()
         else:
             well = isinstance(method, m.BasicConsumeOk | m.BasicQosOk)
@@ -193,7 +195,8 @@ class SiteConsumer(SiteRole):
             self._settle(upto, ACKED, m.BasicAck(tag, multiple=True))
         else:
             self._settle([tag], ACKED, m.BasicAck(tag))
-        if self.cancel_one_in and not random.randrange(self.cancel_one_in):
+        may_cancel = self.cancel_one_in and not self.is_cancelling
+        if may_cancel and not random.randrange(self.cancel_one_in):
             self.cancel()
         if self.held:
             self.wake()
@@ -205,6 +208,7 @@ class SiteConsumer(SiteRole):
 
     def cancel(self) -> None:
         """Stop consuming; cancel-ok brings the next consumer."""
+        self.is_cancelling = True
         self.site.book.give_back(self.site.book.queues[self.queue])
         self.send(m.BasicCancel(consumer_tag="c"))
 

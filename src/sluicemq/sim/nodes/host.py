@@ -15,6 +15,7 @@ from sluicemq.kernel.world import Log, World
 from sluicemq.node import Node
 from sluicemq.sim.cluster.net import PipeNet
 from sluicemq.sim.disk import Crashed, SimDisk, SimFiles, stop_at
+from sluicemq.sim.durable_image import DurableImage
 from sluicemq.sim.net import AMQP_PORT, SimNet
 from sluicemq.sim.nodes.net import NodeNet
 from sluicemq.sim.nodes.plan import PORT
@@ -107,6 +108,9 @@ class NodeHost:
         self.cpu = MachineCpu(timeline, Random(f"cpu {seed}"), plan, self.name)
         self.log = MachineLog(self)
         self.dice = SimDice(Random(f"node {seed}"))
+        self.image = DurableImage(self.disk.files)
+        """What is durable there, of this life."""
+        self.syncs_seen = 0
         self.is_running = False
         self.is_stopping = False
         self.lives = 0
@@ -153,6 +157,13 @@ class NodeHost:
         """Add a line to the notes of the run."""
         self.notes.append((self.timeline.now_ns, f"{self.name} {text}"))
 
+    def look_at_disk(self) -> None:
+        """Take into the image what has been synced since the last time."""
+        syncs = self.disk.files.counts.get("sync", 0)
+        if syncs != self.syncs_seen:
+            self.syncs_seen = syncs
+            self.image.look()
+
     # -- its life
 
     def start(self, crashes: bool = False) -> bool:
@@ -184,6 +195,8 @@ class NodeHost:
         node.scheduler.witness = self._witness  # type: ignore[method-assign]
         node.broken = self._broken
         self.node = node
+        before = self.image if self.image.files is self.disk.files else None
+        self.image = DurableImage(self.disk.files, before)
         self.is_running, self.is_stopping = True, False
         self.cpu.is_frozen = False
         self.lives += 1

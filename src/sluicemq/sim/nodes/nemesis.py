@@ -7,6 +7,7 @@ from itertools import permutations
 from random import Random
 from typing import TYPE_CHECKING
 
+from sluicemq.sim.nodes.node_groups import leads
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class NodesNemesis:
             (self.freeze, 4),
             (self.thaw, 8),
             (self.isolate, 2),
+            (self.isolate_leader, 4),
+            (self.crash_leader, 4),
             (self.halve, 2),
             (self.one_way, 2),
             (self.bridge, 2),
@@ -100,11 +103,13 @@ class NodesNemesis:
         found = [*hosts]
         return self.random.choice(found) if found else None
 
-    def _victim(self) -> NodeHost | None:
+    def _victim(self, only_leaders: bool = False) -> NodeHost | None:
         """One whose process may be taken away now."""
         moving = [host for host in self.hosts if host.moves]
         if len(self.hosts) - len(moving) >= self.away_max:
             return None
+        if only_leaders:
+            moving = [host for host in moving if leads(host.node)]
         return self._any(host for host in moving if not host.is_stopping)
 
     # -- processes
@@ -115,6 +120,13 @@ class NodesNemesis:
         if host is not None:
             host.crash(power=self.random.random() < 0.5)
             self.note("crashes", f"{host.name} crashes")
+
+    def crash_leader(self) -> None:
+        """The same, and its node leads a group."""
+        host = self._victim(only_leaders=True)
+        if host is not None:
+            host.crash(power=self.random.random() < 0.5)
+            self.note("crashes", f"{host.name}, which leads, crashes")
 
     def blink(self) -> None:
         """A process ends, and is there again at once."""
@@ -251,6 +263,12 @@ class NodesNemesis:
         """A node neither hears nor is heard."""
         name = self.random.choice(self.hosts).name
         self._cut(f"{name} is cut off", self._between([name]))
+
+    def isolate_leader(self) -> None:
+        """The same, and its node leads a group."""
+        host = self._any(host for host in self.hosts if host.moves and leads(host.node))
+        if host is not None:
+            self._cut(f"{host.name}, which leads, is cut off", self._between([host.name]))
 
     def halve(self) -> None:
         """Two parts do not hear each other."""

@@ -32,12 +32,16 @@ class NodesPlan:
 
     seed: int
     nodes: int
+    is_calm_at_first: bool
+    """Do faults begin only when all nodes are there?"""
     faults_ms: int
     fault_interval_ms: int
     queues: tuple[PlannedQueue, ...]
     publishers: int
     consumers: int
     messages_each: int
+    moves_each: int
+    """What a client at each node does with exchanges; 0: nothing."""
     confirm_percent: int
     persistent_percent: int
     requeue_percent: int
@@ -51,6 +55,8 @@ class NodesPlan:
     socket_bytes: int
     high_water_bytes: int
     sync_ns_max: int
+    append_entries: int
+    """Entries of a Raft group that go to another member at once."""
     segment_entries: int
     journal_file_bytes: int
     store_file_bytes: int
@@ -96,12 +102,14 @@ def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:
     return NodesPlan(
         seed=seed,
         nodes=nodes,
+        is_calm_at_first=dice.randrange(2) == 0,
         faults_ms=dice.choice((1500, 2500, 4000, 9000)),
         fault_interval_ms=dice.choice((100, 250, 600)),
         queues=tuple(PlannedQueue(name=f"work{nth}", home=home) for nth, home in enumerate(homes)),
         publishers=dice.randrange(2, 5),
         consumers=dice.randrange(2, 5),
         messages_each=dice.choice((10, 30, 60)),
+        moves_each=dice.choice((0, 4, 8)),
         confirm_percent=dice.choice((60, 100, 100)),
         persistent_percent=dice.choice((50, 100, 100)),
         requeue_percent=dice.choice((0, 5, 30)),
@@ -115,6 +123,7 @@ def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:
         socket_bytes=dice.choice((1500, 4000, 16_000)),
         high_water_bytes=dice.choice((1000, 4000, 16_000)),
         sync_ns_max=dice.choice((100_000, 5 * MS, 50 * MS)),
+        append_entries=dice.choice((1, 2, 1000)),
         segment_entries=dice.choice((8, 16, 64)),
         journal_file_bytes=dice.choice((4 * KIB, 32 * KIB)),
         store_file_bytes=dice.choice((8 * KIB, 64 * KIB)),

@@ -1,9 +1,11 @@
 """One run of whole nodes: they found a cluster, clients work at each, and something goes wrong.
 Then everything is healed, all that was confirmed is delivered, the queues are empty.
 
-founding   the nodes start, in any order; faults begin when some time has passed, founded or not
+founding   the nodes start, in any order; faults begin when some time has passed, founded or not,
+           or when all nodes are there
 faults     clients and faults, for so long as the plan says
-healing    no more faults: all nodes hear each other, and clients can connect everywhere
+healing    no more faults: all nodes hear each other, and clients can connect everywhere, and all
+           have the same definitions
 drain      whatever queues hold is delivered, and everybody comes to an end
 leaving    all clients close; the nodes must have forgotten them
 """
@@ -21,7 +23,9 @@ from sluicemq.sim.cluster.net import PipeNetwork
 from sluicemq.sim.nodes.book import ClusterBook, Outages
 from sluicemq.sim.nodes.host import NodeHost
 from sluicemq.sim.nodes.nemesis import NodesNemesis
+from sluicemq.sim.nodes.node_groups import NodeGroups
 from sluicemq.sim.nodes.plan import NodesPlan, nodes_plan
+from sluicemq.sim.nodes.registers import RegisterBook
 from sluicemq.sim.nodes.rest import unrest
 from sluicemq.sim.nodes.site import ClientSite
 from sluicemq.sim.nodes.watch import LinkWatch
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 
 FOUNDING_MS: Final = 300
 """Faults begin within that time."""
+CALM_MS: Final = 500
+"""So long all nodes are well before faults begin, in runs that are calm at first."""
 IN_TIME_MS: Final = 30_000
 """Virtual time after which, at the latest, a phase behind the faults is over."""
 LOOK_MS: Final = 20
@@ -84,6 +90,8 @@ class NodesRun:
         self.network = PipeNetwork(self.timeline, Random(f"network {plan.seed}"))
         self.outages = Outages()
         self.book = ClusterBook(plan, self.outages)
+        self.registers = RegisterBook()
+        self.groups = NodeGroups()
         self.phase = "founding"
         self.finding: Exception | None = None
         """A fault in a turn of a node."""
@@ -92,8 +100,10 @@ class NodesRun:
             for number in range(1, plan.nodes + 1)
         ]
         self.sites = {
-            host.number: ClientSite(host, plan, self.timeline, self.book) for host in self.hosts
+            host.number: ClientSite(host, plan, self.timeline, self.book, self.registers)
+            for host in self.hosts
         }
+        self.by_name = {host.name: host for host in self.hosts}
         for host in self.hosts:
             host.on_begin, host.on_open, host.on_end = self._begun, self._opened, self._ended
         self.nemesis = NodesNemesis(plan, self.timeline, self.network, self.hosts, self.sites)
@@ -107,12 +117,14 @@ class NodesRun:
 
     def _begun(self, host: NodeHost) -> None:
         LinkWatch(host.membership.cluster, self.outages)
+        self.groups.watch(host)
 
     def _opened(self, host: NodeHost) -> None:
         self.sites[host.number].opened()
 
     def _ended(self, host: NodeHost) -> None:
         self.outages.ends[host.number] += 1
+        self.registers.lost(host.number)
         self.sites[host.number].lost_node()
 
     # -- phases
@@ -124,12 +136,16 @@ class NodesRun:
             self.timeline.after(delay_ns, host.name, "starts", self._start, host)
             self.sites[host.number].bring_clients()
         self._pass(self.random.randrange(FOUNDING_MS))
+        if self.plan.is_calm_at_first:
+            self._until_nothing(self.not_up)
+            self._pass(CALM_MS)
         self.phase = "faults"
         self.nemesis.begin()
         self._pass(self.plan.faults_ms)
         self.phase = "healing"
         self.nemesis.call_off()
         self._until_nothing(self.not_up)
+        self._until_nothing(lambda: self.groups.disagreement(self.hosts))
         self.phase = "drain"
         for site in self.sites.values():
             site.heal()
@@ -138,7 +154,9 @@ class NodesRun:
         for site in self.sites.values():
             site.leave()
         self._until_nothing(self.staying)
+        self._until_nothing(lambda: self.groups.disagreement(self.hosts))
         self.book.all_is_well()
+        self.registers.check()
 
     def _start(self, asked: object) -> None:
         assert isinstance(asked, NodeHost)
@@ -149,6 +167,9 @@ class NodesRun:
         self.timeline.step()
         if self.finding is not None:
             raise self.finding
+        host = self.by_name.get(self.timeline.last[1])
+        if host is not None and host.is_running:
+            self.groups.look(host)
 
     def _pass(self, passed_ms: int) -> None:
         """Let so much time pass."""
@@ -171,6 +192,7 @@ class NodesRun:
     # -- what must hold
 
     def _look(self) -> None:
+        self.registers.is_calm = not (self.nemesis.done or self.not_up())
         for host in self.hosts:
             if host.is_member:
                 known = self.cluster_id = self.cluster_id or host.membership.cluster_id
@@ -231,6 +253,10 @@ def simulate_nodes(seed: int, nodes: int | None = None) -> NodesReport:
     report.virtual_ms = run.timeline.now_ns // MS
     report.digest = run.timeline.digest()
     report.figures = run.book.figures | run.nemesis.done
+    report.figures["answers on exchanges"] = run.registers.answers
+    histories = run.groups.histories.values()
+    report.figures["terms"] = sum(len(each.leaders) for each in histories)
+    report.figures["entries"] = sum(each.commit for each in histories)
     report.figures["lives"] = sum(host.lives for host in run.hosts)
     report.figures["failed starts"] = sum(host.failed_starts for host in run.hosts)
     report.figures["links lost"] = run.outages.links.total()

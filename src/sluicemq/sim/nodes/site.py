@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.sim.nodes.clients import SiteConsumer, SitePublisher, SiteRole
+from sluicemq.sim.nodes.definer import SiteDefiner
 from sluicemq.sim.nodes.site_port import SitePort
 from sluicemq.sim.operator import Installer
 from sluicemq.sim.peer import Role, SimPeer
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sluicemq.sim.nodes.book import ClusterBook
     from sluicemq.sim.nodes.host import NodeHost
     from sluicemq.sim.nodes.plan import NodesPlan
+    from sluicemq.sim.nodes.registers import RegisterBook
     from sluicemq.sim.timeline import Timeline
 
 AGAIN_NS: Final = 100 * MS
@@ -27,13 +29,19 @@ class ClientSite(SitePort):
     """All clients of one node."""
 
     def __init__(
-        self, host: NodeHost, plan: NodesPlan, timeline: Timeline, book: ClusterBook
+        self,
+        host: NodeHost,
+        plan: NodesPlan,
+        timeline: Timeline,
+        book: ClusterBook,
+        registers: RegisterBook,
     ) -> None:
         self.host = host
         self.number = host.number
         self.plan = plan
         self.timeline = timeline
         self.book = book
+        self.registers = registers
         self.net = host.clients
         self.random = Random(f"site {self.number} {plan.seed}")
         self.stopping = self.storage_may_fail = False
@@ -62,6 +70,8 @@ class ClientSite(SitePort):
     def bring_clients(self) -> None:
         """Have its share of the run's clients come when the node is there."""
         plan = self.plan
+        if plan.moves_each:
+            self.come([SiteDefiner(self, plan.moves_each)])
         if not self.queues:
             return
         for _ in range(1 + self.random.randrange(plan.publishers)):
@@ -120,7 +130,8 @@ class ClientSite(SitePort):
             self.timeline.after(delay_ns, peer.name, "comes again", self._come_again, again)
 
     def _come_again(self, roles: list[SiteRole]) -> None:
-        if not self.is_healing or any(isinstance(role, SiteConsumer) for role in roles):
+        is_late = self.is_healing and any(isinstance(role, SitePublisher) for role in roles)
+        if not (is_late or self.is_leaving):
             self.come(roles)
 
     # -- how it ends

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from sluicemq.sim.nodes.book import ClusterBook
     from sluicemq.sim.nodes.plan import NodesPlan
+    from sluicemq.sim.nodes.registers import RegisterBook
 
 
 class SitePort(PeerStage):
@@ -19,6 +20,7 @@ class SitePort(PeerStage):
     number: int
     plan: NodesPlan
     book: ClusterBook
+    registers: RegisterBook
     random: Random
     is_healing: bool
     """Are there no more faults, and is everybody to come to an end?"""

@@ -1,0 +1,167 @@
+"""What must hold of Raft groups whose members are in whole nodes, seen by somebody who sees all
+nodes and all disks.
+
+election safety        one leader a term, and one vote a member and term
+log matching           an index and a term name one entry, with one entry before it
+leader completeness    who is elected has every committed entry
+commitment             of the leader's own term, and on the disks of a majority
+application            the same index leaves the same bytes everywhere
+durability             what is acknowledged or voted is on the disk
+
+A member is looked at when its node had a turn in which it has changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from sluicemq.raft.messages import AppendAnswer, VoteAnswer
+from sluicemq.sim.records import promise
+
+if TYPE_CHECKING:
+    from sluicemq.raft.messages import RaftMessage
+    from sluicemq.raft.raft import Raft
+    from sluicemq.sim.durable_image import DurableImage
+
+
+class GroupMember(NamedTuple):
+    """A member of a group in the present life of its node. `disk` is what that has durably."""
+
+    group: int
+    node: int
+    raft: Raft
+    disk: DurableImage
+
+    @property
+    def name(self) -> int:
+        """Its name in the group."""
+        return self.raft.member.name
+
+    def has(self, index: int, term: int) -> bool:
+        """Tell whether it has this entry on its disk. Below its snapshot it has everything, and
+        what a start has found was there."""
+        log = self.raft.member.log
+        if index <= log.snapshot.index:
+            return True
+        if self.disk.raft_entries.get(self.group, {}).get(index) == term:
+            return True
+        return index <= log.last_index and not log.numbers[index - log.snapshot.index - 1]
+
+
+class GroupHistory:
+    """All that has happened in one group."""
+
+    def __init__(self, group: int) -> None:
+        self.title = f"group {group}"
+        self.members: dict[int, GroupMember] = {}
+        """By node, those that are there."""
+        self.leaders: dict[int, int] = {}
+        """By term."""
+        self.votes: dict[tuple[int, int], int] = {}
+        """By voter and term."""
+        self.known: dict[tuple[int, int], tuple[int, int]] = {}
+        """By index and term: the term before it, and a digest of the entry."""
+        self.committed: dict[int, tuple[int, int]] = {}
+        """By index, the term of what was committed, and that of the leader who did so first."""
+        self.digests: dict[int, int] = {}
+        """By index, that of the state when it had been applied."""
+        self.commit = 0
+        self.seen: dict[int, tuple[int, ...]] = {}
+        """By node, how its member was when it was looked at last."""
+        self.commit_seen: dict[int, int] = {}
+        self.led: dict[int, int] = {}
+        """By node, the last term in which it led."""
+
+    # -- a member after a turn of its node
+
+    def look(self, each: GroupMember) -> None:
+        """Look at a member, if it has changed since the last time."""
+        member, log = each.raft.member, each.raft.member.log
+        leads = each.raft.is_leader
+        now = (member.term, member.vote, log.last_index, log.last_term, log.commit, leads)
+        if self.seen.get(each.node) == now:
+            return
+        self.seen[each.node] = now
+        first = max(log.snapshot.index, self.commit_seen.get(each.node, 0)) + 1
+        for index in range(first, log.last_index + 1):
+            entry = log.entry_at(index)
+            before = log.term_at(index - 1)
+            is_fresh = index > log.commit  # what is committed may have been trimmed
+            digest = crc32(bytes(entry.data)) if is_fresh else 0
+            was = self.known.setdefault((index, entry.term), (before, digest))
+            same = was[0] == before and (was[1] == digest or not (digest and was[1]))
+            promise(same, self.title, "has different logs at", index, "of term", entry.term)
+        if leads:
+            self._leads(each)
+        if log.commit > self.commit_seen.get(each.node, 0):
+            self.commit_seen[each.node] = log.commit
+            self._commits(each)
+
+    def _leads(self, each: GroupMember) -> None:
+        term = each.raft.member.term
+        self.led[each.node] = term
+        if term not in self.leaders:
+            self.leaders[term] = each.node
+            self._is_complete(each)
+        promise(self.leaders[term] == each.node, self.title, "has two leaders in term", term)
+
+    def _is_complete(self, each: GroupMember) -> None:
+        """Leaders of later terms may have committed more before this one heard of its election."""
+        member = each.raft.member
+        for index in range(member.log.snapshot.index + 1, self.commit + 1):
+            term, by = self.committed[index]
+            there = by > member.term or member.log.matches(index, term)
+            promise(there, self.title, "is led by", each.node, "which lacks", index)
+
+    def _commits(self, each: GroupMember) -> None:
+        member, log = each.raft.member, each.raft.member.log
+        if self.led.get(each.node) == member.term and log.commit > self.commit:
+            term = log.term_at(log.commit)
+            promise(term == member.term, self.title, "counts an entry of a former term")
+            self._is_on_majority(each)
+            for index in range(self.commit + 1, log.commit + 1):
+                self.committed[index] = log.term_at(index), member.term
+            self.commit = log.commit
+        known = log.commit <= self.commit
+        promise(known, self.title, "node", each.node, "takes for committed", log.commit)
+        for index in range(log.snapshot.index + 1, log.commit + 1):
+            term = self.committed[index][0]
+            promise(term == log.term_at(index), self.title, "has committed two at", index)
+
+    def _is_on_majority(self, each: GroupMember) -> None:
+        log, term = each.raft.member.log, each.raft.member.term
+        voters = log.configuration.voters
+        durable = 0
+        for other in self.members.values():
+            if other.name in voters:
+                other.disk.look()
+                durable += other.has(log.commit, term)
+        enough = durable >= log.configuration.majority
+        promise(enough, self.title, "commits", log.commit, "which is durable on", durable)
+
+    # -- what a member says and does
+
+    def says(self, each: GroupMember, message: RaftMessage) -> None:
+        """Check that whatever a message promises is on the disk of who sends it."""
+        if isinstance(message, AppendAnswer) and message.match:
+            log = each.raft.member.log
+            if message.match > log.snapshot.index:
+                each.disk.look()
+                there = each.has(message.match, log.term_at(message.match))
+                where = f"node {each.node} acknowledges {message.match} of {self.title}"
+                promise(there, where, "and does not have it on its disk")
+        elif isinstance(message, VoteAnswer) and message.is_granted and not message.is_pre:
+            each.disk.look()
+            term, vote = each.disk.raft_states.get(each.group, (0, 0))
+            durable = term > message.term or (term, vote) == (message.term, message.to)
+            promise(durable, self.title, "node", each.node, "gives a vote that is not on its disk")
+            was = self.votes.setdefault((each.name, message.term), message.to)
+            twice = f"node {each.node} votes twice in term {message.term}"
+            promise(was == message.to, self.title, twice)
+
+    def applied(self, node: int, index: int, content: bytes) -> None:
+        """Check that the state at a node is what it was elsewhere when that much was applied."""
+        digest = crc32(content)
+        was = self.digests.setdefault(index, digest)
+        promise(was == digest, self.title, "is another at node", node, "after", index)

@@ -1,0 +1,100 @@
+"""Which Raft groups the nodes of a run are in, and what is looked at after each of their turns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sluicemq.metadata.proposals import DEFINITIONS_GROUP
+from sluicemq.sim.nodes.groups import GroupHistory, GroupMember
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluicemq.node import Node
+    from sluicemq.raft.messages import RaftMessage
+    from sluicemq.raft.raft import Raft
+    from sluicemq.sim.nodes.host import NodeHost
+
+
+def rafts_of(node: Node) -> Iterator[tuple[int, Raft]]:
+    """Give the groups that a node has a member of, with the member."""
+    agreement = node.broker.clustered
+    if agreement is not None and agreement.member is not None:
+        yield DEFINITIONS_GROUP, agreement.member.raft
+
+
+def leads(node: Node) -> bool:
+    """Tell whether a node leads a group, as far as it knows."""
+    return any(raft.is_leader for _, raft in rafts_of(node))
+
+
+class NodeGroups:
+    """All groups of a run."""
+
+    def __init__(self) -> None:
+        self.histories: dict[int, GroupHistory] = {}
+        self.applied: dict[int, int] = {}
+        """By node, up to where it had applied the definitions when it was looked at last."""
+
+    def watch(self, host: NodeHost) -> None:
+        """Hear what the node that has just begun says to others in its groups."""
+        post = host.node.raft_post
+        assert post is not None
+        original = post.send
+
+        def send(group: int, messages: list[RaftMessage]) -> None:
+            self._said(host, group, messages)
+            original(group, messages)
+
+        post.send = send  # type: ignore[method-assign]
+        self.applied.pop(host.number, None)
+
+    def _said(self, host: NodeHost, group: int, messages: list[RaftMessage]) -> None:
+        raft = dict(rafts_of(host.node)).get(group)
+        if raft is not None:
+            member = self._member(host, group, raft)
+            for message in messages:
+                self.histories[group].says(member, message)
+
+    def _member(self, host: NodeHost, group: int, raft: Raft) -> GroupMember:
+        history = self.histories.get(group)
+        if history is None:
+            history = self.histories[group] = GroupHistory(group)
+        member = history.members.get(host.number)
+        if member is None or member.raft is not raft:
+            member = GroupMember(group, host.number, raft, host.image)
+            history.members[host.number] = member
+            settings = raft.member.settings
+            at_once = min(settings.append_entries, host.plan.append_entries)
+            raft.member.settings = replace(settings, append_entries=at_once)
+        return member
+
+    def look(self, host: NodeHost) -> None:
+        """Look at the members on a node that has had turns, and at what is durable there now: what
+        the node deletes it has asked for in a later turn than it has heard of a sync."""
+        host.look_at_disk()
+        for group, raft in rafts_of(host.node):
+            member = self._member(host, group, raft)
+            self.histories[group].look(member)
+        agreement = host.node.broker.clustered
+        if agreement is None or agreement.member is None or agreement.undecided:
+            return
+        applied = agreement.member.applied
+        if applied != self.applied.get(host.number):
+            self.applied[host.number] = applied
+            history = self.histories[DEFINITIONS_GROUP]
+            history.applied(host.number, applied, agreement.state.snapshot())
+
+    def disagreement(self, hosts: list[NodeHost]) -> str:
+        """Return which node is behind with the definitions; "" when all have applied the same."""
+        upto = self.histories[DEFINITIONS_GROUP].commit
+        for host in hosts:
+            agreement = host.node.broker.clustered
+            assert agreement is not None
+            member = agreement.member
+            if member is None or member.raft.member.log.commit < upto:
+                return f"{host.name} does not know what is agreed on"
+            if member.due or agreement.undecided:
+                return f"{host.name} has not applied what is agreed on"
+        return ""

@@ -1,0 +1,32 @@
+"""Goal: the simulation of whole nodes sees what it is there to see.
+
+Method: plant a bug, run seeds until one fails. A bug that is not noticed within SEEDS seeds means
+that the simulation would pass idly over it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from sim.first_seeds import is_caught
+from sim.nodes_canaries import CANARIES
+from sluicemq.sim.nodes import run
+from sluicemq.sim.nodes.run import simulate_nodes
+
+SEEDS: Final = 50
+IN_TIME_MS: Final = 15_000
+"""What a bug holds up is not waited for as long as elsewhere."""
+
+
+@pytest.mark.parametrize("name", CANARIES)
+def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, rewrite: bool) -> None:
+    CANARIES[name](monkeypatch)
+    monkeypatch.setattr(run, "IN_TIME_MS", IN_TIME_MS)
+
+    def fails(seed: int) -> bool:
+        return bool(simulate_nodes(seed).failure)
+
+    found = is_caught(f"whole nodes: {name}", range(SEEDS), fails, rewrite)
+    assert found, f"{name} passed {SEEDS} seeds"
