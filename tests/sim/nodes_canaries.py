@@ -11,7 +11,6 @@ import pytest
 from sim import raft_canaries
 from sluicemq.chain.definitions import cluster_agreement
 from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
-from sluicemq.chain.definitions.spread import Spread
 from sluicemq.kernel.actor import Actor
 from sluicemq.metadata.agreement import Agreed
 from sluicemq.metadata.changes import Change
@@ -45,11 +44,6 @@ def a_change_is_answered_before_it_is_agreed_on(patch: pytest.MonkeyPatch) -> No
         return False
 
     patch.setattr(ClusterAgreement, "propose", propose)
-
-
-@canary
-def an_answer_does_not_wait_for_the_others(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Spread, "when_applied", lambda _self, _index, answer: answer())
 
 
 @canary

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from sluicemq.sim.nodes.book import BookedConsumer, BookedDelivery
     from sluicemq.sim.nodes.site_port import SitePort
 
+AWAY: Final = "is down or inaccessible"
+"""So ends what is said of a queue whose node is not reached."""
 TIMES_MAX: Final = 4
 """A message is given back at most so often, so that every run comes to an end."""
 
@@ -144,6 +146,8 @@ class SiteConsumer(SiteRole):
         self.requeue_percent = 0 if drains else site.plan.requeue_percent
         self.pause_ns = random.choice((MS, 10 * MS, 60 * MS))
         self.cancel_one_in = 0 if drains else random.choice((0, 0, 40))
+        self.is_patient = False
+        """It was refused before, and waits a little."""
         self.is_cancelling = False
         self.held: dict[int, BookedDelivery] = {}
         self.last_tag = 0
@@ -153,7 +157,14 @@ class SiteConsumer(SiteRole):
     def opened(self) -> None:
         if self.prefetch:
             self.send(m.BasicQos(prefetch_count=self.prefetch))
-        self.consume()
+        if self.is_patient:
+            self._consume_later()
+        else:
+            self.consume()
+
+    def _consume_later(self) -> None:
+        delay_ns = 1 + self.site.random.randrange(200 * MS)
+        self.later(delay_ns, "consumes again", self.consume)
 
     def consume(self) -> None:
         """Begin to consume from its queue."""
@@ -164,9 +175,21 @@ class SiteConsumer(SiteRole):
         if isinstance(method, m.BasicCancelOk):
             self.is_cancelling = False
             self.consume()
+        elif isinstance(method, m.BasicCancel):
+            self._cancelled()
         else:
             well = isinstance(method, m.BasicConsumeOk | m.BasicQosOk)
             promise(well, self.name, "gets", method)
+
+    def _cancelled(self) -> None:
+        """The queue's node is lost: what is held is nothing any more, and comes again from there.
+        Who was cancelling already hears of that, too."""
+        promise(not self.site.book.is_calm, self.name, "is cancelled")
+        if not self.is_cancelling:
+            self._consume_later()
+
+    def is_refused(self, close: m.ChannelClose) -> bool:
+        return close.reply_code == 404 and AWAY in close.reply_text
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
         assert isinstance(method, m.BasicDeliver)
@@ -226,4 +249,6 @@ class SiteConsumer(SiteRole):
     def successor(self) -> SiteRole | None:
         if self.site.is_leaving or (self.site.is_healing and not self.drains):
             return None
-        return SiteConsumer(self.site, self.name, self.queue, self.drains)
+        successor = SiteConsumer(self.site, self.name, self.queue, self.drains)
+        successor.is_patient = True
+        return successor

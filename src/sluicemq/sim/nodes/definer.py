@@ -60,7 +60,7 @@ class SiteDefiner(SiteRole):
             self.ask(random.choice(MOVES), random.choice(NAMES), random.choice(TYPES))
 
     def ask(self, what: str, name: str, value: str) -> None:
-        """Begin a move."""
+        """Begin a move, of which the answer is noted."""
         site = self.site
         now = float(site.timeline.now_ns)
         registers = site.registers
@@ -77,7 +77,7 @@ class SiteDefiner(SiteRole):
         self.send(method)
 
     def over_with(self, answer: str) -> None:
-        """The move is over."""
+        """Note what became of the move that is under way."""
         assert self.move is not None
         now = float(self.site.timeline.now_ns)
         done = self.move._replace(answer=answer)

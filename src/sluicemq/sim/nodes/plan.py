@@ -19,10 +19,9 @@ FIVE_ONE_IN: Final = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedQueue:
-    """One queue that clients work with. `home` is the node at which it is declared."""
+    """One queue that clients at all nodes work with. Who declares it first has it."""
 
     name: str
-    home: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,16 +97,16 @@ def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:
     dice = Random(f"nodes {seed}")
     chosen = 5 if dice.randrange(FIVE_ONE_IN) == 0 else 3
     nodes = nodes or chosen
-    homes = [1 + dice.randrange(nodes) for _ in range(dice.choice((2, 3, 4)))]
+    count = dice.choice((1, 2, 3))
     return NodesPlan(
         seed=seed,
         nodes=nodes,
         is_calm_at_first=dice.randrange(2) == 0,
         faults_ms=dice.choice((1500, 2500, 4000, 9000)),
         fault_interval_ms=dice.choice((100, 250, 600)),
-        queues=tuple(PlannedQueue(name=f"work{nth}", home=home) for nth, home in enumerate(homes)),
-        publishers=dice.randrange(2, 5),
-        consumers=dice.randrange(2, 5),
+        queues=tuple(PlannedQueue(name=f"work{nth}") for nth in range(count)),
+        publishers=dice.randrange(1, 4),
+        consumers=dice.randrange(1, 4),
         messages_each=dice.choice((10, 30, 60)),
         moves_each=dice.choice((0, 4, 8)),
         confirm_percent=dice.choice((60, 100, 100)),

@@ -75,7 +75,7 @@ class RegisterBook:
             self.answered_at[move.node] = move.ended
 
     def check(self) -> None:
-        """Check all names."""
+        """Check what was done with each name."""
         for history in self.names.values():
             history.check()
 

@@ -167,6 +167,8 @@ class NodesRun:
         self.timeline.step()
         if self.finding is not None:
             raise self.finding
+        if self.nemesis.done:
+            self.registers.is_calm = self.book.is_calm = False
         host = self.by_name.get(self.timeline.last[1])
         if host is not None and host.is_running:
             self.groups.look(host)
@@ -192,7 +194,8 @@ class NodesRun:
     # -- what must hold
 
     def _look(self) -> None:
-        self.registers.is_calm = not (self.nemesis.done or self.not_up())
+        is_calm = not (self.nemesis.done or self.not_up())
+        self.registers.is_calm = self.book.is_calm = is_calm
         for host in self.hosts:
             if host.is_member:
                 known = self.cluster_id = self.cluster_id or host.membership.cluster_id

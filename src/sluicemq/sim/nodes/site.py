@@ -5,16 +5,15 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp import methods as m
 from sluicemq.sim.nodes.clients import SiteConsumer, SitePublisher, SiteRole
 from sluicemq.sim.nodes.definer import SiteDefiner
+from sluicemq.sim.nodes.setup import SiteSetup
 from sluicemq.sim.nodes.site_port import SitePort
-from sluicemq.sim.operator import Installer
 from sluicemq.sim.peer import Role, SimPeer
+from sluicemq.sim.records import promise
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
-    from sluicemq.amqp.method import Method
     from sluicemq.sim.nodes.book import ClusterBook
     from sluicemq.sim.nodes.host import NodeHost
     from sluicemq.sim.nodes.plan import NodesPlan
@@ -47,14 +46,12 @@ class ClientSite(SitePort):
         self.stopping = self.storage_may_fail = False
         self.peers: list[SimPeer] = []
         self.is_up = False
-        """Is what clients need there, since the node has let them in?"""
-        self.is_declared = False
-        """Has a declaration of its queues been answered?"""
+        """Can clients come: does the node let them, and know of all queues?"""
+        self.known: dict[str, None] = {}
         self.is_healing = self.is_leaving = False
         self.waiting: list[list[SiteRole]] = []
         """Connections that are made when the node is there."""
         self.named = 0
-        self.queues = tuple(each.name for each in plan.queues if each.home == self.number)
 
     def name(self, kind: str) -> str:
         """Return a name that nobody else has."""
@@ -63,7 +60,16 @@ class ClientSite(SitePort):
 
     def any_queue(self) -> str:
         """Return the name of a queue that its clients use."""
-        return self.random.choice(self.queues)
+        return self.random.choice(self.plan.queues).name
+
+    def found(self, queue: str) -> None:
+        self.known[queue] = None
+        booked = self.book.queues[queue]
+        declared = self.host.node.broker.definitions.hosts["/"].queues[queue]
+        promise(booked.home in (0, declared.home), queue, "has moved to", declared.home)
+        booked.home = declared.home
+        if len(self.known) == len(self.plan.queues) and not self.is_up:
+            self._go_on()
 
     # -- who takes part
 
@@ -72,12 +78,10 @@ class ClientSite(SitePort):
         plan = self.plan
         if plan.moves_each:
             self.come([SiteDefiner(self, plan.moves_each)])
-        if not self.queues:
-            return
         for _ in range(1 + self.random.randrange(plan.publishers)):
             self.come([SitePublisher(self, self.name("publisher"), plan.messages_each)])
         for _ in range(1 + self.random.randrange(plan.consumers)):
-            queue = self.any_queue()
+            queue = self.random.choice(plan.queues).name
             self.come([SiteConsumer(self, self.name("consumer"), queue, drains=False)])
 
     def come(self, roles: list[SiteRole]) -> None:
@@ -89,15 +93,12 @@ class ClientSite(SitePort):
 
     def opened(self) -> None:
         """The node lets clients connect: look for what is needed, and let the others come."""
-        steps: list[Method] = [
-            m.QueueDeclare(queue=name, durable=True, passive=self.is_declared)
-            for name in self.queues
-        ]
-        installer = Installer(steps, self._go_on, lambda: not self.is_up)
-        self.peers.insert(0, SimPeer(self, self.name("setup"), [installer]))
+        self.peers.insert(0, SimPeer(self, self.name("setup"), [SiteSetup(self)]))
+        if len(self.known) == len(self.plan.queues):
+            self._go_on()
 
     def _go_on(self) -> None:
-        self.is_up = self.is_declared = True
+        self.is_up = True
         waiting, self.waiting = self.waiting, []
         for roles in waiting:
             self.come(roles)
@@ -145,8 +146,9 @@ class ClientSite(SitePort):
             for role in peer.roles.values():
                 if role.started and not role.over:
                     role.heal()
-        for name in self.queues:
-            self.come([SiteConsumer(self, self.name("drain"), name, drains=True)])
+        for nth, queue in enumerate(self.plan.queues):
+            if (nth + self.plan.seed) % self.plan.nodes + 1 == self.number:
+                self.come([SiteConsumer(self, self.name("drain"), queue.name, drains=True)])
 
     def leave(self) -> None:
         """Let all clients close their connections in an orderly way."""

@@ -22,10 +22,16 @@ class SitePort(PeerStage):
     book: ClusterBook
     registers: RegisterBook
     random: Random
+    known: dict[str, None]
+    """The queues of which its node knows."""
     is_healing: bool
     """Are there no more faults, and is everybody to come to an end?"""
     is_leaving: bool
     """Are all to close their connections?"""
+
+    def found(self, queue: str) -> None:
+        """Note that the node knows of this queue."""
+        raise NotImplementedError
 
     def any_queue(self) -> str:
         """Return the name of a queue that its clients use."""

@@ -1,0 +1,66 @@
+"""Who has the queues of the run declared at each node, and knows of them there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.amqp import methods as m
+from sluicemq.sim.nodes.clients import AWAY, SiteRole
+from sluicemq.sim.records import promise
+from sluicemq.sim.units import MS
+
+if TYPE_CHECKING:
+    from sluicemq.amqp.method import Method
+    from sluicemq.sim.nodes.site_port import SitePort
+
+
+class SiteSetup(SiteRole):
+    """Declares each queue of the plan that its node does not know of yet; the others must be there.
+    A queue whose node is away is known all the same."""
+
+    def __init__(self, site: SitePort) -> None:
+        super().__init__(site)
+        self.pause_ns = 50 * MS
+        self.todo = [each.name for each in site.plan.queues]
+        self.is_asking = False
+
+    def opened(self) -> None:
+        self.wake()
+
+    def act(self) -> None:
+        """Go on with the next queue, if there is one."""
+        if self.todo and not self.is_asking:
+            self.is_asking = True
+            name = self.todo[0]
+            self.send(m.QueueDeclare(queue=name, durable=True, passive=name in self.site.known))
+
+    def on_method(self, method: Method) -> None:
+        promise(isinstance(method, m.QueueDeclareOk), self.peer.name, "gets", method)
+        self.is_asking = False
+        self._found()
+        self.act()
+
+    def _found(self) -> None:
+        self.site.found(self.todo.pop(0))
+
+    def is_refused(self, close: m.ChannelClose) -> bool:
+        if close.reply_code == 404 and AWAY in close.reply_text:
+            self._found()
+            return True
+        return "have not agreed on it" in close.reply_text or "storage" in close.reply_text
+
+    def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
+        promise(False, self.peer.name, "gets", method)
+
+    def ended(self, how: str) -> None:
+        """Do nothing: what is not done is done by the next one."""
+
+    def is_done(self) -> bool:
+        return self.over or not self.todo
+
+    def successor(self) -> SiteRole | None:
+        if self.site.is_leaving or not self.todo:
+            return None
+        successor = SiteSetup(self.site)
+        successor.todo = self.todo
+        return successor
