@@ -26,11 +26,14 @@ from sluicemq.management.api_error import (
 )
 from sluicemq.management.call import ApiAnswer, Call
 from sluicemq.management.desk import Desk
+from sluicemq.management.exposition import CONTENT_TYPE
+from sluicemq.management.metrics import Scrape
 from sluicemq.management.router import Router
 from sluicemq.management.routes import ROUTES
-from sluicemq.management.sign_in import PAGE_HEADER
+from sluicemq.management.sign_in import MONITORING, PAGE_HEADER
 
 API: Final = "/api/"
+METRICS: Final = "/metrics"
 REQUESTS_MAX: Final = 256
 PENDING_BYTES_MAX: Final = 128 << 20
 """Bytes of answers that are not sent yet: beyond that further ones are refused."""
@@ -131,6 +134,8 @@ class ManagementApp:
     async def answer(self, request: Request) -> Response:
         """Return the answer to a request. Raises ApiError when it is not granted."""
         raw_path = request.scope.get("raw_path", b"").decode("latin-1")
+        if raw_path.startswith(METRICS):
+            return await self.metrics(request, raw_path)
         if not raw_path.startswith(API):
             raise not_found()
         routes = self.router.all(raw_path[len(API) :])
@@ -150,6 +155,27 @@ class ManagementApp:
         allowed = ", ".join(sorted({found.route.method for found in routes} | {"HEAD", "OPTIONS"}))
         status = 204 if request.method == "OPTIONS" else 405
         return as_response(ApiAnswer(None, status, {"allow": allowed}))
+
+    async def metrics(self, request: Request, path: str) -> Response:
+        """Return what a scrape gets. Raises ApiError for who may not see it, if that is
+        configured."""
+        config = self.desk.config.prometheus
+        if config.authentication:
+            visitor = await self.desk.sign_in.visitor(request)
+            if not visitor.may(MONITORING):
+                raise not_authorised(f"Not {MONITORING} user")
+        scrape = Scrape(self.desk)
+        kind = path[len(METRICS) :].strip("/")
+        if request.method not in ("GET", "HEAD") or kind not in ("", "per-object", "detailed"):
+            raise not_found()
+        if kind == "detailed":
+            query = request.query_params
+            text = await scrape.detailed(query.getlist("family"), query.getlist("vhost"))
+        elif kind == "per-object" or config.per_object:
+            text = await scrape.per_object()
+        else:
+            text = await scrape.aggregated()
+        return Response(text, 200, {**SECURITY, "cache-control": "no-cache"}, CONTENT_TYPE)
 
     async def body(self, request: Request) -> bytes:
         """Return the body of a request. Raises ApiError when it is too large (413) or too slow

@@ -35,6 +35,15 @@ PROTOCOLS: Final = {"amqp": "amqp", "amqps": "amqp/ssl"}
 AVERAGES: Final = ("io_read", "io_write", "io_sync", "io_seek")
 """Kinds of I/O of which the average time is shown, in milliseconds."""
 
+OF_ERLANG: Final = (
+    "gc_num",
+    "gc_bytes_reclaimed",
+    "context_switches",
+    "mnesia_ram_tx_count",
+    "mnesia_disk_tx_count",
+)
+"""Figures of Erlang's, which are 0 here."""
+
 CODE_BYTES: Final = 45_000_000
 """What a broker that has nothing yet takes of RAM: the interpreter, its modules and buffers."""
 
@@ -187,8 +196,8 @@ def node_shape(
         "metrics_gc_queue_length": {},
         **{f"{kind}_avg_time": average_ms(io, kind) for kind in AVERAGES},
         **{f"{kind}_avg_time_details": {"rate": 0.0} for kind in AVERAGES},
-        **dict.fromkeys(("gc_num", "gc_bytes_reclaimed", "context_switches"), 0),
-        **dict.fromkeys(("mnesia_ram_tx_count", "mnesia_disk_tx_count"), 0),
+        **dict.fromkeys(OF_ERLANG, 0),
+        **{f"{name}_details": {"rate": 0.0} for name in OF_ERLANG},
     }
     span = wish.of("node_stats")
     shown |= with_details(figures, NODE_FIGURES, ring, columns, span)

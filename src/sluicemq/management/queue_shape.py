@@ -113,7 +113,9 @@ def backing_shape(status: dict[str, Any]) -> dict[str, Any]:
     if delta["count"]:
         start, end = delta["start"], delta["end"]
     listed = ["delta", start, delta["count"], delta["transient"], end]
-    return dict(sorted((status | {"delta": listed, "version": 1}).items()))
+    next_deliver = status["next_seq_id"] - status["len"]
+    more = {"delta": listed, "next_deliver_seq_id": next_deliver, "version": 1}
+    return dict(sorted((status | more).items()))
 
 
 def is_idle(row: Record, last: Any, columns: dict[str, int]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+import traceback
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -87,6 +88,24 @@ class BlockedTime:
         self.seen = dict(rows)
 
 
+class TypeTotals:
+    """Sums up the traffic of all queues of one type. What is gone stays counted."""
+
+    def __init__(self) -> None:
+        self.sums = [0] * len(TRAFFIC)
+        self.seen: dict[Hashable, tuple[int, ...]] = {}
+
+    def take(self, rows: Mapping[Hashable, tuple[int, ...]]) -> None:
+        """Take a sample of all queues of the type that there are."""
+        nothing = (0,) * len(TRAFFIC)
+        for key, counts in rows.items():
+            before = self.seen.get(key, nothing)
+            if counts != before:
+                for at, (new, old) in enumerate(zip(counts, before, strict=True)):
+                    self.sums[at] += max(0, new - old)
+        self.seen = dict(rows)
+
+
 class BrokerSampler:
     """Samples all of one broker every `interval_ms` milliseconds."""
 
@@ -100,6 +119,7 @@ class BrokerSampler:
         self.vhosts = Histories(("messages", "messages_ready", "messages_unacknowledged", *TRAFFIC))
         self.totals = TotalsHistory(TOTALS)
         self.blocked = {stage: BlockedTime() for stage in STAGES}
+        self.by_type = {kind: TypeTotals() for kind in ("classic", "quorum", "stream")}
         self.gone: dict[str, int] = dict.fromkeys(TRAFFIC, 0)
         """What went through virtual hosts that are gone."""
         self.last_vhosts: dict[str, Record] = {}
@@ -118,6 +138,8 @@ class BrokerSampler:
                 self.is_connected = True
             except (BrokerAway, BrokerRefused):
                 self.is_connected = False
+            except Exception:
+                traceback.print_exc()  # a mistake of ours must not end the rates of everything
             sampled, self.sampled = self.sampled, asyncio.Event()
             sampled.set()
             await asyncio.sleep(max(0.05, began_s + self.interval_s - loop.time()))
@@ -145,6 +167,14 @@ class BrokerSampler:
         found: tuple[Mapping[Any, Record], ...] = (connections, channels, by_name)
         for blocked, rows in zip(self.blocked.values(), found, strict=True):
             blocked.take({key: row["blocked_ms"] for key, row in rows.items()})
+        for kind, type_totals in self.by_type.items():
+            type_totals.take(
+                {
+                    key: tuple(row[name] for name in TRAFFIC)
+                    for key, row in by_name.items()
+                    if row["type"] == kind
+                }
+            )
         await self.sample_vhosts(now_ms, queues)
         unconfirmed = sum(row["messages_unconfirmed"] for row in channels.values())
         figures = self.totals_now(node, queues, unconfirmed)

@@ -152,6 +152,7 @@ class ManagementServer:
             }
         config = uvicorn.Config(
             self.app.metrics_only if protocol == "http/prometheus" else self.app,
+            interface="asgi3",
             http=BoundedProtocol,
             ws="websockets-sansio",
             lifespan="off",

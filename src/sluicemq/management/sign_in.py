@@ -77,6 +77,14 @@ class PageSession:
     until_s: float
 
 
+@dataclass(slots=True)
+class Attempts:
+    """How many log-ins have succeeded and failed since the start."""
+
+    succeeded: int = 0
+    failed: int = 0
+
+
 class Failures:
     """How often log-ins have failed lately, by address and by name."""
 
@@ -115,6 +123,7 @@ class SignIn:
         self.link = link
         self.session_s = session_s
         self.failures = Failures()
+        self.attempts = Attempts()
         self.waiting = 0
         self.sessions: dict[str, PageSession] = {}
 
@@ -148,9 +157,11 @@ class SignIn:
             )
         except BrokerRefused as refused:
             self.failures.failed(keys, loop.time())
+            self.attempts.failed += 1
             text = f"HTTP access denied from {address}: {printable(str(refused))}"
             print(text, file=sys.stderr, flush=True)
             raise not_authorised("Login failed") from refused
+        self.attempts.succeeded += 1
         if delay_s:
             self.failures.succeeded(keys)
         return Visitor(name, password, tuple(found["tags"]), frozenset(found["vhosts"]))
