@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 import traceback
-from typing import Final
+from typing import Any, Final
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from sluicemq.management.api_error import (
     ApiError,
@@ -27,13 +29,24 @@ from sluicemq.management.api_error import (
 from sluicemq.management.call import ApiAnswer, Call
 from sluicemq.management.desk import Desk
 from sluicemq.management.exposition import CONTENT_TYPE
+from sluicemq.management.live import LiveUpdates
 from sluicemq.management.metrics import Scrape
+from sluicemq.management.pages import Pages
 from sluicemq.management.router import Router
 from sluicemq.management.routes import ROUTES
-from sluicemq.management.sign_in import MONITORING, PAGE_HEADER
+from sluicemq.management.sign_in import (
+    COOKIE,
+    MANAGEMENT,
+    MONITORING,
+    PAGE_HEADER,
+    Visitor,
+    address_of,
+    public,
+)
 
 API: Final = "/api/"
 METRICS: Final = "/metrics"
+SESSION: Final = "/session"
 REQUESTS_MAX: Final = 256
 PENDING_BYTES_MAX: Final = 128 << 20
 """Bytes of answers that are not sent yet: beyond that further ones are refused."""
@@ -65,13 +78,15 @@ class ManagementApp:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.router = Router(ROUTES)
+        self.pages = Pages()
+        self.live = LiveUpdates(desk.sign_in, self.fetch)
         self.requests = 0
         self.pending_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008})
+        if scope["type"] == "websocket":
+            await self.live.serve(WebSocket(scope, receive, send))
             return
         request = Request(scope, receive)
         if self.requests >= REQUESTS_MAX:
@@ -85,7 +100,9 @@ class ManagementApp:
 
     async def metrics_only(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request at a port that is for metrics."""
-        if scope["type"] == "http" and not scope["path"].startswith("/metrics"):
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        elif not scope["path"].startswith(METRICS):
             await self.send(self.refusal(Request(scope, receive), not_found()), send)
         else:
             await self(scope, receive, send)
@@ -136,8 +153,13 @@ class ManagementApp:
         raw_path = request.scope.get("raw_path", b"").decode("latin-1")
         if raw_path.startswith(METRICS):
             return await self.metrics(request, raw_path)
+        if raw_path == SESSION:
+            return await self.session(request)
         if not raw_path.startswith(API):
-            raise not_found()
+            page = self.pages.get(raw_path.strip("/"), SECURITY)
+            if page is None or request.method not in ("GET", "HEAD"):
+                raise not_found()
+            return page
         routes = self.router.all(raw_path[len(API) :])
         method = "GET" if request.method == "HEAD" else request.method
         if not routes:
@@ -155,6 +177,47 @@ class ManagementApp:
         allowed = ", ".join(sorted({found.route.method for found in routes} | {"HEAD", "OPTIONS"}))
         status = 204 if request.method == "OPTIONS" else 405
         return as_response(ApiAnswer(None, status, {"allow": allowed}))
+
+    async def fetch(self, visitor: Visitor, where: str) -> Any:
+        """Return what one GET of the API answers. Raises ApiError when it is not granted."""
+        raw_path, _, query = where.partition("?")
+        for route, path in self.router.all(raw_path):
+            if route.method == "GET":
+                if not visitor.may(route.tag):
+                    raise not_authorised(f"Not {route.tag} user")
+                params = dict(parse_qsl(query, keep_blank_values=True))
+                answer = await route.handler(Call(self.desk, visitor, path, params, b"", {}))
+                return answer.content
+        raise not_found()
+
+    async def session(self, request: Request) -> Response:
+        """Begin a session of the page (POST, with name and password), or end one (DELETE). The
+        cookie is for the page alone: no script reads it, no other site has it sent."""
+        sign_in = self.desk.sign_in
+        if PAGE_HEADER not in request.headers or request.method not in ("POST", "DELETE"):
+            raise not_found()
+        if request.method == "DELETE":
+            sign_in.close_session(request)
+            response = as_response(ApiAnswer(None, 204))
+            response.delete_cookie(COOKIE)
+            return response
+        try:
+            given = json.loads(await self.body(request))
+            name, password = str(given["name"]), str(given["password"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise bad_request("name and password are missing") from error
+        visitor = await sign_in.log_in(name, password, address_of(request))
+        if not visitor.may(MANAGEMENT):
+            raise not_authorised("Not management user")
+        response = as_response(ApiAnswer(public(visitor)))
+        response.set_cookie(
+            COOKIE,
+            sign_in.open_session(visitor),
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return response
 
     async def metrics(self, request: Request, path: str) -> Response:
         """Return what a scrape gets. Raises ApiError for who may not see it, if that is

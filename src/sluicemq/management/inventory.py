@@ -16,6 +16,9 @@ from sluicemq.management.broker_link import BrokerLink
 NODE: Final = "node"
 """The kind whose only row are the figures of the node."""
 
+CHAIN: Final = "chain"
+"""The kind whose only row has the stages and links of the flow control chain."""
+
 RECORD_SECONDS: Final = 40e-6
 """About how long a record takes the broker."""
 
@@ -37,6 +40,8 @@ class ListSnapshot:
     def lasts_s(self) -> float:
         """For how many seconds it may be shown."""
         count = len(self.rows)
+        if count == 1 and "stages" in self.rows[0]:
+            count = len(self.rows[0]["stages"]) + len(self.rows[0]["links"])
         return 0.0 if count < SHORT else count * RECORD_SECONDS * LAZINESS
 
 
@@ -75,6 +80,9 @@ class Inventory:
         snapshot = ListSnapshot(asyncio.get_running_loop().time())
         if kind == NODE:
             snapshot.rows = await self.link.ask("node_figures")
+            return snapshot
+        if kind == CHAIN:
+            snapshot.rows = await self.link.ask("chain")
             return snapshot
         names = RECORDS[kind]
         async for page in self.link.pages("records", kind=kind):

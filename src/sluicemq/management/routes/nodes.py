@@ -8,7 +8,7 @@ from typing import Any, Final
 from sluicemq.manage.record_columns import QUEUES, VHOSTS
 from sluicemq.management.api_error import bad_request, not_found
 from sluicemq.management.call import ApiAnswer, ApiRoute, Call, text_in
-from sluicemq.management.inventory import Record
+from sluicemq.management.inventory import CHAIN, Record
 from sluicemq.management.listing import as_wanted, only
 from sluicemq.management.node_shape import (
     memory_breakdown,
@@ -126,6 +126,12 @@ async def node_memory(call: Call) -> ApiAnswer:
     return ApiAnswer({"memory": memory_breakdown(figures, figures["totals"]["queues"])})
 
 
+async def chain(call: Call) -> ApiAnswer:
+    """Return the stages and links of the flow control chain: who holds up whom, and since when."""
+    [row] = await call.desk.inventory.all(CHAIN)
+    return ApiAnswer(row)
+
+
 async def feature_flags(_: Call) -> ApiAnswer:
     """RabbitMQ's feature flags, which are all enabled."""
     return ApiAnswer(
@@ -162,6 +168,7 @@ ROUTES: Final = (
     ApiRoute("GET", "nodes", MONITORING, nodes),
     ApiRoute("GET", "nodes/{node}", MONITORING, node),
     ApiRoute("GET", "nodes/{node}/memory", MONITORING, node_memory),
+    ApiRoute("GET", "sluicemq/chain", MONITORING, chain),
     ApiRoute("GET", "feature-flags", MANAGEMENT, feature_flags),
     ApiRoute("PUT", "feature-flags/{name}/enable", ADMINISTRATOR, done),
     ApiRoute("GET", "deprecated-features", MANAGEMENT, nothing),

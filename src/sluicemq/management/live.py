@@ -1,0 +1,108 @@
+"""Live updates: a WebSocket over which a page is told what some GETs of the API answer, again and
+again, once a second at most, and only when it has changed.
+
+The page says {"watch": ["overview", ...]}. What it may not see it is not told. A session that has
+ended ends the socket; so does a page that does not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from sluicemq.management.api_error import ApiError, BrokerAway, BrokerRefused
+from sluicemq.management.sign_in import SignIn, Visitor
+
+SOCKETS_MAX: Final = 100
+WATCHED_MAX: Final = 4
+MESSAGE_BYTES_MAX: Final = 4096
+INTERVAL_S: Final = 1.0
+SEND_SECONDS: Final = 20.0
+CLOSE_REFUSED: Final = 4401
+CLOSE_TOO_MANY: Final = 1013
+
+Fetch = Callable[[Visitor, str], Awaitable[Any]]
+
+
+class LiveUpdates:
+    """All live sockets. `fetch` answers one GET of the API for a user."""
+
+    def __init__(self, sign_in: SignIn, fetch: Fetch) -> None:
+        self.sign_in = sign_in
+        self.fetch = fetch
+        self.count = 0
+
+    async def serve(self, socket: WebSocket) -> None:
+        """Serve one page until it goes, its session ends, or it stops reading."""
+        await socket.accept()
+        if self.count >= SOCKETS_MAX:
+            await socket.close(CLOSE_TOO_MANY)
+            return
+        if not is_own_origin(socket) or self.sign_in.of_session(socket) is None:
+            await socket.close(CLOSE_REFUSED)
+            return
+        self.count += 1
+        watch: list[str] = []
+        telling = asyncio.create_task(self.tell(socket, watch))
+        try:
+            while True:
+                watch[:] = watched(await socket.receive_text())
+        except (WebSocketDisconnect, ValueError, KeyError, RuntimeError):
+            return  # it has gone, or does not speak as our page does
+        finally:
+            self.count -= 1
+            telling.cancel()
+
+    async def tell(self, socket: WebSocket, watch: list[str]) -> None:
+        """Tell a page what it watches, for as long as it is logged in."""
+        told: dict[str, str] = {}
+        try:
+            while True:
+                for path in [*watch]:
+                    text = json.dumps({"path": path, **await self.look(socket, path)})
+                    if told.get(path) != text:
+                        told = {each: told[each] for each in watch if each in told} | {path: text}
+                        await asyncio.wait_for(socket.send_text(text), SEND_SECONDS)
+                await asyncio.sleep(INTERVAL_S if watch else INTERVAL_S / 10)
+        except (ApiError, TimeoutError, RuntimeError, WebSocketDisconnect):
+            await close_quietly(socket)
+
+    async def look(self, socket: WebSocket, path: str) -> dict[str, Any]:
+        """Return what one GET answers, or why it does not. Raises ApiError when the session is
+        over."""
+        try:
+            visitor = await self.sign_in.visitor(socket)
+        except (BrokerAway, BrokerRefused) as error:
+            return {"error": str(error)}
+        try:
+            return {"answer": await self.fetch(visitor, path)}
+        except (ApiError, BrokerAway, BrokerRefused) as error:
+            return {"error": str(error)}
+
+
+async def close_quietly(socket: WebSocket) -> None:
+    """Close a socket that may be closed already."""
+    try:
+        await socket.close(CLOSE_REFUSED)
+    except (RuntimeError, WebSocketDisconnect):
+        return
+
+
+def watched(text: str) -> list[str]:
+    """Return the paths that a page wants to watch. Raises ValueError when that makes no sense."""
+    if len(text) > MESSAGE_BYTES_MAX:
+        raise ValueError("too long")
+    paths = json.loads(text)["watch"]
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise ValueError("no list of paths")
+    return paths[:WATCHED_MAX]
+
+
+def is_own_origin(socket: WebSocket) -> bool:
+    """Tell whether a page of ours asks: other sites can have browsers open sockets here."""
+    origin = socket.headers.get("origin", "")
+    return origin.partition("://")[2] == socket.headers.get("host", "")
