@@ -59,21 +59,24 @@ class Inventory:
         """Note that something is being changed here: what was fetched before is out of date."""
         self.changed_s = asyncio.get_running_loop().time()
 
-    async def all(self, kind: str) -> list[Record]:
-        """Return all records of a kind. Who gets them must not change them. Raises BrokerAway."""
+    async def all(self, kind: str, age_s: float = 0.0) -> list[Record]:
+        """Return all records of a kind; those of a long list may be `age_s` seconds old. Who gets
+        them must not change them. Raises BrokerAway."""
         asked_s = asyncio.get_running_loop().time()
         async with self.locks.setdefault(kind, asyncio.Lock()):
             snapshot = self.snapshots.get(kind)
-            if snapshot is None or not self.serves(snapshot, asked_s):
+            if snapshot is None or not self.serves(snapshot, asked_s, age_s):
                 snapshot = await self.fetch(kind)
                 self.snapshots[kind] = snapshot
             return snapshot.rows
 
-    def serves(self, snapshot: ListSnapshot, asked_s: float) -> bool:
+    def serves(self, snapshot: ListSnapshot, asked_s: float, age_s: float) -> bool:
         """Tell whether a snapshot may be shown to who has asked at that time."""
-        return (
-            snapshot.began_s + snapshot.lasts_s >= asked_s and snapshot.began_s > self.changed_s
-        ) or snapshot.began_s > asked_s
+        lasts_s = snapshot.lasts_s
+        if lasts_s:
+            lasts_s = max(lasts_s, age_s)
+        is_new = snapshot.began_s + lasts_s >= asked_s and snapshot.began_s > self.changed_s
+        return is_new or snapshot.began_s > asked_s
 
     async def fetch(self, kind: str) -> ListSnapshot:
         """Fetch all records of a kind now."""

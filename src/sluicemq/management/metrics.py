@@ -78,11 +78,11 @@ class Scrape:
         self.lists: dict[str, Sequence[Record]] = {}
 
     async def fetch(self) -> None:
-        """Ask for everything that metrics are made of."""
+        """Ask for everything that metrics are made of; of long lists a sample will do."""
         inventory = self.desk.inventory
         self.node = await inventory.node()
         for kind in (QUEUES, CONNECTIONS, CHANNELS, CONSUMERS, VHOSTS):
-            self.lists[kind] = await inventory.all(kind)
+            self.lists[kind] = await inventory.all(kind, self.desk.sampler.interval_s)
 
     async def aggregated(self) -> str:
         """Return the node's figures, and sums over all objects."""

@@ -222,7 +222,6 @@ def overview_shape(
     node: Record,
     sampler: BrokerSampler,
     vhosts: list[Record],
-    queues: list[Record],
     own: Iterable[tuple[str, str, int]],
     cluster_name: str,
     wish: SampleWish,
@@ -232,7 +231,7 @@ def overview_shape(
     totals = node["totals"]
     traffic: dict[str, Any] = sampler.traffic(vhosts)
     for name in ("disk_reads", "disk_writes"):
-        traffic[name] = sum(row[name] for row in queues)
+        traffic[name] = sampler.totals.rings[0].last(sampler.totals.names[name])
     depth = {
         "messages": totals["messages_ready"] + totals["messages_unacknowledged"],
         "messages_ready": totals["messages_ready"],

@@ -38,12 +38,11 @@ async def overview(call: Call) -> ApiAnswer:
     desk = call.desk
     node = await desk.inventory.node()
     vhosts = await desk.inventory.all(VHOSTS)
-    queues = await desk.inventory.all(QUEUES)
     name = await desk.cluster_name()
     own = desk.listeners if call.is_monitor else []
-    shown = overview_shape(node, desk.sampler, vhosts, queues, own, name, call.wish)
+    shown = overview_shape(node, desk.sampler, vhosts, own, name, call.wish)
     if not call.is_monitor:
-        restrict(shown, call, vhosts, queues)
+        restrict(shown, call, vhosts, await desk.inventory.all(QUEUES))
     if call.query.get("columns"):
         shown = only(shown, call.query["columns"])
     return ApiAnswer(shown)
