@@ -10,7 +10,8 @@ broke may be there or not, and whether it is says nothing.
     unexpected   seen, but not what a publisher has sent, to the last bit, to that queue
     unflagged    seen before, and comes again without being marked as redelivered
     disorder     two messages of one stream that nobody has seen before come to one consumer the
-                 wrong way round
+                 wrong way round, though none of the queue's consumers has gone since they were
+                 sent: what it had not seen goes back, behind what has come back before
     revived      comes again though its acknowledgement has surely been heard: message and
                  acknowledgement were on their way, and had time to arrive, when nothing was wrong
     shared       comes to a second consumer while the first one has it and nothing is wrong
@@ -68,6 +69,8 @@ class Sent:
     """One message, from its publisher to its last consumer."""
 
     queue: str
+    at: float
+    """When it was sent."""
     confirmed: bool = False
     refused: bool = False
     """Its publisher was told that no queue, or not every queue, has taken it."""
@@ -138,6 +141,8 @@ class Book:
         self.verdict = Verdict()
         self.confirms: dict[str, deque[float]] = {}
         """When each queue confirmed something, since the fault before the last."""
+        self.shuffled: dict[str, float] = {}
+        """When a consumer of each queue has gone last."""
         self.acks: deque[Sent] = deque()
         """Acknowledged since the last fault began."""
         self.calm_since: float | None = self.clock()
@@ -157,9 +162,10 @@ class Book:
     def publish(self, stream: Stream) -> bytes:
         """The content of the stream's next message."""
         content = stream.content(len(stream.sent))
-        sent = Sent(stream.queue)
+        now = self.clock()
+        sent = Sent(stream.queue, now)
         stream.sent.append(sent)
-        stream.waiting[len(stream.sent)] = sent, self.clock()
+        stream.waiting[len(stream.sent)] = sent, now
         self.verdict.counts["published"] += 1
         return content
 
@@ -221,7 +227,7 @@ class Book:
             self._comes_again(sent, which, session, redelivered, queue == sent.queue)
         elif not redelivered and queue == sent.queue:
             last = session.last_of.get(stream.number, -1)
-            if last > sequence:
+            if last > sequence and self.shuffled.get(queue, 0.0) < sent.at:
                 self._note("disorder", session, "gets", which, "after", last)
             session.last_of[stream.number] = sequence
         sent.seen += 1
@@ -260,6 +266,11 @@ class Book:
         """Its last consumer acknowledges it."""
         sent.settled_at = self.clock()
         self.acks.append(sent)
+
+    def gone(self, session: Session, queue: str) -> None:
+        """A consumer's connection is over."""
+        session.is_open = False
+        self.shuffled[queue] = self.clock()
 
     def give_back(self, sent: Sent) -> None:
         """Its last consumer returns it to the queue."""

@@ -144,6 +144,15 @@ def disorder() -> Told:
     return told
 
 
+def what_a_consumer_had_not_seen_goes_back() -> Told:
+    told, session = Told(), Session("a")
+    for number in (0, 2):
+        told.book.ack(told.deliver(number, session))
+    told.book.gone(Session("b"), "q")
+    told.book.ack(told.deliver(1, session))
+    return told
+
+
 def order_of_two_consumers() -> Told:
     told, one, other = Told(), Session("a"), Session("b")
     told.deliver(0, one)
@@ -217,6 +226,7 @@ NONE: tuple[Callable[[], Told], ...] = (
     in_doubt_and_gone,
     as_dead_letter,
     flagged_after_its_holder_is_gone,
+    what_a_consumer_had_not_seen_goes_back,
     order_of_two_consumers,
     again_soon_after_the_acknowledgement,
     again_when_the_connection_broke,

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from cluster.sites import proxied
 from cluster.torture import Run, queues_of
 
-FAULTS = 6
+FAULTS = {"classic": 4}
 
 
-def test_classic_queues_and_definitions_outlast_what_becomes_of_nodes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", FAULTS)
+def test_nothing_is_lost_whatever_becomes_of_nodes(kind: str, tmp_path: Path) -> None:
     with proxied(tmp_path, 3) as site:
-        run = Run(site, 1, queues_of("classic"), is_replicated=False)
-        verdict = run.whole(FAULTS)
+        run = Run(site, 1, queues_of(kind), is_replicated=kind == "quorum")
+        verdict = run.whole(FAULTS[kind])
     print(verdict.line(), *run.table(), sep="\n")
-    assert sum(map(len, run.silences.values())) == FAULTS
-    assert len(run.ledger.known) > FAULTS, "hardly anything was declared"
+    assert sum(map(len, run.silences.values())) == FAULTS[kind]
+    assert len(run.ledger.known) > FAULTS[kind], "hardly anything was declared"
     assert verdict.counts["confirmed"] >= 100, "hardly anything was confirmed"

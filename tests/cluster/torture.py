@@ -49,7 +49,7 @@ LOST_S: Final = 60.0
 
 QUIET_S: Final = 0.5
 LOOK_S: Final = 0.1
-RATE: Final = 40.0
+RATE: Final = 15.0
 """Messages a second of each publisher."""
 
 QUEUES: Final = 3
@@ -133,10 +133,11 @@ class Run:
                 admin.declare_queue(queue, arguments=arguments)
 
     def fill(self) -> None:
-        """Clients that go from node to node."""
+        """Publishers at each node, so that silence is the queue's own; all others go from node to
+        node."""
         for queue in self.queues:
-            for n in range(2):
-                Publisher(self.crowd, f"publisher {n} of {queue}", queue, RATE, 100, None)
+            for home in (*range(len(self.site.nodes)), None):
+                Publisher(self.crowd, f"publisher at {home} of {queue}", queue, RATE, 100, home)
             for n, prefetch in enumerate((1, 50)):
                 consumer = Consumer(self.crowd, f"consumer {n} of {queue}", queue, prefetch, None)
                 consumer.gives_back = n == 0

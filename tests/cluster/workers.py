@@ -132,7 +132,7 @@ class Receiver(Client):
             self.send(m.BasicAck(tags[-1], True))
 
     def gone(self) -> None:
-        self.seat.is_open = False
+        self.book.gone(self.seat, self.queue)
         self.held.clear()
 
 
