@@ -6,6 +6,7 @@ Method: `sluicemq serve` three times, pika at each.
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +64,22 @@ def test_queues_of_one_node_are_used_from_all(nodes: list[Served]) -> None:
     three.basic_qos(prefetch_count=1)
     [(_, _, body)] = take(three, "s", 1, arguments={"x-stream-offset": "first"})
     assert body == b"first"
+    heard: list[bytes] = []
+    three = channel_at(nodes[2])
+    reply_to = "amq.rabbitmq.reply-to"
+    three.basic_consume(reply_to, lambda *said: heard.append(said[3]), auto_ack=True)
+    three.basic_publish("", "q", b"?", pika.BasicProperties(reply_to=reply_to))
+    [(_, properties, _)] = take(one, "q", 1)
+    one.cancel()
+    one.basic_publish("", properties.reply_to, b"!")
+    await_truth(lambda: three.connection.process_data_events(0.1) or heard == [b"!"])
+    for number in range(2):
+        arguments = {"x-queue-master-locator": "min-masters"}
+        two.queue_declare(f"spread {number}", durable=True, arguments=arguments)
+    told = nodes[0].ctl("list_queues", "name", "node", "--formatter", "json")
+    homes = {row["name"]: row["node"] for row in json.loads(told.stdout)}
+    assert homes["q"] == homes["mine"] == "n1"
+    assert homes["spread 0"] == "n3" and homes["spread 1"] != "n1"
     assert two.queue_purge("q").method.message_count == 0
     one.queue_delete("q")
     with pytest.raises(ChannelClosedByBroker, match=r"404.*no queue 'q'"):

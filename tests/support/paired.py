@@ -9,6 +9,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from sluicemq.chain.channel.reply_post import ReplyPost
 from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.remote.queue_post import QueuePost
 from sluicemq.cluster import cluster_port as c
@@ -79,6 +80,9 @@ class ListedWire(c.ClusterPort):
         is_up = self.group.is_up(self.node, node)
         return c.NodeStanding.UP if is_up else c.NodeStanding.DOWN
 
+    def incarnation_of(self, node: int) -> int:
+        return 1
+
     @property
     def nodes(self) -> tuple[int, ...]:
         return (*sorted(self.group.numbers),)
@@ -106,6 +110,7 @@ class PairedBroker(Broker):
         self.clients = 0
         broker = self.node.broker
         self.post = broker.queue_post = QueuePost(broker, wire, broker.vhosts)
+        broker.reply_post = ReplyPost(broker, wire, broker)
         for vhost in broker.vhosts.values():
             vhost.post = self.post
         broker.agreement.follow(QueueAdded, lambda event: self.post.queue_added(event.queue))

@@ -9,6 +9,7 @@ from sluicemq.access.access import Access
 from sluicemq.broker.followers import Followers
 from sluicemq.broker.policy_rounds import PolicyRounds
 from sluicemq.broker.vhost import VirtualHost
+from sluicemq.chain.channel.reply_post import ReplyPost
 from sluicemq.chain.connection.admission import Admission
 from sluicemq.chain.connection.broker_port import BrokerPort
 from sluicemq.chain.connection.deadlines import Deadlines
@@ -17,6 +18,7 @@ from sluicemq.chain.definitions.member import found_member
 from sluicemq.chain.remote.queue_post import QueuePost
 from sluicemq.chain.store.local_agreement import LocalAgreement
 from sluicemq.chain.store.message_store import MessageStore
+from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.storage.journal import Journal
 from sluicemq.storage.stream_recovery import forget_streams
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.world import World
     from sluicemq.metadata.changes import Life
+    from sluicemq.model.traits import MessageTraits
     from sluicemq.replication.raft_post import RaftPost
     from sluicemq.storage.message_files import MessageFiles
     from sluicemq.storage.recovery import Recovery
@@ -71,6 +74,8 @@ class Broker(BrokerPort):
             self.agreement = self.clustered = ClusterAgreement(self.store, post, found)
         self.queue_post = None if post is None else QueuePost(self, post.cluster, self.vhosts)
         """Leads to the queues of other nodes; None: the node is alone."""
+        self.reply_post = None if post is None else ReplyPost(self, post.cluster, self)
+        """Leads to the channels of other nodes that hear replies; None: the node is alone."""
         followers = Followers(
             self,
             self.store,
@@ -87,6 +92,17 @@ class Broker(BrokerPort):
     def find_channel(self, connection: int, number: int) -> Channel | None:
         reader = self.connections.get(connection)
         return None if reader is None else reader.channels.get(number)
+
+    def reply_elsewhere(self, address: str, contents: list[bytes], traits: MessageTraits) -> bool:
+        post = self.reply_post
+        return post is not None and post.send(address, contents, traits)
+
+    def is_reply_node_up(self, address: str) -> bool:
+        post = self.reply_post
+        if post is None:
+            return False
+        node = post.node_of(address)
+        return node > 0 and post.cluster.standing(node) is not NodeStanding.DOWN
 
     def all_channels(self) -> Iterator[Channel]:
         for reader in self.connections.values():

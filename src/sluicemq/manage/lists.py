@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sluicemq.amqp.types import Timestamp
 from sluicemq.chain.queue.quorum.shell import QuorumShell
+from sluicemq.chain.remote.remote_queue import RemoteQueue
 from sluicemq.manage import quorum_view
 from sluicemq.manage.backing_view import (
     all_bytes,
@@ -208,6 +209,13 @@ def of_stream(queue: Queue, value: Callable[[StreamLog], object]) -> object:
     return value(machine.log) if isinstance(machine, Stream) else ""
 
 
+def home_name(queue: Queue) -> str:
+    """Return the name of the node that has the queue's messages; "" for a node that is alone."""
+    if isinstance(queue, RemoteQueue):
+        return queue.office.name_of(queue.home)
+    return queue.services.config.cluster.name or ""
+
+
 QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "name": lambda queue: queue.name,
     "durable": lambda queue: queue.definition.durable,
@@ -241,6 +249,7 @@ QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "segments": lambda queue: of_stream(queue, lambda log: len(log.segments)),
     "first_offset": lambda queue: of_stream(queue, lambda log: log.first_offset),
     "committed_offset": lambda queue: of_stream(queue, lambda log: log.durable_end - 1),
+    "node": home_name,
     "leader": quorum_view.leader,
     "members": quorum_view.members,
     "online": quorum_view.online,

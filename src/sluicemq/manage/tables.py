@@ -40,12 +40,13 @@ COLUMNS: Final[dict[str, dict[str, str]]] = {
         "segments": "the number of files of a stream",
         "first_offset": "the offset of the first message of a stream",
         "committed_offset": "the offset of the last message of a stream that is on disk",
+        "node": "the node that has its messages",
         "leader": "the node that leads the group of a quorum queue",
         "members": "the nodes that have a member of the group of a quorum queue",
         "online": "those of them whose members take part",
         "consumers": "the number of consumers",
-        "state": "running; flow: held up by the message store within the last second; or, after a"
-        " fault, recovering or crashed",
+        "state": "running; flow: held up by the message store within the last second; after a"
+        " fault, recovering or crashed; or down: its node is",
         "memory": "bytes of memory accounted for it",
     },
     "list_connections": {

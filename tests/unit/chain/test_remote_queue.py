@@ -12,7 +12,8 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
 from sluicemq.amqp.events import ContentMethod
-from sluicemq.cluster.cluster_port import QUEUE_ANSWERS, QUEUE_ASKS
+from sluicemq.cluster.cluster_port import QUEUE_ANSWERS, QUEUE_ASKS, REPLIES
+from sluicemq.model.reply_address import ADDRESS, PSEUDO_QUEUE
 from support.paired import Group
 from unit.chain.client import PERSISTENT, Client
 
@@ -331,10 +332,32 @@ def test_a_queue_that_has_had_a_fault_goes_on() -> None:
     assert [each for each in said(one) if isinstance(each, tuple)] == [([2], True), ([3], False)]
 
 
+def test_replies_find_a_client_of_another_node() -> None:
+    group, one, two = pair()
+    one.call(1, m.BasicConsume(queue=PSEUDO_QUEUE, no_ack=True, consumer_tag="r"))
+    replies = one.reader.channels[1].replies
+    assert replies is not None
+    [declared] = two.call(1, m.QueueDeclare(queue=replies.at, passive=True))
+    assert isinstance(declared, m.QueueDeclareOk)
+    two.publish(1, replies.at, b"answer")
+    [event] = one.events()
+    assert isinstance(event, Deliveries) and event.contents[0].endswith(b"answer\xce")
+    token = replies.at.removeprefix(ADDRESS)
+    other_life = ADDRESS + token.replace("AAAAA", "AAAAB", 1)
+    two.publish(1, other_life, b"to an earlier life")
+    assert one.events() == []
+    lost(group)
+    two.publish(1, replies.at, b"to nobody")
+    assert group[2].node.broker.counters.dropped == 2
+    [refusal] = two.call(1, m.QueueDeclare(queue=replies.at, passive=True))
+    assert isinstance(refusal, m.ChannelClose) and refusal.reply_code == 404
+
+
 def test_what_cannot_be_read_ends_the_link_and_nothing_else() -> None:
     group, one, _ = pair()
     wire = group[1].wire
-    for frame_type, payload in (QUEUE_ASKS, b"nonsense"), (QUEUE_ANSWERS, bytes(17)):
+    for frame_type in (QUEUE_ASKS, QUEUE_ANSWERS, REPLIES):
+        payload = b"nonsense"
         assert wire.send(2, frame_type, payload)
         group.run()
         assert not group.is_up(1, 2)

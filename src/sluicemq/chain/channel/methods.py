@@ -412,7 +412,9 @@ def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefin
 def reply_address_declare(channel: WholeChannel, name: str, nowait: bool) -> None:
     """Answer a declaration of a reply address, by which servers ask whether a client still listens;
     nothing is ever declared. Raises ChannelViolation (404) when none does."""
-    if name != PSEUDO_QUEUE and listener(channel.directory, name) is None:
+    directory = channel.directory
+    is_heard = listener(directory, name) is not None or directory.is_reply_node_up(name)
+    if name != PSEUDO_QUEUE and not is_heard:
         raise ChannelViolation(404, f"no queue '{name}' in vhost '{channel.vhost.name}'")
     channel.last_queue = name
     if not nowait:

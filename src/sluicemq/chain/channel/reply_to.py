@@ -5,20 +5,21 @@
     broker    puts the channel's address in its place: amq.rabbitmq.reply-to.TOKEN
     server    publishes to that address by the default exchange; the client's channel delivers
 
-The token names the connection and the channel, so there is no table to keep; the random part keeps
-strangers from guessing it. A reply to nobody is dropped, and so is one to a client that does not
-read: a server must not be held up by one of its clients. For `mandatory` and confirms an address is
-no queue.
+The token names the connection and the channel, and in a cluster the node and its life, so there is
+no table to keep; the random part keeps strangers from guessing it. A reply to nobody is dropped,
+and so is one to a client that does not read, or to a node that is not up: a server must not be held
+up by one of its clients. For `mandatory` and confirms an address is no queue.
 """
 
 from __future__ import annotations
 
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.chain.channel.delivery_frames import DeliveryEncoder, DirectReply
 from sluicemq.limits import REPLY_BACKLOG_BYTES
+from sluicemq.metadata.changes import Life
 from sluicemq.model.reply_address import ADDRESS
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 PLACE: Final = struct.Struct(">QH")
 """The numbers of connection and channel in an address."""
+NODE: Final = struct.Struct(">II")
+"""The node and its incarnation, which stand before them in a cluster."""
 RANDOM_BYTES: Final = 16
 
 
@@ -41,6 +44,8 @@ class ReplyConsumer:
         self.consuming = consuming
         self.tag = tag
         place = PLACE.pack(channel.reader.connection, channel.number)
+        if not channel.services.is_alone:
+            place = NODE.pack(*channel.services.life) + place
         token = place + channel.services.world.dice.token(RANDOM_BYTES)
         self.at = ADDRESS + urlsafe_b64encode(token).decode().rstrip("=")
         reader = channel.reader
@@ -61,14 +66,35 @@ class ReplyConsumer:
         channel.out.append(self.encoder.frames(reply, first))
 
 
-def listener(directory: ChannelDirectory, address: str) -> ChannelPort | None:
-    """Return the channel that hears replies at that address; None when there is none, or the text
-    is no such address."""
+class ReplyPlace(NamedTuple):
+    """Where an address leads: the number of a connection, that of a channel on it; and the life of
+    the node that these are of, None for that of a node that is alone."""
+
+    connection: int
+    channel: int
+    life: Life | None
+
+
+def place_of(address: str) -> ReplyPlace | None:
+    """Return where an address leads; None for a text that is no such address."""
     try:
         token = urlsafe_b64decode(address.removeprefix(ADDRESS) + "==")
-        connection, number = PLACE.unpack_from(token)
+        if len(token) < NODE.size + PLACE.size + RANDOM_BYTES:
+            connection, channel = PLACE.unpack_from(token)
+            return ReplyPlace(connection, channel, None)
+        connection, channel = PLACE.unpack_from(token, NODE.size)
+        return ReplyPlace(connection, channel, Life(*NODE.unpack_from(token)))
     except (ValueError, struct.error):
         return None
+
+
+def listener(directory: ChannelDirectory, address: str) -> ChannelPort | None:
+    """Return the channel of this node that hears replies at that address; None when there is none,
+    or the text is no such address."""
+    place = place_of(address)
+    if place is None:
+        return None
+    connection, number, _ = place
     channel = directory.find_channel(connection, number)
     return channel if channel is not None and channel.replies_at == address else None
 
@@ -84,8 +110,8 @@ def send_replies(
     dropped = 0
     for at in dict.fromkeys(each for each in keys if each.startswith(ADDRESS)):
         channel = listener(directory, at)
-        if channel is None:
-            dropped += len(contents)
-        else:
+        if channel is not None:
             channel.post(DirectReply(at, contents, traits))
+        elif not directory.reply_elsewhere(at, contents, traits):
+            dropped += len(contents)
     return dropped

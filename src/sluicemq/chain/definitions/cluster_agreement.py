@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from sluicemq.chain.definitions.home_choice import home_for
 from sluicemq.chain.definitions.member import DefinitionsMember, FoundMember, newborn
 from sluicemq.chain.definitions.own_proposals import NEVER_NS, OwnProposals
 from sluicemq.chain.definitions.spread import NS_A_MS, Spread
@@ -209,12 +210,18 @@ class ClusterAgreement(Actor, Agreement):
         named."""
         if isinstance(change, DeclareQueue):
             life = change.life if change.definition.durable else self.life
-            return replace(change, life=life, home=change.home or self.life.node)
+            return replace(change, life=life, home=change.home or self.home_for(change))
         if isinstance(change, DeclareExchange) and not change.definition.durable:
             return replace(change, life=self.life)
         if isinstance(change, Together):
             return Together(tuple(map(self.belonging, change.changes)))
         return change
+
+    def home_for(self, change: DeclareQueue) -> int:
+        """Return the node that a queue is to live on which is to be declared."""
+        dice = self.store.services.world.dice
+        changes = self.own.changes()
+        return home_for(change.definition, self.state, self.cluster, changes, dice.below)
 
     def problem(self) -> str:
         """Return why nothing is agreed on, for people."""

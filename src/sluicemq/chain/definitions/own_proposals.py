@@ -16,7 +16,7 @@ from sluicemq.limits import PROPOSALS_BYTES
 from sluicemq.metadata.proposals import Proposal, encode_proposal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sluicemq.errors import SluiceError
     from sluicemq.metadata.changes import Change, Life
@@ -76,6 +76,10 @@ class OwnProposals:
         """Have a change proposed, behind those before it."""
         self.awaited += until_ns != NEVER_NS
         self.waiting.append(OwnProposal(change, tell, until_ns))
+
+    def changes(self) -> Iterator[Change]:
+        """Return what is proposed and not decided."""
+        return (each.change for each in (*self.said.values(), *self.waiting))
 
     def to_say(self) -> list[bytes]:
         """Return what is to be said to the leader now: as much as may be under way."""

@@ -1,0 +1,78 @@
+"""Replies to channels of other nodes, and from them to channels of this one.
+
+A reply promises nothing: one to a node that is not up, or that reads slowly, is dropped, for a
+server must not be held up by a client.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.channel.delivery_frames import DirectReply
+from sluicemq.chain.channel.reply_to import listener, place_of
+from sluicemq.chain.remote.sections import BrokenSection, decode_delivery, encode_delivery
+from sluicemq.cluster.cluster_port import REPLIES, PeerMessage
+from sluicemq.flow.gate import GateKeeper
+from sluicemq.kernel.actor import Actor
+from sluicemq.limits import WIRE_BATCH_BYTES
+
+if TYPE_CHECKING:
+    from sluicemq.chain.channel.channel_port import ChannelDirectory
+    from sluicemq.chain.services import Services
+    from sluicemq.cluster.cluster_port import ClusterPort
+    from sluicemq.metadata.changes import Life
+    from sluicemq.model.traits import MessageTraits
+
+
+class ReplyPost(Actor):
+    """The post of a node, which `cluster` links to others. `directory` has its channels."""
+
+    def __init__(
+        self, services: Services, cluster: ClusterPort, directory: ChannelDirectory
+    ) -> None:
+        super().__init__(services.scheduler)
+        self.services = services
+        self.cluster = cluster
+        self.directory = directory
+        clock = services.world.clock
+        self.keepers = {node: GateKeeper(clock) for node in cluster.nodes if node != cluster.node}
+        """One for each other node, with a gate that is shut while too much waits for it."""
+        for node, keeper in self.keepers.items():
+            cluster.feed(node, keeper)
+        cluster.handle(REPLIES, self)
+
+    def node_of(self, address: str) -> int:
+        """Return the node that an address is of; 0 if it is of none that was heard of in that
+        life."""
+        place = place_of(address)
+        life: Life | None = None if place is None else place.life
+        if life is None or life.node not in self.keepers:
+            return 0
+        is_that_life = self.cluster.incarnation_of(life.node) == life.incarnation
+        return life.node if is_that_life else 0
+
+    def send(self, address: str, contents: list[bytes], traits: MessageTraits) -> bool:
+        """Send a reply to the node of its address. Returns False when it is dropped here."""
+        node = self.node_of(address)
+        size = sum(map(len, contents))
+        if not node or self.keepers[node].gates_shut or size > WIRE_BATCH_BYTES:
+            return False
+        flags, parts = encode_delivery(address, 0, 1, contents, traits, False)
+        return self.cluster.send(node, REPLIES, b"".join([bytes([flags]), *parts]))
+
+    def receive(self, message: object) -> None:
+        assert isinstance(message, PeerMessage), f"the reply post got {message!r}"
+        payload = message.payload
+        node = message.source.node
+        try:
+            reply = decode_delivery(payload[0] if payload else 0, payload[1:])
+        except BrokenSection as error:
+            text = f"node {node} has sent {error}: its link is begun anew"
+            self.services.world.log.write("error", text)
+            self.cluster.end_link(node, str(error))
+            return
+        channel = listener(self.directory, reply.tag)
+        if channel is None:
+            self.services.counters.dropped += len(reply.contents)
+        else:
+            channel.post(DirectReply(reply.tag, reply.contents, reply.traits))
