@@ -95,10 +95,16 @@ class CommandBody:
 
     def cut(self, size: int) -> bytes:
         """Read the next `size` bytes. Raises UnreadableCommand when there are fewer."""
+        start = self.skip(size)
+        return self.data[start : self.at]
+
+    def skip(self, size: int) -> int:
+        """Pass over the next `size` bytes, and return where they are. Raises UnreadableCommand when
+        there are fewer."""
         start, self.at = self.at, self.at + size
         if self.at > len(self.data):
             raise UnreadableCommand(f"a {self.word} ends too early, at byte {len(self.data)}")
-        return self.data[start : self.at]
+        return start
 
     def rest(self) -> bytes:
         """Read all bytes that are left, perhaps none."""
@@ -117,9 +123,15 @@ class CommandBody:
 def encode_command(command: Command, addresses: AddressTable) -> bytes:
     """Return the command in bytes. Raises SluiceError when an actor in it cannot be given an
     address."""
+    return b"".join(command_parts(command, addresses))
+
+
+def command_parts(command: Command, addresses: AddressTable) -> list[bytes]:
+    """Return the command in bytes as `encode_command` does, in parts that are not joined: the
+    contents of a publish are as they were."""
     kind, encode = ENCODERS[type(command)]
     flags, parts = encode(command, addresses)
-    return b"".join([HEAD.pack(kind, flags, sum(map(len, parts))), *parts])
+    return [HEAD.pack(kind, flags, sum(map(len, parts))), *parts]
 
 
 def encode_publish(command: Publish, addresses: AddressTable) -> tuple[int, list[bytes]]:
@@ -282,11 +294,12 @@ class CommandDecoder:
         channel_number, priority, count, size, envelope_size = rest
         envelope = body.cut(envelope_size)
         if body.flags & SAME_SIZE:
-            raw = body.cut(count * size)
-            contents = [raw[at : at + size] for at in range(0, len(raw), size or 1)]
+            start, data = body.skip(count * size), body.data
+            contents = [data[at : at + size] for at in range(start, body.at, size or 1)]
         else:
             raw = body.cut(4 * count)
             ends = [0, *accumulate(Struct(f"<{count}I").unpack(raw))]
+            start = body.at
             raw = body.cut(ends[-1])
             contents = [raw[a:b] for a, b in pairwise(ends)]
         if not count or len(contents) != count:
@@ -296,7 +309,7 @@ class CommandDecoder:
             message_traits(envelope, channel_number, persistent),
             property_traits(persistent, ttl_ms if body.flags & HAS_TTL else None, priority),
             contents,
-            len(raw),
+            body.at - start,
             bool(body.flags & SAME_SIZE),
         )
         if not first_seq:

@@ -10,6 +10,7 @@ confirmed comes to a consumer, and the queues are empty.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -18,21 +19,26 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_frames
 from sluicemq.chain.queue.local_queue import LocalQueue
+from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.remote import remote_channel, remote_end
 from sluicemq.chain.remote import sections as s
 from sluicemq.chain.remote.queue_post import QueuePost, RemoteAnswer
 from sluicemq.chain.remote.remote_channel import RemoteAsk, RemoteChannel
-from sluicemq.chain.remote.remote_end import RemoteEnd
-from sluicemq.chain.remote.remote_queue import RemoteQueue
+from sluicemq.chain.remote.remote_end import HeldDelivery, RemoteEnd
+from sluicemq.chain.remote.remote_queue import ANSWERED, RemoteQueue
 from sluicemq.cluster.cluster_port import QUEUE_ANSWERS, QUEUE_ASKS, NodeDown, NodeUp, PeerMessage
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.delivery_window import ConnectionWindow
 from sluicemq.flow.gate import Gate
 from sluicemq.limits import DELIVERY_WINDOW
 from sluicemq.queues.command_codec import PUBLISH_HEAD
+from sluicemq.queues.commands import Publish
 from sluicemq.queues.effects import Deliver
 from support.paired import Group
 from unit.chain.client import NO_PROPERTIES, PERSISTENT, Client
+
+MOST_COST = 40 + 40 * 5100 // 4096 + 1
+"""What the largest batch takes of the credit between the nodes."""
 
 PUBLISH_AT = 8 + 16
 """Where the head of a publish begins, behind that of the command and an address."""
@@ -118,6 +124,7 @@ def check_end(group: Group, end: RemoteEnd) -> None:
     channel = channels.get(end.address.serial)
     way = UnderWay(group, end, channel)
     owed = 0 if channel is None else channel.owed
+    assert end.credit > -MOST_COST, "more is sent than is covered, and one batch"
     assert end.credit + way.published + owed + way.credited == remote_end.WIRE_CREDIT
     window = None if channel is None else channel.window
     if channel is None or window is None:
@@ -224,10 +231,85 @@ class Talker:
 def test_credit_is_conserved_and_everything_is_answered_once(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    random = Random(seed)
     if seed % 2:
         monkeypatch.setattr(remote_end, "WIRE_CREDIT", 64)
         monkeypatch.setattr(remote_channel, "WIRE_CREDIT_NOTIFY", 16)
+    talk(seed)
+
+
+def gives_too_little_credit_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def publish_large(channel: RemoteChannel, command: Publish, queue: Queue | None) -> None:
+        publish(channel, command, queue)
+        channel.owed -= command.batch.size // 5000
+
+    publish = RemoteChannel.publish
+    monkeypatch.setattr(RemoteChannel, "publish", publish_large)
+
+
+def forgets_what_waits_when_the_link_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def close_end(_: RemoteQueue, end: RemoteEnd, __: str) -> None:
+        end.close()
+
+    monkeypatch.setattr(RemoteQueue, "lose", close_end)
+
+
+def sends_what_is_not_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def always(end: RemoteEnd) -> None:
+        while end.waiting and not end.is_over:
+            end.credit += 1000
+            sent = len(end.waiting)
+            send_waiting(end)
+            end.credit -= 1000
+            if len(end.waiting) == sent:
+                return
+
+    send_waiting = RemoteEnd.send_waiting
+    monkeypatch.setattr(remote_end, "WIRE_CREDIT", 64)
+    monkeypatch.setattr(remote_channel, "WIRE_CREDIT_NOTIFY", 16)
+    monkeypatch.setattr(RemoteEnd, "send_waiting", always)
+
+
+def passes_on_answers_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def again(queue: RemoteQueue, end: RemoteEnd, answer: RemoteAnswer) -> None:
+        unanswered = dict(end.unanswered)
+        confirmed(queue, end, answer)
+        end.unanswered.update(unanswered)
+
+    confirmed = ANSWERED[s.CONFIRMS]
+    monkeypatch.setitem(ANSWERED, s.CONFIRMS, again)
+
+
+def opens_the_window_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_twice(end: RemoteEnd, delivery: HeldDelivery, count: int) -> None:
+        give(end, delivery, count)
+        end.owed += count
+
+    give = RemoteEnd._give
+    monkeypatch.setattr(RemoteEnd, "_give", give_twice)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        gives_too_little_credit_back,
+        forgets_what_waits_when_the_link_is_lost,
+        sends_what_is_not_covered,
+        passes_on_answers_twice,
+        opens_the_window_too_far,
+    ],
+)
+def test_planted_mistakes_are_noticed(
+    mistake: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mistake(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(1, 13):
+            talk(seed)
+
+
+def talk(seed: int) -> None:
+    """One run, until all is over."""
+    random = Random(seed)
     group = Group()
     group.declare("one", home=1)
     group.declare("two", home=2)

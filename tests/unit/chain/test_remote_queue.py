@@ -5,6 +5,7 @@ clients at each (support/paired.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
 from sluicemq.amqp.events import ContentMethod
+from sluicemq.chain.remote.remote_channel import RemoteChannel
+from sluicemq.chain.remote.remote_end import RemoteEnd
+from sluicemq.chain.remote.remote_queue import RemoteQueue
 from sluicemq.cluster.cluster_port import QUEUE_ANSWERS, QUEUE_ASKS, REPLIES
 from sluicemq.model.reply_address import ADDRESS, PSEUDO_QUEUE
 from support.paired import Group
@@ -140,6 +144,25 @@ def test_purge_delete_cancel_and_notification() -> None:
     assert "q" not in group[1].node.broker.vhosts["/"].queues
     [missing] = one.call(1, m.QueueDeclare(queue="q", passive=True))
     assert isinstance(missing, m.ChannelClose) and missing.reply_code == 404
+
+
+def test_nothing_is_left_of_a_channel_that_is_gone_or_has_only_asked() -> None:
+    group, one, _ = pair()
+    remote = group.queue(1, "q")
+    assert isinstance(remote, RemoteQueue)
+    assert inspected(one) == (0, 0)
+    one.call(1, m.QueuePurge(queue="q"))
+    one.send(1, m.BasicGet(queue="q"))
+    assert (len(remote.ends), len(group[2].post.channels[1])) == (0, 0)
+    one.publish(1, "q", b"1", b"2")
+    one.send(1, m.BasicGet(queue="q"))
+    consume(one)
+    assert (len(remote.ends), len(group[2].post.channels[1])) == (1, 1)
+    one.lose()
+    assert (len(remote.ends), len(group[2].post.channels[1])) == (0, 0)
+    assert not (remote.ends_by_link or remote.ends_by_window or remote.ends_by_limiter)
+    assert not (group[1].post.ends or remote.machine.links or remote.touched)
+    assert group.queue(2, "q").machine.depth.ready == 2
 
 
 def test_exclusive_consumers_priorities_and_a_single_active_one_are_the_queues_affair() -> None:
@@ -364,3 +387,50 @@ def test_what_cannot_be_read_ends_the_link_and_nothing_else() -> None:
         group.link(1, 2)
         group.run()
     assert inspected(one) == (0, 0)
+
+
+def takes_a_lost_link_for_a_channel_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 14: what comes back for that would count for the delivery limit."""
+
+    def end(channel: RemoteChannel, is_lost: bool) -> None:
+        ended(channel, is_lost and not channel.reach)
+
+    ended = RemoteChannel.end
+    monkeypatch.setattr(RemoteChannel, "end", end)
+
+
+def goes_on_with_the_link_of_an_earlier_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 9: an acknowledgement of what a lost link has brought would hit what the next one
+    has."""
+
+    def lose(queue: RemoteQueue, end: RemoteEnd, why: str) -> None:
+        link = queue.machine.links[end.actor]
+        lost(queue, end, why)
+        queue.machine.links[end.actor] = link
+        queue.last_run = 0
+
+    lost = RemoteQueue.lose
+    monkeypatch.setattr(RemoteQueue, "lose", lose)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "noticed_by"),
+    [
+        (
+            takes_a_lost_link_for_a_channel_that_has_gone,
+            test_when_the_link_is_lost_deliveries_come_back_and_count_for_no_limit,
+        ),
+        (
+            goes_on_with_the_link_of_an_earlier_life,
+            test_acknowledgements_of_a_link_that_is_lost_hit_nothing_of_the_next,
+        ),
+    ],
+)
+def test_planted_mistakes_are_noticed(
+    mistake: Callable[[pytest.MonkeyPatch], None],
+    noticed_by: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mistake(monkeypatch)
+    with pytest.raises(AssertionError):
+        noticed_by()

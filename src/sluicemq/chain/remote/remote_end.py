@@ -18,7 +18,7 @@ from sluicemq.kernel.address import AddressTable
 from sluicemq.limits import DELIVERY_WINDOW_NOTIFY, WIRE_BATCH_BYTES, WIRE_CREDIT
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
-from sluicemq.queues.command_codec import encode_command
+from sluicemq.queues.command_codec import command_parts
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import PublishLink
@@ -141,8 +141,17 @@ class RemoteEnd:
         self.runs: dict[int, RemoteRun] = {}
         self.settles: list[c.Settle] = []
         """What was settled in this turn."""
+        self.has_source = False
+        """The channel has got something from the queue that it has to acknowledge."""
         self.limit = 0
         """The limit of the channel's limiter, as the queue's node knows it."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether the channel has nothing at the queue: it has asked for something that is
+        answered. Only of what it has does it say that it is gone."""
+        has_something = self.publish_link or self.window or self.has_source
+        return not (has_something or self.waiting or self.asked or self.unanswered)
 
     # -- to the queue's node
 
@@ -159,7 +168,7 @@ class RemoteEnd:
 
     def send(self, command: Command) -> None:
         """Send a command on to the queue's node."""
-        self.say(s.COMMAND, [encode_command(command, self.table)])
+        self.say(s.COMMAND, command_parts(command, self.table))
 
     def send_waiting(self) -> None:
         """Send what waits on, as far as credit and room in the mail go."""
@@ -282,6 +291,7 @@ class RemoteEnd:
         """Return the answer to a basic.get for the channel, as it came."""
         run, link = 0, None
         if got.link is not None:
+            self.has_source = True
             run, link = self._new_run(got.link, got.run, 0, 1, None), self.link
         traits: MessageTraits = got.traits
         return e.Got(self.actor, got.content, run, traits, got.redelivered, got.ready, None, link)

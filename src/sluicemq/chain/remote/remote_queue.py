@@ -292,6 +292,13 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
             if end.is_over and end.actor is channel:
                 del self.ends_by_link[link]
 
+    def forget_idle(self, end: RemoteEnd) -> None:
+        """End what a channel has had at the queue, for it is nothing."""
+        end.leave()
+        self.ends.pop(end.actor, None)
+        self.ends_by_link.pop(end.link, None)
+        self.machine.links.pop(end.actor, None)
+
     def forget_windows(self, end: RemoteEnd) -> None:
         """Lead no grant to an end any more whose channel is gone."""
         if end.window is not None and end.limiter is not None:
@@ -314,6 +321,8 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
             end.send_waiting()
             if end.waiting:
                 self.touched[end] = None
+            elif end.is_idle and not end.is_over:
+                self.forget_idle(end)
         if self.touched:
             self.behind.shut()
         else:
