@@ -497,6 +497,10 @@ for each message, and one more for each whole DELIVERY_COST_BYTES of a batch."""
 WIRE_CREDIT_NOTIFY: Final = 256
 """The unit in which that credit is given back."""
 
+QUEUE_FIGURES_MS: Final = 1000
+"""How often a node tells the others how many messages and consumers its queues have, as far as that
+has changed."""
+
 WIRE_BATCH_BYTES: Final = LINK_MESSAGE_MAX_BYTES - (1 << 20)
 """Of a batch that is sent to a queue of another node. One that is larger is refused."""
 

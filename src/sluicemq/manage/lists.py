@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.channel.consuming import ChannelConsumer
     from sluicemq.chain.connection.reader import Reader
     from sluicemq.chain.queue.queue import Queue
+    from sluicemq.queues.machine import Depth
     from sluicemq.storage.stream_log import StreamLog
 
 
@@ -197,9 +198,14 @@ def message_bytes_ram(queue: Queue) -> object:
     return of_classic(queue, ram_bytes)
 
 
+def depth_of(queue: Queue) -> Depth:
+    """Return how deep a queue is; if it is another node's, what that has said a second ago."""
+    return queue.figures if isinstance(queue, RemoteQueue) else queue.machine.depth
+
+
 def messages_in(queue: Queue) -> int:
     """Return how many messages a queue holds; what was read from a log is still in it."""
-    depth = queue.machine.depth
+    depth = depth_of(queue)
     return depth.ready if TYPES[queue.definition.type].is_log else depth.ready + depth.unacked
 
 
@@ -229,19 +235,19 @@ QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
         dict(queue.policy.definition) if queue.policy else {}
     ),
     "owner_pid": lambda queue: queue.definition.owner or "",
-    "messages_ready": lambda queue: queue.machine.depth.ready,
-    "messages_unacknowledged": lambda queue: queue.machine.depth.unacked,
+    "messages_ready": lambda queue: depth_of(queue).ready,
+    "messages_unacknowledged": lambda queue: depth_of(queue).unacked,
     "messages": messages_in,
     "messages_ram": lambda queue: ram_messages(queue) + ram_unacked(queue),
     "messages_ready_ram": ram_messages,
     "messages_unacknowledged_ram": ram_unacked,
-    "messages_persistent": lambda queue: queue.machine.depth.persistent,
+    "messages_persistent": lambda queue: depth_of(queue).persistent,
     "messages_paged_out": lambda queue: of_classic(queue, paged_out),
-    "message_bytes": lambda queue: all_bytes(queue.machine.depth),
-    "message_bytes_ready": lambda queue: queue.machine.depth.ready_bytes,
-    "message_bytes_unacknowledged": lambda queue: queue.machine.depth.unacked_bytes,
+    "message_bytes": lambda queue: all_bytes(depth_of(queue)),
+    "message_bytes_ready": lambda queue: depth_of(queue).ready_bytes,
+    "message_bytes_unacknowledged": lambda queue: depth_of(queue).unacked_bytes,
     "message_bytes_ram": message_bytes_ram,
-    "message_bytes_persistent": lambda queue: persistent_bytes(queue.machine.depth),
+    "message_bytes_persistent": lambda queue: persistent_bytes(depth_of(queue)),
     "message_bytes_paged_out": lambda queue: of_classic(queue, paged_out_bytes),
     "disk_reads": lambda queue: of_classic(queue, lambda machine: machine.backing.disk_reads),
     "disk_writes": lambda queue: of_classic(queue, lambda machine: machine.backing.disk_writes),
@@ -253,7 +259,7 @@ QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "leader": quorum_view.leader,
     "members": quorum_view.members,
     "online": quorum_view.online,
-    "consumers": lambda queue: queue.machine.depth.consumers,
+    "consumers": lambda queue: depth_of(queue).consumers,
     "state": lambda queue: queue.state(queue.services.world.clock.now_ns()),
     "memory": lambda queue: queue.machine.depth.footprint,
 }

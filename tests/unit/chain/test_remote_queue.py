@@ -376,6 +376,30 @@ def test_replies_find_a_client_of_another_node() -> None:
     assert isinstance(refusal, m.ChannelClose) and refusal.reply_code == 404
 
 
+def test_every_node_can_say_how_deep_a_queue_is() -> None:
+    group, one, two = pair()
+    one.publish(1, "q", b"1", b"2", b"3")
+    consume(two, prefetch=2)
+
+    def listed() -> list[object]:
+        columns = ["messages_ready", "messages_unacknowledged", "consumers", "node", "state"]
+        answers = group[1].ask("list_queues", columns=columns)
+        group.run()
+        ((row,),) = (answer.rows for answer in answers)
+        return [row[each] for each in columns]
+
+    assert listed() == [0, 0, 0, "n2", "running"]
+    group[2].world.clock.advance(1000)
+    group.run()
+    assert listed() == [1, 2, 1, "n2", "running"]
+    lost(group)
+    assert listed() == [0, 0, 0, "n2", "down"]
+    group.link(1, 2)
+    group[2].world.clock.advance(1000)
+    group.run()
+    assert listed() == [1, 2, 1, "n2", "running"]
+
+
 def test_what_cannot_be_read_ends_the_link_and_nothing_else() -> None:
     group, one, _ = pair()
     wire = group[1].wire

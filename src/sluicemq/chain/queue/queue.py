@@ -134,6 +134,8 @@ class Queue(NamedQueue):
 
     kind = "queue"
     is_vital = False
+    is_local = True
+    """It is this node that has its messages, or a member of its group."""
     takes_enveloped = True
     """Batches in which each message has a routing key of its own."""
     machine: QueueView

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from sluicemq.chain.remote.figures_teller import FiguresTeller
 from sluicemq.chain.remote.queue_mail import QueueMail
 from sluicemq.chain.remote.remote_channel import (
     ChannelPost,
@@ -19,7 +20,16 @@ from sluicemq.chain.remote.remote_channel import (
     RemoteChannel,
 )
 from sluicemq.chain.remote.remote_end import EndPost, RemoteEnd
-from sluicemq.chain.remote.sections import OPEN, BrokenSection, decode_open, sections
+from sluicemq.chain.remote.sections import (
+    FIGURES,
+    FIGURES_ROW,
+    OPEN,
+    BrokenSection,
+    QueueFigures,
+    decode_open,
+    rows,
+    sections,
+)
 from sluicemq.cluster.cluster_port import (
     QUEUE_ANSWERS,
     QUEUE_ASKS,
@@ -70,6 +80,11 @@ class HomeFollower(Actor):
     """The stand-in of a queue, as the post sees it: it has its home in one of `homes`."""
 
     homes: tuple[int, ...]
+    declared: DeclaredQueue
+
+    def told(self, figures: QueueFigures) -> None:
+        """Note what its home says of it, for people."""
+        raise NotImplementedError
 
 
 class QueuePost(Actor, ChannelPost, EndPost):
@@ -100,6 +115,7 @@ class QueuePost(Actor, ChannelPost, EndPost):
         self.reaches = 0
         self.strays = 0
         """Sections about an end that is over, or never was."""
+        self.figures = FiguresTeller(services, self.mail, vhosts)
         cluster.handle(QUEUE_ASKS, self)
         cluster.handle(QUEUE_ANSWERS, self)
         cluster.follow(self)
@@ -211,11 +227,21 @@ class QueuePost(Actor, ChannelPost, EndPost):
             self.broken(source.node, error)
 
     def _take_answer(self, node: int, kind: int, flags: int, serial: int, body: bytes) -> None:
+        if kind == FIGURES:
+            self._take_figures(body)
+            return
         end = self.ends.get(serial)
         if end is None or end.mail.node != node:
             self.strays += 1
         else:
             end.queue.post(RemoteAnswer(end, kind, flags, body))
+
+    def _take_figures(self, body: bytes) -> None:
+        by_id = {each.declared.id: each for each in self.followers}
+        for row in rows(FIGURES_ROW, body):
+            follower = by_id.get(row[0])
+            if follower is not None:
+                follower.told(QueueFigures(*row))
 
     def _take_ask(self, address: ActorAddress, kind: int, flags: int, body: bytes) -> None:
         channels = self.channels[address.node]

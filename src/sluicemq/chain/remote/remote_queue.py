@@ -31,6 +31,7 @@ from sluicemq.model.queue_types import TYPES
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
 from sluicemq.queues.commands import LinkId
+from sluicemq.queues.machine import Depth
 from sluicemq.text import text_of
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
     """This is a queue of the node `home`, or, if several have it, of the first of `homes` that is
     reached."""
 
+    is_local = False
     machine: RemoteState
     vhost: NamespacePort
 
@@ -91,6 +93,8 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
         self.invitations: list[Limiter] = []
         self.deletions: list[e.Deleted] = []
         """Deletions to be answered when this node has heard that the queue is not declared."""
+        self.figures = Depth()
+        """What its home has said of it, for people; nothing while that is not reached."""
         self.behind = Gate(self.keeper, "")
         """Shut while publishes wait to be sent to its node."""
         self._name_gate()
@@ -114,6 +118,12 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
     def opened_by(self, actor: Actor) -> s.OpenedEnd:
         name = getattr(actor, "name", "")
         return s.OpenedEnd(self.vhost.name, self.name, self.declared.id, name)
+
+    def told(self, figures: s.QueueFigures) -> None:
+        """Note what its home says of it."""
+        depth = self.figures
+        depth.ready, depth.unacked, depth.persistent = figures[1:4]
+        depth.ready_bytes, depth.unacked_bytes, depth.consumers = figures[4:]
 
     def new_run(self) -> int:
         self.last_run += 1
@@ -472,6 +482,7 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
         """End what there was at a node that is not reached any more, and turn to another one that
         has the queue, if there is one."""
         self.reaches.pop(home, None)
+        self.figures = Depth()
         if home != self.home:
             return
         why = self.why_not()

@@ -45,7 +45,8 @@ OPEN, COMMAND, WINDOW, LIMIT = range(1, 5)
     DELETED,
     REFUSED,
     ENDED,
-) = range(16, 28)
+    FIGURES,
+) = range(16, 29)
 """What a queue's node says."""
 
 SAME_SIZE, PERSISTENT, REDELIVERED, HAS_MESSAGE, HAS_LINK = 1, 2, 4, 8, 16
@@ -62,6 +63,7 @@ CODE: Final = Struct("<H")
 CONFIRM_ROW: Final = Struct("<QI")
 REJECTION: Final = Struct("<QII")
 DELIVER_HEAD: Final = Struct("<QIIIHHB")
+FIGURES_ROW: Final = Struct("<QQQQQQI")
 GOT_HEAD: Final = Struct("<QQQQHH")
 
 
@@ -77,6 +79,19 @@ class OpenedEnd(NamedTuple):
     queue: str
     queue_id: int
     channel: str
+
+
+class QueueFigures(NamedTuple):
+    """What a node tells others, for people, of a queue of its own, by its id: messages and bytes of
+    them, and how many consumers it has."""
+
+    queue_id: int = 0
+    ready: int = 0
+    unacked: int = 0
+    persistent: int = 0
+    ready_bytes: int = 0
+    unacked_bytes: int = 0
+    consumers: int = 0
 
 
 class MessagesOnWire(NamedTuple):
