@@ -384,8 +384,9 @@ LINK_GATE_OPEN_BYTES: Final = 1 << 20
 """Down to which it has to fall before they open."""
 
 LINK_QUEUE_BYTES: Final = 64 << 20
-"""With more than this waiting a link ends when something else is to be sent: whoever has not heeded
-the gate has to begin anew, and the node's memory is not his."""
+"""With more than this waiting, behind one message that may be larger, a link ends when something
+else is to be sent: whoever has not heeded the gate has to begin anew, and the node's memory is not
+his."""
 
 LINK_WRITE_BYTES: Final = 512 << 10
 """Written at a time, and about the work of a turn: two large frames, or thousands of small ones."""

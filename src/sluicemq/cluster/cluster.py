@@ -243,7 +243,7 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
             target = link.other
         elif target[:2] != link.other[:2]:
             return False
-        if link.waiting_bytes > self.bounds.queue_bytes:
+        if link.behind_first_bytes > self.bounds.queue_bytes:
             waits = f"{link.waiting_bytes} bytes wait to be sent to"
             link.end(f"{waits} it", f"{waits} this node")
             return False

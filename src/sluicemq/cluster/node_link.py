@@ -118,6 +118,11 @@ class NodeLink(LinkPort):
         """Return how much waits to be written to both connections."""
         return sum(each.outbox.waiting_bytes for each in self.connections.values())
 
+    @property
+    def behind_first_bytes(self) -> int:
+        """Return how much waits behind the first message of each connection."""
+        return sum(each.outbox.behind_first_bytes for each in self.connections.values())
+
     # -- its beginning
 
     def meet(self, card: NodeCard) -> None:

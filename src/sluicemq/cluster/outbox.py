@@ -38,6 +38,13 @@ class LinkOutbox:
         """Tell whether of some message the first frames were taken, and not all."""
         return self._frames is not None
 
+    @property
+    def behind_first_bytes(self) -> int:
+        """Return what the messages take that wait behind the first one, which may be large."""
+        if not self._messages:
+            return 0
+        return self.waiting_bytes - LINK_MESSAGE_COST_BYTES - len(self._messages[0].payload)
+
     def put(self, message: PeerMessage) -> None:
         """Have a message wait behind those that are there."""
         self._messages.append(message)

@@ -264,6 +264,18 @@ def test_a_gate_shuts_when_too_much_waits_and_opens_again() -> None:
     assert gate not in one.cluster.peers[2].gates
 
 
+def test_one_large_message_is_not_too_much() -> None:
+    run = Run(LinkBounds(queue_bytes=50_000))
+    one, two = run.pair()
+    assert one.cluster.send(2, c.RAFT_DATA, bytes(500_000))
+    assert all(one.cluster.send(2, c.RAFT_DATA, bytes(1000)) for _ in range(30))
+    run.until(lambda: len(two.inbox.payloads) == 31)
+    assert one.cluster.send(2, c.RAFT_DATA, bytes(500_000))
+    sent = [one.cluster.send(2, c.RAFT_DATA, bytes(1000)) for _ in range(100)]
+    assert not sent[-1], "what is behind it is"
+    assert one.inbox.of(c.NodeDown) or not one.up(2)
+
+
 def test_a_gate_opens_with_the_end_of_the_link() -> None:
     run = Run(LinkBounds(gate_shut_bytes=50_000))
     one, two = run.pair()

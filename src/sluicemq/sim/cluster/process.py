@@ -246,7 +246,7 @@ class SimNode:
             if link is None:
                 continue
             waits = link.waiting_bytes
-            most = BOUNDS.queue_bytes + (1 << 20) + 1000
+            most = BOUNDS.queue_bytes + 2 * ((1 << 20) + 1000)
             keeps(waits <= most, f"{waits} bytes wait for node {peer.node}")
         connections = len(self.cluster.connections)
         keeps(connections <= 2 * self.nodes * 8, f"{connections} connections")
