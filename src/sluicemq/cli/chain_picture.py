@@ -33,6 +33,7 @@ NOUNS: Final = {
     "alarm": "the",
     "disk": "the",
     "pacer": "the",
+    "node": "node",
 }
 WORTH_TELLING_MS: Final = 100
 """Milliseconds below which a blocked time says little about why somebody is slow."""

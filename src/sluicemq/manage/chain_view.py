@@ -1,7 +1,8 @@
 """The chain as rows: a stage for each actor, a link for each credit between two of them.
 
 Besides the four stages of the picture there are the writers (which may wait for a client to
-read), the disk when the store waits for it, and each alarm that is raised.
+read), the disk when the store waits for it, each alarm that is raised, and each other node that has
+held up publishers of its queues.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.amqp.connection import AnyPublishes
 from sluicemq.chain.queue.queue import CreditLink
+from sluicemq.chain.remote.remote_queue import RemoteQueue
 from sluicemq.chain.store.messages import StoreWrite
 from sluicemq.flow.credit import Inflow
 from sluicemq.manage.lists import holding_queues, queues, readers
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.connection.reader import Reader
     from sluicemq.chain.flow_actor import FlowActor
     from sluicemq.chain.queue.queue import Queue
+    from sluicemq.chain.remote.queue_post import QueuePost
     from sluicemq.chain.services import Services
     from sluicemq.flow.credit import Outflow
     from sluicemq.flow.gate import Gate, GateKeeper
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 STORE = "message store"
 DISK = "disk"
 PACER = "pacer"
+NODE = "node"
 NS_PER_MS = 1_000_000
 
 LOOK_WORK: Final = 1
@@ -62,6 +66,8 @@ def chain(node: Node, found: list[Row]) -> Iterator[int]:
     for vhost in [*broker.vhosts.values()]:
         for queue in joined(queues(broker, vhost), holding_queues(vhost)):
             yield LOOK_WORK if queue is None else drawing.add_queue(queue)
+    if broker.queue_post is not None:
+        yield from drawing.add_channels_of_others(broker.queue_post)
     drawing.add_stage(STORE, broker.store, STORE, broker.store.flow_state(drawing.now_ns))
     if broker.store.full.is_shut:
         state = "no space, tried again" if broker.store.retrying else "a sync is running"
@@ -84,6 +90,11 @@ def alarms_of(broker: Services) -> Iterator[tuple[str, str]]:
 def alarm_id(source: str) -> str:
     """Return the id of an alarm's stage."""
     return f"alarm {source}"
+
+
+def node_id(name: str) -> str:
+    """Return the id of the stage of another node."""
+    return f"node {name}"
 
 
 def messages_in(actor: Actor) -> int:
@@ -114,6 +125,8 @@ class Drawing:
         self.clock = clock
         self.stages: list[ChainStage] = []
         self.links: list[ChainLink] = []
+        self.nodes: set[str] = set()
+        """The other nodes that are stages, by name."""
 
     @property
     def now_ns(self) -> int:
@@ -164,7 +177,28 @@ class Drawing:
         gate = queue.store_gate()
         if gate is not None and gate.is_shut:
             self.add_gate(own, STORE, gate)
+        if isinstance(queue, RemoteQueue) and queue.behind.shut_count:
+            name = queue.office.name_of(queue.home)
+            if name not in self.nodes:
+                self.nodes.add(name)
+                self.add_other(node_id(name), NODE, "running" if queue.reach else "down", name)
+            self.add_gate(own, node_id(name), queue.behind)
         return STAGE_WORK + LINK_WORK + inbox_work(queue)
+
+    def add_channels_of_others(self, post: QueuePost) -> Iterator[int]:
+        """Add what stands for channels of other nodes, with their links to queues of this one; each
+        is a piece."""
+        for node, channels in post.channels.items():
+            for serial in [*channels]:
+                channel = channels.get(serial)
+                if channel is not None:
+                    own = f"{channel.name} {node}.{serial}"
+                    name = f"{channel.name} at {post.name_of(node)}"
+                    self.add_stage(own, channel, name, channel.flow_state(self.now_ns))
+                    link, queue = channel.link, channel.queue
+                    if isinstance(link, CreditLink) and queue is not None:
+                        self.add_link(own, queue_id(queue), link.outflow, link.inflow)
+                yield STAGE_WORK + LINK_WORK
 
     def add_pacer(self, broker: Broker) -> Iterator[int]:
         """Add the pacer and the publishers it holds back until queues have delivered what they

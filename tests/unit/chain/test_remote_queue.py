@@ -400,6 +400,34 @@ def test_every_node_can_say_how_deep_a_queue_is() -> None:
     assert listed() == [1, 2, 1, "n2", "running"]
 
 
+def chain_of(group: Group, number: int) -> dict[tuple[str, str], bool]:
+    """Who holds up whom on a node, now or before: is the gate between them shut?"""
+    answers = group[number].ask("chain")
+    group.run()
+    ((row,),) = (answer.rows for answer in answers)
+    return {(link["sender"], link["receiver"]): link["shut"] for link in row["links"]}
+
+
+def test_the_picture_of_the_chain_shows_who_on_which_node_is_held_up() -> None:
+    group, one, _ = pair()
+    [channel] = one.reader.channels.values()
+    queue = "queue 'q' in vhost '/'"
+    assert (queue, "node n2") not in chain_of(group, 1)
+    gates = group[1].wire.gates[2]
+    for gate in gates:
+        gate.shut()
+    one.publish(1, "q", *[b"x"] * 300)
+    links = chain_of(group, 1)
+    assert links[queue, "node n2"]
+    assert links[channel.name, queue]
+    for gate in gates:
+        gate.open()
+    group.run()
+    assert not chain_of(group, 1)[queue, "node n2"]
+    held = [*chain_of(group, 2).items()]
+    assert any(sender.startswith(channel.name) and to == queue for (sender, to), _ in held)
+
+
 def test_what_cannot_be_read_ends_the_link_and_nothing_else() -> None:
     group, one, _ = pair()
     wire = group[1].wire
