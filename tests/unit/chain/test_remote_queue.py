@@ -165,6 +165,18 @@ def test_nothing_is_left_of_a_channel_that_is_gone_or_has_only_asked() -> None:
     assert group.queue(2, "q").machine.depth.ready == 2
 
 
+def test_an_exclusive_queue_is_nobodys_on_another_node() -> None:
+    """Connections of two nodes may have one name."""
+    group = Group()
+    one, two = clients(group)
+    assert one.reader.name == two.reader.name
+    owner = two.reader.name
+    group.declare("mine", home=2, durable=False, exclusive=True, owner=owner)
+    assert inspected(two, "mine") == (0, 0)
+    [refusal] = one.call(1, m.QueueDeclare(queue="mine", exclusive=True))
+    assert isinstance(refusal, m.ChannelClose) and refusal.reply_code == 405
+
+
 def test_exclusive_consumers_priorities_and_a_single_active_one_are_the_queues_affair() -> None:
     group, one, two = pair(arguments={"x-single-active-consumer": True})
     group.declare("r", home=2)

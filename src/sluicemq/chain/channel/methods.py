@@ -215,7 +215,8 @@ def queue_named(channel: WholeChannel, name: str, permission: str = "") -> Queue
     queue = vhost.queues.get(name)
     if queue is None:
         raise ChannelViolation(404, f"no queue '{name}' in vhost '{vhost.name}'")
-    check_access(queue.definition, channel.reader.name, vhost.name)
+    owner = channel.reader.name if queue.is_local else None  # another node may have that name, too
+    check_access(queue.definition, owner, vhost.name)
     return queue
 
 
