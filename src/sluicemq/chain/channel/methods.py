@@ -13,7 +13,7 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.chain.channel.channel_port import ChannelPort
 from sluicemq.chain.channel.delivery_frames import DeliveryEncoder
-from sluicemq.chain.channel.reply_to import ReplyConsumer, listener
+from sluicemq.chain.channel.reply_to import ReplyConsumer, is_heard
 from sluicemq.chain.channel.transactions import Transaction
 from sluicemq.chain.channel.type_rules import check_consume, check_get, check_has
 from sluicemq.chain.channel.unacked import Undoable
@@ -215,8 +215,7 @@ def queue_named(channel: WholeChannel, name: str, permission: str = "") -> Queue
     queue = vhost.queues.get(name)
     if queue is None:
         raise ChannelViolation(404, f"no queue '{name}' in vhost '{vhost.name}'")
-    owner = channel.reader.name if queue.is_local else None  # another node may have that name, too
-    check_access(queue.definition, owner, vhost.name)
+    check_access(queue.definition, channel.reader.name if queue.is_local else None, vhost.name)
     return queue
 
 
@@ -413,9 +412,7 @@ def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefin
 def reply_address_declare(channel: WholeChannel, name: str, nowait: bool) -> None:
     """Answer a declaration of a reply address, by which servers ask whether a client still listens;
     nothing is ever declared. Raises ChannelViolation (404) when none does."""
-    directory = channel.directory
-    is_heard = listener(directory, name) is not None or directory.is_reply_node_up(name)
-    if name != PSEUDO_QUEUE and not is_heard:
+    if name != PSEUDO_QUEUE and not is_heard(channel.directory, name):
         raise ChannelViolation(404, f"no queue '{name}' in vhost '{channel.vhost.name}'")
     channel.last_queue = name
     if not nowait:

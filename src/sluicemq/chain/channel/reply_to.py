@@ -99,6 +99,12 @@ def listener(directory: ChannelDirectory, address: str) -> ChannelPort | None:
     return channel if channel is not None and channel.replies_at == address else None
 
 
+def is_heard(directory: ChannelDirectory, address: str) -> bool:
+    """Tell whether a channel of this node hears replies at that address, or it is of another node
+    that is up: whether a channel there does is not known."""
+    return listener(directory, address) is not None or directory.is_reply_node_up(address)
+
+
 def send_replies(
     directory: ChannelDirectory,
     keys: Iterable[str],
