@@ -25,7 +25,6 @@ from sluicemq.cluster.cluster_port import (
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import RAFT_FRAME_BYTES, RAFT_POST_BYTES
-from sluicemq.raft.messages import AppendEntries, LivePiece, SnapshotPiece
 from sluicemq.replication.raft_wire import (
     ROWS,
     BrokenRaftFrame,
@@ -87,8 +86,9 @@ class NodeMail(GateKeeper):
         self.is_reached = False
         """Is there, and is the node not suspected?"""
         self.short: list[GroupMessage] = []
-        self.data: list[GroupMessage] = []
-        """What has bodies in it; `data_bytes` is its size."""
+        self.data: list[bytes] = []
+        """What has bodies in it, each message encoded: when it is sent its entries may have been
+        let go. `data_bytes` is the size of all."""
         self.data_bytes = 0
         self.gate: Gate = post.cluster.feed(node, self)
 
@@ -151,8 +151,9 @@ class RaftPost(Actor):
             elif type(message) in ROWS:
                 mail.short.append((group, message))
             elif mail.data_bytes < RAFT_POST_BYTES:
-                mail.data.append((group, message))
-                mail.data_bytes += bytes_of(message)
+                encoded = encode_raft_messages([(group, message)])
+                mail.data.append(encoded)
+                mail.data_bytes += len(encoded)
             else:
                 self.dropped += 1
         self.schedule()
@@ -209,35 +210,26 @@ class RaftPost(Actor):
                 short.sort(key=lambda each: ROWS[type(each[1])][0])  # so few sections are enough
                 self.cluster.send(node, RAFT_CONTROL, encode_raft_messages(short))
             if mail.data and not mail.gates_shut:
-                self.cluster.send(node, RAFT_DATA, encode_raft_messages(next_frame(mail)))
+                self.cluster.send(node, RAFT_DATA, next_frame(mail))
                 if mail.data:
                     self.schedule()
 
 
-def next_frame(mail: NodeMail) -> list[GroupMessage]:
+def next_frame(mail: NodeMail) -> bytes:
     """Take what goes in the next frame: one message at least, and no more than a frame should
     have."""
     size = count = 0
-    for _, message in mail.data:
-        more = bytes_of(message)
-        if count and size + more > RAFT_FRAME_BYTES:
+    for message in mail.data:
+        if count and size + len(message) > RAFT_FRAME_BYTES:
             break
-        size += more
+        size += len(message)
         count += 1
     taken = mail.data[:count]
     del mail.data[:count]
     mail.data_bytes -= size
-    return taken
+    return b"".join(taken)
 
 
 def is_from(member: PostedMember, message: RaftMessage, node: int) -> bool:
     """Tell whether a message is for this member, and from the node where its sender is."""
     return message.to == member.name and member.nodes.get(message.sender) == node
-
-
-def bytes_of(message: RaftMessage) -> int:
-    """Return about how many bytes a message with bodies has."""
-    if isinstance(message, AppendEntries | LivePiece):
-        return sum(entry.size_bytes for entry in message.entries)
-    assert isinstance(message, SnapshotPiece)
-    return len(message.content)

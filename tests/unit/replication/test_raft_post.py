@@ -271,3 +271,38 @@ def test_what_waits_for_a_node_that_reads_nothing_is_bounded() -> None:
     assert not mail.data and not mail.data_bytes
     assert MemberReach(1, 12, is_reached=False) in owner.kept
     assert not one.faults
+
+
+class Fleeting:
+    """Data of an entry that its owner may let go at any time, as a quorum queue does."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __bytes__(self) -> bytes:
+        assert self.data, "it was let go"
+        return self.data
+
+
+def test_an_entry_may_be_let_go_while_it_waits_to_be_sent() -> None:
+    run = Run()
+    one, two, _ = (run.machine(number) for number in (1, 2, 3))
+    posts = [
+        RaftPost(each.scheduler, each.world.clock, each.world.log, each.cluster)
+        for each in (one, two)
+    ]
+    other = Inbox(two.scheduler)
+    posts[0].open(1, 11, Inbox(one.scheduler), MEMBERS)
+    posts[1].open(1, 12, other, MEMBERS)
+    run.until(lambda: posts[0].mail[2].is_up and posts[1].mail[1].is_up)
+    data = Fleeting(b"whole")
+    posts[0].send(1, [AppendEntries(11, 12, 1, 0, 0, [LogEntry(1, 1, DATA, data)], 0)])
+    data.data = b""
+    run.until(lambda: any(isinstance(each, AppendEntries) for each in other.kept))
+    [came] = [each for each in other.kept if isinstance(each, AppendEntries)]
+    assert [bytes(entry.data) for entry in came.entries] == [b"whole"]
+    assert not posts[0].mail[2].data_bytes
+    assert not (one.faults or two.faults)
