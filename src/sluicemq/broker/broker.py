@@ -70,7 +70,7 @@ class Broker(BrokerPort):
         if post is None:
             self.agreement = LocalAgreement(self.definitions, self.store)
         else:
-            found = found_member(recovery.groups)
+            found = found_member(recovery.groups, has_forgotten=recovery.may_have_forgotten)
             self.agreement = self.clustered = ClusterAgreement(self.store, post, found)
         self.queue_post = None if post is None else QueuePost(self, post.cluster, self.vhosts)
         """Leads to the queues of other nodes; None: the node is alone."""

@@ -297,9 +297,11 @@ DECODERS: Final[dict[str, Callable[[Any], Change]]] = {
 
 def encoded_tables(
     tables: list[tuple[str, list[Any], Callable[[Any], Any]]],
+    others: dict[str, Any] | None = None,
 ) -> Iterator[bytes]:
-    """The parts of one JSON object: name, records and how one is JSON, for each of its members.
-    Each part has at most PIECE_RECORDS records."""
+    """The parts of one JSON object: name, records and how one is JSON, for each of its members; at
+    the end the members of `others`, if there are any. Each part has at most PIECE_RECORDS
+    records."""
     between = "{"
     for name, records, encoded in tables:
         yield f"{between}{json.dumps(name)}: [".encode()
@@ -307,4 +309,4 @@ def encoded_tables(
             some = json.dumps([*map(encoded, records[start : start + PIECE_RECORDS])])
             yield (", " * (start > 0) + some[1:-1]).encode()
         between = "], "
-    yield b"]}"
+    yield b"]}" if others is None else f"], {json.dumps(others)[1:]}".encode()

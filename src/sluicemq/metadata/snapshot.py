@@ -9,8 +9,7 @@ exchanges and bindings that are not durable among the others, and besides
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sluicemq.metadata.changes import ONLY_LIFE, DeclareExchange, DeclareQueue
 from sluicemq.metadata.codec import (
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from sluicemq.metadata.events import DeclaredQueue
     from sluicemq.metadata.record_tables import RecordTables
     from sluicemq.metadata.vhost_state import VhostState
-    from sluicemq.model.definitions import ExchangeDefinition
+    from sluicemq.model.definitions import BindingDefinition, ExchangeDefinition
 
 
 def checkpoint_pieces(records: RecordTables, hosts: list[VhostState]) -> Iterator[bytes]:
@@ -47,38 +46,42 @@ def checkpoint_pieces(records: RecordTables, hosts: list[VhostState]) -> Iterato
     )
 
 
-def snapshot(
+def snapshot_pieces(
     records: RecordTables,
     hosts: dict[str, VhostState],
     next_queue_id: int,
     incarnations: dict[int, int],
     proposed: dict[int, int],
-) -> bytes:
-    """Everything. Two members that have applied the same changes have the same bytes."""
-    exchanges: list[Any] = []
-    queues: list[Any] = []
-    bindings: list[Any] = []
+) -> Iterator[bytes]:
+    """Everything, a part after the other: as it is when this is called. Two members that have
+    applied the same changes have the same bytes. Each part has at most PIECE_RECORDS records."""
+    exchanges: list[DeclareExchange] = []
+    queues: list[DeclareQueue] = []
+    bindings: list[BindingDefinition] = []
     for host in hosts.values():
-        for exchange in declared_exchanges(host):
-            life = host.lives.get(exchange.name, ONLY_LIFE)
-            exchanges.append(as_json(DeclareExchange(exchange, life))["exchange"])
-        for queue in declared_queues(host):
-            change = DeclareQueue(
-                queue.definition, queue_id=queue.id, life=queue.life, home=queue.home
-            )
-            queues.append(as_json(change)["queue"])
-        bindings += map(fields_of, host.topology.all_bindings())
-    everything = {
-        **{name: [*map(encoded, rows)] for name, rows, encoded in record_rows(records)},
-        "exchanges": exchanges,
-        "queues": queues,
-        "bindings": bindings,
-        "next_queue_id": next_queue_id,
-        "closed": [name for name, host in hosts.items() if host.is_closed],
-        "incarnations": [*map(list, incarnations.items())],
-        "proposed": [*map(list, proposed.items())],
-    }
-    return json.dumps(everything).encode()
+        lives = host.lives
+        exchanges += (
+            DeclareExchange(each, lives.get(each.name, ONLY_LIFE))
+            for each in declared_exchanges(host)
+        )
+        queues += (
+            DeclareQueue(each.definition, queue_id=each.id, life=each.life, home=each.home)
+            for each in declared_queues(host)
+        )
+        bindings += host.topology.all_bindings()
+    closed = [name for name, host in hosts.items() if host.is_closed]
+    return encoded_tables(
+        [
+            *record_rows(records),
+            ("exchanges", exchanges, lambda each: as_json(each)["exchange"]),
+            ("queues", queues, lambda each: as_json(each)["queue"]),
+            ("bindings", bindings, fields_of),
+            ("closed", closed, str),
+            ("incarnations", [*incarnations.items()], list),
+            ("proposed", [*proposed.items()], list),
+        ],
+        {"next_queue_id": next_queue_id},
+    )
 
 
 def declared_exchanges(host: VhostState) -> Iterator[ExchangeDefinition]:

@@ -58,7 +58,7 @@ from sluicemq.metadata.events import (
     VhostClosed,
 )
 from sluicemq.metadata.record_tables import RecordTables
-from sluicemq.metadata.snapshot import checkpoint_pieces, snapshot
+from sluicemq.metadata.snapshot import checkpoint_pieces, snapshot_pieces
 from sluicemq.metadata.vhost_state import VhostState, find_queue
 from sluicemq.model.definitions import (
     QUEUE,
@@ -146,7 +146,14 @@ class DeclaredState(RecordTables):
 
     def snapshot(self) -> bytes:
         """Everything, for another member: `restored_from_snapshot` makes the same state of it."""
-        return snapshot(self, self.hosts, self.next_queue_id, self.incarnations, self.proposed)
+        return b"".join(self.snapshot_pieces())
+
+    def snapshot_pieces(self) -> Iterator[bytes]:
+        """Yield what `snapshot` returns, in parts of at most PIECE_RECORDS records, as it is when
+        this is called."""
+        return snapshot_pieces(
+            self, self.hosts, self.next_queue_id, self.incarnations, self.proposed
+        )
 
     def queue_id(self) -> int:
         """Return a number that no queue has had."""

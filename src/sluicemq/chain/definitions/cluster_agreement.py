@@ -58,7 +58,7 @@ from sluicemq.metadata.replacing import replace_state
 from sluicemq.metadata.restoring import restored_from_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from sluicemq.chain.definitions.member import DueEntry
     from sluicemq.chain.store.message_store import MessageStore
@@ -69,6 +69,8 @@ SAY_PROPOSALS: Final = 1
 SAY_APPLIED: Final = 2
 """The first byte of a frame says what it has."""
 INDEX_BYTES: Final = 8
+SNAPSHOT_PIECES_A_TURN: Final = 4
+SNAPSHOT_PIECE_WORK: Final = 100
 PROPOSAL_WORK: Final = 40
 """Units of work that one proposal costs, with what follows from it here."""
 
@@ -86,6 +88,15 @@ class LookAtNode:
 
     def __init__(self, node: int) -> None:
         self.node = node
+
+
+class SnapshotMaking:
+    """A snapshot of the state after the entry at the index `at`, of which some pieces are made."""
+
+    def __init__(self, at: int, pieces: Iterator[bytes]) -> None:
+        self.at = at
+        self.pieces = pieces
+        self.found: list[bytes] = []
 
 
 class ClusterAgreement(Actor, Agreement):
@@ -120,8 +131,12 @@ class ClusterAgreement(Actor, Agreement):
         """The node that leads and its term, as they were when something was last said to it."""
         self.said_ns = 0
         """When something was decided or said last, of what this node proposes."""
+        self.leaderless_ns = self.clock.now_ns()
+        """Since when no leader is known; 0: one is."""
         self.told_applied = 0
         """What the other nodes know of how far this one is."""
+        self.snapshot: SnapshotMaking | None = None
+        """The one that is being made."""
         self.is_ready = False
         self._waiting: list[Callable[[], None]] = []
         """Who waits for this node to be ready."""
@@ -191,6 +206,9 @@ class ClusterAgreement(Actor, Agreement):
     def check_ready(self, change: Change) -> None:
         if self.store.storage_failed:
             raise NoAgreement(self.store.storage_failed)
+        waited_ns = self.clock.now_ns() - self.leaderless_ns
+        if self.leaderless_ns and waited_ns >= PROPOSAL_WAIT_MS * NS_A_MS:
+            raise NoAgreement(self.problem())
         if self.own.awaited >= PROPOSALS_MAX:
             raise NoAgreement(f"{PROPOSALS_MAX} changes of definitions wait to be agreed on")
 
@@ -229,11 +247,11 @@ class ClusterAgreement(Actor, Agreement):
         is_down = {node: self.cluster.standing(node) is NodeStanding.DOWN for node in others}
         down = [f"node {node}" for node in others if is_down[node]]
         count = len(others) + 1
-        text = f"the {count} nodes have not agreed on it in {PROPOSAL_WAIT_MS // 1000} seconds"
         if not down:
-            return text
-        left = count - len(down)
-        return f"{text}: {', '.join(down)} cannot be reached, and {left} of {count} are up"
+            return f"the {count} nodes have not agreed on it in {PROPOSAL_WAIT_MS // 1000} seconds"
+        text = f"a majority of the {count} nodes would have to agree on it"
+        left = f"{count - len(down)} of {count} are up"
+        return f"{text}: {', '.join(down)} cannot be reached, and {left}"
 
     # -- the inbox
 
@@ -299,17 +317,32 @@ class ClusterAgreement(Actor, Agreement):
                 self.told_applied = member.applied
                 for node in self.spread.applied:
                     self._tell_applied(node)
-            if member.is_snapshot_due:
-                member.take_snapshot(member.applied, self.state.snapshot())
-        if self.undecided or member.has_due:
+            if member.is_snapshot_due and self.snapshot is None:
+                self.snapshot = SnapshotMaking(member.applied, self.state.snapshot_pieces())
+        if self.snapshot is not None:
+            self._make_snapshot(member, self.snapshot)
+        if self.undecided or member.has_due or self.snapshot is not None:
             self.schedule()
         self._look_later()
+
+    def _make_snapshot(self, member: DefinitionsMember, snapshot: SnapshotMaking) -> None:
+        """Make some pieces of a snapshot; with the last one the member has it, unless a leader's
+        has come meanwhile that is as new."""
+        for _ in range(SNAPSHOT_PIECES_A_TURN):
+            piece = next(snapshot.pieces, None)
+            if piece is None:
+                self.snapshot = None
+                member.take_snapshot(snapshot.at, b"".join(snapshot.found))
+                return
+            snapshot.found.append(piece)
+            self.spend(SNAPSHOT_PIECE_WORK)
 
     def _say_proposals(self, member: DefinitionsMember) -> None:
         """Hand to the leader what this node proposes, all of it again when it is another one."""
         followed = member.leader_node, member.term
         if followed != self.followed:
             self.followed = followed
+            self.leaderless_ns = 0 if followed[0] else self.leaderless_ns or self.clock.now_ns()
             self.own.say_again()
         if not followed[0]:
             return

@@ -75,9 +75,13 @@ class FoundMember(NamedTuple):
     """The disk has nothing of it yet."""
 
 
-def found_member(groups: RaftGroups) -> FoundMember | None:
-    """Take out of what a start has found what is this member's; None: there is none yet."""
+def found_member(groups: RaftGroups, *, has_forgotten: bool) -> FoundMember | None:
+    """Take out of what a start has found what is this member's; None: there is none yet. With
+    `has_forgotten` something of the journal is lost or damaged, in which there may have been
+    one."""
     group = groups.groups.get(DEFINITIONS_GROUP)
+    if group is None and has_forgotten:
+        return newborn(())._replace(is_amnesiac=True, is_new=False)
     if group is None:
         return None
     durable = groups.found.pop(DEFINITIONS_GROUP)
@@ -108,13 +112,10 @@ class DefinitionsMember:
         self.owner = owner
         self.clock = store.services.world.clock
         durable = found.durable
-        own = [
-            each
-            for each in durable.snapshot.configuration.members
-            if node_of(each) == post.cluster.node
-        ]
+        node = post.cluster.node
+        own = [each for each in durable.snapshot.configuration.members if node_of(each) == node]
         self.raft = Raft(
-            max(own),
+            max(own, default=node),
             durable,
             RaftSettings(),
             MACHINE_VERSION,
@@ -143,7 +144,8 @@ class DefinitionsMember:
         if found.is_new:
             self._append(0, [RaftSnapshot(DEFINITIONS_GROUP, durable.snapshot)])
         self._look_at_members()
-        post.open(DEFINITIONS_GROUP, self.raft.member.name, owner, self.nodes)
+        if not found.is_amnesiac:
+            post.open(DEFINITIONS_GROUP, self.raft.member.name, owner, self.nodes)
         self.tick_later()
 
     def _look_at_members(self) -> None:
@@ -282,7 +284,9 @@ class DefinitionsMember:
 
     def take_snapshot(self, index: int, content: bytes) -> None:
         """Have a snapshot made durable, of the state as it was when the entry at `index` had been
-        applied."""
+        applied. One that a leader's has overtaken is of no use."""
+        if index <= self.raft.member.log.snapshot.index or self.is_silent:
+            return
         self.bytes_since = 0
         self.taken = self.raft.snapshot_at(index, len(content))
         self.contents[self.taken] = content

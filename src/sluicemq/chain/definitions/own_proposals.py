@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.limits import PROPOSALS_BYTES
+from sluicemq.limits import PROPOSAL_BYTES_MAX, PROPOSALS_BYTES
+from sluicemq.metadata.agreement import NoAgreement
 from sluicemq.metadata.proposals import Proposal, encode_proposal
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class OwnProposals:
         self.last_number = 0
         self.under_way_bytes = 0
         """Of those that were said to the present leader."""
+        self.bytes_max = PROPOSAL_BYTES_MAX
         self.awaited = 0
         """Those for which a client or an operator waits."""
 
@@ -92,13 +94,23 @@ class OwnProposals:
                 self.under_way_bytes += len(again.data)
         while self.waiting and self._has_room:
             each = self.waiting.popleft()
-            self.last_number += 1
-            self.said_upto = each.number = self.last_number
-            each.data = encode_proposal(Proposal(self.life, each.number, each.change))
+            number = self.last_number + 1
+            each.data = encode_proposal(Proposal(self.life, number, each.change))
+            if len(each.data) > self.bytes_max:
+                self._refuse(each)
+                continue
+            self.said_upto = self.last_number = each.number = number
             self.said[each.number] = each
             found.append(each.data)
             self.under_way_bytes += len(each.data)
         return found
+
+    def _refuse(self, proposal: OwnProposal) -> None:
+        """Say that a change is too large, to who waits for it."""
+        self.awaited -= proposal.until_ns != NEVER_NS
+        if proposal.tell is not None:
+            size, most = len(proposal.data), self.bytes_max
+            proposal.tell(NoAgreement(f"a change of {size} bytes is too large: {most} at most"))
 
     @property
     def _has_room(self) -> bool:
