@@ -30,6 +30,7 @@ from pika_client import (
 )
 
 from support import broker
+from support.thorough import thorough
 from support.waiting import await_truth
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -341,11 +342,11 @@ def test_unacknowledged_messages_come_back_redelivered(life: Life, end: int) -> 
 
 
 def test_a_clean_stop_forgets_nothing_over_many_restarts(life: Life) -> None:
-    """Ten times something is published and something acknowledged."""
+    """Each time something is published and something acknowledged."""
     channel = life.start()
     channel.queue_declare("q", durable=True)
     expected: list[bytes] = []
-    for turn in range(10):
+    for turn in range(thorough(4, 10)):
         bodies = [b"%d.%d" % (turn, n) + b"x" * (LARGE * (n % 2)) for n in range(30)]
         publish(channel, "q", *bodies)
         expected += bodies
@@ -362,6 +363,8 @@ PAGING = [
     "vm_memory_high_watermark_paging_ratio=0.01",
     "memory_monitor_interval=50",
 ]
+PAGED_BYTES = 6_000_000
+"""Three times as many as may stay."""
 
 
 @either_end
@@ -406,7 +409,7 @@ def test_killed_again_and_again(life: Life) -> None:
     channel = life.start()
     channel.queue_declare("q", durable=True)
     expected: list[bytes] = []
-    for turn in range(6):
+    for turn in range(thorough(4, 6)):
         bodies = [b"%d.%d" % (turn, n) + b"x" * (LARGE if n % 7 == 0 else 500) for n in range(200)]
         publish(channel, "q", *bodies)
         expected += bodies
@@ -439,7 +442,7 @@ def test_paged_out_messages_are_drained_in_order_after_a_restart(
 ) -> None:
     life.settings = PAGING
     channel = life.start()
-    bodies = paged_out(life, channel, 20_000_000 // size, size)
+    bodies = paged_out(life, channel, PAGED_BYTES // size, size)
     channel = life.again(end)
     assert depth(channel, "q") == len(bodies)
     inbox = consume(channel, "q", acks=True)
@@ -454,7 +457,7 @@ def test_paged_out_messages_are_drained_in_order_after_a_restart(
 def test_paged_out_messages_can_be_fetched_one_by_one(life: Life, size: int) -> None:
     life.settings = PAGING
     channel = life.start()
-    bodies = paged_out(life, channel, 20_000_000 // size, size)
+    bodies = paged_out(life, channel, PAGED_BYTES // size, size)
     assert fetch_all(channel, "q") == bodies
 
 

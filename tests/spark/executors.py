@@ -31,7 +31,7 @@ from spark.killing import folder_for
 
 EXCHANGE = "numbers"
 RATE = 100
-PROGRESS_S = 180.0
+PROGRESS_S = 600.0
 WORK_S = 1.0
 FINISH_S = 1200.0
 VICTIMS = ("gatherer", "executor", "gatherer", "worker", "planner", "gatherer", "broker")
