@@ -12,11 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from sluicemq.chain.store import message_store
+from sluicemq.chain.store import local_agreement, store_group
 from sluicemq.chain.store.checkpoints import Checkpoints
 from sluicemq.cli.main import main
 from sluicemq.host.disk import HostDisk
 from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.metadata.changes import Change
 from sluicemq.storage.journal import GroupWrite
 from sluicemq.storage.recovery import Recovery
 
@@ -38,8 +39,8 @@ def program(name: str) -> tuple[str, ...]:
 
 
 def drop(name: str, one_in: int) -> None:
-    """Every so often the message store leaves something out of the journal."""
-    original = getattr(message_store, name)
+    """Every so often a group of the message store leaves something out of the journal."""
+    original = getattr(store_group, name)
     times = 0
 
     def encode(parts: list[bytes], *arguments: Any) -> Any:
@@ -47,7 +48,7 @@ def drop(name: str, one_in: int) -> None:
         times += 1
         return 0 if times % one_in == 0 else original(parts, *arguments)
 
-    setattr(message_store, name, encode)
+    setattr(store_group, name, encode)
 
 
 class Nobody:
@@ -103,12 +104,20 @@ def ack_lost() -> None:
 
 @bug
 def publish_not_journalled() -> None:
-    drop("encode_run", 100)
+    drop("encode_run", 20)
 
 
 @bug
 def definition_not_journalled() -> None:
-    drop("encode_definition", 5)
+    original = local_agreement.encoded
+    times = 0
+
+    def encoded(durable: list[Change]) -> bytes:
+        nonlocal times
+        times += 1
+        return b"" if times % 5 == 0 else original(durable)
+
+    local_agreement.encoded = encoded
 
 
 @bug

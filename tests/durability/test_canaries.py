@@ -20,10 +20,11 @@ CYCLES = 8
 @pytest.mark.parametrize("name", planted.BUGS)
 def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
     for seed in SEEDS:
-        program = planted.program(name)
+        round_ = Round(seed, tmp_path / str(seed), planted.program(name), stop_percent=0)
         try:
-            Round(seed, tmp_path / str(seed), program, stop_percent=0).run(CYCLES)
+            round_.run(CYCLES)
         except Failed as failed:
             print(failed)
+            assert round_.tally.start_s, "the broker with the bug does not start"
             return
     pytest.fail(f"{name} was not noticed in {len(SEEDS)} rounds of {CYCLES} kills")
