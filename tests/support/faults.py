@@ -123,7 +123,7 @@ def plant() -> None:
     at(Connection, "decoded", b"fault-socket", lambda _, data: data)
     at(Connection, "send", b"fault-writer", lambda _, data: data)
     at(Reader, "receive", b"fault-reader", lambda _, message: getattr(message, "data", b""))
-    at(Writer, "receive", b"fault-frames", lambda _, message: getattr(message, "data", b""))
+    at(Writer, "take", b"fault-frames", lambda _, frames: frames.data)
     at(DeadLetterHeaders, "letter", b"fault-letter", lambda _, content: content)
     run = BrokerHost.run
 
