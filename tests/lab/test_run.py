@@ -133,10 +133,14 @@ def test_the_summary_has_a_row_a_step(confirmed: tuple[LabResult, Notes]) -> Non
     steps = summarize(result.directory, result.info)
     assert [step.step["step"] for step in steps] == [0, 1]
     published = [row["written_ns"] for row in rows(result.directory, "published")]
+    due = [row["intended_ns"] for row in rows(result.directory, "delivered")]
     for step in steps:
         measured = range(step.step["warm_ns"], step.step["end_ns"])
         written = sum(at in measured for at in published)
         assert step.published_rate == pytest.approx(written * NS / len(measured))
+        if not any(at in measured for at in due):  # the machine was too slow
+            assert step.service_ns is step.response_ns is None
+            continue
         assert step.service_ns is not None
         assert step.response_ns is not None
         assert step.service_ns[0] <= step.service_ns[-1] <= step.response_ns[-1]
