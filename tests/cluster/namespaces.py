@@ -16,7 +16,7 @@ from typing import Final
 
 from support.waiting import await_truth
 
-INSIDE: Final = "SLUICEMQ_TESTS_OWN_NETWORK"
+INSIDE: Final = "OWN_NETWORK_OF_TESTS"
 NETWORK: Final = "10.77.0"
 FIRST_RULE: Final = 10
 """Above the rule by which a packet for this node is taken in."""

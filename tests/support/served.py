@@ -59,6 +59,7 @@ class Served:
             *("--cluster-port", self.addresses[self.number - 1].rpartition(":")[2]),
             *("--cluster-nodes", ",".join(self.addresses)),
             *("--cluster-secret-file", str(self.secret)),
+            *("--set", "loopback_users=none"),
             *behind,
         ]
 
