@@ -17,6 +17,8 @@ import pytest
 from pyrabbit2.api import Client
 from pyrabbit2.http import HTTPError
 
+from sluicemq.spark.discovery import find_queues
+from sluicemq.spark.options import Options
 from support.management import Managed, managed
 from support.waiting import await_truth
 
@@ -141,6 +143,16 @@ def test_pyrabbit_does_what_it_can(own: Managed) -> None:
     assert client.get_definitions()["queues"] == []
     with pytest.raises(HTTPError, match="404"):
         client.get_queue("/", "nothing")
+
+
+def test_the_spark_source_finds_queues_by_a_pattern(own: Managed) -> None:
+    for name in ("orders.eu", "orders.us", "others"):
+        own.do("PUT", f"queues/%2F/{name}", 201, json={"durable": True})
+    given = {"queuePattern": "orders[.].*", "managementUrl": own.url}
+    options = Options.parse({"uri": own.target.url, **given}, "source")
+    assert find_queues(options) == ("orders.eu", "orders.us")
+    for name in ("orders.eu", "orders.us", "others"):
+        own.do("DELETE", f"queues/%2F/{name}", 204)
 
 
 LEFT_OUT = (

@@ -258,7 +258,7 @@ def test_who_has_no_http_api_is_told_at_once(target: Target) -> None:
     said = refusal(options("http://127.0.0.1:1", **given))
     assert said.startswith("managementUrl = 'http://127.0.0.1:1': cannot be reached: ")
     if target.is_own:
-        assert said.endswith("is SluiceMQ, which has no HTTP API yet: name its queues by queues")
+        assert said.endswith("; SluiceMQ answers there when it is started with --management")
     else:
         assert said.endswith("RabbitMQ answers there when its management plugin is enabled")
 

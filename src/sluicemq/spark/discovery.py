@@ -131,7 +131,7 @@ def find_queues(options: Options) -> tuple[str, ...]:
                 raise
             why = "RabbitMQ answers there when its management plugin is enabled"
             if product == OWN:
-                why = f"the broker is {OWN}, which has no HTTP API yet: name its queues by queues"
+                why = f"{OWN} answers there when it is started with --management"
             raise AmqpError(f"{server.shown}: {error}; {why}") from error
         return matching(options.queue_pattern, found)
 

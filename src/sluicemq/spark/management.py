@@ -97,7 +97,7 @@ def server_of(options: OptionValues) -> Server:
     if not options.management_url:
         raise Refused(
             f"queuePattern = {options.queue_pattern!r}: needs managementUrl, for AMQP cannot list"
-            " queues, but RabbitMQ's HTTP API can; SluiceMQ has none yet: name its queues by queues"
+            " queues, but RabbitMQ's HTTP API can; SluiceMQ has it with `serve --management`"
         )
     url = options.management_url.strip()
     shown = f"managementUrl = {without_password(url)!r}"
