@@ -29,10 +29,6 @@ SINGLY = (
     "tests/durability/test_quorum_in_memory",
     "tests/durability/test_strace",
     "tests/sim/test_canaries",
-    "tests/sim/test_damage",
-    "tests/sim/test_quorum_crashes",
-    "tests/sim/test_raft_storage_crashes",
-    "tests/sim/test_storage_crashes",
     "tests/spark/test_amqp_kill",
     "tests/spark/test_amqp_languages",
 )
@@ -43,7 +39,10 @@ LONGEST = (
     "tests/spark/test_amqp_languages",
     "tests/spark/test_amqp_example_kill",
     "tests/interop/test_durable",
+    "tests/sim/test_nodes_seeds",
+    "tests/sim/test_quorum_crashes",
     "tests/sim/test_link_seeds",
+    "tests/lab/test_run",
     *SINGLY,
 )
 """Files that take longer than a minute in all, in this order; what Spark shares goes before."""
