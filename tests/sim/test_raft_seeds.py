@@ -75,6 +75,11 @@ def test_who_is_to_be_removed_may_be_needed_for_that() -> None:
     assert not simulate(1495).failure
 
 
+def test_a_leader_whose_term_is_over_does_not_say_who_has_gone() -> None:
+    """One that had stopped for long moved again, and of its members one had been removed since."""
+    assert not simulate(827369).failure
+
+
 def test_a_leader_that_does_not_know_what_is_agreed_on_does_not_say_who_has_gone() -> None:
     """The next one had a learner whose process the end of the run had let go."""
     assert not simulate(12282).failure

@@ -126,11 +126,14 @@ class RaftRun:
     def is_repaired(self) -> bool:
         """The leader's group has no member that has forgotten anything, and all of them have, and
         have applied, all of its log; whoever was removed has gone. A leader that does not know what
-        is agreed on may be followed by one of another group."""
+        is agreed on may be followed by one of another group; so may one whose term is over."""
         leader = self.leader()
         if leader is None or leader.raft.leading is None or not leader.raft.leading.knows_commit:
             return False
         members = leader.raft.configuration.members
+        term = leader.raft.member.term
+        if any(self.hosts[name].raft.member.term > term for name in members):
+            return False
         for name in members:
             if self.hosts[name].is_amnesiac:
                 self.replace(leader, name)
