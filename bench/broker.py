@@ -46,8 +46,15 @@ CASES = {
     "durable queue, confirms 100": (
         "-p 1 -c 1 -q 1 -s 1024 --durable --persistent -L 100 -f 1000 -a 1 --drain-check"
     ),
+    "20 publishers x 1000/s, 10 queues, 20 consumers, durable, confirms 100, ack 100": (
+        "-p 20 -r 1000 -q 10 -c 20 --durable --persistent -L 100 -f 1000 -a 100 --drain-check"
+    ),
+    "one in flight": "-p 1 -c 1 -q 1 -L 1 -f 1 -a 1 --drain-check",
     "16-byte bodies, confirms 1000": "-p 1 -c 1 -q 1 -s 16 -L 1000 -f 1000 -a 1 --drain-check",
     "16 KiB bodies, confirms 1000": "-p 1 -c 1 -q 1 -s 16384 -L 1000 -f 1000 -a 1 --drain-check",
+    "16 KiB bodies, confirms 1000, ack 100": "-s 16384 -L 1000 -f 1000 -a 100 --drain-check",
+    "64 KiB bodies, confirms 100, ack 10": "-s 65536 -L 100 -f 100 -a 10 --drain-check",
+    "1 MiB bodies, confirms 10": "-s 1048576 -L 10 -f 10 -a 1 --drain-check",
 }
 
 
