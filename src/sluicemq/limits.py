@@ -446,12 +446,21 @@ LINK_HANDSHAKE_BYTES: Final = 1024
 
 # raft
 
+RAFT_TICK_MS: Final = 100
+"""Of a member whose group is not quiet: as long as between two heartbeats of a link, so that both
+notice a silence as soon."""
+
+RAFT_EARLY_MAX: Final = 10_000
+"""Short messages for groups that a node does not have, which are kept for a second or two: the
+declaration of a queue may come later than what other members of its group say."""
+
+RAFT_LOST_MS: Final = 60_000
+"""After which the channels of a node that cannot be reached are taken for gone, and what they held
+is delivered to others; as in RabbitMQ's consumer_disconnected_timeout."""
+
 RAFT_ELECTION_TICKS: Final = 10
 """Without a word from the leader for so long, and up to twice that by chance, a member asks to be
 elected; a leader without a majority for so long steps down. Ten heartbeats: some may be lost."""
-
-RAFT_TICK_MS: Final = 100
-"""A tick. An election takes a second at least, so that a slow sync is no reason for one."""
 
 RAFT_HEARTBEAT_TICKS: Final = 1
 """Between two heartbeats of a leader whose group is not quiet."""
@@ -585,6 +594,9 @@ QUORUM_DEAD_LETTERS_MAX: Final = 256
 
 QUORUM_EXPIRES_MAX: Final = 1000
 """Batches that expire, or are dropped at the head, in one command: about a millisecond's work."""
+
+QUORUM_LEADERS_MAX: Final = 1_000_000
+"""Groups of which a node remembers who leads: more than it can have queues."""
 
 QUORUM_LOW_PERCENT: Final = 80
 """Of its limits, down to which a quorum queue that was full must have been emptied before it takes

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.disk import Files
     from sluicemq.kernel.world import World
     from sluicemq.metadata.tables import DurableTables
+    from sluicemq.replication.ask_post import AskPost
     from sluicemq.replication.raft_post import RaftPost
 
 
@@ -68,8 +69,9 @@ class Node:
         self.scheduler.broke = self.broke  # type: ignore[method-assign]
         self.membership = self.make_membership(secret)
         """This node's part in its cluster; None: it is alone."""
-        self.raft_post = self.make_raft_post()
-        """Where members of Raft groups on other nodes are reached; None: it is alone."""
+        self.raft_post, self.ask_post = self.make_posts()
+        """Where members of Raft groups on other nodes are reached, and who leads these groups;
+        None: it is alone."""
         began_ns = world.clock.now_ns()
         storage = config.storage
         persistent, transient = (
@@ -93,6 +95,7 @@ class Node:
             transient,
             self.life,
             self.raft_post,
+            self.ask_post,
         )
         self.join_definitions(recovery.is_new)
         self.notices = self.make_notices()
@@ -139,16 +142,21 @@ class Node:
         card = self.membership.book.card
         return Life(card.node, card.incarnation)
 
-    def make_raft_post(self) -> RaftPost | None:
-        """Return what carries messages between members of Raft groups, None for a node alone."""
+    def make_posts(self) -> tuple[RaftPost | None, AskPost | None]:
+        """Return what carries messages between members of Raft groups, and what is asked of their
+        leaders; None for a node alone."""
         if self.membership is None:
-            return None
+            return None, None
+        from sluicemq.replication.ask_post import (  # noqa: PLC0415 (as above)
+            AskPost,
+        )
         from sluicemq.replication.raft_post import (  # noqa: PLC0415 (as above)
             RaftPost,
         )
 
-        world = self.world
-        return RaftPost(self.scheduler, world.clock, world.log, self.membership.cluster)
+        world, cluster = self.world, self.membership.cluster
+        raft_post = RaftPost(self.scheduler, world.clock, world.log, cluster)
+        return raft_post, AskPost(self.scheduler, world.clock, world.log, cluster)
 
     def join_definitions(self, is_new: bool) -> None:
         """In a cluster, agree with the others on what is declared, from when this node is a member

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import World
     from sluicemq.metadata.changes import Life
     from sluicemq.model.traits import MessageTraits
+    from sluicemq.replication.ask_post import AskPost
     from sluicemq.replication.raft_post import RaftPost
     from sluicemq.storage.message_files import MessageFiles
     from sluicemq.storage.recovery import Recovery
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
 
 class Broker(BrokerPort):
     """The whole of one node: it makes the virtual hosts, the message store and the tables that all
-    of them share, from what a start has found. A node of a cluster has a `life`, and a `post` by
-    which it agrees with the others on what is declared; both are None of one that is alone."""
+    of them share, from what a start has found. A node of a cluster has a `life`, a post by
+    which it agrees with the others, and one by which it asks who leads; all are None of one that is
+    alone."""
 
     def __init__(
         self,
@@ -50,9 +52,10 @@ class Broker(BrokerPort):
         persistent: MessageFiles,
         transient: MessageFiles,
         life: Life | None = None,
-        post: RaftPost | None = None,
+        raft_post: RaftPost | None = None,
+        ask_post: AskPost | None = None,
     ) -> None:
-        super().__init__(world, config, scheduler, recovery, life)
+        super().__init__(world, config, scheduler, recovery, life, raft_post, ask_post)
         self.admission = Admission(0, 0)
         self.admission.bound(config.net, world.net.sockets_max)
         self.deadlines = Deadlines(scheduler, world.clock)
@@ -67,14 +70,16 @@ class Broker(BrokerPort):
         """The same by their names."""
         self.clustered: ClusterAgreement | None = None
         """The agreement of a node in a cluster."""
-        if post is None:
+        if raft_post is None:
             self.agreement = LocalAgreement(self.definitions, self.store)
         else:
             found = found_member(recovery.groups, has_forgotten=recovery.may_have_forgotten)
-            self.agreement = self.clustered = ClusterAgreement(self.store, post, found)
-        self.queue_post = None if post is None else QueuePost(self, post.cluster, self.vhosts)
+            self.agreement = self.clustered = ClusterAgreement(self.store, raft_post, found)
+        self.queue_post = (
+            None if raft_post is None else QueuePost(self, raft_post.cluster, self.vhosts)
+        )
         """Leads to the queues of other nodes; None: the node is alone."""
-        self.reply_post = None if post is None else ReplyPost(self, post.cluster, self)
+        self.reply_post = None if raft_post is None else ReplyPost(self, raft_post.cluster, self)
         """Leads to the channels of other nodes that hear replies; None: the node is alone."""
         followers = Followers(
             self,
@@ -143,9 +148,9 @@ class Broker(BrokerPort):
             self.vhosts[name] = VirtualHost(self, self.store, name, self.queue_post)
         streams = {*recovery.definitions.in_stream_files()}
         forget_streams(self.world.disk.files, streams, keep=bool(recovery.losses))
-        homes = recovery.definitions.homes
+        homes, members = recovery.definitions.homes, recovery.definitions.members
         for queue_id, definition in recovery.definitions.queues.items():
-            if homes.get(queue_id, 0) in (0, self.life.node):
+            if self.has_part(homes.get(queue_id, 0), members.get(queue_id, ())):
                 self.vhosts[definition.vhost].recover_queue(queue_id, definition, recovery)
         for name, host in self.definitions.hosts.items():
             for declared in host.queues.values():

@@ -24,6 +24,7 @@ from sluicemq.metadata.changes import (
 from sluicemq.model.definitions import EXCHANGE, QUEUE, Destination
 from sluicemq.model.traffic import Traffic
 from sluicemq.queues.commands import Delete
+from sluicemq.replication.raft_post import node_of
 from sluicemq.routing.delayed import DELAYED, HOLDING_PREFIX, holding_queue, is_holding
 
 if TYPE_CHECKING:
@@ -124,16 +125,16 @@ class VirtualHost(NamespacePort):
             exchange = definition.name.removeprefix(HOLDING_PREFIX)
             self.add_holding(HoldingQueue(self, definition, declared.id, index, exchange))
         elif not self.add_remote(declared):
-            self.add(SHELLS[definition.type].declare(self, definition, declared.id))
+            self.add(SHELLS[definition.type].declare(self, declared))
 
     def add_remote(self, declared: DeclaredQueue) -> bool:
         """Enter what stands for a queue of another node into the table of names, and return True;
         False: this node has the queue."""
         post = self.post
-        if post is None or declared.home in (0, post.cluster.node):
+        homes = (*map(node_of, declared.members),) or (declared.home,)
+        if post is None or homes == (0,) or post.cluster.node in homes:
             return False
-        name = declared.definition.name
-        self.queues[name] = RemoteQueue(self, declared, (declared.home,), post)
+        self.queues[declared.definition.name] = RemoteQueue(self, declared, homes, post)
         return True
 
     def add(self, queue: Queue) -> None:
@@ -225,7 +226,7 @@ class VirtualHost(NamespacePort):
         self.tell_listener()
         if self.services.agreement.applies_at_once or queue.gone or leaving is not None:
             return None  # it was the queue itself that wanted to go
-        queue.post(Delete(None, False, False))
+        queue.undeclared()
         return queue
 
     def exchange_removed(self, exchange: ExchangeDefinition) -> None:

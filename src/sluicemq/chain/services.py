@@ -29,6 +29,7 @@ from sluicemq.metadata.changes import LOCAL_QUEUE_IDS, Life
 from sluicemq.metadata.restoring import restored
 from sluicemq.model.histogram import DURATIONS_S, Histogram
 from sluicemq.queues.stream.cache import ChunkCache
+from sluicemq.replication.raft_post import node_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.kernel.world import World
     from sluicemq.metadata.agreement import Agreement
+    from sluicemq.replication.ask_post import AskPost
+    from sluicemq.replication.raft_post import RaftPost
     from sluicemq.storage.recovery import Recovery
 
 
@@ -108,6 +111,8 @@ class Services:
         scheduler: Scheduler,
         recovery: Recovery,
         life: Life | None = None,
+        raft_post: RaftPost | None = None,
+        ask_post: AskPost | None = None,
     ) -> None:
         self.world = world
         self.config = config
@@ -131,6 +136,10 @@ class Services:
         self.life = life or Life(OWN_NODE, recovery.journal_number)
         """The life of this node: alone, each start begins a journal file with a higher number."""
         self.local_ids_given = 0
+        self.raft_post = raft_post
+        """Where members of groups on other nodes are reached; None: the node is alone."""
+        self.ask_post = ask_post
+        """Where the leaders of groups are asked, likewise."""
         self.addresses_given = 0
         self.entry_count = recovery.entry_count
         self.next_message_id = recovery.next_message_id
@@ -187,6 +196,12 @@ class Services:
         if self.memory_pressure >= TIGHT_RATIO:
             return max(1, self.connection_window_max // CONNECTION_WINDOW_TIGHT)
         return self.connection_window_max
+
+    def has_part(self, home: int, members: tuple[int, ...]) -> bool:
+        """Tell whether a queue with this home and these members has messages on this node."""
+        if members:
+            return self.life.node in map(node_of, members)
+        return home in (0, self.life.node)
 
     def file_id(self) -> bytes:
         """Return 16 random bytes that identify a file."""

@@ -59,6 +59,8 @@ NODE_NOTICE: Final = FrameType(20, "node notice", CONTROL)
 QUEUE_ASKS: Final = FrameType(32, "queue asks", DATA)
 QUEUE_ANSWERS: Final = FrameType(33, "queue answers", DATA)
 REPLIES: Final = FrameType(34, "replies", DATA)
+QUORUM_ASK: Final = FrameType(48, "quorum ask", DATA)
+QUORUM_LEADERS: Final = FrameType(49, "quorum leaders", CONTROL)
 
 FRAME_TYPES: Final = {
     each.number: each
@@ -66,6 +68,7 @@ FRAME_TYPES: Final = {
         *(OPEN, GOODBYE, HEARTBEAT, GRANTS),
         *(RAFT_CONTROL, RAFT_DATA, DEFINITIONS, FOUNDING, NODE_NOTICE),
         *(QUEUE_ASKS, QUEUE_ANSWERS, REPLIES),
+        *(QUORUM_ASK, QUORUM_LEADERS),
     )
 }
 """All types of this version of the protocol, by number. The first four are the link's own."""

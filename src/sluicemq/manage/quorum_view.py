@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.manage.backing_view import share
 from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
+from sluicemq.replication.raft_post import node_of
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import Queue
@@ -28,20 +29,25 @@ def leader(queue: Queue) -> str:
     for queues of other types."""
     if not isinstance(queue, QuorumShell) or queue.crash is not None:
         return ""
-    number = queue.replicator.raft.member.leader
-    return node_name(number) if number else ""
+    name = queue.replicator.raft.member.leader
+    return node_name(node_of(name)) if name else ""
 
 
 def members(queue: Queue) -> list[str]:
     """Return the nodes that have a member of the queue's group; none for queues of other types."""
     if not isinstance(queue, QuorumShell):
         return []
-    return [node_name(number) for number in queue.replicator.raft.configuration.members]
+    return [node_name(node_of(name)) for name in queue.replicator.raft.configuration.members]
 
 
 def online(queue: Queue) -> list[str]:
-    """Return the nodes whose members take part: none after a fault of the queue."""
-    return members(queue) if queue.crash is None else []
+    """Return the nodes whose members take part, as far as this one reaches them: none after a fault
+    of the queue."""
+    if not isinstance(queue, QuorumShell) or queue.crash is not None:
+        return []
+    member = queue.replicator.raft.member
+    names = queue.replicator.raft.configuration.members
+    return [node_name(node_of(name)) for name in names if name not in member.lost]
 
 
 class InRam(NamedTuple):
@@ -83,7 +89,7 @@ def status_row(queue: QuorumShell) -> Row:
     replicator = queue.replicator
     figures = replicator.figures()
     return {
-        "node": node_name(replicator.raft.member.name),
+        "node": node_name(node_of(replicator.raft.member.name)),
         "raft_state": replicator.role() if queue.crash is None else queue.crash.state,
         "log_index": figures["last_index"],
         "commit_index": figures["commit_index"],

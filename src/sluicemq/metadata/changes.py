@@ -108,13 +108,15 @@ class DeclareQueue(Struct, frozen=True):
     a new name may be in the broker's own part of the name space, because the broker has given it.
     `queue_id` is 0 where it is for the machine to give one. `life` counts for a queue that is not
     durable. `home` is the number of the node that has its messages, chosen by who proposes it; 0: a
-    node that is alone."""
+    node that is alone. A quorum queue has its messages at all `members`, which are numbers of nodes
+    as its group is born; then `home` is who should lead it first."""
 
     definition: QueueDefinition
     is_free: bool = False
     queue_id: int = 0
     life: Life = ONLY_LIFE
     home: int = 0
+    members: tuple[Number, ...] = ()
 
 
 class DeleteQueue(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

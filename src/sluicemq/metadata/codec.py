@@ -3,7 +3,8 @@
 A change is an object with one member, or with several for changes that are made together:
 
     "exchange": {"vhost", "name", "type", "auto_delete", "internal", "arguments"}
-    "queue": {"id", "vhost", "name", "auto_delete", "arguments"}, and of a node in a cluster "home"
+    "queue": {"id", "vhost", "name", "auto_delete", "arguments"}, and of a node in a cluster "home",
+              "members"}
     "binding", "unbinding": {"vhost", "source", "destination", "destination_type", "routing_key",
                              "arguments"}
     "exchange_deleted": [vhost, name]
@@ -196,6 +197,7 @@ class BesideQueue(BesideExchange, frozen=True, kw_only=True):
     id: Number
     free: bool = False
     home: Number = 0
+    members: tuple[Number, ...] = ()
 
 
 def fields_of(definition: ExchangeDefinition | QueueDefinition | BindingDefinition) -> Fields:
@@ -230,18 +232,24 @@ def declared_exchange_of(fields: object) -> DeclareExchange:
 
 def declared_queue_of(fields: object) -> DeclareQueue:
     queue, beside = definition_of(fields, QueueDefinition, BesideQueue)
-    return DeclareQueue(queue, beside.free, beside.id, beside.life, beside.home)
+    return DeclareQueue(queue, beside.free, beside.id, beside.life, beside.home, beside.members)
 
 
 def binding_of(fields: object) -> BindingDefinition:
     return definition_of(fields, BindingDefinition, BesideBinding)[0]
 
 
-def queue_fields(queue_id: int, queue: QueueDefinition, home: int) -> Fields:
-    """Return a queue as JSON, without what only its declaration has. `home` is written only if the
-    queue has one."""
+def queue_fields(
+    queue_id: int, queue: QueueDefinition, home: int, members: tuple[int, ...]
+) -> Fields:
+    """Return a queue as JSON, without what only its declaration has. `home` and `members` are
+    written only if the queue has some."""
     fields = {"id": queue_id, **fields_of(queue)}
-    return {**fields, "home": home} if home else fields
+    if home:
+        fields["home"] = home
+    if members:
+        fields["members"] = members
+    return fields
 
 
 def with_life(fields: Fields, life: Life) -> Fields:
@@ -250,7 +258,7 @@ def with_life(fields: Fields, life: Life) -> Fields:
 
 
 def declared_queue_fields(change: DeclareQueue) -> Fields:
-    fields = queue_fields(change.queue_id, change.definition, change.home)
+    fields = queue_fields(change.queue_id, change.definition, change.home, change.members)
     fields = with_life(fields, change.life)
     return {**fields, "free": True} if change.is_free else fields
 

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 class DeclaredQueue(Struct):
     """A queue as the machine knows it. `id` is given once and names it in files; `life` is that of
     the node that has to be alive for it, and counts only if it is not durable. `home` is the number
-    of the node that has its messages, 0 for a node that is alone."""
+    of the node that has its messages, 0 for a node that is alone; `members` are those of a quorum
+    queue in a cluster."""
 
     id: int
     definition: QueueDefinition
     life: Life
     home: int = 0
+    members: tuple[int, ...] = ()
 
 
 class QueueAdded(Struct, frozen=True):

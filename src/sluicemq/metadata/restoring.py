@@ -48,8 +48,8 @@ def state_from(tables: DurableTables, next_queue_id: int) -> DeclaredState:
     for exchange in tables.exchanges.values():
         state.hosts[exchange.vhost].topology.declare_exchange(exchange)
     for queue_id, queue in tables.queues.items():
-        home = tables.homes.get(queue_id, 0)
-        state.restore_queue(DeclaredQueue(queue_id, queue, ONLY_LIFE, home))
+        home, members = tables.homes.get(queue_id, 0), tables.members.get(queue_id, ())
+        state.restore_queue(DeclaredQueue(queue_id, queue, ONLY_LIFE, home, members))
     for binding in tables.bindings.values():
         state.hosts[binding.vhost].topology.bind(binding)
     return state
@@ -83,7 +83,9 @@ def state_of(everything: dict[str, Any]) -> DeclaredState:
             host.lives[exchange.name] = declared.life
     for fields in everything["queues"]:
         queue = declared_queue_of(fields)
-        state.restore_queue(DeclaredQueue(queue.queue_id, queue.definition, queue.life, queue.home))
+        state.restore_queue(
+            DeclaredQueue(queue.queue_id, queue.definition, queue.life, queue.home, queue.members)
+        )
     for fields in everything["bindings"]:
         binding = binding_of(fields)
         state.hosts[binding.vhost].topology.bind(binding)

@@ -40,7 +40,11 @@ def checkpoint_pieces(records: RecordTables, hosts: list[VhostState]) -> Iterato
         [
             *record_rows(records),
             ("exchanges", exchanges, fields_of),
-            ("queues", queues, lambda each: queue_fields(each.id, each.definition, each.home)),
+            (
+                "queues",
+                queues,
+                lambda each: queue_fields(each.id, each.definition, each.home, each.members),
+            ),
             ("bindings", bindings, fields_of),
         ]
     )
@@ -65,7 +69,13 @@ def snapshot_pieces(
             for each in declared_exchanges(host)
         )
         queues += (
-            DeclareQueue(each.definition, queue_id=each.id, life=each.life, home=each.home)
+            DeclareQueue(
+                each.definition,
+                queue_id=each.id,
+                life=each.life,
+                home=each.home,
+                members=each.members,
+            )
             for each in declared_queues(host)
         )
         bindings += host.topology.all_bindings()

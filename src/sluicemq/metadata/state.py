@@ -367,7 +367,8 @@ class DeclaredState(RecordTables):
         validate_queue(asked, asked.vhost)
         outcome = Applied(lasts=asked.durable)
         queue_id = change.queue_id or self.queue_id()
-        self._add_queue(host, DeclaredQueue(queue_id, asked, change.life, change.home), outcome)
+        queue = DeclaredQueue(queue_id, asked, change.life, change.home, change.members)
+        self._add_queue(host, queue, outcome)
         return outcome
 
     def _add_queue(self, host: VhostState, queue: DeclaredQueue, outcome: Applied) -> None:
@@ -381,7 +382,10 @@ class DeclaredState(RecordTables):
             host.queues[definition.name] = queue
         outcome.events.append(QueueAdded(queue))
         if definition.durable:
-            outcome.durable.append(DeclareQueue(definition, queue_id=queue.id, home=queue.home))
+            change = DeclareQueue(
+                definition, queue_id=queue.id, home=queue.home, members=queue.members
+            )
+            outcome.durable.append(change)
         if self._undo is not None:
             self._undo.append(partial(self._take_back_queue, host, queue, queue.id))
 

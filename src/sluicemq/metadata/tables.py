@@ -71,6 +71,8 @@ class DurableTables(RecordTables):
         self.homes: dict[int, int] = {}
         """The nodes that have the messages of queues, by the ids of these; a queue of a node that
         is alone is not in it."""
+        self.members: dict[int, tuple[int, ...]] = {}
+        """The members of quorum queues in a cluster, by the ids of these."""
         self.bindings: dict[Identity, BindingDefinition] = {}
         self._ends: dict[End, dict[Identity, None]] = {}
         """The bindings that go with an exchange or a queue."""
@@ -137,12 +139,16 @@ class DurableTables(RecordTables):
             raise ValueError(f"{type(change).__name__} is in no journal")
 
     def _queue_row(self, row: tuple[int, QueueDefinition]) -> dict[str, Any]:
-        return queue_fields(*row, self.homes.get(row[0], 0))
+        queue_id, queue = row
+        home, members = self.homes.get(queue_id, 0), self.members.get(queue_id, ())
+        return queue_fields(queue_id, queue, home, members)
 
     def _declare_queue(self, change: DeclareQueue) -> None:
         self.queues[change.queue_id] = change.definition
         if change.home:
             self.homes[change.queue_id] = change.home
+        if change.members:
+            self.members[change.queue_id] = change.members
 
     def _drop(self, kind: str, key: Key) -> None:
         """With what hangs on it. Queues have been deleted before their virtual host."""
@@ -166,6 +172,7 @@ class DurableTables(RecordTables):
         """Delete the queue of this id with its bindings; that there is none is fine."""
         queue = self.queues.pop(queue_id, None)
         self.homes.pop(queue_id, None)
+        self.members.pop(queue_id, None)
         if queue is not None:
             self._release((queue.vhost, "queue", queue.name))
 

@@ -127,6 +127,18 @@ class Raft:
         """Let another voter lead, unless it does not come to that within an election timeout."""
         self._leading().transfer(heir)
 
+    def resign(self) -> None:
+        """Lead no more, for the host has lost what it had of the machine."""
+        if self.leading is not None:
+            self._follow(0)
+
+    def send_anew(self, name: int) -> None:
+        """The host cannot read any more what that follower was to be sent: begin with what there is
+        now."""
+        if self.leading is not None and name in self.leading.progress:
+            progress = self.leading.progress[name]
+            progress.probe(progress.match + 1)
+
     @property
     def configuration(self) -> Configuration:
         """The members, as this one knows them."""

@@ -22,7 +22,7 @@ from sluicemq.replication.replicator import C, E, Replicator, Role, StateOwner
 if TYPE_CHECKING:
     from sluicemq.kernel.machine import Replicated
     from sluicemq.kernel.world import Clock
-    from sluicemq.raft.entry import EntryData, LogEntry
+    from sluicemq.raft.entry import EntryData, LogEntry, LogSnapshot
     from sluicemq.raft.raft import Raft
     from sluicemq.raft.ready import RaftReady
 
@@ -181,6 +181,13 @@ class Majority(Replicator[C, E]):
 
     # -- entries
 
+    def drop_proposals(self) -> None:
+        """Forget what was submitted and is not agreed on: this member does not lead any more, so
+        that it comes to nothing or is agreed on through the next leader's log."""
+        self.gathered = []
+        self.proposed.clear()
+        self.gathered_bytes = self.unagreed_bytes = 0
+
     def propose(self) -> None:
         """Make entries of what has gathered, as many as may wait to be committed."""
         while self.gathered and self.raft.takes_proposals:
@@ -210,6 +217,8 @@ class Majority(Replicator[C, E]):
         ready = self.raft.ready()
         if ready.number:
             self._log.write(ready)
+        if ready.install is not None:
+            self.installed(ready.install)
         if ready.messages:
             self._log.send(ready.messages)
         if ready.committed:
@@ -218,6 +227,11 @@ class Majority(Replicator[C, E]):
                 if entry.kind == DATA:
                     is_new = entry.index > self.former_index
                     (self.committed if is_new else self.replay)(entry)
+
+    def installed(self, snapshot: LogSnapshot) -> None:
+        """Have the machine become what a snapshot says that a leader has sent, and that is handed
+        to the log already; nothing of what this member has proposed is agreed on any more."""
+        raise NotImplementedError
 
     def replay(self, entry: LogEntry) -> None:
         """Apply the commands of an entry of an earlier life, for the state alone."""

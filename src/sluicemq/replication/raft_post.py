@@ -24,7 +24,7 @@ from sluicemq.cluster.cluster_port import (
 )
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.actor import Actor
-from sluicemq.limits import RAFT_FRAME_BYTES, RAFT_POST_BYTES
+from sluicemq.limits import RAFT_EARLY_MAX, RAFT_FRAME_BYTES, RAFT_POST_BYTES, RAFT_TICK_MS
 from sluicemq.replication.raft_wire import (
     ROWS,
     BrokenRaftFrame,
@@ -53,12 +53,28 @@ def node_of(name: int) -> int:
     return name & ((1 << MEMBER_NODE_BITS) - 1)
 
 
+EARLY_TICKS: Final = 10
+"""What came early is dropped when it has waited for so many ticks, or up to twice that."""
+
+
 class MemberReach(NamedTuple):
     """Posted to the owner of a member: another member of its group can be reached now, or not."""
 
     group: int
     name: int
     is_reached: bool
+
+
+class RaftTick:
+    """Posted to the owner of a member who has asked for it: a tick of the clock."""
+
+    __slots__ = ()
+
+
+class PostTick:
+    """A timer's message to the post."""
+
+    __slots__ = ()
 
 
 class PostedMember:
@@ -76,7 +92,7 @@ class PostedMember:
 class NodeMail(GateKeeper):
     """What is to be sent to one node, whose gate tells the post when it opens again."""
 
-    __slots__ = ("data", "data_bytes", "gate", "is_reached", "is_up", "post", "short")
+    __slots__ = ("data", "data_bytes", "gate", "is_reached", "is_up", "lost_ns", "post", "short")
 
     def __init__(self, clock: Clock, post: RaftPost, node: int) -> None:
         super().__init__(clock)
@@ -85,6 +101,8 @@ class NodeMail(GateKeeper):
         """Is there a link to the node? It goes on when the node is suspected."""
         self.is_reached = False
         """Is there, and is the node not suspected?"""
+        self.lost_ns = clock.now_ns()
+        """Since when it is not reached."""
         self.short: list[GroupMessage] = []
         self.data: list[bytes] = []
         """What has bodies in it, each message encoded: when it is sent its entries may have been
@@ -113,6 +131,16 @@ class RaftPost(Actor):
         self.cluster = cluster
         self.members: dict[int, PostedMember] = {}
         """The members on this node, by group."""
+        self.ticking: dict[int, None] = {}
+        """The groups whose members' owners want ticks."""
+        self.ticks = 0
+        self.is_awake = False
+        """A PostTick is on its way."""
+        self.early: dict[int, list[tuple[int, RaftMessage]]] = {}
+        """Short messages for groups that are not here yet, with the nodes that they came from; in
+        `stale` those that have waited for a while."""
+        self.stale: dict[int, list[tuple[int, RaftMessage]]] = {}
+        self.early_count = 0
         self.mail = {
             node: NodeMail(clock, self, node) for node in cluster.nodes if node != cluster.node
         }
@@ -136,10 +164,28 @@ class RaftPost(Actor):
         for other, node in nodes.items():
             if other != name and not self._is_reached(node):
                 owner.post(MemberReach(group, other, is_reached=False))
+        for source, message in [*self.stale.pop(group, ()), *self.early.pop(group, ())]:
+            self._hand_on(group, message, source)
+
+    def tick(self, group: int) -> None:
+        """Post a RaftTick to the owner of that group's member each RAFT_TICK_MS, until `rest`."""
+        self.ticking[group] = None
+        self._stay_awake()
+
+    def rest(self, group: int) -> None:
+        """Post no ticks any more, for the group is quiet."""
+        self.ticking.pop(group, None)
+
+    def lost_ns(self, node: int) -> int | None:
+        """Return since when a node is not reached, by this node's clock; None: it is, or it is this
+        one."""
+        mail = self.mail.get(node)
+        return None if mail is None or mail.is_reached else mail.lost_ns
 
     def close(self, group: int) -> None:
         """Forget the member of a group: what comes for it is dropped."""
-        del self.members[group]
+        self.members.pop(group, None)
+        self.rest(group)
 
     def send(self, group: int, messages: list[RaftMessage]) -> None:
         """Send what the member of a group says to others, at the end of the turn."""
@@ -174,6 +220,8 @@ class RaftPost(Actor):
         elif isinstance(message, NodeDown):
             self.mail[message.node].link_ended()
             self._reach(message.node, is_reached=False)
+        elif isinstance(message, PostTick):
+            self._tick()
         else:
             raise AssertionError(f"the Raft post got {message!r}")
 
@@ -187,17 +235,50 @@ class RaftPost(Actor):
             return
         self.spend(len(messages))
         for group, message in messages:
-            member = self.members.get(group)
-            if member is None or not is_from(member, message, node):
-                self.strays += 1
+            if group in self.members:
+                self._hand_on(group, message, node)
+            elif type(message) in ROWS and self.early_count < RAFT_EARLY_MAX:
+                self.early.setdefault(group, []).append((node, message))
+                self.early_count += 1
+                self._stay_awake()
             else:
-                member.owner.post(message)
+                self.strays += 1
+
+    def _hand_on(self, group: int, message: RaftMessage, node: int) -> None:
+        member = self.members[group]
+        if is_from(member, message, node):
+            member.owner.post(message)
+        else:
+            self.strays += 1
+
+    # -- time
+
+    def _stay_awake(self) -> None:
+        if not self.is_awake:
+            self.is_awake = True
+            self.clock.call_after(RAFT_TICK_MS, self, PostTick())
+
+    def _tick(self) -> None:
+        """Let time go by for those members that want to know, and for what came early."""
+        self.is_awake = False
+        self.spend(len(self.ticking))
+        for group in self.ticking:
+            self.members[group].owner.post(RaftTick())
+        self.ticks += 1
+        if self.ticks % EARLY_TICKS == 0:
+            self.strays += sum(map(len, self.stale.values()))
+            self.stale, self.early = self.early, {}
+            self.early_count = sum(map(len, self.stale.values()))
+        if self.ticking or self.early or self.stale:
+            self._stay_awake()
 
     def _reach(self, node: int, is_reached: bool) -> None:
         mail = self.mail[node]
         if mail.is_reached == is_reached:
             return
         mail.is_reached = is_reached
+        if not is_reached:
+            mail.lost_ns = self.clock.now_ns()
         for group, member in self.members.items():
             for name, where in member.nodes.items():
                 if where == node:

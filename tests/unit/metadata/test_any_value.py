@@ -65,6 +65,7 @@ DECLARED: Final[tuple[Change, ...]] = (
         queue_id=1,
         life=Life(1, 2),
         home=2,
+        members=(2, 1, 3),
     ),
     Bind(BindingDefinition("x", "q", "queue", "k", vhost="v")),
 )

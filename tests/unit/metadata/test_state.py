@@ -420,13 +420,14 @@ def test_refusals_have_rabbitmqs_words() -> None:
 
 def test_a_queue_stays_where_it_was_declared_first() -> None:
     """In the journal and in another member's snapshot, too."""
-    first = DeclareQueue(QueueDefinition("q", durable=True, vhost="v"), home=2)
+    first = DeclareQueue(QueueDefinition("q", durable=True, vhost="v"), home=2, members=(2, 3))
     state = state_with()
     [recorded] = state.apply(first).durable
     assert recorded == replace(first, queue_id=1)
     assert not state.apply(replace(first, home=3)).events
     again = restored_from_snapshot(state.snapshot())
-    assert again.hosts["v"].queues["q"].home == 2
+    queue = again.hosts["v"].queues["q"]
+    assert (queue.home, queue.members) == (2, (2, 3))
     assert again.encode() == state.encode()
 
 

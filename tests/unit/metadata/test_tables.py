@@ -176,19 +176,20 @@ def test_whatever_a_client_may_send_can_be_kept(value: bytes) -> None:
     assert repr(again.queues[1]) == repr(definitions.queues[1])
 
 
-def test_the_home_of_a_queue_is_kept_and_goes_with_it() -> None:
+def test_home_and_members_of_a_queue_are_kept_and_go_with_it() -> None:
     """A queue that was written without one is of a node that is alone."""
     definitions = of(
         UpsertRecord(VhostDefinition("/")),
-        DeclareQueue(QueueDefinition("q", True), queue_id=1, home=3),
+        DeclareQueue(QueueDefinition("q", True), queue_id=1, home=3, members=(3, 1)),
         DeclareQueue(QueueDefinition("r", True), queue_id=2),
     )
     again = DurableTables(definitions.encode())
     assert again.homes == definitions.homes == {1: 3}
     [q, r] = restored(again, 3).hosts["/"].queues.values()
-    assert (q.home, r.home) == (3, 0)
+    assert (q.home, q.members) == (3, (3, 1))
+    assert (r.home, r.members) == (0, ())
     again.delete_queue(1)
-    assert again.homes == {}
+    assert again.homes == again.members == {}
 
 
 def test_queue_takes_its_bindings_along() -> None:

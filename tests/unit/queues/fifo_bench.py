@@ -234,7 +234,9 @@ class FifoBench:
             return c.NodeRestarted(2, 2)
         if which == 2:
             return c.UseQueue()
-        if which < 5:
+        if which == 3:
+            return c.Asked(channel, 7)
+        if which == 4:
             return c.PurgeQueue(channel)
         single = self.model.settings.single_active_consumer
         return Configure(replace(settings, single_active_consumer=single))

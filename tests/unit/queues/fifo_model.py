@@ -162,6 +162,8 @@ class FifoModel:
             self.say("FifoRefused", command.channel, 404, "no queue")
         elif isinstance(command, c.DeleteFifo) and command.channel is not None:
             self.say("FifoDeleted", command.channel, 0)
+        elif isinstance(command, c.Asked):
+            self.do_asked(command)
 
     # -- enqueueing
 
@@ -433,6 +435,9 @@ class FifoModel:
 
     def do_use_queue(self, _: c.UseQueue) -> None:
         self.used = self.now
+
+    def do_asked(self, command: c.Asked) -> None:
+        self.say("RowBegins", *command)
 
     def do_pass_time(self, _: c.PassTime) -> None:
         expires = self.settings.expires_ms

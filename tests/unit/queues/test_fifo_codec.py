@@ -92,6 +92,7 @@ commands = st.one_of(
     st.builds(c.NodeRestarted, st.integers(0, U32), st.integers(0, U32)),
     st.just(c.UseQueue()),
     st.just(c.PassTime()),
+    st.builds(c.Asked, addresses, numbers),
     st.builds(Configure, settings_of_fifos),
 )
 

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from sluicemq.chain.definitions.home_choice import home_for
 from sluicemq.chain.definitions.member import DefinitionsMember, FoundMember, newborn
 from sluicemq.chain.definitions.own_proposals import NEVER_NS, OwnProposals
+from sluicemq.chain.definitions.placement import placed
 from sluicemq.chain.definitions.spread import NS_A_MS, Spread
 from sluicemq.cluster.cluster_port import (
     DEFINITIONS,
@@ -228,7 +229,9 @@ class ClusterAgreement(Actor, Agreement):
         named."""
         if isinstance(change, DeclareQueue):
             life = change.life if change.definition.durable else self.life
-            return replace(change, life=life, home=change.home or self.home_for(change))
+            home = change.home or self.home_for(change)
+            change = replace(change, life=life, home=home)
+            return placed(change, self.life.node, self.cluster.nodes, self.state.next_queue_id)
         if isinstance(change, DeclareExchange) and not change.definition.durable:
             return replace(change, life=self.life)
         if isinstance(change, Together):

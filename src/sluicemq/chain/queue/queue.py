@@ -9,7 +9,7 @@ from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.link import Link
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.model.traffic import Traffic
-from sluicemq.queues.commands import Publish
+from sluicemq.queues.commands import Delete, Publish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -255,6 +255,10 @@ class Queue(NamedQueue):
         for answer in self.unanswered_deletions:
             self.go(answer)
         self.unanswered_deletions = []
+
+    def undeclared(self) -> None:
+        """End, for the queue is not declared any more, and that was not its own wish."""
+        self.post(Delete(None, False, False))
 
     def go(self, answer: Deleted) -> None:
         """Free those who hold credit here, for the queue is deleted, and in no table any more. The

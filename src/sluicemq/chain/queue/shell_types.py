@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 from sluicemq.chain.queue.classic import ClassicShell, empty_index
 from sluicemq.chain.queue.crash_recovery import ClassicCrash, Crash
 from sluicemq.chain.queue.quorum.crash import QuorumCrash
-from sluicemq.chain.queue.quorum.member_log import member_of, newborn
-from sluicemq.chain.queue.quorum.shell import QuorumShell, wrapped
+from sluicemq.chain.queue.quorum.member_log import member_of, newborn, wrapped
+from sluicemq.chain.queue.quorum.shared_shell import SharedShell
+from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.chain.queue.stream_crash_recovery import StreamCrash
+from sluicemq.metadata.events import DeclaredQueue
 from sluicemq.model.queue_types import CLASSIC, QUORUM, STREAM
+from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.entry import LogSnapshot
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import Queue
@@ -30,17 +34,17 @@ if TYPE_CHECKING:
 class ShellType:
     """Says of one type of queue how it comes to be, and what it is after a fault."""
 
-    declare: Callable[[VhostPort, QueueDefinition, int], Queue]
-    """Makes an empty queue with this id."""
+    declare: Callable[[VhostPort, DeclaredQueue], Queue]
+    """Makes an empty queue that was declared."""
     recover: Callable[[VhostPort, QueueDefinition, int, Recovery], Queue]
     """Makes a queue of this id with what was found of it at the start."""
     crash: Callable[[Any, Any, Exception], Crash[Any]]
     """Takes the virtual host, the queue, and its first fault."""
 
 
-def declare_classic(vhost: VhostPort, definition: QueueDefinition, queue_id: int) -> Queue:
-    index = empty_index(vhost.services, queue_id, definition.durable)
-    return ClassicShell(vhost, definition, queue_id, index)
+def declare_classic(vhost: VhostPort, declared: DeclaredQueue) -> Queue:
+    index = empty_index(vhost.services, declared.id, declared.definition.durable)
+    return ClassicShell(vhost, declared.definition, declared.id, index)
 
 
 def recover_classic(
@@ -54,6 +58,10 @@ def recover_classic(
     return queue
 
 
+def declare_stream(vhost: VhostPort, declared: DeclaredQueue) -> Queue:
+    return StreamShell(vhost, declared.definition, declared.id)
+
+
 def recover_stream(
     vhost: VhostPort, definition: QueueDefinition, queue_id: int, recovery: Recovery
 ) -> Queue:
@@ -62,10 +70,21 @@ def recover_stream(
     return stream
 
 
-def declare_quorum(vhost: VhostPort, definition: QueueDefinition, queue_id: int) -> Queue:
-    raft = member_of(vhost.services, newborn())
-    queue = QuorumShell(vhost, definition, queue_id, raft, b"", is_born=False)
+def declare_quorum(vhost: VhostPort, declared: DeclaredQueue) -> Queue:
+    """Make the member of this node of a group that is born. Who has declared it has said who is to
+    lead it first."""
+    services, definition = vhost.services, declared.definition
+    if not declared.members:
+        raft = member_of(services, newborn())
+        alone = QuorumShell(vhost, definition, declared.id, raft, b"", is_born=False)
+        alone.begin_life([])
+        return alone
+    birth = LogSnapshot(0, 0, Configuration((*sorted(declared.members),)))
+    raft = member_of(services, newborn(birth), services.life.node)
+    queue = SharedShell(vhost, definition, declared.id, raft, b"", is_born=False)
     queue.begin_life([])
+    if declared.home == services.life.node:
+        queue.lead_first()
     return queue
 
 
@@ -74,14 +93,20 @@ def recover_quorum(
 ) -> Queue:
     """Make a quorum queue of what was found of its group. Of one that was declared just before the
     node ended there may be nothing: then it is born now."""
+    tables, services = recovery.definitions, vhost.services
     durable = recovery.groups.found.pop(queue_id, None)
+    members = tables.members.get(queue_id, ())
     if durable is None:
-        return declare_quorum(vhost, definition, queue_id)
+        home = tables.homes.get(queue_id, 0)
+        declared = DeclaredQueue(queue_id, definition, services.life, home, members)
+        return declare_quorum(vhost, declared)
     content = recovery.groups.contents.pop(queue_id, b"")
     is_amnesiac = recovery.groups.groups[queue_id].is_amnesiac
     durable = replace(durable, entries=wrapped(durable.entries))
-    raft = member_of(vhost.services, durable, is_amnesiac=is_amnesiac)
-    queue = QuorumShell(vhost, definition, queue_id, raft, content, is_born=True)
+    kind = SharedShell if members else QuorumShell
+    name = services.life.node if members else 1
+    raft = member_of(services, durable, name, is_amnesiac=is_amnesiac)
+    queue = kind(vhost, definition, queue_id, raft, content, is_born=True)
     queue.begin_life([])
     return queue
 
@@ -89,5 +114,5 @@ def recover_quorum(
 SHELLS: Final[dict[str, ShellType]] = {
     CLASSIC: ShellType(declare=declare_classic, recover=recover_classic, crash=ClassicCrash),
     QUORUM: ShellType(declare=declare_quorum, recover=recover_quorum, crash=QuorumCrash),
-    STREAM: ShellType(declare=StreamShell, recover=recover_stream, crash=StreamCrash),
+    STREAM: ShellType(declare=declare_stream, recover=recover_stream, crash=StreamCrash),
 }

@@ -34,6 +34,7 @@ from sluicemq.queues.quorum.commands import (
     UNSENT,
     AddConsumer,
     AddressDown,
+    Asked,
     CancelConsumer,
     ConsumerKey,
     DeleteFifo,
@@ -55,6 +56,7 @@ SETTLE_HEAD: Final = Struct("<III")
 IDS: Final = Struct("<QQ")
 RESUME_HEAD: Final = Struct("<QI")
 NODE: Final = Struct("<II")
+ROW: Final = Struct("<Q")
 
 C = TypeVar("C")
 
@@ -225,6 +227,10 @@ def encode_restarted(command: NodeRestarted) -> tuple[int, list[bytes]]:
     return 0, [NODE.pack(*command)]
 
 
+def encode_asked(command: Asked) -> tuple[int, list[bytes]]:
+    return 0, [command.asker.encode(), ROW.pack(command.number)]
+
+
 def encode_empty(_: UseQueue | PassTime) -> tuple[int, list[bytes]]:
     return 0, []
 
@@ -248,6 +254,7 @@ ENCODERS: Final[dict[type, tuple[int, Callable[[Any], tuple[int, list[bytes]]]]]
     NodeRestarted: (15, encode_restarted),
     UseQueue: (16, encode_empty),
     PassTime: (17, encode_empty),
+    Asked: (19, encode_asked),
 }
 """The number of each type, the same as in `queues/command_codec.py` where both have it."""
 
@@ -390,6 +397,10 @@ def decode_pass(body: CommandBody) -> PassTime:
     return done(body, PassTime())
 
 
+def decode_asked(body: CommandBody) -> Asked:
+    return done(body, Asked(address_of(body), *body.take(ROW)))
+
+
 def decode_configure(body: CommandBody) -> Configure:
     return Configure(decode_settings(body.rest()))
 
@@ -416,5 +427,6 @@ DECODERS: Final[dict[int, tuple[str, int, Decode]]] = {
     15: ("node-restarted", 0, decode_restarted),
     16: ("use", 0, decode_use),
     17: ("pass-time", 0, decode_pass),
+    19: ("asked", 0, decode_asked),
 }
 """By number: the word for it, the flags that it may have, and how it is read."""

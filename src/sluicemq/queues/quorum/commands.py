@@ -152,6 +152,16 @@ class PassTime(NamedTuple):
     """Says nothing but that time has passed: what is due by the time of its entry is done."""
 
 
+class Asked(NamedTuple):
+    """Begins an entry: what follows in it is the row `number` of what `asker` has asked for, who
+    speaks for the channels of one node. Rows are numbered from 1 on. After a change of leader the
+    asker sends again what it has not seen applied, so that a row may come twice, but not behind a
+    later one."""
+
+    asker: ActorAddress
+    number: int
+
+
 FifoCommand: TypeAlias = (
     RegisterEnqueuer
     | Enqueue
@@ -166,5 +176,6 @@ FifoCommand: TypeAlias = (
     | NodeRestarted
     | UseQueue
     | PassTime
+    | Asked
     | Configure
 )

@@ -148,6 +148,13 @@ class DeadLettered(NamedTuple):
     is_again: bool = False
 
 
+class RowBegins(NamedTuple):
+    """Says that what follows until the next of its kind comes of the row `number` of an asker."""
+
+    asker: ActorAddress
+    number: int
+
+
 FifoEffect: TypeAlias = (
     EnqueuerRegistered
     | Enqueued
@@ -163,4 +170,5 @@ FifoEffect: TypeAlias = (
     | FifoDeleted
     | FifoRefused
     | DeadLettered
+    | RowBegins
 )

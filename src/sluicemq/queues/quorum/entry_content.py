@@ -90,6 +90,8 @@ class EntryContent:
 
     def let_go(self) -> None:
         """Let go of all of it."""
+        if self.size == UNKNOWN and self.commands is not None:
+            self.size = COMMAND_BYTES * len(self.commands)
         self.data = self.commands = None
 
     def decoded(self) -> tuple[int, list[FifoCommand]]:

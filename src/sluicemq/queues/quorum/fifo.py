@@ -20,6 +20,7 @@ from sluicemq.queues.quorum.commands import (
     UNSENT,
     AddConsumer,
     AddressDown,
+    Asked,
     CancelConsumer,
     ConsumerKey,
     DeleteFifo,
@@ -57,6 +58,7 @@ from sluicemq.queues.quorum.effects import (
     MessageGot,
     PublishStatus,
     QueuePurged,
+    RowBegins,
 )
 from sluicemq.queues.quorum.enqueuers import Enqueuers
 from sluicemq.queues.quorum.fifo_state import FifoState
@@ -109,6 +111,8 @@ class Fifo(FifoState):
             self.refuse(command.channel, 404, f"no {self.title}", effects)
         elif isinstance(command, DeleteFifo) and command.channel is not None:
             effects.append(FifoDeleted(command.channel, 0))
+        elif isinstance(command, Asked):
+            self.asked(command, effects)
 
     def refuse(
         self, channel: ActorAddress, code: int, text: str, effects: list[FifoEffect]
@@ -370,6 +374,9 @@ class Fifo(FifoState):
     def use(self, command: UseQueue, effects: list[FifoEffect]) -> None:
         self.used_ms = self.now_ms
 
+    def asked(self, command: Asked, effects: list[FifoEffect]) -> None:
+        effects.append(RowBegins(*command))
+
     def pass_time(self, command: PassTime, effects: list[FifoEffect]) -> None:
         """Delete the queue if it was unused for too long."""
         expires_ms = self.settings.expires_ms
@@ -513,5 +520,6 @@ HANDLERS: Final[dict[type, Callable[[Fifo, Any, list[FifoEffect]], None]]] = {
     NodeRestarted: Fifo.restarted,
     UseQueue: Fifo.use,
     PassTime: Fifo.pass_time,
+    Asked: Fifo.asked,
     Configure: Fifo.reconfigure,
 }

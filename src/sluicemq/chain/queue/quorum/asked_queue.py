@@ -227,7 +227,7 @@ class AskedQueue(QuorumPort):
         self.inspections = deque(each for each in self.inspections if each[1] is not end.actor)
         self.return_all(end)
         self.deliveries_due.forget(end)
-        self.submit(q.AddressDown(end.address))
+        self.submit(q.AddressDown(end.address, is_lost=command.is_lost))
 
     def return_all(self, end: ChannelEnd) -> None:
         """Give back what the consumers of a channel that is gone have, if they were not sent all of

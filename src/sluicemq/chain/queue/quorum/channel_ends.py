@@ -60,6 +60,7 @@ class ChannelEnd:
         "actor",
         "address",
         "consumers",
+        "dealt",
         "link",
         "next_seq",
         "outbox",
@@ -81,6 +82,9 @@ class ChannelEnd:
         too much is pending."""
         self.consumers: dict[str, Consumer] = {}
         """Its consumers by tag, also one that may yet be refused."""
+        self.dealt: dict[str, int] = {}
+        """By tag, the id behind the last that is known to be dealt, where the queue has members on
+        several nodes."""
         self.outbox: deque[DueDelivery] = deque()
         self.runs: dict[int, DeliveredRun] = {}
         """What was delivered, by the numbers of runs."""

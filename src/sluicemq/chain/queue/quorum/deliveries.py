@@ -67,6 +67,8 @@ class QuorumDeliveries:
         """Dead letters that wait for bodies."""
         self.is_reading = False
         """A job reads, or will when the disk has had time."""
+        self.is_on_its_way = False
+        """What is not in RAM comes with a leader's snapshot that is not durable yet."""
         self.tries = 0
         """So often in a row the disk has failed to read."""
         self.looked_upto = 0
@@ -110,7 +112,7 @@ class QuorumDeliveries:
             if self.moving and scheduler.work <= 0:
                 self.shell.schedule()
                 break
-        if self.bodies.wanted and not self.is_reading:
+        if self.bodies.wanted and not self.is_reading and not self.is_on_its_way:
             self.read()
 
     def send_some(self, end: ChannelEnd) -> bool:
@@ -297,6 +299,11 @@ class QuorumDeliveries:
                 worker.runs[run] = DeliveredRun(worker.key(""), part.first_id, count)
             letter = DeadLetter(run, 0, cut.contents, cut.traits, part.reason)
             self.shell.dead_letter(letter)
+
+    def forget_dead_letters(self) -> None:
+        """Forget those that stay in the queue until they have arrived: another node sees to it."""
+        self.dead = deque(part for part in self.dead if part.first_id == NO_ID)
+        self.shell.dead_letter_worker.runs.clear()
 
     # -- ends
 

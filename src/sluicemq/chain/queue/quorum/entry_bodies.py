@@ -48,6 +48,15 @@ class EntryBodies:
         self.on_disk_upto = 0
         """Up to this index entries are in segments."""
 
+    def clear(self, on_disk_upto: int) -> None:
+        """Let go of everything, for a leader's snapshot has come: what it needs up to that index is
+        on the disk, or will be with it."""
+        for entries in (self.fresh, self.stored, self.read_back, self.parsed):
+            entries.clear()
+        self.wanted.clear()
+        self.ram_bytes = self.messages = self.body_bytes = 0
+        self.on_disk_upto = on_disk_upto
+
     def add(self, index: int, content: EntryContent) -> None:
         """Keep an entry that was applied just now, whose messages were counted."""
         (self.fresh if index > self.on_disk_upto else self.stored)[index] = content

@@ -5,6 +5,7 @@ The group has the id of its queue. It is born with the first append, which names
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.store.raft_storage import (
@@ -13,10 +14,10 @@ from sluicemq.chain.store.raft_storage import (
     RaftSnapshotTaken,
     records_of,
 )
-from sluicemq.queues.quorum.entry_content import trimmed_entry
+from sluicemq.queues.quorum.entry_content import EntryContent, trimmed_entry
 from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import LogSnapshot
+from sluicemq.raft.entry import DATA, LogSnapshot
 from sluicemq.raft.member import Durable
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.settings import RaftSettings
@@ -24,39 +25,53 @@ from sluicemq.replication.majority import MemberLog
 from sluicemq.storage.raft.codec import RaftGroupGone, RaftRecord, RaftSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sluicemq.chain.services import Services
     from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.kernel.actor import Actor
-    from sluicemq.raft.messages import RaftMessage
+    from sluicemq.raft.entry import LogEntry
+    from sluicemq.raft.messages import LivePiece, RaftMessage
     from sluicemq.raft.ready import RaftReady
     from sluicemq.storage.raft.live_places import LivePlaces
 
 ALONE: Final = Configuration((1,))
 """The members of a group whose only one is on this node."""
+BIRTH: Final = LogSnapshot(0, 0, ALONE)
+"""What the log of such a group begins with."""
 LENGTH_BYTES: Final = 4
 
 
-def newborn() -> Durable:
-    """Return what the only member of a new group begins with."""
-    return Durable(0, 0, LogSnapshot(0, 0, ALONE))
+def newborn(birth: LogSnapshot = BIRTH) -> Durable:
+    """Return what a member of a new group begins with."""
+    return Durable(0, 0, birth)
 
 
-def member_of(services: Services, durable: Durable, *, is_amnesiac: bool = False) -> Raft:
+def member_of(
+    services: Services, durable: Durable, name: int = 1, *, is_amnesiac: bool = False
+) -> Raft:
     """Return this node's member of a group, which begins with what it had made durable."""
     below = services.world.dice.below
     settings = RaftSettings()
-    return Raft(1, durable, settings, MACHINE_VERSION, below, is_amnesiac=is_amnesiac)
+    return Raft(name, durable, settings, MACHINE_VERSION, below, is_amnesiac=is_amnesiac)
 
 
 class GroupLog(MemberLog):
     """The log of the group `group`, for its `owner`, who hears what the store says."""
 
-    def __init__(self, store: MessageStore, group: int, owner: Actor, *, is_born: bool) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        group: int,
+        owner: Actor,
+        birth: LogSnapshot = BIRTH,
+        *,
+        is_born: bool,
+    ) -> None:
         self.store = store
         self.group = group
         self.owner = owner
+        self.birth = birth
         self.is_born = is_born
         self.commit = 0
         """What is committed, and of that what the store has heard."""
@@ -70,19 +85,30 @@ class GroupLog(MemberLog):
         records = records_of(self.group, ready)
         if not self.is_born:
             self.is_born = True
-            records.insert(0, RaftSnapshot(self.group, newborn().snapshot))
+            records.insert(0, RaftSnapshot(self.group, self.birth))
         if ready.entries:
             self.bytes_since += sum(entry.size_bytes for entry in ready.entries)
             self.last_index = ready.entries[-1].index
         if self.said < self.commit:
             self.said = self.commit
             self.store.post(RaftCommitted(self.store.raft, self.group, self.commit))
+        self.write_records(ready, records)
+
+    def write_records(self, ready: RaftReady, records: list[RaftRecord]) -> None:
         self.append(ready.number, records)
 
-    def append(self, number: int, records: list[RaftRecord]) -> None:
-        """Hand records to the store, which says when they are durable."""
+    def append(
+        self,
+        number: int,
+        records: list[RaftRecord],
+        content: bytes = b"",
+        pieces: Sequence[LivePiece] = (),
+    ) -> None:
+        """Hand records to the store, which says when they are durable; `content` and `pieces` are
+        what a leader has sent of a snapshot."""
         store = self.store
-        store.post(RaftAppend(store.raft, self.group, number, records, self.owner))
+        owner = self.owner
+        store.post(RaftAppend(store.raft, self.group, number, records, owner, content, pieces))
 
     def send(self, messages: list[RaftMessage]) -> None:
         raise AssertionError("a group of one has nobody to send to")
@@ -125,3 +151,16 @@ def pieces_in(content: bytes) -> Iterator[bytes]:
         if at > len(content):
             raise ValueError("the content of a snapshot ends within a piece")
         yield content[start:at]
+
+
+def content_of(entry: LogEntry) -> EntryContent:
+    """Return the content of an entry, which may have been read from the disk."""
+    data = entry.data
+    return data if isinstance(data, EntryContent) else EntryContent(bytes(data))
+
+
+def wrapped(entries: list[LogEntry]) -> list[LogEntry]:
+    """Return entries that have come as bytes as a quorum queue keeps them."""
+    return [
+        replace(entry, data=content_of(entry)) if entry.kind == DATA else entry for entry in entries
+    ]

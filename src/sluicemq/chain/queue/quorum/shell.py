@@ -9,9 +9,8 @@ windows have room; its bodies are cut out of the log's entries, in RAM or read f
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sluicemq.chain.pacer import QueuePace
 from sluicemq.chain.queue.dead_lettering import DeadLettering
@@ -19,7 +18,7 @@ from sluicemq.chain.queue.queue import PolicyChanged
 from sluicemq.chain.queue.quorum.asked_queue import ASKED, AskedQueue
 from sluicemq.chain.queue.quorum.deliveries import DamagedLog, QuorumDeliveries, ReadAgain
 from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
-from sluicemq.chain.queue.quorum.member_log import GroupLog, pieces_in
+from sluicemq.chain.queue.quorum.member_log import GroupLog, content_of, pieces_in
 from sluicemq.chain.queue.quorum.replicator import FifoReplicator
 from sluicemq.chain.queue.quorum.snapshots import Snapshots
 from sluicemq.chain.store.messages import Flush, Flushed, Forgotten, StoreQueueDeleted
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.quorum.commands import FifoCommand
-    from sluicemq.raft.entry import LogEntry
     from sluicemq.raft.raft import Raft
 
 READ_STRAND_STEP: Final = 2
@@ -102,6 +100,10 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
     """This is the shell around the state of a quorum queue, for the group's only member."""
 
     has_state = False
+    asked: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = ASKED
+    """What it does when it is asked something."""
+    made_real: ClassVar[Mapping[type, Callable[[Any, Any], None]]]
+    """How it makes effects real."""
 
     def __init__(
         self,
@@ -124,11 +126,9 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.fifo = Fifo(self.title)
         if content:
             self.fifo.restore(pieces_in(content))
-        self.log = GroupLog(vhost.store, queue_id, self, is_born=is_born)
         self.bodies = EntryBodies()
-        self.replicator = FifoReplicator(
-            self.fifo, self.effects, self, raft, self.log, self.bodies, self.clock
-        )
+        self.log = self.make_log(raft, is_born=is_born)
+        self.replicator = self.make_replicator(raft)
         self.deliveries_due = QuorumDeliveries(self, self.bodies)
         self.snapshots = Snapshots(self.fifo, raft, self.log)
         self.dead_lettering = DeadLettering(self)
@@ -149,6 +149,14 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         if content:
             self.hold_bodies()
         self.configure(self.policy)
+
+    def make_log(self, raft: Raft, *, is_born: bool) -> GroupLog:
+        return GroupLog(self.store, self.id, self, is_born=is_born)
+
+    def make_replicator(self, raft: Raft) -> FifoReplicator:
+        return FifoReplicator(
+            self.fifo, self.effects, self, raft, self.log, self.bodies, self.clock
+        )
 
     def hold_bodies(self) -> None:
         """Keep what of the log before the snapshot is in no segment yet, and so cannot be read."""
@@ -179,7 +187,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         log; `found` are entries that were read, for they are not in RAM."""
         raft = self.replicator.raft
         term = self.machine.term + 1
-        fresh = QuorumShell(
+        fresh = type(self)(
             self.vhost, self.definition, self.id, raft, content, is_born=True, term=term
         )
         log = raft.member.log
@@ -221,7 +229,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
             message.outflow.refill(message.amount)
             self.deliveries_due.window_opened(message.outflow)
         elif type(message) in ASKED:
-            ASKED[type(message)](self, message)
+            self.asked[type(message)](self, message)
         else:
             self.receive_rare(message)
 
@@ -277,7 +285,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
                 self.submit(q.AddressDown(address, is_lost=True))
 
     def make_real(self, effect: qe.FifoEffect) -> None:
-        EFFECTS[type(effect)](self, effect)
+        self.made_real[type(effect)](self, effect)
         self.at = None
 
     def answer_publish(self, effect: qe.Enqueued | qe.EnqueueRejected) -> None:
@@ -408,11 +416,16 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
                 self.seen = self.done
                 self.look_at_state()
             self.propose()
-            if self.replicator.unagreed_bytes > self.backlog_bytes_max or self.storage_failed:
+            if self.unagreed_bytes > self.backlog_bytes_max or self.storage_failed:
                 self.full.shut()
             else:
                 self.full.open()
         self.account()
+
+    @property
+    def unagreed_bytes(self) -> int:
+        """Return about what all takes that was asked here and is not agreed on."""
+        return self.replicator.unagreed_bytes
 
     def look_at_state(self) -> None:
         """Do what follows from commands that are done, beside their effects."""
@@ -463,10 +476,16 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
 
     def answer_inspections(self) -> None:
         """Tell those how deep the queue is who wait for what is done by now."""
-        while self.inspections and self.inspections[0][0] <= self.done:
+        done = self.done_for_inspections
+        while self.inspections and self.inspections[0][0] <= done:
             _, channel = self.inspections.popleft()
             count = self.fifo.messages.count
             channel.post(e.Inspected(channel, count, self.fifo.consumers.count))
+
+    @property
+    def done_for_inspections(self) -> int:
+        """Return up to which of the numbers that inspections have all is done."""
+        return self.done
 
     def plan_time(self) -> None:
         """Have time pass if something is due, or plan when to look again."""
@@ -485,7 +504,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
 
     def account(self) -> None:
         """Account for the memory, note the depth for those who look, and tell the pacer."""
-        footprint = self.bodies.ram_bytes + self.replicator.unagreed_bytes
+        footprint = self.bodies.ram_bytes + self.unagreed_bytes
         depth = self.machine.depth
         depth.footprint = footprint
         if footprint != self.accounted:
@@ -511,19 +530,6 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.log.forget(self.replicator.raft.member.next_number)
 
 
-def content_of(entry: LogEntry) -> EntryContent:
-    """Return the content of an entry, which may have been read from the disk."""
-    data = entry.data
-    return data if isinstance(data, EntryContent) else EntryContent(bytes(data))
-
-
-def wrapped(entries: list[LogEntry]) -> list[LogEntry]:
-    """Return entries that were read from the disk as the queue keeps them."""
-    return [
-        replace(entry, data=content_of(entry)) if entry.kind == DATA else entry for entry in entries
-    ]
-
-
 Handler = Callable[[QuorumShell, Any], None]
 
 EFFECTS: Final[dict[type, Handler]] = {
@@ -542,3 +548,5 @@ EFFECTS: Final[dict[type, Handler]] = {
     qe.FifoRefused: QuorumShell.refused,
     qe.DeadLettered: QuorumShell.dead_lettered,
 }
+
+QuorumShell.made_real = EFFECTS

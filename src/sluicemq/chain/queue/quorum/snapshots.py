@@ -52,6 +52,8 @@ class Snapshots:
         self.log = log
         self.steps: Iterator[None] | None = None
         """The rest of the one that is being made."""
+        self.waits = False
+        """It is made, but what it stands for is not durable on this member yet."""
         self.taken: LogSnapshot | None = None
         """The one that is on its way to the disk."""
         self.live_bytes = self.in_queue
@@ -110,7 +112,7 @@ class Snapshots:
             self.begin()
         if self.steps is not None and next(self.steps, self) is self:
             self.steps = None
-        return self.steps is not None
+        return self.steps is not None and not self.waits
 
     @property
     def is_free(self) -> bool:
@@ -138,10 +140,20 @@ class Snapshots:
                 places.add(*each)
             yield
             some = [*islice(live, INDEXES_A_TURN)]
+        while index > self.raft.snapshot_index_max:
+            self.waits = True
+            yield
+        self.waits = False
         content = joined_pieces(found)
         live_upto = places.indexes[-1] if len(places) else 0
         self.taken = self.raft.snapshot_at(index, len(content), live_upto)
         self.log.take_snapshot(self.taken, content, places)
+
+    def was_overtaken(self) -> None:
+        """Give up what is being made, for a leader's snapshot has taken the place of the state."""
+        self.steps = None
+        self.waits = False
+        self.live_bytes = self.in_queue
 
     def kept(self) -> None:
         """Begin the log behind the snapshot, for it is durable."""

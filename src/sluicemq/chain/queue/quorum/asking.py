@@ -1,0 +1,100 @@
+"""What the channels of this node have asked of a quorum queue that has members on several nodes,
+and what of it is not known to be agreed on.
+
+    commands --gather--> row --to who leads--> entry of the log --applied by this member--> gone
+
+All rows are sent again, in order, to each new leader. Enqueuers number their messages, and what
+else is asked may be done twice without harm; `is_repeat` tells when an answer is one that was
+given already.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from sluicemq.queues.quorum.commands import Asked
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.address import ActorAddress
+    from sluicemq.queues.quorum.commands import FifoCommand
+    from sluicemq.queues.quorum.effects import RowBegins
+    from sluicemq.queues.quorum.entry_content import FifoCodec
+
+
+class AskedRow(NamedTuple):
+    """Commands that go in one entry, of about so many bytes."""
+
+    number: int
+    commands: list[FifoCommand]
+    size_bytes: int
+
+
+class Asking:
+    """The rows of one asker, `address`."""
+
+    def __init__(self, address: ActorAddress, codec: FifoCodec) -> None:
+        self.address = address
+        self.codec = codec
+        self.rows: deque[AskedRow] = deque()
+        """Those that are not applied here, in order."""
+        self.gathered: list[FifoCommand] = []
+        """In no row yet; `gathered_bytes` is about what they take, and `size_bytes` what all
+        take."""
+        self.gathered_bytes = self.size_bytes = 0
+        self.next_number = 1
+        self.sent = 0
+        """Rows up to this number were sent to who leads now."""
+        self.done = 0
+        """Rows up to this number are applied here."""
+        self.is_repeat = False
+        """What follows in the entry that is being made real was made real before."""
+
+    @property
+    def under_way_bytes(self) -> int:
+        """Return about what the rows take that were made."""
+        return self.size_bytes - self.gathered_bytes
+
+    @property
+    def unsent(self) -> list[AskedRow]:
+        """Return the rows that who leads now has to be sent."""
+        return [row for row in self.rows if row.number > self.sent]
+
+    def add(self, command: FifoCommand) -> None:
+        self.gathered.append(command)
+        self.grew(self.codec.weigh(command))
+
+    def grew(self, weight: int) -> None:
+        """Account for so many bytes that the last command has become larger by."""
+        self.gathered_bytes += weight
+        self.size_bytes += weight
+
+    def last_gathered(self) -> FifoCommand | None:
+        """Return the command that was added last, if it is in no row yet."""
+        return self.gathered[-1] if self.gathered else None
+
+    def make_row(self) -> None:
+        """Make a row of what has gathered; of nothing, too, if somebody wants to know when all
+        before it is done."""
+        row = [Asked(self.address, self.next_number), *self.gathered]
+        self.rows.append(AskedRow(self.next_number, row, self.gathered_bytes))
+        self.next_number += 1
+        self.gathered = []
+        self.gathered_bytes = 0
+
+    def begin_anew(self) -> None:
+        """Send all again, for somebody else leads, or nobody."""
+        self.sent = 0
+
+    def began(self, effect: RowBegins) -> bool:
+        """Take note of whose row it is that the next effects come of. If it is one of this asker it
+        is let go of, with those before it, which a leader's snapshot may have brought. Returns
+        whether it is one, and seen for the first time."""
+        is_own = effect.asker == self.address
+        self.is_repeat = is_own and effect.number <= self.done
+        if not is_own or self.is_repeat:
+            return False
+        self.done = effect.number
+        while self.rows and self.rows[0].number <= effect.number:
+            self.size_bytes -= self.rows.popleft().size_bytes
+        return True

@@ -1,0 +1,169 @@
+"""What a member says to the others of its group, with what has to be read from the disk first.
+
+An entry that is in a segment need not be in RAM, nor is the content of a snapshot. Who lags behind
+and is to have it is sent it when it was read, in order: reads take time, and nothing else waits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from sluicemq.errors import Corrupt, DiskFailed, Refused
+from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.limits import RAFT_PIECE_BYTES
+from sluicemq.queues.quorum.entry_content import EntryContent
+from sluicemq.raft.entry import DATA, LogEntry
+from sluicemq.raft.messages import AppendEntries, LivePiece, SnapshotPiece
+from sluicemq.storage.raft.reading import RaftEntriesRead, RaftLiveRead
+from sluicemq.storage.raft.snapshot_file import read_raft_content
+
+if TYPE_CHECKING:
+    from sluicemq.chain.store.message_store import MessageStore
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.raft.entry import LogSnapshot
+    from sluicemq.raft.messages import RaftMessage
+    from sluicemq.raft.raft import Raft
+    from sluicemq.replication.raft_post import RaftPost
+    from sluicemq.storage.raft.codec import RaftSnapshot
+
+
+class RaftContentRead(DiskJob):
+    """Reads the content of a snapshot. `content` is None when it cannot be read, or has gone."""
+
+    def __init__(self, record: RaftSnapshot) -> None:
+        self.record = record
+        self.content: bytes | None = None
+
+    def run(self, files: Files) -> None:
+        try:
+            self.content = read_raft_content(files, self.record)
+        except (Corrupt, Refused, DiskFailed):
+            self.content = None
+
+
+MailRead = RaftContentRead | RaftEntriesRead | RaftLiveRead
+
+
+class MemberMail:
+    """Sends for one member. Reads run in `strand` of the disk, for its `owner`."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        post: RaftPost,
+        group: int,
+        owner: Actor,
+        raft: Raft,
+        strand: int,
+    ) -> None:
+        self.store = store
+        self.post = post
+        self.group = group
+        self.owner = owner
+        self.raft = raft
+        self.strand = strand
+        self.waiting: dict[int, deque[RaftMessage]] = {}
+        """By member, what it is to be sent, the first of which waits for a read. Raft bounds what
+        is under way to it."""
+        self.reading: dict[MailRead, int] = {}
+        """For whom."""
+        self.content: tuple[LogSnapshot, bytes] | None = None
+        """Of the snapshot that is being sent."""
+
+    def send(self, messages: list[RaftMessage]) -> None:
+        """Send messages as soon as they are whole."""
+        whole: list[RaftMessage] = []
+        for message in messages:
+            waiting = self.waiting.get(message.to)
+            if isinstance(message, AppendEntries | LivePiece | SnapshotPiece):
+                if waiting is not None:
+                    waiting.append(message)
+                    continue
+                if not self.is_whole(message):
+                    self.waiting[message.to] = deque([message])
+                    self.read(message)
+                    continue
+            whole.append(message)
+        if whole:
+            self.post.send(self.group, whole)
+        if self.content is not None and self.content[0] not in self.raft.pinned():
+            self.content = None
+
+    def is_whole(self, message: RaftMessage) -> bool:
+        """Tell whether a message can be sent now; the content of a piece is put in."""
+        if isinstance(message, AppendEntries):
+            return not lacking(message)
+        if isinstance(message, SnapshotPiece):
+            if self.content is None or self.content[0] != message.snapshot:
+                return not message.size
+            message.content = self.content[1][message.offset : message.offset + message.size]
+        return isinstance(message, SnapshotPiece) or (
+            isinstance(message, LivePiece) and message.upto > message.after
+        )
+
+    def read(self, message: RaftMessage) -> None:
+        """Have read what a message lacks; what cannot be read is sent anew some time."""
+        storage = self.store.raft
+        job: MailRead | None = None
+        if isinstance(message, AppendEntries):
+            job = storage.reading(self.group, lacking(message))
+        elif isinstance(message, LivePiece):
+            live = storage.live_reading(
+                self.group, message.snapshot, message.after, RAFT_PIECE_BYTES
+            )
+            job = live
+        elif isinstance(message, SnapshotPiece):
+            group = storage.table.groups.get(self.group)
+            if group is not None and group.snapshot == message.snapshot:
+                job = RaftContentRead(group.snapshot_record)
+        if job is None:
+            self.give_up(message)
+        else:
+            self.reading[job] = message.to
+            self.owner_submit(job)
+
+    def owner_submit(self, job: MailRead) -> None:
+        self.store.services.world.disk.submit(job, self.owner, self.strand)
+
+    def give_up(self, message: RaftMessage) -> None:
+        """Drop what waits for a member. Of a snapshot that has gone it is sent the next one; what
+        else is missing Raft sends again when it is asked."""
+        del self.waiting[message.to]
+        if isinstance(message, SnapshotPiece):
+            self.raft.send_anew(message.to)
+
+    def was_read(self, job: MailRead) -> bool:
+        """Send what has waited for a read. Returns False if the read was none of this."""
+        to = self.reading.pop(job, 0)
+        if not to:
+            return False
+        waiting = self.waiting[to]
+        message = waiting[0]
+        if isinstance(job, RaftContentRead) and job.content is not None:
+            self.content = (job.record.snapshot, job.content)
+        elif isinstance(job, RaftLiveRead) and isinstance(message, LivePiece):
+            message.entries, message.upto = job.entries, job.upto
+        elif isinstance(job, RaftEntriesRead) and isinstance(message, AppendEntries):
+            message.entries = [filled(entry, job.found) for entry in message.entries]
+        if not self.is_whole(message):
+            self.give_up(message)
+            return True
+        del self.waiting[to]
+        self.send([*waiting])
+        return True
+
+
+def lacking(message: AppendEntries) -> list[int]:
+    """Return the indexes of entries that are in a message and not in RAM."""
+    return [
+        entry.index
+        for entry in message.entries
+        if isinstance(entry.data, EntryContent) and not entry.data.is_there
+    ]
+
+
+def filled(entry: LogEntry, found: dict[int, bytes]) -> LogEntry:
+    """Return an entry with what was read of it, if it was."""
+    data = found.get(entry.index)
+    return entry if data is None else LogEntry(entry.index, entry.term, DATA, data)

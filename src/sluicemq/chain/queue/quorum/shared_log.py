@@ -1,0 +1,160 @@
+"""The log of a member that has others on other nodes: what it says to them, what a leader sends of
+a snapshot, and the replicator that applies what is agreed on."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.queue.quorum.member_log import GroupLog, pieces_in, wrapped
+from sluicemq.chain.queue.quorum.member_mail import MemberMail
+from sluicemq.chain.queue.quorum.replicator import CODEC, FifoReplicator
+from sluicemq.queues.quorum.effects import DeadLettered
+from sluicemq.queues.quorum.entry_content import STAMP, EntryContent
+from sluicemq.raft.messages import AppendEntries, LivePiece, SnapshotPiece
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
+    from sluicemq.chain.store.message_store import MessageStore
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.world import Clock
+    from sluicemq.queues.quorum.commands import FifoCommand
+    from sluicemq.queues.quorum.effects import FifoEffect
+    from sluicemq.queues.quorum.fifo import Fifo
+    from sluicemq.raft.entry import LogEntry, LogSnapshot
+    from sluicemq.raft.messages import RaftMessage
+    from sluicemq.raft.raft import Raft
+    from sluicemq.raft.ready import RaftReady
+    from sluicemq.replication.raft_post import RaftPost
+    from sluicemq.replication.replicator import StateOwner
+    from sluicemq.storage.raft.codec import RaftRecord
+
+
+class SnapshotTaker:
+    """This is the owner of a member, whose state a leader's snapshot may take the place of."""
+
+    def overtaken(self) -> None:
+        """Make real what has been applied, for a snapshot is about to take the place of that
+        state."""
+        raise NotImplementedError
+
+    def put_in(self) -> None:
+        """Look in the state for what has become of what was asked: what the entries have led to for
+        which the snapshot stands is only to be seen there."""
+        raise NotImplementedError
+
+
+class SharedLog(GroupLog):
+    """The log of one of several members."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        group: int,
+        owner: Actor,
+        raft: Raft,
+        post: RaftPost,
+        strand: int,
+        *,
+        is_born: bool,
+    ) -> None:
+        super().__init__(store, group, owner, raft.member.log.snapshot, is_born=is_born)
+        self.mail = MemberMail(store, post, group, owner, raft, strand)
+        self.incoming = b""
+        """What has come of the content of a leader's snapshot."""
+        self.installing = 0
+        """The append that makes a leader's snapshot durable; 0: it is."""
+
+    def write_records(self, ready: RaftReady, records: list[RaftRecord]) -> None:
+        live: list[LivePiece] = []
+        for piece in ready.pieces:
+            if isinstance(piece, SnapshotPiece):
+                self.incoming = self.incoming[: piece.offset] + piece.content
+            else:
+                live.append(piece)
+        content = b""
+        if ready.install is not None:
+            content = self.incoming
+            self.installing = ready.number
+            self.last_index = ready.install.index
+            self.bytes_since = sum(entry.size_bytes for entry in ready.entries)
+        self.append(ready.number, records, content, live)
+
+    def take_incoming(self) -> bytes:
+        """Return the content of the snapshot that is whole now."""
+        content, self.incoming = self.incoming, b""
+        return content
+
+    def send(self, messages: list[RaftMessage]) -> None:
+        self.mail.send(messages)
+
+
+class SharedReplicator(FifoReplicator):
+    """Has rows of commands agreed on, each as an entry of its own, beside what the leader itself
+    submits."""
+
+    __slots__ = ("_shared_log", "rows")
+
+    def __init__(
+        self,
+        fifo: Fifo,
+        effects: list[FifoEffect],
+        owner: StateOwner[FifoCommand],
+        raft: Raft,
+        log: SharedLog,
+        bodies: EntryBodies,
+        clock: Clock,
+    ) -> None:
+        super().__init__(fifo, effects, owner, raft, log, bodies, clock)
+        self._shared_log = log
+        self.former_index = 0  # what is made real for addresses of earlier lives is heard by nobody
+        self.rows: deque[list[FifoCommand] | bytes] = deque()
+        """Rows of this node, and of others in bytes, that are in no entry yet."""
+
+    def turn_ended(self) -> None:
+        if (self.gathered or self.rows) and self.raft.takes_proposals:
+            self.propose()
+            self.pump()
+
+    def propose(self) -> None:
+        super().propose()
+        while self.rows and self.raft.takes_proposals:
+            row = self.rows.popleft()
+            stamp_ms = self._clock.wall_ms()
+            if isinstance(row, bytes):
+                content = EntryContent(STAMP.pack(stamp_ms) + row)
+            else:
+                content = CODEC.encode(row, stamp_ms)
+            index = self.raft.propose(content)
+            assert index, "a leader that takes proposals has taken one"
+
+    def drop_proposals(self) -> None:
+        super().drop_proposals()
+        self.rows.clear()
+
+    def step(self, message: RaftMessage) -> None:
+        """Take what another member has said; what follows is done at the end of the turn."""
+        if isinstance(message, AppendEntries):
+            message.entries = wrapped(message.entries)
+        self.raft.step(message)
+
+    def committed(self, entry: LogEntry) -> None:
+        """Apply an entry. Dead letters are the business of who leads, and of what it has proposed
+        itself: what must arrive is handed over anew to a new leader, and all else goes at most
+        once."""
+        start = len(self.effects)
+        super().committed(entry)
+        raft = self.raft
+        if not raft.is_leader or entry.term != raft.member.term:
+            for effect in self.effects[start:]:
+                if isinstance(effect, DeadLettered):
+                    self.effects.remove(effect)
+
+    def installed(self, snapshot: LogSnapshot) -> None:
+        owner = self._owner()
+        assert isinstance(owner, SnapshotTaker), "a member among several without its owner"
+        owner.overtaken()
+        self.machine.restore(pieces_in(self._shared_log.take_incoming()))
+        self.bodies.clear(snapshot.index)
+        self.drop_proposals()
+        owner.put_in()

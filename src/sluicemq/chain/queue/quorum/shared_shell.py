@@ -1,0 +1,601 @@
+"""A quorum queue with members on several nodes, on one of these.
+
+    channels --commands--> ASKING --rows--> who leads: here, or over the ask post on another node
+    the log, committed --Fifo--> effects: those for channels of this node are made real here
+
+Each member applies the whole log and has all bodies. So each node confirms and delivers to its own
+channels, whoever leads, and a change of leader is nothing to consumers. What was asked and is not
+seen to be applied is sent again to the next leader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sluicemq.chain.queue.queue import LinkEnded
+from sluicemq.chain.queue.quorum.asked_queue import (
+    ASKED,
+    JOINED_BYTES_MAX,
+    CountReady,
+)
+from sluicemq.chain.queue.quorum.asking import Asking
+from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
+from sluicemq.chain.queue.quorum.member_mail import RaftContentRead
+from sluicemq.chain.queue.quorum.replicator import CODEC
+from sluicemq.chain.queue.quorum.shared_log import SharedLog, SharedReplicator, SnapshotTaker
+from sluicemq.chain.queue.quorum.shell import (
+    EFFECTS,
+    NOTHING_SEEN,
+    SETTLES_MAX,
+    SETTLES_WAIT_MS,
+    QuorumShell,
+    SettlesDue,
+)
+from sluicemq.chain.store.raft_storage import RaftAppended
+from sluicemq.limits import (
+    QUORUM_GATHER_BYTES,
+    RAFT_APPEND_BYTES,
+    RAFT_LOST_MS,
+)
+from sluicemq.queues import commands as c
+from sluicemq.queues import effects as e
+from sluicemq.queues.quorum import commands as q
+from sluicemq.queues.quorum import effects as qe
+from sluicemq.queues.quorum.command_codec import encode_entry, joined
+from sluicemq.queues.quorum.dead_letter_queue import NO_ID
+from sluicemq.queues.quorum.service_queue import CANCELLED, UP
+from sluicemq.queues.settings import settings_of
+from sluicemq.raft.messages import RaftMessage
+from sluicemq.replication.ask_post import AskAgain, LeaderKnown, RowCame
+from sluicemq.replication.raft_post import MemberReach, RaftTick, node_of
+from sluicemq.storage.raft.reading import RaftEntriesRead, RaftLiveRead
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.vhost_port import VhostPort
+    from sluicemq.kernel.address import ActorAddress
+    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.model.policies import EffectivePolicy
+    from sluicemq.queues.quorum.commands import FifoCommand
+    from sluicemq.queues.settings import QueueSettings
+    from sluicemq.raft.raft import Raft
+    from sluicemq.replication.ask_post import AskPost
+    from sluicemq.replication.raft_post import RaftPost
+
+ANSWERS: Final = (
+    qe.ConsumerAdded,
+    qe.MessageGot,
+    qe.QueuePurged,
+    qe.FifoRefused,
+)
+"""Effects that answer a question of a channel, beside what is gone."""
+NOBODY_LEADS: Final = LeaderKnown(0, 0)
+ID_MAX: Final = 1 << 62
+MS: Final = 1_000_000
+
+
+class LostTooLong(NamedTuple):
+    """Tells a leader that it is to look whether a node has been out of reach for so long that its
+    channels are gone."""
+
+    node: int
+
+
+class Undeclared(NamedTuple):
+    """Tells a queue that it is not declared any more: who has agreed on that did not have to wait
+    for this member."""
+
+
+class SharedShell(QuorumShell, SnapshotTaker):
+    """This is the shell around the state of a quorum queue, for one of several members. `raft` is
+    of this node's member."""
+
+    replicator: SharedReplicator
+    log: SharedLog
+
+    def __init__(
+        self,
+        vhost: VhostPort,
+        definition: QueueDefinition,
+        queue_id: int,
+        raft: Raft,
+        content: bytes,
+        *,
+        is_born: bool,
+        term: int = c.FIRST_TERM,
+    ) -> None:
+        services = vhost.services
+        assert services.raft_post is not None and services.ask_post is not None
+        self.raft_post: RaftPost = services.raft_post
+        self.ask_post: AskPost = services.ask_post
+        self.raft = raft
+        self.asking = Asking(services.new_address(), CODEC)
+        self.leader = NOBODY_LEADS
+        """Who is said to lead."""
+        self.led_term = 0
+        """The term in which this member leads, 0: it does not, as far as was made real."""
+        self.expected: dict[int, int] = {}
+        """The next row of each node that has sent some to this leader."""
+        self.lost_ends: list[ChannelEnd] = []
+        """Channels that the others have taken for gone."""
+        self.is_ticking = False
+        self.nodes: dict[int, int] = {}
+        """The node of each member."""
+        super().__init__(vhost, definition, queue_id, raft, content, is_born=is_born, term=term)
+
+    def make_log(self, raft: Raft, *, is_born: bool) -> SharedLog:
+        strand = self.read_strand
+        return SharedLog(self.store, self.id, self, raft, self.raft_post, strand, is_born=is_born)
+
+    def make_replicator(self, raft: Raft) -> SharedReplicator:
+        return SharedReplicator(
+            self.fifo, self.effects, self, raft, self.log, self.bodies, self.clock
+        )
+
+    def begin_life(self, former: list[ActorAddress]) -> None:
+        """Begin: end what this node's earlier lives, and lives of this queue, have left, as soon as
+        somebody leads. The only voter leads at once."""
+        life = self.services.life
+        self.submit(q.NodeRestarted(life.node, life.incarnation))
+        for address in former:
+            if (address.node, address.incarnation) == (life.node, life.incarnation):
+                self.submit(q.AddressDown(address, is_lost=True))
+        self.raft_post.close(self.id)
+        self.look_at_members()
+        self.raft_post.open(self.id, self.raft.member.name, self, self.nodes)
+        self.ask_post.open(self.id, self)
+        if self.raft.configuration.voters == (self.raft.member.name,):
+            self.raft.campaign()
+        self.schedule()
+
+    def lead_first(self) -> None:
+        """Ask to be elected at once, for it is just born and who has declared it wants it so."""
+        self.raft.campaign()
+        self.schedule()
+
+    def again(self, content: bytes, found: dict[int, bytes]) -> QuorumShell:
+        self.raft.resign()
+        return super().again(content, found)
+
+    # -- what is asked
+
+    def submit(self, command: FifoCommand) -> None:
+        if not self.machine.deleted:
+            self.is_urgent = True
+            self.asking.add(command)
+
+    def submit_settle(self, command: q.SettleDelivered) -> None:
+        if self.machine.deleted:
+            return
+        if command.consumer == q.DEAD_LETTER_WORKER:
+            self.lead(command)
+        else:
+            self.asking.add(command)
+
+    def lead(self, command: FifoCommand) -> None:
+        """Have something agreed on that only who leads has to see to; the next leader sees to it
+        itself."""
+        if self.led_term and not self.machine.deleted:
+            self.replicator.submit(command)
+            self.schedule()
+
+    def enqueue(self, enqueue: q.Enqueue, size_bytes: int) -> None:
+        last = self.asking.last_gathered()
+        if isinstance(last, q.Enqueue) and size_bytes < JOINED_BYTES_MAX and joined(last, enqueue):
+            self.asking.grew(size_bytes)
+        else:
+            self.submit(enqueue)
+
+    def get(self, command: c.Get) -> None:
+        """Get a message that has to be settled in any case: an answer may be lost with a leader,
+        and the message must not."""
+        if self.refuses(command.channel):
+            return
+        end = self.end_of(command.channel)
+        end.question = command
+        self.submit(q.GetMessage(end.address, no_ack=False))
+
+    def inspect(self, command: c.Inspect) -> None:
+        if self.refuses(command.channel):
+            return
+        if self.settings.expires_ms is not None and not isinstance(command, CountReady):
+            self.submit(q.UseQueue())
+        self.is_urgent = True
+        self.inspections.append((self.asking.next_number, command.channel))
+
+    def configure(self, policy: EffectivePolicy | None) -> None:
+        """Hold these settings; who leads has them agreed on."""
+        arguments = self.definition.arguments
+        self.settings: QueueSettings = settings_of(arguments, policy.definition if policy else {})
+        if self.led_term:
+            self.lead(c.Configure(self.settings))
+
+    # -- the inbox
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, RaftMessage):
+            if not self.replicator.is_closed:
+                self.replicator.step(message)
+        elif isinstance(message, RaftAppended):
+            self.appended(message)
+        elif isinstance(message, RowCame):
+            self.row_came(message)
+        elif isinstance(message, RaftTick):
+            self.raft.tick()
+        else:
+            super().receive(message)
+
+    def receive_rare(self, message: object) -> None:
+        if isinstance(message, LeaderKnown):
+            self.follow(message)
+        elif isinstance(message, AskAgain):
+            pass  # rows are sent at the end of the turn
+        elif isinstance(message, MemberReach):
+            (self.raft.link_back if message.is_reached else self.raft.link_lost)(message.name)
+            if not message.is_reached:
+                self.watch_lost(node_of(message.name))
+        elif isinstance(message, Undeclared):
+            if not self.machine.deleted:
+                self.deleted(qe.FifoDeleted(None, 0))
+        elif isinstance(message, LostTooLong):
+            self.look_lost(message.node)
+        elif isinstance(message, RaftContentRead | RaftEntriesRead | RaftLiveRead) and (
+            self.log.mail.was_read(message)
+        ):
+            pass
+        else:
+            super().receive_rare(message)
+
+    def appended(self, message: RaftAppended) -> None:
+        if self.log.installing and message.number >= self.log.installing:
+            self.log.installing = 0
+            self.deliveries_due.is_on_its_way = False
+        if not self.replicator.is_closed:
+            self.raft.synced(message.number)
+
+    def row_came(self, row: RowCame) -> None:
+        """Have a row of another node agreed on, if it comes behind those that were sent to this
+        leader before. Who has sent to a former one will hear who leads now."""
+        if self.machine.deleted or row.term != self.led_term:
+            return
+        if not row.is_first and self.expected.get(row.node) != row.number:
+            self.ask_post.leads(self.id, self.led_term)
+            return
+        self.expected[row.node] = row.number + 1
+        self.replicator.rows.append(row.data)
+
+    # -- who leads
+
+    def follow(self, known: LeaderKnown) -> None:
+        """Send all that is not applied to who leads now."""
+        if known.term >= self.leader.term:
+            self.leader = known
+            self.asking.begin_anew()
+
+    def look_at_role(self) -> None:
+        """Look whether this member has begun or ceased to lead."""
+        term = self.raft.member.term if self.raft.is_leader else 0
+        if term == self.led_term:
+            return
+        if self.led_term:
+            self.replicator.drop_proposals()
+            self.deliveries_due.forget_dead_letters()
+            self.ask_post.ceased(self.id, self.led_term)
+            if self.leader.term == self.led_term:
+                self.leader = NOBODY_LEADS._replace(term=self.led_term)
+        self.led_term = term
+        self.expected = {}
+        self.time_passes = False
+        if term:
+            self.begin_leading()
+
+    def begin_leading(self) -> None:
+        """Take over what a leader does beside having rows agreed on."""
+        self.ask_post.leads(self.id, self.led_term)
+        self.lead(c.Configure(self.settings))
+        self.lead(q.ResumeConsumer(q.DEAD_LETTER_WORKER, 0))
+        for name in self.raft.configuration.members:
+            self.watch_lost(node_of(name))
+        self.seen = NOTHING_SEEN
+
+    def watch_lost(self, node: int) -> None:
+        """Look at a node that cannot be reached when it has been so for long."""
+        lost_ns = self.raft_post.lost_ns(node)
+        if self.led_term and lost_ns is not None:
+            left_ms = RAFT_LOST_MS - (self.clock.now_ns() - lost_ns) // MS
+            self.clock.call_after(max(0, left_ms), self, LostTooLong(node))
+
+    def look_lost(self, node: int) -> None:
+        """Take the channels of a node for gone that has been out of reach for too long."""
+        lost_ns = self.raft_post.lost_ns(node)
+        if not self.led_term or lost_ns is None:
+            return
+        if self.clock.now_ns() - lost_ns < RAFT_LOST_MS * MS:
+            return  # it was back meanwhile, and is watched anew
+        for address in self.fifo.addresses():
+            if address.node == node:
+                self.lead(q.AddressDown(address, is_lost=True))
+
+    # -- what is agreed on
+
+    def applied(self, command: FifoCommand) -> None:
+        self.done += 1
+        if isinstance(command, q.PassTime):
+            self.time_passes = False
+        elif isinstance(command, q.AddressDown):
+            end = self.ends_at.get(command.channel)
+            if end is not None:
+                self.lost_ends.append(end)
+
+    def make_real(self, effect: qe.FifoEffect) -> None:
+        if isinstance(effect, qe.RowBegins):
+            if self.asking.began(effect) and effect.number == 1:
+                self.end_strangers()
+        elif isinstance(effect, ANSWERS) and not self.is_waited_for(effect):
+            self.unwanted(effect)
+        elif isinstance(effect, qe.ConsumerGone) and self.is_known_gone(effect):
+            pass
+        else:
+            super().make_real(effect)
+        self.at = None
+
+    def is_waited_for(self, effect: qe.FifoEffect) -> bool:
+        """Tell whether somebody waits for this answer still."""
+        if self.asking.is_repeat:
+            return False
+        kind: type
+        if isinstance(effect, qe.ConsumerAdded):
+            address, kind = effect.consumer.channel, c.Consume
+        elif isinstance(effect, qe.MessageGot):
+            address, kind = effect.channel, c.Get
+        elif isinstance(effect, qe.QueuePurged):
+            address, kind = effect.channel, c.Purge
+        else:
+            assert isinstance(effect, qe.FifoRefused)
+            address, kind = effect.channel, object
+        end = self.ends_at.get(address)
+        return end is not None and end.question is not None and isinstance(end.question, kind)
+
+    def unwanted(self, effect: qe.FifoEffect) -> None:
+        """Give back a message that was got twice; other answers say nothing new."""
+        if not isinstance(effect, qe.MessageGot) or effect.part is None:
+            return
+        end = self.ends_at.get(effect.channel)
+        if end is not None:
+            first = effect.part.first_id
+            end.dealt[""] = first + 1
+            self.submit(q.SettleDelivered(end.key(""), ((first, first + 1),), q.UNSENT))
+
+    def is_known_gone(self, effect: qe.ConsumerGone) -> bool:
+        """Tell whether the consumer was known to be gone. There may be another one of its tag."""
+        if self.asking.is_repeat and not effect.by_broker:
+            return True
+        end = self.ends_at.get(effect.consumer.channel)
+        return end is not None and effect.consumer.tag not in end.consumers
+
+    def consumer_added(self, effect: qe.ConsumerAdded) -> None:
+        super().consumer_added(effect)
+        self.ends_at[effect.consumer.channel].dealt[effect.consumer.tag] = effect.next_id
+
+    def delivered_to(self, effect: qe.FifoDelivered) -> None:
+        end = self.ends_at.get(effect.consumer.channel)
+        if end is not None:
+            last = effect.parts[-1]
+            end.dealt[effect.consumer.tag] = last.first_id + len(last.places)
+            super().delivered_to(effect)
+
+    def message_got(self, effect: qe.MessageGot) -> None:
+        end = self.ends_at[effect.channel]
+        part = effect.part
+        if part is not None:
+            end.dealt[""] = part.first_id + 1
+            question = end.question
+            assert isinstance(question, c.Get)
+            if question.no_ack:
+                ids = ((part.first_id, part.first_id + 1),)
+                self.submit_settle(q.SettleDelivered(end.key(""), ids, c.ACK))
+                effect = effect._replace(part=part._replace(first_id=NO_ID))
+        super().message_got(effect)
+
+    def refused_publish(self, effect: qe.EnqueueRefused) -> None:
+        """Take a channel for lost that the others have taken for gone, and that goes on."""
+        end = self.ends_at.get(effect.sender)
+        if end is not None:
+            assert not effect.expected_seq, "a sender of this node leaves no gap"
+            self.lost_ends.append(end)
+
+    def lose_end(self, end: ChannelEnd) -> None:
+        """Tell a channel that the others have taken it for gone: what it has published and was not
+        answered is lost, and so are its consumers. It may begin anew."""
+        if self.ends.get(end.actor) is not end:
+            return
+        channel = end.actor
+        question = end.question
+        for consumer in end.consumers.values():
+            if isinstance(question, c.Consume) and question.consumer is consumer:
+                continue
+            self.machine.consumers.members.pop(consumer, None)
+            channel.post(e.Cancelled(consumer, True))
+        if question is not None:
+            channel.post(e.Refuse(channel, 404, f"{self.title} has lost this node's channels"))
+        link = self.upstream.pop(channel, None)
+        if link is not None:
+            link.end()
+            channel.post(LinkEnded(self, link, True))
+        del self.ends[channel], self.ends_at[end.address], self.ends_of[end.link]
+        self.machine.links.pop(channel, None)
+        self.deliveries_due.forget(end)
+
+    def overtaken(self) -> None:
+        self.effects_real()
+
+    def put_in(self) -> None:
+        """Look what has become of publishes and deliveries, and ask all questions again: whether
+        they were answered is not to be seen."""
+        self.deliveries_due.is_on_its_way = True
+        self.snapshots.was_overtaken()
+        self.seen = NOTHING_SEEN
+        for end in [*self.ends.values()]:
+            if self.fifo.enqueuers.has_ended(end.address):
+                self.lose_end(end)
+                continue
+            self.hear_answers(end)
+            self.hear_deliveries(end)
+            question = end.question
+            if question is not None:
+                self.asked[type(question)](self, question)
+        self.asking.begin_anew()
+
+    def hear_answers(self, end: ChannelEnd) -> None:
+        """Look what has become of a channel's publishes."""
+        enqueuer = self.fifo.enqueuers.members.get(end.address)
+        if enqueuer is None or not end.pending:
+            return
+        for start, stop, is_taken in enqueuer.answers(end.pending[0].seq, enqueuer.next_seq):
+            answer = qe.Enqueued if is_taken else qe.EnqueueRejected
+            self.answer_publish(answer(end.address, start, stop - start))
+
+    def hear_deliveries(self, end: ChannelEnd) -> None:
+        """Look what a channel's consumers were dealt, and which of them are gone. What was got one
+        by one and has not come here goes back."""
+        for tag in ["", *end.consumers]:
+            key = end.key(tag)
+            known = self.fifo.consumers.members.get(key)
+            dealt = end.dealt.get(tag, 0)
+            if not tag:
+                if known is not None and known.next_id > dealt:
+                    end.dealt[""] = known.next_id
+                    ids = ((dealt, known.next_id),)
+                    self.submit(q.SettleDelivered(key, ids, q.UNSENT))
+                continue
+            consumer = end.consumers[tag]
+            if consumer not in self.machine.consumers.members:
+                if known is None or known.status == CANCELLED:
+                    continue  # it is asked for again
+                self.consumer_added(qe.ConsumerAdded(key, dealt, known.status == UP))
+            if known is None or known.status == CANCELLED:
+                self.consumer_gone(qe.ConsumerGone(key, by_broker=True))
+                continue
+            parts = [
+                qe.DeliveredPart(first, run.batch.index, run.places, run.returns, run.redelivered)
+                for first, run in known.checked_out.since(dealt)
+            ]
+            consumer.active = not self.fifo.consumers.single_active or (
+                self.fifo.consumers.active is known
+            )
+            if parts:
+                self.delivered_to(qe.FifoDelivered(key, parts))
+
+    # -- the end of a turn
+
+    def turn_ended(self) -> None:
+        if not self.replicator.is_closed:
+            self.replicator.pump()
+            self.look_at_role()
+            self.look_at_members()
+        super().turn_ended()
+        if self.lost_ends:
+            for end in self.lost_ends:
+                self.lose_end(end)
+            self.lost_ends = []
+        if self.effects:
+            self.schedule()
+        self.look_at_ticks()
+
+    def look_at_members(self) -> None:
+        """Note on which nodes the members are."""
+        members = self.raft.configuration.members
+        if self.nodes.keys() != {*members}:
+            self.nodes.clear()
+            self.nodes.update({name: node_of(name) for name in (*members, self.raft.member.name)})
+
+    def look_at_ticks(self) -> None:
+        """Have the time told while there is something to wait for."""
+        is_ticking = not (self.raft.is_quiet or self.machine.deleted)
+        if is_ticking != self.is_ticking:
+            self.is_ticking = is_ticking
+            (self.raft_post.tick if is_ticking else self.raft_post.rest)(self.id)
+
+    @property
+    def unagreed_bytes(self) -> int:
+        return self.asking.size_bytes + self.replicator.unagreed_bytes
+
+    @property
+    def done_for_inspections(self) -> int:
+        return self.asking.done
+
+    def propose(self) -> None:
+        """Make a row of what has gathered, under the same conditions as a lone leader makes an
+        entry, and send what is not sent."""
+        if self.is_row_due():
+            self.is_urgent = False
+            self.asking.make_row()
+        if self.asking.rows:
+            self.send_rows()
+        self.replicator.turn_ended()
+
+    def is_row_due(self) -> bool:
+        asking = self.asking
+        gathered = len(asking.gathered)
+        if not gathered and not (self.is_urgent and self.inspections):
+            return False
+        more_bytes = asking.gathered_bytes
+        if more_bytes < RAFT_APPEND_BYTES and (
+            asking.under_way_bytes >= QUORUM_GATHER_BYTES or (asking.rows and not self.leader.node)
+        ):
+            return False
+        if self.is_urgent or self.fifo.messages.count or gathered >= SETTLES_MAX:
+            return True
+        if not self.settles_wait:
+            self.settles_wait = True
+            self.clock.call_after(SETTLES_WAIT_MS, self, SettlesDue())
+        return False
+
+    def send_rows(self) -> None:
+        """Send who leads the rows that it has not been sent."""
+        asking, leader = self.asking, self.leader
+        for row in asking.unsent:
+            is_first = asking.sent == 0
+            if leader.node == self.ask_post.cluster.node:
+                if leader.term != self.led_term:
+                    return
+                self.replicator.rows.append(row.commands)
+            elif self.ask_post.has_room(leader.node, self.id):
+                data = encode_entry(row.commands)
+                self.ask_post.ask(
+                    leader.node, self.id, leader.term, row.number, data, is_first=is_first
+                )
+            else:
+                return
+            asking.sent = row.number
+
+    def plan_time(self) -> None:
+        if self.led_term:
+            super().plan_time()
+
+    # -- ends
+
+    def undeclared(self) -> None:
+        if self.crash is not None:
+            super().undeclared()
+        else:
+            self.post(Undeclared())
+
+    def forget_log(self) -> None:
+        self.raft_post.close(self.id)
+        self.ask_post.close(self.id)
+        super().forget_log()
+
+
+SharedShell.asked = {
+    **ASKED,
+    c.Get: SharedShell.get,
+    c.Inspect: SharedShell.inspect,
+    CountReady: SharedShell.inspect,
+}
+SharedShell.made_real = {
+    **EFFECTS,
+    qe.EnqueueRefused: SharedShell.refused_publish,
+    qe.ConsumerAdded: SharedShell.consumer_added,
+    qe.FifoDelivered: SharedShell.delivered_to,
+    qe.MessageGot: SharedShell.message_got,
+}

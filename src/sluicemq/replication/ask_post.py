@@ -1,0 +1,235 @@
+"""quorum queues without the lead ---rows of commands---> ASK POST ---frames---> who leads
+
+Each node of a cluster has one. It knows which node leads each group: whoever is elected says so to
+all, and again to each node that comes up. And it carries what a node's channels ask to there.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sluicemq.cluster.cluster_port import (
+    QUORUM_ASK,
+    QUORUM_LEADERS,
+    NodeDown,
+    NodeSuspected,
+    NodeTrusted,
+    NodeUp,
+    PeerMessage,
+)
+from sluicemq.flow.gate import GateKeeper
+from sluicemq.kernel.actor import Actor
+from sluicemq.limits import QUORUM_LEADERS_MAX
+
+if TYPE_CHECKING:
+    from sluicemq.cluster.cluster_port import ClusterPort
+    from sluicemq.flow.gate import Gate
+    from sluicemq.kernel.actor import Scheduler
+    from sluicemq.kernel.world import Clock, Log
+
+ROW_HEAD: Final = Struct("<QQQB7x")
+"""Group, the leader's term, number of the row, is it the first one that is sent to this leader."""
+LEADER: Final = Struct("<QQ")
+"""Group, term."""
+
+
+class LeaderKnown(NamedTuple):
+    """Posted to a queue: this node has said that it leads the group in that term; 0: whoever leads
+    cannot be reached."""
+
+    term: int
+    node: int
+
+
+class AskAgain(NamedTuple):
+    """Posted to a queue that had something for a node when too much waited for it: now there is
+    room."""
+
+
+class RowCame(NamedTuple):
+    """Posted to the queue whose member leads, as it has said, in `term`: the commands of row
+    `number` of that node, in bytes. `is_first`: those before it are known to be applied."""
+
+    node: int
+    term: int
+    number: int
+    is_first: bool
+    data: bytes
+
+
+class NodeAsked(GateKeeper):
+    """What this node asks another one for: its gate tells when there is room again."""
+
+    __slots__ = ("gate", "is_up", "post", "waiting")
+
+    def __init__(self, clock: Clock, post: AskPost, node: int) -> None:
+        super().__init__(clock)
+        self.post = post
+        self.is_up = False
+        self.waiting: dict[int, None] = {}
+        """Groups that have something to ask there when there is room."""
+        self.gate: Gate = post.cluster.feed(node, self)
+
+    def flow_resumed(self) -> None:
+        self.post.schedule()
+
+
+class AskPost(Actor):
+    """The post of this node, which `cluster` links to the others."""
+
+    def __init__(self, scheduler: Scheduler, clock: Clock, log: Log, cluster: ClusterPort) -> None:
+        super().__init__(scheduler)
+        self.log = log
+        self.cluster = cluster
+        self.queues: dict[int, Actor] = {}
+        """The queues of this node that have members on several, by group."""
+        self.leaders: dict[int, LeaderKnown] = {}
+        """What was said last of each group."""
+        self.led: dict[int, int] = {}
+        """The groups that this node leads, each with its term."""
+        self.news: dict[int, int] = {}
+        """Those of them that the others do not know of yet."""
+        self.greeted: dict[int, None] = {}
+        """Nodes that have come up, and are to be told all."""
+        self.asked = {
+            node: NodeAsked(clock, self, node) for node in cluster.nodes if node != cluster.node
+        }
+        cluster.handle(QUORUM_ASK, self)
+        cluster.handle(QUORUM_LEADERS, self)
+        cluster.follow(self)
+
+    # -- the queues
+
+    def open(self, group: int, queue: Actor) -> None:
+        """Post to `queue` from now on who leads its group, at once if it is known, and what others
+        ask; in place of the one that was it before, if any."""
+        self.queues[group] = queue
+        known = self.leaders.get(group)
+        if known is not None:
+            queue.post(known)
+
+    def close(self, group: int) -> None:
+        """Forget what is known of a group."""
+        self.queues.pop(group, None)
+        self.leaders.pop(group, None)
+        self.led.pop(group, None)
+
+    def leads(self, group: int, term: int) -> None:
+        """Tell everybody that this node leads a group from now on."""
+        self.led[group] = self.news[group] = term
+        self._note(group, LeaderKnown(term, self.cluster.node))
+        self.schedule()
+
+    def ceased(self, group: int, term: int) -> None:
+        """Note that this node does not lead a group any more."""
+        if self.led.get(group) == term:
+            del self.led[group]
+        if self.leaders.get(group) == LeaderKnown(term, self.cluster.node):
+            self.leaders[group] = LeaderKnown(term, 0)
+
+    def leader_of(self, group: int) -> int:
+        """Return the node that leads the group as far as is known here; 0: it is not known."""
+        known = self.leaders.get(group)
+        return 0 if known is None else known.node
+
+    def has_room(self, node: int, group: int) -> bool:
+        """Tell whether a row may be sent to that node now. If not, the queue hears AskAgain when it
+        may, or who leads when that changes."""
+        asked = self.asked.get(node)
+        if asked is None or not asked.is_up:
+            return False
+        if asked.gates_shut:
+            asked.waiting[group] = None
+            return False
+        return True
+
+    def ask(
+        self, node: int, group: int, term: int, number: int, data: bytes, *, is_first: bool
+    ) -> None:
+        """Send a row of commands to the node that leads the group in that term. They may get
+        lost with the link."""
+        payload = ROW_HEAD.pack(group, term, number, is_first) + data
+        self.cluster.send(node, QUORUM_ASK, payload)
+
+    # -- the other nodes
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, PeerMessage):
+            if message.frame_type is QUORUM_ASK:
+                self._hand_on(message)
+            else:
+                self._hear(message)
+        elif isinstance(message, NodeUp):
+            self.asked[message.node].is_up = True
+            self.greeted[message.node] = None
+        elif isinstance(message, NodeDown):
+            self._lose(message.node)
+        else:
+            assert isinstance(message, NodeSuspected | NodeTrusted), message
+
+    def _hand_on(self, frame: PeerMessage) -> None:
+        """Hand on a row. Who has no such queue any more has said that it leads it, and its
+        deletion, or the next leader, is on the way."""
+        payload = frame.payload
+        if len(payload) < ROW_HEAD.size:
+            self._broken(frame, "a row of commands that is cut off")
+            return
+        group, term, number, is_first = ROW_HEAD.unpack_from(payload)
+        queue = self.queues.get(group)
+        if queue is not None:
+            data = payload[ROW_HEAD.size :]
+            queue.post(RowCame(frame.source.node, term, number, bool(is_first), data))
+
+    def _hear(self, frame: PeerMessage) -> None:
+        if len(frame.payload) % LEADER.size:
+            self._broken(frame, "a list of leaders that is cut off")
+            return
+        node = frame.source.node
+        for group, term in LEADER.iter_unpack(frame.payload):
+            self._note(group, LeaderKnown(term, node))
+
+    def _broken(self, frame: PeerMessage, what: str) -> None:
+        node = frame.source.node
+        self.log.write("error", f"node {node} has sent {what}: its link is begun anew")
+        self.cluster.end_link(node, what)
+
+    def _note(self, group: int, known: LeaderKnown) -> None:
+        """Take note of who leads, unless somebody is known to lead since."""
+        before = self.leaders.get(group)
+        if before is not None and before.term > known.term:
+            return
+        if before is None and len(self.leaders) >= QUORUM_LEADERS_MAX:
+            return
+        self.leaders[group] = known
+        queue = self.queues.get(group)
+        if queue is not None:
+            queue.post(known)
+
+    def _lose(self, node: int) -> None:
+        """Have those queues look for another leader whose leader is not linked any more."""
+        asked = self.asked[node]
+        asked.is_up = False
+        asked.waiting.clear()
+        self.greeted.pop(node, None)
+        for group, known in self.leaders.items():
+            if known.node == node:
+                self._note(group, LeaderKnown(known.term, 0))
+
+    def turn_ended(self) -> None:
+        """Tell who leads what, and those who have waited for room that there is some."""
+        for node, asked in self.asked.items():
+            if not asked.is_up:
+                continue
+            rows = self.led if node in self.greeted else self.news
+            if rows:
+                payload = b"".join([LEADER.pack(*row) for row in rows.items()])
+                self.cluster.send(node, QUORUM_LEADERS, payload)
+            if asked.waiting and not asked.gates_shut:
+                groups, asked.waiting = asked.waiting, {}
+                for group in groups:
+                    queue = self.queues.get(group)
+                    if queue is not None:
+                        queue.post(AskAgain())
+        self.news = {}
+        self.greeted = {}

@@ -1,0 +1,61 @@
+"""Goal: a quorum queue with members on three nodes loses nothing that was confirmed, doubles
+nothing, and goes on with clients on any node when its leader changes.
+
+Method: whole brokers that are linked over the pipes of the simulation.
+"""
+
+from __future__ import annotations
+
+from support.linked_brokers import Cluster
+
+
+def numbered(start: int, end: int) -> list[bytes]:
+    return [b"%d" % n for n in range(start, end)]
+
+
+def test_what_is_published_at_any_node_is_delivered_at_any_other() -> None:
+    run = Cluster()
+    run.declare()
+    clients = [broker.connect() for broker in run.brokers]
+    wanted: list[bytes] = []
+    for client in clients:
+        bodies = [b"%d of %d" % (n, client.broker.number) for n in range(20)]
+        client.publish(*bodies)
+        run.until(client.all_confirmed)
+        wanted += bodies
+    assert [client.depth() for client in clients] == [60, 60, 60]
+    clients[2].consume()
+    run.until(lambda: len(clients[2].bodies) == 60)
+    assert clients[2].bodies == wanted
+    clients[2].ack(60, multiple=True)
+    run.until(lambda: clients[0].depth() == 0)
+    run.until(
+        lambda: all(
+            b.shell().fifo.digest() == run.brokers[0].shell().fifo.digest() for b in run.brokers
+        )
+    )
+    run.no_faults()
+
+
+def test_clients_at_other_nodes_go_on_when_the_leader_dies() -> None:
+    run = Cluster()
+    run.declare()
+    leader = run.leader()
+    others = [each for each in run.brokers if each is not leader]
+    publisher, consumer = others[0].connect(), others[1].connect()
+    consumer.consume()
+    for n in range(10):
+        publisher.publish(*numbered(n * 10, n * 10 + 10))
+        run.rest(2)
+        if n == 4:
+            leader.crash()
+    run.until(publisher.all_confirmed)
+    run.until(lambda: len(consumer.bodies) == 100)
+    assert consumer.bodies == numbered(0, 100)
+    assert not publisher.nacked
+    assert not any(redelivered for _, _, redelivered in consumer.delivered)
+    leader.start()
+    consumer.ack(100, multiple=True)
+    run.until(lambda: consumer.depth() == 0)
+    run.until(lambda: leader.shell().fifo.digest() == others[0].shell().fifo.digest())
+    run.no_faults()
