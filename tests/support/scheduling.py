@@ -52,6 +52,7 @@ SLOW = (
     "tests/durability/",
     "tests/interop/",
     "tests/lab/",
+    "tests/management/",
     "tests/sim/",
     SPARK,
 )
