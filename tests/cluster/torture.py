@@ -212,8 +212,10 @@ class Run:
         while True:
             self.pump(is_drained, "the queues do not get empty")
             self.crowd.leave()
-            time.sleep(QUIET_S)
-            if not (left := self.left()):
+            late = time.monotonic() + (LOST_S if self.book.missing() else QUIET_S)
+            while not (left := self.left()) and time.monotonic() < late:
+                time.sleep(LOOK_S)
+            if not left:
                 return
             if time.monotonic() - began > PATIENCE_S:
                 raise Failed(f"without clients there are {left} messages in the queues")
