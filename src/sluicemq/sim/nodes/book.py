@@ -5,7 +5,8 @@
     invented     whatever is seen was published, to the last bit, to the queue it comes from
     confirms     each number once, and only numbers that were used; a refusal only after an outage
     duplicates   seen again only when the holder gave it back or is gone, or after an outage between
-                 it and the queue; and flagged then
+                 it and the queue; and flagged then, unless it was on its way to who gets it before
+                 an outage
     order        what one consumer gets unflagged is in the order of its stream
     prefetch     a consumer never holds more than its limit
 
@@ -191,10 +192,13 @@ class ClusterBook:
         sent = self.streams[number].sent[sequence]
         promise(queue.name in sent.queues, message, "comes from", queue.name)
         before = queue.seen.setdefault(message, [])
-        for earlier in before:
+        is_late = consumer.standing != self.outages.standing(queue.home, holder.node)
+        for earlier in before if not is_late else ():  # it may have been on its way for long
             self._may_come_again(message, earlier, consumer)
         if before:
-            promise(redelivered, message, "comes again to", holder, "without being flagged")
+            promise(
+                redelivered or is_late, message, "comes again to", holder, "without being flagged"
+            )
         elif redelivered:
             may = queue.was_given_back or not self.outages.are_none
             promise(may, message, "is flagged, but nobody can have had it")

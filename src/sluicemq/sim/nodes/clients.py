@@ -189,7 +189,8 @@ class SiteConsumer(SiteRole):
             self._consume_later()
 
     def is_refused(self, close: m.ChannelClose) -> bool:
-        return close.reply_code == 404 and AWAY in close.reply_text
+        is_away = close.reply_code == 404 and AWAY in close.reply_text
+        return is_away or "storage has failed" in close.reply_text  # perhaps on another node
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
         assert isinstance(method, m.BasicDeliver)
