@@ -366,8 +366,11 @@ class DeclaredState(RecordTables):
         self.check_room(asked.vhost, asked.name)
         validate_queue(asked, asked.vhost)
         outcome = Applied(lasts=asked.durable)
+        life = change.life
+        if life.incarnation < self.incarnations.get(life.node, 0):
+            life = Life(life.node, self.incarnations[life.node])  # it has begun anew meanwhile
         queue_id = change.queue_id or self.queue_id()
-        queue = DeclaredQueue(queue_id, asked, change.life, change.home, change.members)
+        queue = DeclaredQueue(queue_id, asked, life, change.home, change.members)
         self._add_queue(host, queue, outcome)
         return outcome
 

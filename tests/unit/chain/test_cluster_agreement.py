@@ -325,6 +325,15 @@ def test_who_has_missed_too_much_gets_a_snapshot(monkeypatch: pytest.MonkeyPatch
     bench.rest()
 
 
+def test_what_is_not_durable_goes_with_the_node_that_it_lives_on() -> None:
+    bench = Bench()
+    bench.agree(1, replace_home(queue("away"), 2), queue("here"))
+    bench.rest()
+    bench.restart(2)
+    bench.rest()
+    assert [*bench.agreement(1).state.hosts["/"].queues] == ["here"]
+
+
 def replace_home(change: DeclareQueue, home: int) -> DeclareQueue:
     return DeclareQueue(change.definition, life=change.life, home=home)
 

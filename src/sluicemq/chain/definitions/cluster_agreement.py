@@ -228,8 +228,8 @@ class ClusterAgreement(Actor, Agreement):
         """Return the change with the life and the home of what it declares, where these are not
         named."""
         if isinstance(change, DeclareQueue):
-            life = change.life if change.definition.durable else self.life
             home = change.home or self.home_for(change)
+            life = change.life if change.definition.durable else self.life_of(home)
             change = replace(change, life=life, home=home)
             return placed(change, self.life.node, self.cluster.nodes, self.state.next_queue_id)
         if isinstance(change, DeclareExchange) and not change.definition.durable:
@@ -237,6 +237,12 @@ class ClusterAgreement(Actor, Agreement):
         if isinstance(change, Together):
             return Together(tuple(map(self.belonging, change.changes)))
         return change
+
+    def life_of(self, node: int) -> Life:
+        """Return the life that a node is in, as far as it is agreed on."""
+        if node == self.life.node:
+            return self.life
+        return Life(node, self.state.incarnations.get(node, 0))
 
     def home_for(self, change: DeclareQueue) -> int:
         """Return the node that a queue is to live on which is to be declared."""
