@@ -14,7 +14,7 @@ import pytest
 from cluster.sites import proxied
 from cluster.torture import Run, queues_of
 
-FAULTS = {"classic": 4}
+FAULTS = {"classic": 4, "quorum": 12}
 
 
 @pytest.mark.parametrize("kind", FAULTS)

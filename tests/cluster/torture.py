@@ -49,7 +49,7 @@ LOST_S: Final = 60.0
 
 QUIET_S: Final = 0.5
 LOOK_S: Final = 0.1
-RATE: Final = 15.0
+RATE: Final = 10.0
 """Messages a second of each publisher."""
 
 QUEUES: Final = 3
