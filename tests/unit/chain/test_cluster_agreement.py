@@ -31,6 +31,7 @@ from sluicemq.metadata.changes import (
 from sluicemq.model.definitions import ExchangeDefinition, QueueDefinition
 from sluicemq.model.users import User
 from sluicemq.queues.classic.machine import ClassicQueue
+from sluicemq.queues.commands import Delete
 from sluicemq.sim.nodes.host import NodeHost
 from sluicemq.sim.nodes.plan import nodes_plan
 from sluicemq.sim.nodes.run import NodesRun
@@ -332,6 +333,18 @@ def test_what_is_not_durable_goes_with_the_node_that_it_lives_on() -> None:
     bench.restart(2)
     bench.rest()
     assert [*bench.agreement(1).state.hosts["/"].queues] == ["here"]
+
+
+def test_a_quorum_queue_that_is_deleted_leaves_all_its_nodes() -> None:
+    bench = Bench()
+    bench.agree(1, queue("q", durable=True, arguments={"x-queue-type": "quorum"}))
+    bench.rest()
+    known = [host.node.broker.vhosts["/"].queues for host in bench.hosts]
+    assert all("q" in queues for queues in known)
+    known[1]["q"].post(Delete(None, False, False))
+    bench.until(lambda: not any("q" in queues for queues in known))
+    bench.rest()
+    assert not bench.agreement(1).state.hosts["/"].queues
 
 
 def replace_home(change: DeclareQueue, home: int) -> DeclareQueue:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sluicemq.chain.pacer import QueuePace
 from sluicemq.chain.queue.dead_lettering import DeadLettering
-from sluicemq.chain.queue.queue import PolicyChanged
+from sluicemq.chain.queue.queue import Leaving, PolicyChanged
 from sluicemq.chain.queue.quorum.asked_queue import ASKED, AskedQueue
 from sluicemq.chain.queue.quorum.deliveries import DamagedLog, QuorumDeliveries, ReadAgain
 from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
@@ -259,6 +259,8 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
             self.storage_failed = True
             self.full.shut()
             self.refuse_all()
+        elif isinstance(message, Leaving):
+            self.leave_some()
         elif isinstance(message, Forgotten):
             self.forgotten = True
         elif isinstance(message, LogDamaged):
