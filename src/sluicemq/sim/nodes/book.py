@@ -7,7 +7,8 @@
     duplicates   seen again only when the holder gave it back or is gone, or after an outage between
                  it and the queue; and flagged then, unless it was on its way to who gets it before
                  an outage
-    order        what one consumer gets unflagged is in the order of its stream
+    order        what one consumer gets unflagged is in the order of its stream; of a quorum queue
+                 until something may have come back that nobody has seen
     prefetch     a consumer never holds more than its limit
 
 An outage of a queue for the clients at a node is the end of the queue's node, or of the link
@@ -22,6 +23,8 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.sim.records import BROKEN, ENDED_WELL, OUT, REQUEUED, promise
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sluicemq.sim.messages import MessageId
     from sluicemq.sim.nodes.plan import NodesPlan, PlannedQueue
 
@@ -42,6 +45,11 @@ class Outages:
     def are_none(self) -> bool:
         """Tell whether nothing has ended yet."""
         return not (self.ends or self.links)
+
+    @property
+    def all_ends(self) -> int:
+        """The number of processes and links that have ended."""
+        return self.ends.total() + self.links.total()
 
     def standing(self, home: int, node: int) -> Standing:
         """Return what the clients at `node` have seen of outages of a queue at `home`."""
@@ -120,10 +128,11 @@ class BookedDelivery:
 class BookedQueue:
     """What clients have seen of one queue."""
 
-    __slots__ = ("home", "name", "seen", "was_given_back")
+    __slots__ = ("home", "is_quorum", "name", "seen", "was_given_back")
 
     def __init__(self, plan: PlannedQueue) -> None:
         self.name = plan.name
+        self.is_quorum = plan.is_quorum
         self.home = 0
         """The node that has it; 0: it is not declared yet."""
         self.seen: dict[MessageId, list[BookedDelivery]] = {}
@@ -134,8 +143,10 @@ class BookedQueue:
 class ClusterBook:
     """What clients know of all publishers and queues of a run."""
 
-    def __init__(self, plan: NodesPlan, outages: Outages) -> None:
+    def __init__(self, plan: NodesPlan, outages: Outages, elections: Callable[[], int]) -> None:
         self.outages = outages
+        self.elections = elections
+        """How many leaders groups have had."""
         self.is_calm = False
         """Nothing has gone wrong yet, and all nodes are there."""
         self.streams: list[ClusterStream] = []
@@ -176,8 +187,14 @@ class ClusterBook:
     def consumer(self, holder: ChannelHolder, name: str, limit: int) -> BookedConsumer:
         """Begin the record of a consumer of the queue of that name."""
         queue = self.queues[name]
-        standing = self.outages.standing(queue.home, holder.node)
-        return BookedConsumer(holder, queue, limit, standing)
+        return BookedConsumer(holder, queue, limit, self._standing(queue, holder.node))
+
+    def _standing(self, queue: BookedQueue, node: int) -> Standing:
+        """Return what the clients at `node` have seen of outages of a queue: of a quorum queue
+        those of all nodes and leaders are."""
+        if queue.is_quorum:
+            return self.outages.all_ends, self.elections()
+        return self.outages.standing(queue.home, node)
 
     def deliver(
         self, message: MessageId | None, consumer: BookedConsumer, redelivered: bool
@@ -192,7 +209,7 @@ class ClusterBook:
         sent = self.streams[number].sent[sequence]
         promise(queue.name in sent.queues, message, "comes from", queue.name)
         before = queue.seen.setdefault(message, [])
-        is_late = consumer.standing != self.outages.standing(queue.home, holder.node)
+        is_late = consumer.standing != self._standing(consumer.queue, holder.node)
         for earlier in before if not is_late else ():  # it may have been on its way for long
             self._may_come_again(message, earlier, consumer)
         if before:
@@ -200,9 +217,10 @@ class ClusterBook:
                 redelivered or is_late, message, "comes again to", holder, "without being flagged"
             )
         elif redelivered:
-            may = queue.was_given_back or not self.outages.are_none
+            may = queue.was_given_back or not (self.is_calm and self.outages.are_none)
             promise(may, message, "is flagged, but nobody can have had it")
-        if not redelivered:
+        is_shuffled = queue.is_quorum and (queue.was_given_back or not self.is_calm)
+        if not (redelivered or is_shuffled):
             last = consumer.last_of.get(number, -1)
             promise(last < sequence, holder, "gets", message, "after", last)
             consumer.last_of[number] = sequence
@@ -220,7 +238,7 @@ class ClusterBook:
     ) -> None:
         consumer = earlier.consumer
         holder = consumer.holder
-        standing = self.outages.standing(consumer.queue.home, holder.node)
+        standing = self._standing(consumer.queue, holder.node)
         if earlier.state == REQUEUED or consumer.standing != standing:
             return
         where = f"{message} comes from {to.queue.name} to {to.holder}"
@@ -255,8 +273,10 @@ class ClusterBook:
     def _must_be_seen(self, stream: ClusterStream, sent: SentToCluster, queue: BookedQueue) -> bool:
         """Tell whether a message cannot be gone: it was confirmed, or nothing has ended that could
         have taken it along."""
-        if sent.state == CONFIRMED and sent.is_persistent:
+        if sent.state == CONFIRMED and (sent.is_persistent or queue.is_quorum):
             return True
+        if queue.is_quorum:
+            return False
         is_sound = not self.outages.ends[queue.home]
         is_near = queue.home == stream.node and stream.ended == ENDED_WELL
         return is_sound and (sent.state == CONFIRMED or is_near)

@@ -87,8 +87,9 @@ class GroupHistory:
         for index in range(first, log.last_index + 1):
             entry = log.entry_at(index)
             before = log.term_at(index - 1)
-            is_fresh = index > log.commit  # what is committed may have been trimmed
-            digest = crc32(bytes(entry.data)) if is_fresh else 0
+            # What is committed may have been trimmed, and contents are costly.
+            is_plain = index > log.commit and isinstance(entry.data, bytes)
+            digest = crc32(bytes(entry.data)) if is_plain else 0
             was = self.known.setdefault((index, entry.term), (before, digest))
             same = was[0] == before and (was[1] == digest or not (digest and was[1]))
             promise(same, self.title, "has different logs at", index, "of term", entry.term)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.queue.quorum.shared_shell import SharedShell
 from sluicemq.metadata.proposals import DEFINITIONS_GROUP
 from sluicemq.sim.nodes.groups import GroupHistory, GroupMember
 
@@ -12,9 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.node import Node
+    from sluicemq.queues.quorum.fifo import Fifo
     from sluicemq.raft.messages import RaftMessage
     from sluicemq.raft.raft import Raft
     from sluicemq.sim.nodes.host import NodeHost
+
+COMPARED_EVERY: Final = 8
+"""States of quorum queues are compared at each so manieth entry."""
 
 
 def rafts_of(node: Node) -> Iterator[tuple[int, Raft]]:
@@ -22,6 +27,9 @@ def rafts_of(node: Node) -> Iterator[tuple[int, Raft]]:
     agreement = node.broker.clustered
     if agreement is not None and agreement.member is not None:
         yield DEFINITIONS_GROUP, agreement.member.raft
+    for queue in node.broker.all_with_messages():
+        if isinstance(queue, SharedShell):
+            yield queue.id, queue.raft
 
 
 def leads(node: Node) -> bool:
@@ -36,6 +44,8 @@ class NodeGroups:
         self.histories: dict[int, GroupHistory] = {}
         self.applied: dict[int, int] = {}
         """By node, up to where it had applied the definitions when it was looked at last."""
+        self.fifos: dict[Fifo, None] = {}
+        """The states of quorum queues that are watched."""
 
     def watch(self, host: NodeHost) -> None:
         """Hear what the node that has just begun says to others in its groups."""
@@ -77,6 +87,9 @@ class NodeGroups:
         for group, raft in rafts_of(host.node):
             member = self._member(host, group, raft)
             self.histories[group].look(member)
+        for queue in host.node.broker.all_with_messages():
+            if isinstance(queue, SharedShell) and queue.fifo not in self.fifos:
+                self._watch_fifo(host.number, queue.id, queue.fifo)
         agreement = host.node.broker.clustered
         if agreement is None or agreement.member is None or agreement.undecided:
             return
@@ -85,6 +98,24 @@ class NodeGroups:
             self.applied[host.number] = applied
             history = self.histories[DEFINITIONS_GROUP]
             history.applied(host.number, applied, agreement.state.snapshot())
+
+    def _watch_fifo(self, node: int, group: int, fifo: Fifo) -> None:
+        """Compare the state of a quorum queue with those of the other members, every so often,
+        before the next entry is applied to it."""
+        self.fifos[fifo] = None
+        history = self.histories[group]
+        original = fifo.entered
+
+        def entered(index: int, stamp_ms: int) -> None:
+            if fifo.index % COMPARED_EVERY == 0:
+                history.applied(node, fifo.index, fifo.digest())
+            original(index, stamp_ms)
+
+        fifo.entered = entered  # type: ignore[method-assign]
+
+    def elections(self) -> int:
+        """Return how many leaders there have been."""
+        return sum(len(history.leaders) for history in self.histories.values())
 
     def disagreement(self, hosts: list[NodeHost]) -> str:
         """Return which node is behind with the definitions; "" when all have applied the same."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from random import Random
 from typing import Final
 
+from sluicemq.amqp.types import Table
 from sluicemq.cluster_config import ClusterConfig
 from sluicemq.config import KIB, MIB, Config, FlowConfig, MemoryConfig, NetConfig, StorageConfig
 from sluicemq.sim.units import MS
@@ -13,15 +14,22 @@ from sluicemq.sim.units import MS
 PORT: Final = 25_672
 """Where nodes reach each other."""
 ROOMY: Final = 64 * MIB
-FIVE_ONE_IN: Final = 8
+FIVE_ONE_IN: Final = 12
 """So many runs have five nodes, when nobody says how many."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedQueue:
-    """One queue that clients at all nodes work with. Who declares it first has it."""
+    """One queue that clients at all nodes work with. A classic one is where it is declared first, a
+    quorum queue has members on three nodes."""
 
     name: str
+    is_quorum: bool
+
+    @property
+    def arguments(self) -> Table:
+        """The arguments with which it is declared."""
+        return {"x-queue-type": "quorum"} if self.is_quorum else {}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,9 +110,12 @@ def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:
         seed=seed,
         nodes=nodes,
         is_calm_at_first=dice.randrange(2) == 0,
-        faults_ms=dice.choice((1500, 2500, 4000, 9000)),
-        fault_interval_ms=dice.choice((100, 250, 600)),
-        queues=tuple(PlannedQueue(name=f"work{nth}") for nth in range(count)),
+        faults_ms=dice.choice((800, 1500, 2500, 5000)),
+        fault_interval_ms=dice.choice((80, 200, 400)),
+        queues=tuple(
+            PlannedQueue(name=f"work{nth}", is_quorum=dice.randrange(2) == 0)
+            for nth in range(count)
+        ),
         publishers=dice.randrange(1, 4),
         consumers=dice.randrange(1, 4),
         messages_each=dice.choice((10, 30, 60)),

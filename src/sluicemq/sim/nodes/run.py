@@ -89,9 +89,9 @@ class NodesRun:
         self.random = Random(f"run of nodes {plan.seed}")
         self.network = PipeNetwork(self.timeline, Random(f"network {plan.seed}"))
         self.outages = Outages()
-        self.book = ClusterBook(plan, self.outages)
         self.registers = RegisterBook()
         self.groups = NodeGroups()
+        self.book = ClusterBook(plan, self.outages, self.groups.elections)
         self.phase = "founding"
         self.finding: Exception | None = None
         """A fault in a turn of a node."""

@@ -21,7 +21,7 @@ class SiteSetup(SiteRole):
     def __init__(self, site: SitePort) -> None:
         super().__init__(site)
         self.pause_ns = 50 * MS
-        self.todo = [each.name for each in site.plan.queues]
+        self.todo = [*site.plan.queues]
         self.is_asking = False
 
     def opened(self) -> None:
@@ -31,8 +31,13 @@ class SiteSetup(SiteRole):
         """Go on with the next queue, if there is one."""
         if self.todo and not self.is_asking:
             self.is_asking = True
-            name = self.todo[0]
-            self.send(m.QueueDeclare(queue=name, durable=True, passive=name in self.site.known))
+            queue = self.todo[0]
+            is_known = queue.name in self.site.known
+            self.send(
+                m.QueueDeclare(
+                    queue=queue.name, durable=True, passive=is_known, arguments=queue.arguments
+                )
+            )
 
     def on_method(self, method: Method) -> None:
         promise(isinstance(method, m.QueueDeclareOk), self.peer.name, "gets", method)
@@ -41,7 +46,7 @@ class SiteSetup(SiteRole):
         self.act()
 
     def _found(self) -> None:
-        self.site.found(self.todo.pop(0))
+        self.site.found(self.todo.pop(0).name)
 
     def is_refused(self, close: m.ChannelClose) -> bool:
         if close.reply_code == 404 and AWAY in close.reply_text:
