@@ -6,6 +6,10 @@ Method: whole brokers that are linked over the pipes of the simulation.
 
 from __future__ import annotations
 
+import pytest
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.frames import content_body
 from support.linked_brokers import Cluster
 
 
@@ -58,4 +62,33 @@ def test_clients_at_other_nodes_go_on_when_the_leader_dies() -> None:
     consumer.ack(100, multiple=True)
     run.until(lambda: consumer.depth() == 0)
     run.until(lambda: leader.shell().fifo.digest() == others[0].shell().fifo.digest())
+    run.no_faults()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_got_is_settled_once_though_all_that_is_asked_comes_twice(seed: int) -> None:
+    run = Cluster(seed=seed)
+    run.declare()
+    publisher = run.leader().connect()
+    publisher.publish(*numbered(0, 20))
+    run.until(publisher.all_confirmed)
+    getter = run.brokers[run.leader().number % 3].connect()
+    shell, sent = getter.broker.shell(), 0
+
+    def has_got(count: int) -> bool:
+        """Hear of the leader again, which is to be sent all rows again that are under way."""
+        nonlocal sent
+        asking = shell.asking
+        if asking.rows and asking.sent > sent:
+            sent = asking.sent
+            shell.post(shell.leader)
+        getter.poll()
+        return len(getter.got) == count
+
+    for n in range(20):
+        getter.send(2, m.BasicGet(queue="q"))
+        run.until(lambda count=n + 1: has_got(count))
+        getter.ack(n + 1)
+    assert {content_body(each.content) for each in getter.got} == {*numbered(0, 20)}
+    run.until(lambda: not (shell.fifo.messages.count or shell.fifo.messages.out))
     run.no_faults()

@@ -253,7 +253,7 @@ class FifoModel:
         if command.no_ack:
             self.gone.append((m.entry, m.place))
         else:
-            holder = self.holders.setdefault(ConsumerKey(command.channel, ""), Holder())
+            holder = self.holder(ConsumerKey(command.channel, ""))
             id_ = holder.next_id
             holder.out[id_] = m
             holder.next_id += 1
@@ -338,7 +338,7 @@ class FifoModel:
             ):
                 self.say("FifoRefused", key.channel, 403, "queue in exclusive use")
                 return
-            holder = self.holders.setdefault(key, Holder())
+            holder = self.holder(key)
             holder.prefetch = command.prefetch
             holder.priority = command.priority
             holder.exclusive = command.exclusive
@@ -362,9 +362,16 @@ class FifoModel:
             self.say("ConsumerActive", successor)
         self.tidy(key)
 
+    def holder(self, key: ConsumerKey) -> Holder:
+        former = self.holders.get(ConsumerKey(key.channel, ""), Holder())
+        return self.holders.setdefault(key, Holder(next_id=former.next_id))
+
     def tidy(self, key: ConsumerKey) -> None:
-        if self.holders[key].status == "cancelled" and not self.holders[key].out:
-            del self.holders[key]
+        if self.holders[key].status == "cancelled" and not self.holders[key].out and key.tag:
+            next_id = self.holders.pop(key).next_id
+            if next_id:
+                got = self.holder(ConsumerKey(key.channel, ""))
+                got.next_id = max(got.next_id, next_id)
 
     def do_cancel_consumer(self, command: c.CancelConsumer) -> None:
         if command.consumer in self.up():
@@ -384,6 +391,7 @@ class FifoModel:
             self.cancel(key)
             for message in messages:
                 self.give_back(message, counts)
+        self.holders.pop(ConsumerKey(channel, ""), None)
 
     def active(self) -> list[ConsumerKey]:
         return [key for key, holder in self.holders.items() if holder.status == "up"]

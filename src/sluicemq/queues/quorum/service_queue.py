@@ -94,11 +94,15 @@ class ServiceQueue:
         return command.exclusive and (self.is_used or self.single_active)
 
     def holder(self, key: ConsumerKey) -> QueueConsumer:
-        """Return the consumer of that name, made as a cancelled one when there is none."""
+        """Return the consumer of that name, made as a cancelled one when there is none. Its ids
+        begin behind all that consumers of its channel have had that are forgotten: of what is
+        asked twice nothing means another message the second time."""
         consumer = self.members.get(key)
         if consumer is None:
             consumer = self.members[key] = QueueConsumer(key)
             self.of_channel.setdefault(key.channel, {})[consumer] = None
+            former = self.members.get(ConsumerKey(key.channel, ""))
+            consumer.next_id = 0 if former is None else former.next_id
         return consumer
 
     def add(self, command: AddConsumer) -> QueueConsumer:
@@ -176,14 +180,26 @@ class ServiceQueue:
         return successor
 
     def tidy(self, consumer: QueueConsumer) -> None:
-        """Forget a consumer that was cancelled and holds nothing."""
-        if consumer.status != CANCELLED or consumer.checked_out.count:
+        """Forget a consumer that was cancelled and holds nothing, but for its ids, which no other
+        of its channel is to give again: the one with the tag "" goes on behind them, and stays as
+        long as the channel."""
+        channel, tag = consumer.key
+        if consumer.status != CANCELLED or consumer.checked_out.count or not tag:
             return
         del self.members[consumer.key]
-        same = self.of_channel[consumer.key.channel]
+        same = self.of_channel[channel]
         del same[consumer]
-        if not same:
-            del self.of_channel[consumer.key.channel]
+        if consumer.next_id:
+            got = self.holder(ConsumerKey(channel, ""))
+            got.next_id = max(got.next_id, consumer.next_id)
+        elif not same:
+            del self.of_channel[channel]
+
+    def forget(self, channel: ActorAddress) -> None:
+        """Forget a channel that is gone, whose consumers are cancelled and hold nothing."""
+        for consumer in self.of_channel.pop(channel, ()):
+            assert consumer.status == CANCELLED and not consumer.checked_out.count
+            del self.members[consumer.key]
 
     def of(self, channel: ActorAddress) -> list[QueueConsumer]:
         """Return the consumers of a channel; the single active one is the last, so that none of

@@ -405,7 +405,8 @@ class SharedShell(QuorumShell, SnapshotTaker):
 
     def lose_end(self, end: ChannelEnd) -> None:
         """Tell a channel that the others have taken it for gone: what it has published and was not
-        answered is lost, and so are its consumers. It may begin anew."""
+        answered is lost, and so are its consumers. It may begin anew. What it has asked since gets
+        no answer, and may not keep messages from others."""
         if self.ends.get(end.actor) is not end:
             return
         channel = end.actor
@@ -424,6 +425,7 @@ class SharedShell(QuorumShell, SnapshotTaker):
         del self.ends[channel], self.ends_at[end.address], self.ends_of[end.link]
         self.machine.links.pop(channel, None)
         self.deliveries_due.forget(end)
+        self.submit(q.AddressDown(end.address, is_lost=True))
 
     def overtaken(self) -> None:
         self.effects_real()
