@@ -14,6 +14,7 @@ import pytest
 from sluicemq.chain.queue.quorum import snapshots
 from sluicemq.chain.queue.quorum.asking import Asking
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
+from sluicemq.queues.quorum.askers import Askers
 from sluicemq.queues.quorum.commands import Enqueue
 from sluicemq.queues.quorum.effects import FifoEffect
 from sluicemq.queues.quorum.fifo import HANDLERS, Fifo
@@ -45,6 +46,7 @@ def nothing_is_sent_again(patch: pytest.MonkeyPatch) -> None:
 
 def repeats_are_new(patch: pytest.MonkeyPatch) -> None:
     """Of what comes again nobody knows that it has come."""
+    patch.setattr(Askers, "is_new", lambda *_: True)
     enqueue = Fifo.enqueue
 
     def forgetful(fifo: Fifo, command: Enqueue, effects: list[FifoEffect]) -> None:

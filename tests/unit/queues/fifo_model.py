@@ -111,6 +111,8 @@ class FifoModel:
         self.senders: dict[ActorAddress, Sender] = {}
         self.ended: set[ActorAddress] = set()
         self.lives: dict[int, int] = {}
+        self.rows: dict[int, tuple[ActorAddress, int]] = {}
+        self.is_repeat = False
         self.rejects = False
         self.deleted = False
         self.index = 0
@@ -129,7 +131,10 @@ class FifoModel:
         self.index, self.place, self.seen = index, 0, {}
         self.now = max(self.now, stamp)
         self.used = self.used or self.now
+        self.is_repeat = False
         for command in commands:
+            if self.is_repeat:
+                continue
             if self.deleted:
                 self.answer_deleted(command)
                 continue
@@ -445,7 +450,10 @@ class FifoModel:
         self.used = self.now
 
     def do_asked(self, command: c.Asked) -> None:
-        self.say("RowBegins", *command)
+        self.is_repeat = (*command,) <= self.rows.get(command.asker.node, ())
+        if not self.is_repeat:
+            self.rows[command.asker.node] = (*command,)
+            self.say("RowBegins", *command)
 
     def do_pass_time(self, _: c.PassTime) -> None:
         expires = self.settings.expires_ms

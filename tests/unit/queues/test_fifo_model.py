@@ -23,9 +23,11 @@ from sluicemq.queues.quorum import dead_letter_queue, fifo, snapshot
 from sluicemq.queues.quorum.commands import (
     AddConsumer,
     AddressDown,
+    Asked,
     ConsumerKey,
     Enqueue,
     PassTime,
+    PurgeQueue,
     RegisterEnqueuer,
 )
 from sluicemq.queues.quorum.dead_letter_queue import DeadLetterQueue
@@ -309,6 +311,21 @@ def test_so_many_ended_addresses_are_remembered() -> None:
     assert len(enqueuers.ended) == ENDED_MAX
     assert not enqueuers.has_ended(CHANNELS[0])
     assert enqueuers.has_ended(CHANNELS[1])
+
+
+def test_a_row_that_comes_again_is_passed_over_also_behind_a_snapshot() -> None:
+    member, asker, publisher = fifo_with(), ActorAddress(1, 1, 9), CHANNELS[0]
+    row = [Asked(asker, 1), PurgeQueue(CHANNELS[1])]
+    applied(member, 2, 1000, row)
+    applied(member, 3, 1000, [Enqueue(publisher, 1, 2, 1)])
+    again = fifo_with()
+    again.restore(member.snapshot())
+    for each in (member, again):
+        assert applied(each, 4, 1000, row) == []
+        assert each.messages.count == 2
+        later = [Asked(ActorAddress(1, 1, 10), 1), PurgeQueue(CHANNELS[1])]
+        assert len(applied(each, 5, 1000, later)) == 2
+        assert applied(each, 6, 1000, [Asked(asker, 2), PurgeQueue(CHANNELS[1])]) == []
 
 
 def test_one_prefetch_is_the_most_there_is() -> None:

@@ -156,7 +156,7 @@ class Asked(NamedTuple):
     """Begins an entry: what follows in it is the row `number` of what `asker` has asked for, who
     speaks for the channels of one node. Rows are numbered from 1 on. After a change of leader the
     asker sends again what it has not seen applied, so that a row may come twice, but not behind a
-    later one."""
+    later one. What has come before is passed over."""
 
     asker: ActorAddress
     number: int

@@ -149,7 +149,7 @@ class DeadLettered(NamedTuple):
 
 
 class RowBegins(NamedTuple):
-    """Says that what follows until the next of its kind comes of the row `number` of an asker."""
+    """Says that what follows in its entry comes of the row `number` of an asker, the first time."""
 
     asker: ActorAddress
     number: int

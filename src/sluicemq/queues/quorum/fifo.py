@@ -76,6 +76,8 @@ class Fifo(FifoState):
         self.title = title
         self.place = 0
         """Where the next message of the present entry is in it."""
+        self.is_repeat = False
+        """The present entry is a row that has come before: nothing of it is done again."""
         self.configure(settings)
 
     # -- what is applied
@@ -84,10 +86,13 @@ class Fifo(FifoState):
         """Begin an entry: see Replicated. Messages are counted anew in each."""
         super().entered(index, stamp_ms)
         self.place = 0
+        self.is_repeat = False
         self.used_ms = self.used_ms or self.now_ms
 
     def apply(self, command: FifoCommand, effects: list[FifoEffect]) -> None:
         assert self.index, "a command of no entry"
+        if self.is_repeat:
+            return
         if self.is_deleted:
             self.answer_deleted(command, effects)
             return
@@ -375,7 +380,9 @@ class Fifo(FifoState):
         self.used_ms = self.now_ms
 
     def asked(self, command: Asked, effects: list[FifoEffect]) -> None:
-        effects.append(RowBegins(*command))
+        self.is_repeat = not self.askers.is_new(*command)
+        if not self.is_repeat:
+            effects.append(RowBegins(*command))
 
     def pass_time(self, command: PassTime, effects: list[FifoEffect]) -> None:
         """Delete the queue if it was unused for too long."""
@@ -470,6 +477,7 @@ class Fifo(FifoState):
         self.messages = was.messages
         self.consumers = was.consumers
         self.enqueuers = was.enqueuers
+        self.askers = was.askers
         self.dead_letters = was.dead_letters
         self.rejects = was.rejects
         self.used_ms = was.used_ms

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sluicemq.kernel.machine import Replicated
+from sluicemq.queues.quorum.askers import Askers
 from sluicemq.queues.quorum.commands import FifoCommand
 from sluicemq.queues.quorum.dead_letter_queue import DeadLetterQueue
 from sluicemq.queues.quorum.effects import FifoEffect
@@ -23,6 +24,7 @@ class FifoState(Replicated[FifoCommand, FifoEffect]):
         self.messages = ReadyMessages()
         self.consumers = ServiceQueue()
         self.enqueuers = Enqueuers()
+        self.askers = Askers()
         self.dead_letters = DeadLetterQueue()
         self.rejects = False
         """It is full, and rejects what comes until it is a good deal less full."""

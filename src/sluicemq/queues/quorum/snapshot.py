@@ -17,6 +17,7 @@ import msgspec
 
 from sluicemq.kernel.address import ActorAddress
 from sluicemq.queues.command_codec import UnreadableCommand, decode_settings, encode_settings
+from sluicemq.queues.quorum.askers import AskedUpTo
 from sluicemq.queues.quorum.commands import ConsumerKey
 from sluicemq.queues.quorum.enqueuers import Enqueuer
 from sluicemq.queues.quorum.fifo_state import FifoState
@@ -32,7 +33,7 @@ ROWS_MAX: Final = 500
 """Rows in a piece: some hundred microseconds' work."""
 
 BATCHES, RETURNS, PENDING, DEAD, CONSUMERS, CHECKED_OUT, RINGS = range(1, 8)
-ENQUEUERS, ENDED, INCARNATIONS, END = range(8, 12)
+ENQUEUERS, ENDED, INCARNATIONS, ASKERS, END = range(8, 13)
 
 Address = tuple[int, int, int]
 RunRow = tuple[int, int, int, int, int, bool, str]
@@ -50,6 +51,7 @@ ROWS: Final[dict[int, Any]] = {
     ENQUEUERS: tuple[Address, int, int, list[tuple[int, int]]],
     ENDED: Address,
     INCARNATIONS: tuple[int, int],
+    ASKERS: tuple[Address, int],
 }
 """What a row of each section has."""
 
@@ -131,6 +133,7 @@ def pieces_of(state: FifoState) -> Iterator[bytes]:
         ),
         (RINGS, ring_rows(state, places)),
         *enqueuer_rows(state),
+        (ASKERS, [(tuple(each), number) for each, number in state.askers.members.values()]),
     ]
     return written(head, batches, rows)
 
@@ -261,6 +264,9 @@ def state_of(head: SnapshotHead, rows: dict[int, list[Any]]) -> FifoState:
     read_dead_letters(state, head, batches, rows)
     read_consumers(state, head, batches, rows)
     read_enqueuers(state, rows)
+    for address, number in rows[ASKERS]:
+        asker = ActorAddress(*address)
+        state.askers.members[asker.node] = AskedUpTo(asker, number)
     check_counts(state)
     return state
 

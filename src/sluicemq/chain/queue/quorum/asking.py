@@ -3,9 +3,7 @@ and what of it is not known to be agreed on.
 
     commands --gather--> row --to who leads--> entry of the log --applied by this member--> gone
 
-All rows are sent again, in order, to each new leader. Enqueuers number their messages, and what
-else is asked may be done twice without harm; `is_repeat` tells when an answer is one that was
-given already.
+All rows are sent again, in order, to each new leader. The state passes over what has come before.
 """
 
 from __future__ import annotations
@@ -47,8 +45,6 @@ class Asking:
         """Rows up to this number were sent to who leads now."""
         self.done = 0
         """Rows up to this number are applied here."""
-        self.is_repeat = False
-        """What follows in the entry that is being made real was made real before."""
 
     @property
     def under_way_bytes(self) -> int:
@@ -87,14 +83,15 @@ class Asking:
         self.sent = 0
 
     def began(self, effect: RowBegins) -> bool:
-        """Take note of whose row it is that the next effects come of. If it is one of this asker it
-        is let go of, with those before it, which a leader's snapshot may have brought. Returns
-        whether it is one, and seen for the first time."""
-        is_own = effect.asker == self.address
-        self.is_repeat = is_own and effect.number <= self.done
-        if not is_own or self.is_repeat:
-            return False
-        self.done = effect.number
-        while self.rows and self.rows[0].number <= effect.number:
+        """Take note of whose row it is that the next effects come of. Returns whether it is the
+        first one of this asker."""
+        return effect.asker == self.address and self.applied(effect.number)
+
+    def applied(self, number: int) -> bool:
+        """Let go of the rows up to a number, for they are applied here. Returns whether the first
+        of this asker is among them."""
+        assert number >= self.done, "rows are applied in order"
+        was, self.done = self.done, number
+        while self.rows and self.rows[0].number <= number:
             self.size_bytes -= self.rows.popleft().size_bytes
-        return True
+        return not was and number > 0

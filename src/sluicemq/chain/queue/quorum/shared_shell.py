@@ -328,7 +328,7 @@ class SharedShell(QuorumShell, SnapshotTaker):
 
     def make_real(self, effect: qe.FifoEffect) -> None:
         if isinstance(effect, qe.RowBegins):
-            if self.asking.began(effect) and effect.number == 1:
+            if self.asking.began(effect):
                 self.end_strangers()
         elif isinstance(effect, ANSWERS) and not self.is_waited_for(effect):
             self.unwanted(effect)
@@ -340,8 +340,6 @@ class SharedShell(QuorumShell, SnapshotTaker):
 
     def is_waited_for(self, effect: qe.FifoEffect) -> bool:
         """Tell whether somebody waits for this answer still."""
-        if self.asking.is_repeat:
-            return False
         kind: type
         if isinstance(effect, qe.ConsumerAdded):
             address, kind = effect.consumer.channel, c.Consume
@@ -356,7 +354,8 @@ class SharedShell(QuorumShell, SnapshotTaker):
         return end is not None and end.question is not None and isinstance(end.question, kind)
 
     def unwanted(self, effect: qe.FifoEffect) -> None:
-        """Give back a message that was got twice; other answers say nothing new."""
+        """Give back a message that was got twice, as it was asked for again with a snapshot on the
+        way; other answers say nothing new."""
         if not isinstance(effect, qe.MessageGot) or effect.part is None:
             return
         end = self.ends_at.get(effect.channel)
@@ -367,8 +366,6 @@ class SharedShell(QuorumShell, SnapshotTaker):
 
     def is_known_gone(self, effect: qe.ConsumerGone) -> bool:
         """Tell whether the consumer was known to be gone. There may be another one of its tag."""
-        if self.asking.is_repeat and not effect.by_broker:
-            return True
         end = self.ends_at.get(effect.consumer.channel)
         return end is not None and effect.consumer.tag not in end.consumers
 
@@ -431,11 +428,13 @@ class SharedShell(QuorumShell, SnapshotTaker):
         self.effects_real()
 
     def put_in(self) -> None:
-        """Look what has become of publishes and deliveries, and ask all questions again: whether
-        they were answered is not to be seen."""
+        """Look what has become of rows, publishes and deliveries, and ask all questions again:
+        whether they were answered is not to be seen."""
         self.deliveries_due.is_on_its_way = True
         self.snapshots.was_overtaken()
         self.seen = NOTHING_SEEN
+        if self.asking.applied(self.fifo.askers.done(self.asking.address)):
+            self.end_strangers()
         for end in [*self.ends.values()]:
             if self.fifo.enqueuers.has_ended(end.address):
                 self.lose_end(end)
