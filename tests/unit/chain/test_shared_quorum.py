@@ -10,6 +10,7 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
+from sluicemq.chain.queue.quorum import shared_shell
 from support.linked_brokers import Cluster
 
 
@@ -91,4 +92,31 @@ def test_what_is_got_is_settled_once_though_all_that_is_asked_comes_twice(seed: 
         getter.ack(n + 1)
     assert {content_body(each.content) for each in getter.got} == {*numbered(0, 20)}
     run.until(lambda: not (shell.fifo.messages.count or shell.fifo.messages.out))
+    run.no_faults()
+
+
+def test_a_channel_that_was_taken_for_gone_keeps_nothing_from_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shared_shell, "RAFT_LOST_MS", 1000)
+    run = Cluster()
+    run.declare()
+    leader = run.leader()
+    alone, other = (each for each in run.brokers if each is not leader)
+    publisher = other.connect()
+    publisher.publish(*numbered(0, 2))
+    run.until(publisher.all_confirmed)
+    getter = alone.connect()
+    getter.send(2, m.BasicGet(queue="q"))
+    run.until(lambda: getter.poll() or getter.got)
+    address = next(iter(alone.shell().ends_at))
+    ways = [(alone.host, each.host) for each in (leader, other)]
+    run.network.cut(dict.fromkeys([*ways, *((there, here) for here, there in ways)]))
+    getter.send(2, m.BasicGet(queue="q"))
+    run.until(lambda: other.shell().fifo.enqueuers.has_ended(address))
+    run.network.cut({})
+    run.until(lambda: address not in alone.shell().ends_at)
+    run.until(lambda: not other.shell().asking.rows and not alone.shell().asking.rows)
+    messages = other.shell().fifo.messages
+    assert (messages.count, messages.out) == (2, 0)
     run.no_faults()
