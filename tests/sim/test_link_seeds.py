@@ -28,7 +28,7 @@ WORKERS = 2
 ENGAGED = {
     "ups": 25,
     "downs": 16,
-    "floods": 0.2,
+    "floods": 0.1,
     "suspicions": 2.2,
     "received": 1_800,
     "held up": 110,

@@ -21,19 +21,28 @@ from typing import Final
 import pytest
 
 import sluicemq
+from sluicemq.broker.node_notices import NodeNotices
 from sluicemq.broker.recovery_report import RecoveryReport
 from sluicemq.chain.channel.channel_port import ChannelPort
 from sluicemq.chain.channel.connection_port import ConnectionPort
 from sluicemq.chain.channel.methods import WholeChannel
+from sluicemq.chain.channel.reply_post import ReplyPost
 from sluicemq.chain.connection.severing import Severable
+from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.queue.local_queue import LocalQueue
 from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.queue.queue_timers import TimedQueue
 from sluicemq.chain.queue.quorum.asked_queue import AskedQueue
 from sluicemq.chain.queue.quorum.quorum_port import QuorumPort
+from sluicemq.chain.queue.quorum.shared_shell import SharedShell
 from sluicemq.chain.queue.republish_messages import RepublisherPort
 from sluicemq.chain.queue.vhost_port import NamedQueue
+from sluicemq.chain.remote.figures_teller import FiguresTeller
+from sluicemq.chain.remote.queue_post import HomeFollower, QueuePost
+from sluicemq.chain.remote.remote_channel import RemoteChannel
+from sluicemq.chain.remote.remote_end import RemoteQueuePort
+from sluicemq.chain.remote.remote_queue import RemoteQueue
 from sluicemq.chain.store.messages import StoreClient
 from sluicemq.chain.store.store_port import StorePort
 from sluicemq.chain.writer import WriterClient
@@ -42,6 +51,7 @@ from sluicemq.cluster.connection import LinkConnection
 from sluicemq.cluster.membership import ClusterMembership
 from sluicemq.host.watchdog import Pulse
 from sluicemq.kernel.actor import Actor, Share
+from sluicemq.replication.ask_post import AskPost
 from sluicemq.replication.raft_post import RaftPost
 from sluicemq.sim.report import RunReport
 from sluicemq.sim.run import STEPS, simulate
@@ -91,6 +101,8 @@ BASES: Final = (
     Queue,
     AskedQueue,
     QuorumPort,
+    HomeFollower,
+    RemoteQueuePort,
     RepublisherPort,
     Severable,
     StoreClient,
@@ -111,6 +123,20 @@ SPARED: Final[dict[type[Actor], str]] = {
     LinkConnection: "of nodes that are linked, which `sluicemq.sim.cluster` simulates",
     RaftPost: "of nodes that are linked: tests of linked nodes have groups agree over it",
     ClusterMembership: "of nodes that are linked: tests of real processes found clusters with it",
+    **dict.fromkeys(
+        (
+            AskPost,
+            ClusterAgreement,
+            FiguresTeller,
+            NodeNotices,
+            QueuePost,
+            RemoteChannel,
+            RemoteQueue,
+            ReplyPost,
+            SharedShell,
+        ),
+        "of nodes that are a cluster, which `sluicemq.sim.nodes` simulates",
+    ),
 }
 
 
