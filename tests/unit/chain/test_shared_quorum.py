@@ -11,6 +11,7 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
 from sluicemq.chain.queue.quorum import shared_shell
+from sluicemq.queues.quorum.commands import Enqueue
 from support.linked_brokers import Cluster
 
 
@@ -120,3 +121,18 @@ def test_a_channel_that_was_taken_for_gone_keeps_nothing_from_others(
     messages = other.shell().fifo.messages
     assert (messages.count, messages.out) == (2, 0)
     run.no_faults()
+
+
+def test_nobody_says_to_have_heard_what_becomes_of_what_is_sent() -> None:
+    run = Cluster()
+    run.declare()
+    broker = next(each for each in run.brokers if each is not run.leader())
+    publisher, asking = broker.connect(), broker.shell().asking
+    run.until(lambda: asking.done and not asking.rows)
+    for first_seq in (1, 3):
+        publisher.publish(*numbered(0, 2))
+        run.until(lambda: asking.rows)
+        sent = asking.rows[-1].commands[-1]
+        assert isinstance(sent, Enqueue)
+        assert (sent.first_seq, sent.heard_seq) == (first_seq, first_seq)
+        run.until(publisher.all_confirmed)

@@ -108,9 +108,9 @@ class AskedQueue(QuorumPort):
         if not end.next_seq:
             end.next_seq = 1
             self.submit(q.RegisterEnqueuer(end.address))
-        seq = end.next_seq
+        seq, heard_seq = end.next_seq, end.heard_seq
         end.next_seq = seq + count
-        self.enqueue(enqueue_of(batch, end.address, seq, end.heard_seq), batch.size)
+        self.enqueue(enqueue_of(batch, end.address, seq, heard_seq), batch.size)
         if len(end.pending) >= self.pending_max:
             end.withheld.append((link, count, batch.size))
         else:
