@@ -305,7 +305,7 @@ def test_what_cannot_be_used_is_named(given: dict[str, str], words: str) -> None
 
 def test_a_pattern_needs_somebody_to_ask_and_they_a_pattern() -> None:
     words = (
-        "queuePattern = 'o': needs managementUrl, for AMQP cannot list queues.*SluiceMQ has none"
+        "queuePattern = 'o': needs managementUrl, for AMQP cannot list queues.*serve --management"
     )
     with pytest.raises(Refused, match=words):
         Options.parse({"queuePattern": "o"}, "source")

@@ -291,8 +291,9 @@ class Driver:
     def snapshot(self, index: int, is_installed: bool) -> None:
         first = self.data.draw(st.integers(1, index))
         live = () if is_installed or not self.readable(first) else (range(first, first + 1),)
-        term = self.group.term
-        self.write(RaftSnapshot(5, LogSnapshot(index, term, ALONE), file_id(), live, is_installed))
+        upto = first if live else 0
+        snapshot = LogSnapshot(index, self.group.term, ALONE, live_upto=upto)
+        self.write(RaftSnapshot(5, snapshot, file_id(), live, is_installed))
 
     def readable(self, index: int) -> bool:
         group = self.group
