@@ -23,9 +23,9 @@ function list(kind, title, columns, sort, more = null) {
     wanted.page = Math.min(wanted.page, found.page_count);
     wanted.pages = found.page_count;
   };
-  const heads = columns.map(([text, key]) => {
+  const heads = columns.map(([text, key, , is]) => {
     const turn = () => again({ sort: key, reverse: wanted.sort === key && !wanted.reverse });
-    return h("th", { scope: "col" }, key ? h("button", { type: "button", onclick: turn }, text) : text);
+    return h("th", { scope: "col", class: is ?? "" }, key ? h("button", { type: "button", onclick: turn }, text) : text);
   });
   const step = (by) => () => again({ page: Math.max(1, Math.min(wanted.pages ?? 1, wanted.page + by)) });
   show(
