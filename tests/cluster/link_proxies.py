@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Final
 
 READ_BYTES: Final = 1 << 16
+LOOKS: Final = 20
+LOOK_S: Final = 0.02
 Place = tuple[str, int]
 Way = tuple[int, int]
 """From one node to another, by their numbers."""
@@ -104,12 +106,15 @@ class LinkProxies:
         self._pairs.pop(near, None)
 
     def _caller(self, place: Place) -> int | None:
-        """The node that connects from there; None when it is gone again."""
-        inode = inode_of(place)
-        for number in range(1, self.count + 1):
-            pid = self.pid_of(number)
-            if inode and pid is not None and has_socket(pid, inode):
-                return number
+        """The node that connects from there; None when it is gone again. The kernel's list may lack
+        a socket while others come and go, so it is looked at more than once."""
+        for _ in range(LOOKS):
+            inode = inode_of(place)
+            for number in range(1, self.count + 1):
+                pid = self.pid_of(number)
+                if inode and pid is not None and has_socket(pid, inode):
+                    return number
+            time.sleep(LOOK_S)
         return None
 
     def _pass_on(self, source: socket.socket, target: socket.socket, way: Way) -> None:
