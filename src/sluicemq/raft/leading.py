@@ -136,8 +136,10 @@ class Leading:
         """Send every follower what there is for it and room for."""
         if self.heartbeat_is_due:
             self.send_heartbeats()
+        last, commit = self.member.log.last_index, self.member.log.commit
         for name, progress in self.progress.items():
-            self.send_entries(name, progress)
+            if progress.next <= last or progress.commit_sent < commit or progress.state == PROBE:
+                self.send_entries(name, progress)
 
     def send_entries(self, name: int, progress: FollowerProgress) -> None:
         """Send appends while there are entries and room; at the end what is committed."""

@@ -21,6 +21,8 @@ class RaftLog:
 
     def __init__(self, snapshot: LogSnapshot, entries: Iterable[LogEntry] = ()) -> None:
         self.snapshot = snapshot
+        self.last_index = snapshot.index
+        """Of the last entry; of the snapshot when there is none."""
         self.entries: list[LogEntry] = []
         """Those above the snapshot, without a gap."""
         self.numbers: list[int] = []
@@ -40,11 +42,6 @@ class RaftLog:
         """Everything up to here was handed to the storage."""
         self.truncate_from = 0
         """What the storage has to cut off before it is handed more; 0 when there is nothing."""
-
-    @property
-    def last_index(self) -> int:
-        """Of the last entry; of the snapshot when there is none."""
-        return self.snapshot.index + len(self.entries)
 
     @property
     def last_term(self) -> int:
@@ -119,6 +116,7 @@ class RaftLog:
             self.versions.append(entry.index, version)
         self.entries.append(entry)
         self.numbers.append(number)
+        self.last_index += 1
 
     def merge(self, entries: list[LogEntry], number: int) -> int:
         """Take over a leader's entries, which follow on one that matches. What is here already
@@ -139,6 +137,7 @@ class RaftLog:
         assert start <= self.last_index, "there must be something to truncate"
         kept = start - self.snapshot.index - 1
         del self.entries[kept:], self.numbers[kept:]
+        self.last_index = start - 1
         self.configurations.truncate(start)
         self.versions.truncate(start)
         self.durable = min(self.durable, start - 1)
@@ -207,6 +206,7 @@ class RaftLog:
         self.entries = []
         self.numbers = []
         self.snapshot = snapshot
+        self.last_index = snapshot.index
         self.snapshot_number = number
         self.configurations = Standing(snapshot.index, snapshot.configuration)
         self.versions = Standing(snapshot.index, snapshot.version)

@@ -39,7 +39,7 @@ from sluicemq.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from sluicemq.raft.ready import RaftReady, Read
+from sluicemq.raft.ready import NOTHING, RaftReady, Read
 from sluicemq.raft.settings import RaftSettings
 
 FROM_LEADERS = (AppendEntries, LeaderBeat, LivePiece, SnapshotPiece, TakeOver)
@@ -356,7 +356,9 @@ class Raft:
         reads: list[Read] = []
         if self.leading is not None:
             self.leading.replicate()
-            reads, self.leading.due_reads = self.leading.due_reads, []
+            reads, self.leading.due_reads = self.leading.due_reads, reads
+        if not (reads or self._has_something()):
+            return NOTHING
         pieces, install = self.following.take_pieces()
         truncate_from, entries = log.take_unwritten()
         state = (member.term, member.vote)
@@ -377,6 +379,19 @@ class Raft:
             member.outbox.take(),
             self._take_committed(),
             reads,
+        )
+
+    def _has_something(self) -> bool:
+        """Whether there is anything to be done but reads."""
+        member, log, following = self.member, self.member.log, self.following
+        return bool(
+            member.outbox.free
+            or log.given != log.last_index
+            or log.truncate_from
+            or log.commit > self.applied
+            or self.written_state != (member.term, member.vote)
+            or following.pieces
+            or following.install
         )
 
     def _take_committed(self) -> list[LogEntry]:

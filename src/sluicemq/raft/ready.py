@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from sluicemq.raft.entry import LogEntry, LogSnapshot
 from sluicemq.raft.messages import LivePiece, RaftMessage, SnapshotPiece
@@ -44,3 +45,8 @@ class RaftReady:
     """To be applied, after what was committed before."""
     reads: list[Read]
     """To be answered when their index is applied."""
+
+
+NOTHING: Final = RaftReady(0, None, [], None, 0, [], [], [], [])
+"""There is nothing to be done, as after most of what happens to a member. It is shared: nobody
+changes what a member says is to be done."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from sluicemq.raft.configuration import Configuration, decoded
 from sluicemq.raft.entry import CONFIGURATION, LogEntry, LogSnapshot
 from sluicemq.raft.messages import AppendAnswer, RaftMessage, VoteAnswer
+from sluicemq.raft.ready import NOTHING
 from sluicemq.sim.raft.promise import rule
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ class RaftCheckers:
 
     def look(self, host: CheckedMember, ready: RaftReady) -> None:
         """After an event at a member, before anything of it is done."""
+        if ready is NOTHING:
+            leading = host.raft.leading
+            if leading is not None and leading.is_quiet:
+                self._is_silent(host)
+            return
         member = host.raft.member
         self.happened["truncations"] += ready.truncate_from != 0
         self.happened["snapshots"] += ready.install is not None
@@ -96,7 +102,6 @@ class RaftCheckers:
             )
         assert host.raft.leading is not None
         if host.raft.leading.is_quiet:
-            self.happened["silences"] += 1
             self._is_silent(host)
 
     def _is_complete(self, host: CheckedMember) -> None:
@@ -136,6 +141,7 @@ class RaftCheckers:
                 self._is_complete(other)
 
     def _is_silent(self, leader: CheckedMember) -> None:
+        self.happened["silences"] += 1
         last = leader.raft.member.log.last_index
         for name in leader.raft.configuration.members:
             log = self.hosts[name].raft.member.log

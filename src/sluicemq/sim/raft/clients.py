@@ -39,7 +39,7 @@ class Clients:
     def begin(self) -> None:
         """At a member that takes itself for the leader: rather writes at the newest, reads at the
         oldest."""
-        leading = [each for each in self.hosts.values() if each.is_up and each.raft.is_leader]
+        leading = [each for each in self.hosts.values() if each.raft.leading and each.is_up]
         if not leading or self.is_over:
             self.next()
             return

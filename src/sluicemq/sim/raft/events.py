@@ -33,6 +33,14 @@ class Events:
         self.happened += 1
         action()
 
+    def go_on(self, count: int) -> None:
+        """Do what is due until so many things have happened."""
+        queue, take = self.queue, heapq.heappop
+        while self.happened < count:
+            self.now_ms, _, action = take(queue)
+            self.happened += 1
+            action()
+
     def between(self, low: float, high: float) -> float:
         """A number between these two, by chance."""
         return low + (high - low) * self.random.random()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sluicemq.raft.entry import DATA, LogEntry, LogSnapshot
 from sluicemq.raft.messages import RaftMessage, SnapshotPiece
 from sluicemq.raft.raft import Raft
-from sluicemq.raft.ready import RaftReady, Read
+from sluicemq.raft.ready import NOTHING, RaftReady, Read
 from sluicemq.raft.settings import RaftSettings
 from sluicemq.sim.raft.disk import RaftDisk, TakenSnapshot
 from sluicemq.sim.raft.port import CheckedMember
@@ -133,14 +133,25 @@ class SimMember(CheckedMember):
         for action in postponed:
             self.do(action)
 
+    def hear(self, message: RaftMessage) -> None:
+        """Take in a message, now or when this member moves again."""
+        if self.is_up and not self.is_paused:
+            self.raft.step(message)
+            self.pump()
+        else:
+            self.do(lambda: self.raft.step(message))
+
     def _tick_later(self, life: int) -> None:
+        events, raft = self.events, self.raft
+
         def tick() -> None:
             if self.life == life and self.is_up:
                 if not self.is_paused:
-                    self.do(self.raft.tick)
-                self._tick_later(life)
+                    raft.tick()
+                    self.pump()
+                events.after(TICK_MS * events.between(0.9, 1.1), tick)
 
-        self.events.after(TICK_MS * self.events.between(0.9, 1.1), tick)
+        events.after(TICK_MS * events.between(0.9, 1.1), tick)
 
     # operations of clients
 
@@ -165,6 +176,15 @@ class SimMember(CheckedMember):
         """Do what Raft says is to be done."""
         ready = self.raft.ready()
         self.checkers.look(self, ready)
+        if ready is not NOTHING:
+            self._carry_out(ready)
+        is_due = self.applied - self.raft.member.log.snapshot.index >= self.snapshot_every
+        if is_due and not self.is_taking and self.applied <= self.raft.snapshot_index_max:
+            self._take_snapshot()
+        if self.disk.waiting:
+            self._sync()
+
+    def _carry_out(self, ready: RaftReady) -> None:
         for piece in ready.pieces:
             if isinstance(piece, SnapshotPiece):
                 self.incoming = self.incoming[: piece.offset] + piece.content
@@ -176,9 +196,6 @@ class SimMember(CheckedMember):
             self._send(message)
         if ready.committed or ready.install is not None or ready.reads or self.reads:
             self._apply(ready)
-        if not self.is_taking and self._is_snapshot_due(self.applied):
-            self._take_snapshot()
-        self._sync()
 
     def _write(self, ready: RaftReady) -> None:
         self.disk.write(ready)
@@ -227,10 +244,6 @@ class SimMember(CheckedMember):
         self.is_taking = True
         self.disk.waiting.append((self.raft.member.number, TakenSnapshot(snapshot, content)))
         self.checkers.snapshot(self, snapshot)
-
-    def _is_snapshot_due(self, index: int) -> bool:
-        is_worth_it = index - self.raft.member.log.snapshot.index >= self.snapshot_every
-        return is_worth_it and index <= self.raft.snapshot_index_max
 
     def _sync(self) -> None:
         if self.disk.begin_sync():

@@ -22,6 +22,8 @@ class RaftNet:
         tell_link: Callable[[int, int, bool], None],
     ) -> None:
         self.events = events
+        self.random = events.random.random
+        """A number below 1, by chance."""
         self.deliver = deliver
         self.tell_link = tell_link
         self.blocked: set[tuple[int, int]] = set()
@@ -40,14 +42,13 @@ class RaftNet:
     def send(self, message: RaftMessage) -> None:
         """Carry a message, unless it gets lost."""
         self.sent += 1
-        events = self.events
-        random = events.random.random
+        random = self.random
         for _ in range(2 if random() < self.doubling else 1):
             if random() < self.loss:
                 continue
-            late = random() < self.slow
-            delay_ms = events.between(5, 80) if late else events.between(0.5, 4)
-            events.after(delay_ms, lambda: self._arrive(message))
+            low, high = (5.0, 80.0) if random() < self.slow else (0.5, 4.0)
+            delay_ms = low + (high - low) * random()
+            self.events.after(delay_ms, lambda: self._arrive(message))
 
     def _arrive(self, message: RaftMessage) -> None:
         if (message.sender, message.to) not in self.blocked:

@@ -74,8 +74,7 @@ class RaftRun:
 
     def deliver(self, message: RaftMessage) -> None:
         """A message has come to a member."""
-        host = self.hosts[message.to]
-        host.do(lambda: host.raft.step(message))
+        self.hosts[message.to].hear(message)
 
     def tell_link(self, name: int, other: int, is_up: bool) -> None:
         """A member hears of its link to another."""
@@ -85,8 +84,7 @@ class RaftRun:
     def go(self) -> None:
         """Go through all of the phases."""
         self.phase = "faults"
-        while self.events.happened < self.steps:
-            self.events.step()
+        self.events.go_on(self.steps)
         self.phase = "healing"
         self.nemesis.call_off()
         self.until(self.is_repaired, "the members are not all right again")
