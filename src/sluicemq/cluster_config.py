@@ -64,6 +64,13 @@ class ClusterConfig(Section):
         " `cluster_formation.classic_config.nodes.1 = rabbit@host1`.",
         keys=("cluster_formation.classic_config.nodes",),
     )
+    join: tuple[str, ...] = declared(
+        (),
+        "names",
+        "Nodes of a cluster that runs, as `HOST:PORT`: a new node asks them in turn to be let in,"
+        " and once it is a member it needs them no more. Then `cluster.port` is needed, and"
+        " `cluster.host`, at which the others reach it, unless the name has it.",
+    )
     port: int | None = declared(
         None,
         "count",
@@ -104,21 +111,33 @@ class ClusterConfig(Section):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.nodes:
-            for option in ("name", "port", "host", "secret_file"):
-                if getattr(self, option) is not None:
-                    raise Refused(f"cluster.{option} is set, so cluster.nodes must be")
+        for option in ("name", "port", "host", "secret_file"):
+            if getattr(self, option) is not None and not self.takes_part:
+                raise Refused(
+                    f"cluster.{option} is set, so cluster.nodes or cluster.join must be, or, for a"
+                    " node that is told later which cluster to join, cluster.name, cluster.port and"
+                    " cluster.secret_file"
+                )
+        if not self.takes_part:
             return
+        if self.nodes and self.join:
+            raise Refused("cluster.nodes and cluster.join are set: a node founds or joins")
+        needs = "cluster.nodes" if self.nodes else "cluster.join"
         if self.name is None:
-            raise Refused("cluster.nodes is set, so cluster.name must be")
+            raise Refused(f"{needs} is set, so cluster.name must be")
         if not re.fullmatch(NAME, self.name):
             raise Refused(
                 f"cluster.name = {self.name}: must be letters, digits, - _ and . (at most 128),"
                 " and may have @HOST behind them"
             )
         if self.secret_file is None:
-            raise Refused("cluster.nodes is set, so cluster.secret_file must be")
+            raise Refused(f"{needs} is set, so cluster.secret_file must be")
+        if not self.nodes and self.port is None:
+            raise Refused("cluster.join is set, so cluster.port must be")
         self._demand_no_doubles()
+        if not self.nodes:
+            assert self.own and self.asked is not None, "addresses are checked"
+            return
         assert self.listed[self.own_number - 1], "this node is in its list"
 
     def _demand_no_doubles(self) -> None:
@@ -132,6 +151,18 @@ class ClusterConfig(Section):
         for name, next_name in pairwise(names):
             if name == next_name:
                 raise Refused(f"cluster.nodes has two nodes of the name {name}")
+
+    @property
+    def takes_part(self) -> bool:
+        """Tell whether this node is one of a cluster, or may be told to join one."""
+        can_be_told = None not in (self.name, self.port, self.secret_file)
+        return bool(self.nodes or self.join or can_be_told)
+
+    @property
+    def asked(self) -> tuple[ListedNode, ...]:
+        """Return the nodes that this one asks to be let in. Raises Refused for what is no
+        address."""
+        return (*(listed_node(each, "cluster.join") for each in self.join),)
 
     @property
     def listed(self) -> tuple[ListedNode, ...]:
@@ -182,8 +213,18 @@ class ClusterConfig(Section):
 
     @property
     def own(self) -> ListedNode:
-        """Return this node as the list has it."""
-        return self.listed[self.own_number - 1]
+        """Return this node as the list has it; without one, at its own host and port."""
+        if self.nodes:
+            return self.listed[self.own_number - 1]
+        assert self.name is not None
+        assert self.port is not None
+        host = self.host or self.name.partition("@")[2]
+        if not host:
+            raise Refused(
+                "cluster.port is set without cluster.nodes, so cluster.host must be, at which the"
+                " other nodes reach this one; or a cluster.name that has @HOST behind it"
+            )
+        return listed_node(f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}")
 
     @property
     def own_name(self) -> str:
@@ -191,13 +232,14 @@ class ClusterConfig(Section):
         return self.own.name or self.name or ""
 
 
-def listed_node(text: str) -> ListedNode:
-    """Read one item of the list. Raises Refused when it is no address of a node."""
+def listed_node(text: str, option: str = "cluster.nodes") -> ListedNode:
+    """Read one item of the list that is the option. Raises Refused when it is no address of a
+    node."""
     found = re.fullmatch(ADDRESS, text)
     port = int(found[3] or PORT) if found else 0
     if not found or len(found[2]) > HOST_OCTETS_MAX or not 1 <= port <= 65535:
         raise Refused(
-            f"cluster.nodes has {text}: must be HOST:PORT, NAME@HOST:PORT or NAME@HOST, with a port"
+            f"{option} has {text}: must be HOST:PORT, NAME@HOST:PORT or NAME@HOST, with a port"
             " from 1 to 65535"
         )
     name = f"{found[1]}@{found[2]}" if found[1] else ""

@@ -434,6 +434,21 @@ LINK_STRANGERS_LOGGED: Final = 10
 LINK_STRANGERS_NS: Final = 60_000_000_000
 """Of those who have proven nothing the log has so many lines in so long a time."""
 
+INQUIRY_NS: Final = 15_000_000_000
+"""A question of a node without a link has its answer by then: three times as long as it takes to
+hear that there is no majority."""
+
+INTERVIEWS_MAX: Final = 8
+"""Such questions at a time; others hear that they have to come later."""
+
+LONELY_NS: Final = 5_000_000_000
+LONELY_AGAIN_NS: Final = 2_000_000_000
+"""A member that has no links to a majority for so long asks whether it is one still, and then each
+time after that: those who have removed it do not connect to it any more."""
+
+JOIN_AGAIN_MS: Final = 1_000
+"""Between two questions of a node that wants to join, of one address after the other."""
+
 LINK_SECRET_BYTES: Final = 16
 """Of the secret that the nodes of a cluster share, at least: who has heard a proof may try guesses
 as long as they like, and 128 bits of chance are beyond that."""

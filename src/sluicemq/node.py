@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec.structs import astuple
+
 from sluicemq import __version__
 from sluicemq.access.access import bootstrap, first_changes
 from sluicemq.broker.broker import Broker
@@ -24,6 +26,8 @@ from sluicemq.kernel.actor import NEVER_NS, Scheduler
 from sluicemq.kernel.containment import traceback_text
 from sluicemq.kernel.endpoints import Peer
 from sluicemq.metadata.changes import Life
+from sluicemq.metadata.events import NodeAdded, NodeRemoved
+from sluicemq.metadata.joined_nodes import was_removed
 from sluicemq.model.passwords import SALT_BYTES, hash_password
 from sluicemq.storage.left_over import left_over
 from sluicemq.storage.manifest import PATH as MANIFEST
@@ -33,6 +37,7 @@ from sluicemq.storage.recovery import Recovery
 
 if TYPE_CHECKING:
     from sluicemq.broker.node_notices import NodeNotices
+    from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
     from sluicemq.cluster.membership import ClusterMembership
     from sluicemq.config import Config
     from sluicemq.kernel.actor import Actor
@@ -41,6 +46,10 @@ if TYPE_CHECKING:
     from sluicemq.metadata.tables import DurableTables
     from sluicemq.replication.ask_post import AskPost
     from sluicemq.replication.raft_post import RaftPost
+
+
+def ignore_text(_: str) -> None:
+    """Do nothing, whatever the text says."""
 
 
 def in_memory(_: str) -> MessageIndex:
@@ -113,6 +122,9 @@ class Node:
         self.broken: Callable[[], None] = ignore
         """Ends the process at once, for something that all share is broken; set by the owner of its
         World."""
+        self.removed: Callable[[str], None] = ignore_text
+        """Ends the process at once, for this node was removed from its cluster, as the sentence
+        says; set by the owner of its World."""
         if not recovery.is_new:
             RecoveryReport(self.broker, began_ns, recovery.clean)
 
@@ -121,7 +133,7 @@ class Node:
         Refused when the data directory is not one for that."""
         files = self.world.disk.files
         config = self.config.cluster
-        if config.nodes:
+        if config.takes_part:
             from sluicemq.cluster.membership import (  # noqa: PLC0415 (start-up time of who is alone)
                 ClusterMembership,
             )
@@ -129,8 +141,8 @@ class Node:
             return ClusterMembership(self.scheduler, self.world, config, secret, is_used(files))
         if is_there(files):
             raise Refused(
-                "the data directory is that of a node of a cluster, so cluster.nodes must be set;"
-                " nothing was changed"
+                "the data directory is that of a node of a cluster, so cluster.nodes must be set,"
+                " or cluster.name, cluster.port and cluster.secret_file; nothing was changed"
             )
         return None
 
@@ -165,16 +177,50 @@ class Node:
         membership, agreement = self.membership, self.broker.clustered
         if membership is None or agreement is None:
             return
-        if membership.is_member and is_new:
+        book = membership.book
+        if membership.is_member and is_new and not book.record.is_joining:
             raise Refused(
                 "the data directory has the name of a node that is a member of a cluster, and"
                 " nothing that it has stored: put its files back, or take the node out of the"
                 " cluster and start it with a new data directory"
             )
+        if book.record.is_joining:
+            book.settle()
+        self.follow_members(membership, agreement)
         if self.config.definitions.load is None:
             auth = self.config.auth
             agreement.first_changes = lambda: tuple(first_changes(auth, self.hashed))
         membership.when_member(lambda: agreement.begin(membership.founders))
+
+    def follow_members(self, membership: ClusterMembership, agreement: ClusterAgreement) -> None:
+        """Have links to the nodes that have joined the cluster since it was founded, and none to
+        those that were removed, now and from now on. Raises Refused when this one was."""
+        from sluicemq.chain.definitions.registrar import (  # noqa: PLC0415 (as above)
+            NodeRegistrar,
+        )
+
+        def added(event: NodeAdded) -> None:
+            membership.add(*astuple(event.node))
+
+        def removed(event: NodeRemoved) -> None:
+            membership.remove(event.node.number, event.node.home, was_removed(event.node))
+
+        nodes = agreement.state.nodes
+        gone = nodes.removed.get(membership.cluster.node)
+        if gone is not None:
+            raise Refused(was_removed(gone))
+        for each in nodes.added.values():
+            added(NodeAdded(each))
+        for gone in nodes.removed.values():
+            removed(NodeRemoved(gone))
+        agreement.follow(NodeAdded, added)
+        agreement.follow(NodeRemoved, removed)
+        membership.cluster.desk = NodeRegistrar(agreement, membership)
+
+        def own_end(sentence: str) -> None:
+            self.removed(sentence)
+
+        membership.on_removed = own_end
 
     def make_notices(self) -> NodeNotices | None:
         """Return what tells the other nodes of this one, and it of them; None without any."""

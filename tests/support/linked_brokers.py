@@ -16,7 +16,7 @@ from sluicemq.chain.queue.quorum.shared_shell import SharedShell
 from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.cluster_config import ClusterConfig
 from sluicemq.config import Config
-from sluicemq.kernel.actor import Actor
+from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.containment import traceback_text
 from sluicemq.kernel.endpoints import Peer
 from sluicemq.kernel.world import Closed, Received, World
@@ -61,34 +61,60 @@ class LinkedBroker:
         self.life = 0
         self.is_running = self.is_frozen = False
         self.clients: list[LinkedClient] = []
+        self.said_goodbye = ""
+        """What it has heard when it was removed; "": it was not."""
         self.start()
 
     def start(self) -> None:
-        run = self.run
         self.life += 1
         self.is_running = True
-        random = run.random
+        self.begin(self.make_world())
+
+    def make_world(self) -> World:
+        """Return the world of its next life."""
+        run = self.run
         self.net = ClientNet(run.network, self.host)
-        self.disk = SimDisk(run.timeline, Random(random.random()), self.files, delay_ns_max=5 * MS)
+        chance = Random(run.random.random())
+        self.disk = SimDisk(run.timeline, chance, self.files, delay_ns_max=5 * MS)
         self.log = Lines()
-        world = World(
+        return World(
             SimClock(run.timeline),
-            SimDice(Random(random.random())),
+            SimDice(Random(run.random.random())),
             self.disk,
             self.net,
             SimMemory(1 << 30),
             self.log,
         )
-        config = ClusterConfig(
+
+    def configured(self) -> ClusterConfig:
+        return ClusterConfig(
             name=f"n{self.number}",
             host=self.host,
             port=PORT,
-            nodes=tuple(f"h{each}:{PORT}" for each in range(1, run.size + 1)),
+            nodes=tuple(f"h{each}:{PORT}" for each in range(1, self.run.size + 1)),
             secret_file="none",
         )
-        self.node = Node(world, replace(run.config, cluster=config), secret=SECRET)
-        life = self.life
-        scheduler = self.node.scheduler
+
+    def begin(self, world: World) -> None:
+        """Be a broker in that world."""
+        config = replace(self.run.config, cluster=self.configured())
+        self.node = Node(world, config, secret=SECRET)
+        self.node.removed = self.removed
+        self.drive(self.node.scheduler)
+        membership = self.node.membership
+        assert membership is not None
+        membership.cluster.listen(self.host, PORT)
+        membership.start()
+        self.wake()
+
+    def removed(self, sentence: str) -> None:
+        """The node hears that it was removed from its cluster."""
+        self.said_goodbye = sentence
+        self.is_frozen = True
+
+    def drive(self, scheduler: Scheduler) -> None:
+        """Give the actors turns from now on, in this life."""
+        run, life, random = self.run, self.life, self.run.random
 
         def witness(_: Actor, error: Exception) -> None:
             run.problems.append(traceback_text(error))
@@ -106,11 +132,6 @@ class LinkedBroker:
         scheduler.wake = wake  # type: ignore[method-assign]
         scheduler.witness = witness  # type: ignore[method-assign]
         scheduler.broke = self.broke  # type: ignore[method-assign]
-        membership = self.node.membership
-        assert membership is not None
-        membership.cluster.listen(self.host, PORT)
-        membership.start()
-        wake()
 
     def broke(self, actor: Actor, error: Exception) -> None:
         raise error

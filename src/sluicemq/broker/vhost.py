@@ -14,6 +14,7 @@ from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX
 from sluicemq.chain.remote.remote_queue import QueueUndeclared, RemoteQueue
 from sluicemq.chain.republish.delayer import HoldingQueue
 from sluicemq.chain.republish.republisher import Republisher
+from sluicemq.kernel.address import node_of
 from sluicemq.metadata.changes import (
     SOURCE,
     DeclareExchange,
@@ -24,7 +25,6 @@ from sluicemq.metadata.changes import (
 from sluicemq.model.definitions import EXCHANGE, QUEUE, Destination
 from sluicemq.model.traffic import Traffic
 from sluicemq.queues.commands import Delete
-from sluicemq.replication.raft_post import node_of
 from sluicemq.routing.delayed import DELAYED, HOLDING_PREFIX, holding_queue, is_holding
 
 if TYPE_CHECKING:

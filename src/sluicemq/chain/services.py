@@ -12,7 +12,7 @@ from sluicemq.flow.alarm import AlarmBoard
 from sluicemq.flow.credit import LinkSpec
 from sluicemq.flow.link import link, link_deliveries
 from sluicemq.flow.profiles import flow_budget, flow_profile, raft_profile
-from sluicemq.kernel.address import ActorAddress
+from sluicemq.kernel.address import ActorAddress, node_of
 from sluicemq.limits import (
     ACCOUNT_STEP_BYTES,
     CONNECTION_WINDOW,
@@ -29,7 +29,6 @@ from sluicemq.metadata.changes import LOCAL_QUEUE_IDS, Life
 from sluicemq.metadata.restoring import restored
 from sluicemq.model.histogram import DURATIONS_S, Histogram
 from sluicemq.queues.stream.cache import ChunkCache
-from sluicemq.replication.raft_post import node_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

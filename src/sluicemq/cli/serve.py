@@ -43,8 +43,18 @@ from sluicemq.config import Config
 @click.option(
     "--cluster-nodes",
     metavar="HOST:PORT,...",
-    help="All nodes of the cluster, this one too, the same at each [default: no cluster]. They know"
-    " each other; nothing is replicated between them yet. See docs/cluster.md.",
+    help="All nodes that found the cluster, this one too, the same at each [default: no cluster]."
+    " See docs/cluster.md.",
+)
+@click.option(
+    "--cluster-join",
+    metavar="HOST:PORT,...",
+    help="Nodes of a cluster that runs, which a new node asks to be let in. See docs/cluster.md.",
+)
+@click.option(
+    "--cluster-host",
+    metavar="HOST",
+    help="The address to listen on for the other nodes [default: the one in --cluster-nodes].",
 )
 @click.option(
     "--cluster-port",

@@ -12,10 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.cluster.bounds import LinkBounds
-from sluicemq.cluster.cluster_port import ClusterPort, NodeStanding, NodeUp
+from sluicemq.cluster.cluster_port import ASK, ClusterPort, NodeStanding, NodeUp
 from sluicemq.cluster.connection import ConnectionKeeper, LinkConnection
 from sluicemq.cluster.handshake import AcceptorHandshake
-from sluicemq.cluster.introduction import NONCE_BYTES
+from sluicemq.cluster.inquiry import Interview, NodeDesk
+from sluicemq.cluster.introduction import NONCE_BYTES, Introduction
 from sluicemq.cluster.members import MemberBook, Roster
 from sluicemq.cluster.peer import ClusterShell, OtherNode
 from sluicemq.cluster.strangers import Strangers
@@ -23,13 +24,19 @@ from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.address import NOBODY, ActorAddress
 from sluicemq.kernel.disk import DiskJob
 from sluicemq.kernel.world import Acceptor
-from sluicemq.limits import LINK_BEAT_MS, LINK_PAUSE_NS
+from sluicemq.limits import (
+    INTERVIEWS_MAX,
+    LINK_BEAT_MS,
+    LINK_PAUSE_NS,
+    LONELY_AGAIN_NS,
+    LONELY_NS,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from sluicemq.cluster.cluster_port import FrameType
-    from sluicemq.cluster.introduction import Introduction, NodeCard
+    from sluicemq.cluster.introduction import NodeCard
     from sluicemq.cluster.members import Member
     from sluicemq.flow.gate import Gate, GateKeeper
     from sluicemq.kernel.actor import Scheduler
@@ -78,6 +85,15 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         """Those of them that are being written to the book."""
         self.is_over = False
         """True when this node has left its links and wants no others."""
+        self.desk: NodeDesk | None = None
+        """Who answers nodes without a link; None: they are sent away."""
+        self.interviews: dict[Interview, None] = {}
+        self.on_lonely: Callable[[], None] = lambda: None
+        """Called every so often when there are no links to a majority for a while."""
+        self._lonely_at_ns = world.clock.now_ns() + LONELY_NS
+        """When that is, unless there are some before."""
+        self._node_functions: list[Callable[[int], object]] = []
+        """Called with each node that joins."""
 
     def listen(self, host: str, port: int) -> int:
         """Let the other nodes connect to that address. Returns the port. Raises Refused when it
@@ -122,8 +138,44 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
                 peer.beat(now_ns, late_ns if late_ns > LINK_PAUSE_NS else 0)
         for connection in [*self.connections]:
             connection.look(now_ns)
+        for interview in [*self.interviews]:
+            interview.look(now_ns)
+            if interview.is_over:
+                del self.interviews[interview]
+        self._look_for_company(now_ns)
         if not self.is_left:
             self._beat_later()
+
+    def _look_for_company(self, now_ns: int) -> None:
+        up = sum(peer.up is not None for peer in self.peers.values())
+        if self.is_over or 2 * (up + 1) > len(self.peers) + 1:
+            self._lonely_at_ns = now_ns + LONELY_NS
+        elif now_ns >= self._lonely_at_ns:
+            self._lonely_at_ns = now_ns + LONELY_AGAIN_NS
+            self.on_lonely()
+
+    # -- who belongs to it
+
+    def add_member(self, member: Member) -> None:
+        """That node belongs to the cluster, too, from now on; nothing changes if it is known."""
+        if member.number == self.node or member.number in self.peers:
+            return
+        self.roster.members[member.number] = member
+        self.peers[member.number] = OtherNode(self, member)
+        for function in self._node_functions:
+            function(member.number)
+
+    def remove_member(self, node: int, home: bytes, sentence: str) -> None:
+        """The node with that number and mark of its data directory does not belong to the cluster
+        any more, and hears that sentence when it comes."""
+        self.roster.removed[home] = sentence
+        peer = self.peers.pop(node, None)
+        if peer is None:
+            return
+        if peer.link is not None:
+            peer.link.end(sentence, sentence)
+        del self.roster.members[node]
+        self._unkept.pop(node, None)
 
     # -- who connects
 
@@ -144,6 +196,9 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
 
     def introduced(self, connection: LinkConnection, other: Introduction) -> None:
         self.strangers.known(connection)
+        if other.connection is ASK:
+            self._interview(connection, other)
+            return
         refusal = self.roster.refusal(other)
         if not refusal:
             peer = self.peers[other.card.node]
@@ -152,6 +207,17 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
                 peer.admit(connection, other)
                 return
         connection.refuse(refusal or "this node leaves")
+
+    def _interview(self, connection: LinkConnection, other: Introduction) -> None:
+        """Take the question of a node that has no link."""
+        own = self.roster.own
+        if self.desk is None or self.is_over or len(self.interviews) >= INTERVIEWS_MAX:
+            connection.refuse("this node answers no questions now")
+            return
+        interview = Interview(self.world.clock, own, other.card, self.desk)
+        self.interviews[interview] = None
+        interview.attach(connection)
+        connection.accept(Introduction(own, ASK, other.link, other.card.node))
 
     def failed(self, connection: LinkConnection, reason: str) -> None:
         self.strangers.log(connection.address, reason)
@@ -205,7 +271,7 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         if self._unkept and job.failure is None:
             self._write_book()
         for node in written:
-            if node not in self._unkept:
+            if node not in self._unkept and node in self.peers:
                 self.peers[node].remembered()
 
     # -- the port
@@ -252,15 +318,16 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         return True
 
     def end_link(self, node: int, sentence: str) -> None:
-        link = self.peers[node].link
-        if link is not None:
-            link.end(sentence, sentence)
+        peer = self.peers.get(node)
+        if peer is not None and peer.link is not None:
+            peer.link.end(sentence, sentence)
 
     def feed(self, node: int, keeper: GateKeeper) -> Gate:
         return self.peers[node].feed(keeper)
 
     def feed_no_more(self, node: int, gate: Gate) -> None:
-        self.peers[node].gates.remove(gate)
+        if node in self.peers:
+            self.peers[node].gates.remove(gate)
         gate.open()
 
     def grant(self, target: ActorAddress, amount: int) -> bool:
@@ -287,3 +354,7 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
     @property
     def nodes(self) -> tuple[int, ...]:
         return (*sorted([self.node, *self.peers]),)
+
+    def each_node(self, function: Callable[[int], object]) -> None:
+        super().each_node(function)
+        self._node_functions.append(function)

@@ -21,21 +21,26 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sluicemq.kernel.address import NOBODY, ActorAddress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sluicemq.flow.gate import Gate, GateKeeper
     from sluicemq.kernel.actor import Actor
 
 
 class PeerConnection(Enum):
-    """The two connections of a link."""
+    """The two connections of a link, and one beside it."""
 
     CONTROL = 1
     """Short messages that somebody waits for: nothing large is ever before them."""
     DATA = 2
     """What has bodies in it."""
+    ASK = 3
+    """A question and its answer, of a node that has no link (inquiry.py)."""
 
 
 CONTROL: Final = PeerConnection.CONTROL
 DATA: Final = PeerConnection.DATA
+ASK: Final = PeerConnection.ASK
 
 
 class FrameType(NamedTuple):
@@ -56,6 +61,8 @@ RAFT_DATA: Final = FrameType(17, "raft data", DATA)
 DEFINITIONS: Final = FrameType(18, "definitions", CONTROL)
 FOUNDING: Final = FrameType(19, "founding", CONTROL)
 NODE_NOTICE: Final = FrameType(20, "node notice", CONTROL)
+QUESTION: Final = FrameType(21, "question", ASK)
+ANSWER: Final = FrameType(22, "answer", ASK)
 QUEUE_ASKS: Final = FrameType(32, "queue asks", DATA)
 QUEUE_ANSWERS: Final = FrameType(33, "queue answers", DATA)
 REPLIES: Final = FrameType(34, "replies", DATA)
@@ -67,6 +74,7 @@ FRAME_TYPES: Final = {
     for each in (
         *(OPEN, GOODBYE, HEARTBEAT, GRANTS),
         *(RAFT_CONTROL, RAFT_DATA, DEFINITIONS, FOUNDING, NODE_NOTICE),
+        *(QUESTION, ANSWER),
         *(QUEUE_ASKS, QUEUE_ANSWERS, REPLIES),
         *(QUORUM_ASK, QUORUM_LEADERS),
     )
@@ -221,3 +229,10 @@ class ClusterPort:
     def nodes(self) -> tuple[int, ...]:
         """The numbers of all nodes that are known, this one's too, in order."""
         raise NotImplementedError
+
+    def each_node(self, function: Callable[[int], object]) -> None:
+        """Call the function with each other node, now, and with each that joins later, before there
+        is a link to it."""
+        for node in self.nodes:
+            if node != self.node:
+                function(node)

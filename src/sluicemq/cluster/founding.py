@@ -135,7 +135,8 @@ class ClusterFounding:
         new_id: str,
         founded: FoundedCluster | None = None,
     ) -> None:
-        assert 1 <= own.node <= len(nodes)
+        assert own.node >= 1
+        assert own.node <= len(nodes) or founded is not None, "who was not there has joined"
         assert new_id
         self.own = own
         self.nodes = list(nodes)
@@ -211,8 +212,9 @@ class ClusterFounding:
     def _tell(self, founded: FoundedCluster) -> list[FoundingEffect]:
         """Return how those are told that were heard when it was founded and do not know it yet."""
         effects: list[FoundingEffect] = []
+        homes = {each.node: each.home for each in founded.members}
         for node, greeting in self.greetings.items():
-            is_same = greeting.member.home == founded.members[node - 1].home
+            is_same = greeting.member.home == homes.get(node)
             if not greeting.cluster and greeting.nodes == self.nodes and is_same:
                 effects.append(SayFounding(node, founded))
                 knows = replace(greeting, cluster=founded.cluster)
@@ -257,6 +259,8 @@ class ClusterFounding:
     def _problems(self) -> list[FoundingEffect]:
         effects: list[FoundingEffect] = []
         for node, greeting in sorted(self.greetings.items()):
+            if self.founded is not None and greeting.cluster == self.founded.cluster:
+                continue
             if greeting.nodes != self.nodes:
                 effects += self._problem(
                     f"node {node} has another list: {self._lists(greeting.nodes)}"

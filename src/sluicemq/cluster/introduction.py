@@ -12,7 +12,7 @@ import struct
 from struct import Struct
 from typing import Final, NamedTuple
 
-from sluicemq.cluster.cluster_port import PeerConnection
+from sluicemq.cluster.cluster_port import ASK, PeerConnection
 from sluicemq.errors import SluiceError
 from sluicemq.limits import LINK_HANDSHAKE_BYTES, LINK_NAME_BYTES
 from sluicemq.text import cut
@@ -42,8 +42,8 @@ class BrokenHandshake(SluiceError):
 
 class NodeCard(NamedTuple):
     """A node in one of its lives. `cluster` is the id of the cluster that it belongs to, "" for
-    none yet. `home` is TOKEN_BYTES random bytes that were made with its data directory; `start` is
-    as many that are made anew at each start."""
+    none yet; `node` is 0 for one that has no number yet. `home` is TOKEN_BYTES random bytes that
+    were made with its data directory; `start` is as many that are made anew at each start."""
 
     cluster: str
     name: str
@@ -101,7 +101,8 @@ def decode_introduction(raw: bytes) -> Introduction:
         connection = PeerConnection(kind)
     except (struct.error, IndexError, ValueError) as error:
         raise BrokenHandshake(f"its introduction cannot be read: {error}") from error
-    if after != len(raw) or not (node and incarnation and link and name):
+    has_number = node or connection is ASK
+    if after != len(raw) or not (has_number and incarnation and link and name):
         raise BrokenHandshake("its introduction has too much in it, or too little")
     card = NodeCard(cluster, name, node, incarnation, home, start)
     return Introduction(card, connection, link, wanted)

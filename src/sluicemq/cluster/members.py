@@ -41,6 +41,12 @@ class Member:
     def __str__(self) -> str:
         return f"node {self.number} ({self.name})" if self.name else f"node {self.number}"
 
+    @property
+    def address(self) -> str:
+        """Where it is reached, as it is written."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
     def forget(self) -> None:
         """Forget who was met: it may be anybody again."""
         self.name, self.home, self.incarnation, self.start = self.listed_name, b"", 0, b""
@@ -67,12 +73,16 @@ class Roster:
     def __init__(self, own: NodeCard, members: Iterable[Member]) -> None:
         self.own = own
         self.members = {member.number: member for member in members}
+        self.removed: dict[bytes, str] = {}
+        """Why a node is no member any more, by the mark of its data directory."""
         assert own.node not in self.members, "this node among the others"
 
     def refusal(self, other: Introduction) -> str:
         """Return the sentence with which a node is refused that has introduced itself so; "": it is
         a member, as far as this node knows."""
         own, card = self.own, other.card
+        if card.home in self.removed:
+            return self.removed[card.home]
         if own.cluster and card.cluster not in ("", own.cluster):
             return f"it belongs to the cluster {card.cluster!r}, and this is {own.cluster!r}"
         if card.start == own.start:
@@ -95,7 +105,8 @@ class Roster:
             return (
                 f"it calls itself {card.name!r}, but is not the {member} that was here before: its "
                 "data directory is another one. A member that has lost its data is a new node, "
-                "and no two nodes may have one name"
+                "and no two nodes may have one name: `sluicemq ctl forget_cluster_node` removes "
+                "the one that is lost"
             )
         if self.own.cluster and not card.cluster and not member.home:
             return f"it is {card} and belongs to no cluster, and this is {self.own.cluster!r}"

@@ -25,10 +25,17 @@ from sluicemq.cluster.founding import (
     decode_founding,
     encode_founding,
 )
+from sluicemq.cluster.inquiry import REMOVED, TO_STAY, WELCOME, Inquiry, NodeQuestion
 from sluicemq.cluster.introduction import TOKEN_BYTES
 from sluicemq.cluster.members import Member
-from sluicemq.cluster.node_file import NodeFile, WriteNodeFile, begin_life
+from sluicemq.cluster.node_file import (
+    NodeFile,
+    NodeRecord,
+    WriteNodeFile,
+    begin_life,
+)
 from sluicemq.cluster.node_path import is_there
+from sluicemq.cluster_config import ListedNode, listed_node
 from sluicemq.errors import Refused
 from sluicemq.kernel.actor import Actor
 
@@ -36,15 +43,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sluicemq.cluster.bounds import LinkBounds
+    from sluicemq.cluster.inquiry import NodeAnswer
     from sluicemq.cluster_config import ClusterConfig
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.world import World
 
 
 class ClusterMembership(Actor):
-    """This node, of a cluster with the configured nodes, which share the secret. `is_used` says
-    that the data directory has something in it that a broker has stored. Raises Refused when that
-    broker was alone, or another node; Corrupt; DiskFailed."""
+    """This node, of a cluster with the configured nodes, or those that its file has, which share
+    the secret. `is_used` says that the data directory has something in it that a broker has stored.
+    Raises Refused when that broker was alone, or another node; Corrupt; DiskFailed."""
 
     def __init__(
         self,
@@ -62,23 +70,34 @@ class ClusterMembership(Actor):
                 " node with a new data directory can become part of a cluster; nothing was changed"
             )
         self.world = world
-        self.addresses = config.addresses
-        name, number = config.own_name, config.own_number
-        self.book = begin_life(world, "", name, number, self.addresses)
-        members = [
-            Member(each, listed.host, listed.port, listed.name)
-            for each, listed in enumerate(config.listed, start=1)
-            if each != number
-        ]
+        listed = config.addresses if config.nodes else None
+        number = config.own_number if config.nodes else 0
+        self.book = begin_life(world, "", config.own_name, number, listed)
+        record = self.book.record
+        self.nodes = [*record.nodes] if record.cluster else config.addresses
+        """The addresses of those that found the cluster, or have founded it."""
+        self.own_address = config.own.address
+        founders = listed_members(self.nodes if record.cluster else config.nodes, record.node)
+        members = [*founders, *joined_members(record, len(self.nodes))]
         self.book.recall(members)
         self.cluster = NodeCluster(
             scheduler, world, self.book.card, secret, members, self.book, bounds
         )
+        self.secret = secret
         new_id = world.dice.token(TOKEN_BYTES).hex()
         founded = founded_as_kept(self.book)
-        self.founding = ClusterFounding(self.book.own, self.addresses, new_id, founded)
+        self.founding = ClusterFounding(self.book.own, self.nodes, new_id, founded)
         self._waiting: list[Callable[[], None]] = []
         """Who waits for this node to be a member."""
+        self.inquiry: Inquiry | None = None
+        """The question that is under way, whether this node is a member still."""
+        self.asked = 0
+        """So many were asked."""
+        self.to_ask = [listed_node(each) for each in config.nodes]
+        """Where that is asked, beside the nodes that are known."""
+        self.on_removed: Callable[[str], None] = lambda _: None
+        """Called with a sentence when this node does not belong to the cluster any more."""
+        self.cluster.on_lonely = self._ask_to_stay
         self.cluster.handle(FOUNDING, self)
         self.cluster.follow(self)
 
@@ -95,10 +114,17 @@ class ClusterMembership(Actor):
 
     @property
     def founders(self) -> list[int]:
-        """Return the numbers of the nodes that have founded the cluster of this one."""
-        founded = self.founding.founded
-        assert founded is not None, "a node without a cluster"
-        return [each.node for each in founded.members]
+        """Return the numbers of the nodes that have founded the cluster of this one, if it is one
+        of them; none if it has joined since."""
+        count = len(self.nodes)
+        return [*range(1, count + 1)] if self.book.card.node <= count else []
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        """Return where all nodes are reached, by their numbers."""
+        found = {number: each.address for number, each in self.cluster.roster.members.items()}
+        found[self.cluster.node] = self.own_address
+        return dict(sorted(found.items()))
 
     def when_member(self, function: Callable[[], None]) -> None:
         """Call the function once this node is a member; at once if it is."""
@@ -114,7 +140,7 @@ class ClusterMembership(Actor):
         if not self.is_member:
             state = "of no cluster yet"
             if waits_for := self.founding.waits_for:
-                named = [f"node {each} at {self.addresses[each - 1]}" for each in waits_for]
+                named = [f"node {each} at {self.nodes[each - 1]}" for each in waits_for]
                 state = f"{state}; it waits for {', '.join(named)}"
         self.world.log.write("info", f"this is {card}, {state}")
         self.cluster.start_links()
@@ -171,11 +197,81 @@ class ClusterMembership(Actor):
         for function in waiting:
             function()
 
+    # -- who comes and goes
+
+    def add(self, number: int, name: str, address: str, home: str) -> None:
+        """The node with that number has joined the cluster."""
+        place = listed_node(address)
+        member = Member(number, place.host, place.port, name, bytes.fromhex(home))
+        self.cluster.add_member(member)
+
+    def remove(self, number: int, home: str, sentence: str) -> None:
+        """The node with that number does not belong to the cluster any more."""
+        if bytes.fromhex(home) == self.book.card.home:
+            self.on_removed(sentence)
+        else:
+            self.cluster.remove_member(number, bytes.fromhex(home), sentence)
+
+    def _ask_to_stay(self) -> None:
+        """There are no links to a majority: ask one node after the other whether this one has been
+        removed meanwhile, for then nobody connects to it any more."""
+        if self.inquiry is not None and not self.inquiry.is_over:
+            self.inquiry.look(self.world.clock.now_ns())
+            return
+        if not self.is_member:
+            return
+        known = {(each.host, each.port) for each in self.cluster.roster.members.values()}
+        places = sorted(known | {(each.host, each.port) for each in self.to_ask})
+        others = [each for each in places if listed(*each).address != self.own_address]
+        if not others:
+            return
+        question = NodeQuestion(TO_STAY, self.own_address)
+        card = self.cluster.roster.own
+        self.inquiry = Inquiry(self.cluster, self.secret, card, question, self._answered)
+        self.asked += 1
+        self.inquiry.begin(*others[self.asked % len(others)])
+
+    def _answered(self, answer: NodeAnswer | None, reason: str) -> None:
+        """Go, if this node was removed; else get to know who has joined meanwhile."""
+        if answer is None or answer.cluster not in ("", self.cluster_id):
+            return
+        if answer.verdict == REMOVED:
+            self.on_removed(answer.sentence)
+        elif answer.verdict == WELCOME:
+            for each in answer.members:
+                if each.address:
+                    self.add(each.node, each.name, each.address, each.home)
+
+
+def listed(host: str, port: int) -> ListedNode:
+    """Return a node that is reached there."""
+    return ListedNode(host, port, "")
+
+
+def listed_members(nodes: Iterable[str], own: int) -> list[Member]:
+    """Return those of a list of nodes but the one with the number `own`."""
+    return [
+        Member(number, each.host, each.port, each.name)
+        for number, each in enumerate(sorted(map(listed_node, nodes)), start=1)
+        if number != own
+    ]
+
+
+def joined_members(record: NodeRecord, founders: int) -> list[Member]:
+    """Return those that a node's file knows that have joined a cluster of so many founders."""
+    found: list[Member] = []
+    for each in record.members:
+        if each.node > founders:
+            place = listed_node(each.address)
+            found.append(Member(each.node, place.host, place.port, each.name))
+    return found
+
 
 def founded_as_kept(book: NodeFile) -> FoundedCluster | None:
     """Return the cluster as this node's file has it; None when it belongs to none."""
     record = book.record
     if not record.cluster:
         return None
-    members = sorted([book.own, *record.members], key=lambda each: each.node)
+    members = [each for each in (book.own, *record.members) if each.node <= len(record.nodes)]
+    members.sort(key=lambda each: each.node)
     return FoundedCluster(record.cluster, record.nodes, members)

@@ -35,18 +35,22 @@ STRAND: Final = 1
 FILE_BYTES_MAX: Final = 1 << 20
 
 
-class MetMember(Struct, frozen=True):
-    """A member as it was met last."""
+class MetMember(Struct, frozen=True, omit_defaults=True):
+    """A member as it was met last. `address` is where it is reached; "": as the list of nodes has
+    it."""
 
     node: int
     name: str
     home: str
     incarnation: int
+    address: str = ""
 
 
-class NodeRecord(Struct, frozen=True):
+class NodeRecord(Struct, frozen=True, omit_defaults=True):
     """All that the file says. `cluster` is "" before there is one; `nodes` are the addresses of all
-    its nodes when it was founded. `home` is the mark of this data directory, in hexadecimal."""
+    its nodes when it was founded. `home` is the mark of this data directory, in hexadecimal.
+    `address` is where the others reach a node that has joined since; as long as it `is_joining`
+    nothing that it has stored counts."""
 
     format: int
     cluster: str
@@ -56,6 +60,8 @@ class NodeRecord(Struct, frozen=True):
     incarnation: int
     members: list[MetMember]
     nodes: list[str] = []
+    address: str = ""
+    is_joining: bool = False
 
 
 def encode_node_file(record: NodeRecord) -> bytes:
@@ -131,8 +137,12 @@ class NodeFile(MemberBook):
     def write(self, members: Iterable[Member], actor: Actor) -> bool:
         if not self.record.cluster:
             return False  # whoever was met may be another one before there is a cluster
+        founders = len(self.record.nodes)
         rows = [
-            MetMember(each.number, each.name, each.home.hex(), each.incarnation)
+            MetMember(
+                *(each.number, each.name, each.home.hex(), each.incarnation),
+                "" if each.number <= founders else each.address,
+            )
             for each in members
             if each.home
         ]
@@ -150,14 +160,37 @@ class NodeFile(MemberBook):
         self.record = replace(self.record, cluster=cluster, nodes=nodes, members=others)
         self.disk.submit(WriteNodeFile(self.record), actor, STRAND)
 
+    def welcome(self, joined: NodeRecord, actor: Actor) -> None:
+        """Make durable that this node belongs to a cluster that was founded before, as that record
+        says, which is this node's otherwise. A WriteNodeFile is posted to `actor` as by `join`."""
+        assert not self.record.cluster, "a node belongs to one cluster"
+        self.record = joined
+        self.disk.submit(WriteNodeFile(self.record), actor, STRAND)
+
+    def settle(self) -> None:
+        """What this node stores counts from now on: durably so before this returns. Raises
+        DiskFailed."""
+        self.record = replace(self.record, is_joining=False)
+        replace_node_file(self.disk.files, self.record)
+
+
+def kept_record(files: Files) -> NodeRecord | None:
+    """Return what the file of a node says that belongs to a cluster; None: there is none, or the
+    node belongs to none. Raises Corrupt."""
+    if not is_there(files):
+        return None
+    record = decode_node_file(files.read(PATH, 0, FILE_BYTES_MAX))
+    return record if record.cluster else None
+
 
 def begin_life(
     world: World, cluster: str, name: str, node: int, nodes: list[str] | None = None
 ) -> NodeFile:
     """Read or make the file of the node with that name and number, and begin its next life, durably
     before this returns. With `cluster` "" the node is of the cluster that the file has, if it has
-    one, whose nodes must then be `nodes` (None: that is not looked at). Raises Refused when the
-    data directory is another node's, Corrupt when the file cannot be read, DiskFailed."""
+    one, and the number is the one that it has there; `nodes`, of which `node` is the place of this
+    one, must then be known (None: that is not looked at). Raises Refused when the data directory is
+    another node's, Corrupt when the file cannot be read, DiskFailed."""
     files = world.disk.files
     record = NodeRecord(FORMAT, cluster, name, node, world.dice.token(TOKEN_BYTES).hex(), 0, [])
     if is_there(files):
@@ -165,7 +198,7 @@ def begin_life(
         if found.cluster:
             record = replace(record, cluster=cluster or found.cluster)
             demand_same(found, record, nodes)
-        record = replace(found, name=name, node=node)
+        record = replace(found, name=name, node=found.node if found.cluster else node)
     else:
         files.make_directory(DIRECTORY)
     assert record.incarnation < INCARNATION_MAX
@@ -177,14 +210,33 @@ def begin_life(
 def demand_same(found: NodeRecord, wanted: NodeRecord, nodes: list[str] | None) -> None:
     """Raise Refused unless the node that was found is the one that is wanted, of a cluster with
     these nodes (None: with any)."""
-    if nodes is not None and nodes != found.nodes:
-        raise Refused(
-            f"cluster.nodes has {', '.join(nodes)}, and the cluster of this data directory was "
-            f"founded with {', '.join(found.nodes)}; the nodes of a cluster cannot change yet"
-        )
-    if (found.cluster, found.name, found.node) != (wanted.cluster, wanted.name, wanted.node):
+    wanted_node = wanted.node
+    if nodes is not None:
+        demand_known(found, nodes, nodes[wanted.node - 1])
+        wanted_node = found.node
+    elif not wanted.node:
+        wanted_node = found.node
+    if (found.cluster, found.name, found.node) != (wanted.cluster, wanted.name, wanted_node):
         raise Refused(
             f"the data directory is that of node {found.node} ({found.name}) of the cluster "
             f"{found.cluster!r}, and this is to be node {wanted.node} ({wanted.name}) of "
             f"{wanted.cluster!r}"
+        )
+
+
+def demand_known(found: NodeRecord, nodes: list[str], own: str) -> None:
+    """Raise Refused unless a list of nodes, in which `own` is this one's address, can be one of its
+    cluster: it may be the one with which that was founded, or a newer one."""
+    is_founder = found.node <= len(found.nodes)
+    known_own = found.nodes[found.node - 1] if is_founder else found.address
+    if own != known_own:
+        raise Refused(
+            f"cluster.nodes has {own} for this node, and its cluster knows it at {known_own}"
+        )
+    known = [*found.nodes, *(each.address for each in found.members)]
+    others = [each for each in nodes if each != own]
+    if others and not any(each in known for each in others):
+        raise Refused(
+            f"cluster.nodes has {', '.join(nodes)}, and the cluster of this data directory was "
+            f"founded with {', '.join(found.nodes)}, of which it has none but this node"
         )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sluicemq.errors import Refused
 from sluicemq.host.control_path import socket_to_bind
@@ -14,13 +16,12 @@ from sluicemq.limits import CONTROL_PART_BYTES, CONTROL_REQUEST_BYTES, CONTROL_T
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.command import LATER, USAGE
 from sluicemq.manage.gateway import GATEWAY
-from sluicemq.manage.task import CommandAnswer, GoOn, start
+from sluicemq.manage.task import CommandAnswer, GoOn, Reply, start
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from sluicemq.manage.task import Task
     from sluicemq.node import Node
 
 COMMANDS: Final = {**ACTIONS, **GATEWAY}
@@ -110,7 +111,7 @@ class AnswerWait:
         if not self.answered.done():  # it is, when the broker stops meanwhile
             self.answered.set_result(answer)
 
-    async def answer(self, task: Task, reader: asyncio.StreamReader) -> CommandAnswer:
+    async def answer(self, task: BegunCommand, reader: asyncio.StreamReader) -> CommandAnswer:
         """Return the answer. Raises ConnectionAbortedError when who has asked has hung up."""
         answered = self.answered
         while not answered.done():
@@ -121,12 +122,31 @@ class AnswerWait:
         return answered.result()
 
 
-class ControlServer:
-    """Answers one question a line on the control socket. Only its owner can reach it (see
-    control_path)."""
+class BegunCommand(Protocol):
+    """A command at work, as who waits for it sees it."""
 
-    def __init__(self, node: Node, port: int) -> None:
-        self.node = node
+    def post(self, message: object) -> None:
+        """Tell it to go on."""
+
+    def abandon(self) -> None:
+        """Tell it that nobody waits any more."""
+
+
+BeginCommand = Callable[[str, Mapping[str, Any], Reply], BegunCommand]
+"""Begins a command with its arguments; it answers by the last."""
+
+
+def commands_of(node: Node) -> BeginCommand:
+    """Return what begins commands at that node."""
+    return partial(start, node, COMMANDS)
+
+
+class ControlServer:
+    """Answers one question a line on the control socket, by what `begin` does. Only its owner can
+    reach it (see control_path)."""
+
+    def __init__(self, begin: BeginCommand, port: int) -> None:
+        self.begin = begin
         self.port = port
         self.path: Path
         self.server: asyncio.Server
@@ -192,7 +212,7 @@ class ControlServer:
         self.tasks += 1
         try:
             waits = AnswerWait()
-            task = start(self.node, COMMANDS, command, arguments, waits.reply)
+            task = self.begin(command, arguments, waits.reply)
             answer = await waits.answer(task, reader)
             while answer.more:
                 yield answer

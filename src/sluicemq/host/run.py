@@ -17,11 +17,12 @@ from sluicemq.errors import Corrupt, DiskFailed, LossRefused, Refused
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.cluster_secret import read_secret
 from sluicemq.host.companion import Companion
-from sluicemq.host.control import ControlServer
+from sluicemq.host.control import ControlServer, commands_of
 from sluicemq.host.descriptors import limit, raise_limit, shares
 from sluicemq.host.disk import HostDisk
 from sluicemq.host.files import HostFiles
 from sluicemq.host.garbage import Collector, leave_old_ones
+from sluicemq.host.joining import join_cluster
 from sluicemq.host.lmdb_index import open_lmdb_index
 from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
@@ -89,6 +90,10 @@ BROKEN_EXIT_CODE: Final = 70
 """EX_SOFTWARE: a mistake of ours came up, and going on could make it worse."""
 
 
+REMOVED_EXIT_CODE: Final = 2
+"""As of a start that is refused: this node was removed from its cluster."""
+
+
 class BrokerHost:
     """One node on this machine, in the running event loop, over a directory that is held."""
 
@@ -120,6 +125,7 @@ class BrokerHost:
         self.urls = self.node.urls
         self.node.stop = self.stopped.set
         self.node.broken = self.broken
+        self.node.removed = self.removed
         self.loop.set_exception_handler(self.unexpected)
         self.wake()
 
@@ -150,7 +156,7 @@ class BrokerHost:
             for scheme, host, port in self.listeners():
                 bound = self.net.reserve(host, port, tls=scheme == "amqps")
                 self.port = self.port or bound
-        self.control = ControlServer(self.node, self.port)
+        self.control = ControlServer(commands_of(self.node), self.port)
         await self.control.start()
         self.log.write("info", f"data directory {self.disk.files.root}")
         if self.node.membership is not None:
@@ -239,6 +245,12 @@ class BrokerHost:
         self.exit_code = BROKEN_EXIT_CODE
         self.stopped.set()
 
+    def removed(self, sentence: str) -> None:
+        """End at once, for nothing that this node has counts any more."""
+        self.log.write("error", f"{sentence}; exiting now")
+        self.exit_code = REMOVED_EXIT_CODE
+        self.stopped.set()
+
     def unexpected(self, _: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
         """Handle an exception in one of the event loop's callbacks. One of a connection's closes
         it; what the system refuses is logged; after any other the process ends."""
@@ -315,6 +327,10 @@ async def run_until_signal(
 ) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit code. `companion` is as in `serve`."""
     try:
+        if config.cluster.takes_part and not config.cluster.nodes:
+            is_told_to_end = await join_cluster(config, directory)
+            if is_told_to_end:
+                return 0
         host = BrokerHost(config, directory, accept_loss)
     except DiskFailed as failure:
         advice = "; make space on that disk" if failure.is_full else ""

@@ -134,3 +134,13 @@ class AddressTable:
         if address.incarnation > self.incarnation or address.serial > self.serial:
             return "was never given on this node"
         return "was an actor's that has come to its end"
+
+
+MEMBER_NODE_BITS: Final = 32
+"""So many bits of the id of a Raft group's member are the number of its node; those above tell
+members of a node apart that followed one another."""
+
+
+def node_of(name: int) -> int:
+    """Return the node on which the member of that id is."""
+    return name & ((1 << MEMBER_NODE_BITS) - 1)

@@ -9,9 +9,9 @@ from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluicemq.chain.queue.quorum.shell import QuorumShell
+from sluicemq.kernel.address import node_of
 from sluicemq.manage.backing_view import share
 from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
-from sluicemq.replication.raft_post import node_of
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import Queue

@@ -150,6 +150,28 @@ class LifeOver(Struct, frozen=True):
     life: Life
 
 
+class AddNode(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Have this node in the cluster, beside those that founded it. `number` is one that no node has
+    had, `address` is where the others reach it, `home` the mark of its data directory, in
+    hexadecimal. Refused when there is another one with that number or name; that there is this one
+    is fine."""
+
+    number: Number
+    name: str
+    address: str
+    home: str
+
+
+class RemoveNode(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Have the node of this number in the cluster no more, and never again: nothing that it says
+    counts, and what lived there alone is deleted. `name` and `home` are what it was known by, so
+    that it can be told. That it is removed already is fine."""
+
+    number: Number
+    name: str
+    home: str
+
+
 class Bootstrap(Struct, frozen=True):
     """What a cluster begins with, as one change; nothing happens when there is a user, a virtual
     host or a permission already."""
@@ -178,6 +200,8 @@ Change: TypeAlias = (
     | RenumberQueue
     | NodeStarted
     | LifeOver
+    | AddNode
+    | RemoveNode
     | Bootstrap
     | Together
 )

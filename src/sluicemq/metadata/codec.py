@@ -18,7 +18,7 @@ is written again. Whatever is exclusive or not durable is in no journal; for it 
 
     "durable": false, "exclusive", "owner", "life": [node, incarnation]    in exchanges and queues
     "free": true in queues; "exchange_deleted_if_unused", "queue_deleted", "queue_renumbered",
-    "vhost_closed", "unbind_some", "node_started", "life_over",
+    "vhost_closed", "unbind_some", "node_started", "life_over", "node_added", "node_removed",
     "bootstrap": a list of changes
 """
 
@@ -37,6 +37,7 @@ from sluicemq.amqp.types import decode_kept_table, encode_table
 from sluicemq.errors import Corrupt
 from sluicemq.metadata.changes import (
     ONLY_LIFE,
+    AddNode,
     Bind,
     Bootstrap,
     Change,
@@ -50,6 +51,7 @@ from sluicemq.metadata.changes import (
     LifeOver,
     NodeStarted,
     Number,
+    RemoveNode,
     RenumberQueue,
     Together,
     Unbind,
@@ -282,6 +284,8 @@ ENCODERS: Final[dict[type, Callable[[Any], dict[str, Any]]]] = {
     RenumberQueue: lambda c: {"queue_renumbered": astuple(c)},
     NodeStarted: lambda c: {"node_started": c.life},
     LifeOver: lambda c: {"life_over": c.life},
+    AddNode: lambda c: {"node_added": astuple(c)},
+    RemoveNode: lambda c: {"node_removed": astuple(c)},
     Bootstrap: lambda c: {"bootstrap": [*map(as_json, c.changes)]},
     Together: lambda c: {TOGETHER: [*map(as_json, c.changes)]},
 }
@@ -298,6 +302,8 @@ DECODERS: Final[dict[str, Callable[[Any], Change]]] = {
     "queue_renumbered": partial(convert, type=RenumberQueue),
     "node_started": lambda value: NodeStarted(convert(value, Life)),
     "life_over": lambda value: LifeOver(convert(value, Life)),
+    "node_added": partial(convert, type=AddNode),
+    "node_removed": partial(convert, type=RemoveNode),
     "bootstrap": lambda value: Bootstrap(changes_of(value)),
     TOGETHER: together_of,
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from sluicemq.metadata.changes import Change, Life
+    from sluicemq.metadata.changes import AddNode, Change, Life, RemoveNode
     from sluicemq.model.definitions import ExchangeDefinition, QueueDefinition
     from sluicemq.model.record import DefinitionRecord
 
@@ -61,8 +61,27 @@ class VhostClosed(Struct, frozen=True):
     name: str
 
 
+class NodeAdded(Struct, frozen=True):
+    """A node belongs to the cluster that did not found it."""
+
+    node: AddNode
+
+
+class NodeRemoved(Struct, frozen=True):
+    """A node does not belong to the cluster any more."""
+
+    node: RemoveNode
+
+
 Event: TypeAlias = (
-    QueueAdded | QueueRemoved | ExchangeRemoved | RecordUpserted | RecordDeleted | VhostClosed
+    QueueAdded
+    | QueueRemoved
+    | ExchangeRemoved
+    | RecordUpserted
+    | RecordDeleted
+    | VhostClosed
+    | NodeAdded
+    | NodeRemoved
 )
 
 

@@ -76,9 +76,12 @@ def decode_proposals(data: bytes) -> list[Proposal]:
 
 
 def decide(state: DeclaredState, proposal: Proposal) -> Decision | None:
-    """Apply the proposal, unless it is not the next one of its node's life; None: then nothing has
-    happened. A start with an incarnation that is too low is refused, and counts for nothing."""
+    """Apply the proposal, unless it is not the next one of its node's life, or its node was
+    removed; None: then nothing has happened. A start with an incarnation that is too low is
+    refused, and counts for nothing."""
     (node, incarnation), number, change = proposal
+    if state.nodes.is_gone(node):
+        return None  # what it says does not count any more
     known = state.incarnations.get(node, 0)
     is_start = isinstance(change, NodeStarted) and change.life == proposal.life
     if is_start and incarnation != known:

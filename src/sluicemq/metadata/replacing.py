@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from sluicemq.metadata.codec import RECORDS
 from sluicemq.metadata.events import (
     ExchangeRemoved,
+    NodeAdded,
+    NodeRemoved,
     QueueAdded,
     QueueRemoved,
     RecordDeleted,
@@ -42,6 +44,8 @@ def replace_state(state: DeclaredState, newer: DeclaredState) -> list[Event]:
     state.next_queue_id = newer.next_queue_id
     state.incarnations = newer.incarnations
     state.proposed = newer.proposed
+    state.nodes.added = newer.nodes.added
+    state.nodes.removed = newer.nodes.removed
     state.problems += newer.problems
     state.revision += 1
     return [*gone, *new]
@@ -74,6 +78,9 @@ def differences(old: DeclaredState, newer: DeclaredState) -> tuple[list[Event], 
     for name, host in newer.hosts.items():
         known = queues_by_id(old.hosts.get(name))
         new += (QueueAdded(each) for each in declared_queues(host) if each.id not in known)
+    nodes, others = old.nodes, newer.nodes
+    gone += [NodeRemoved(each) for n, each in others.removed.items() if n not in nodes.removed]
+    new += [NodeAdded(each) for n, each in others.added.items() if n not in nodes.added]
     return gone, new
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import convert
 
 from sluicemq.errors import Corrupt, ProtocolViolation
-from sluicemq.metadata.changes import ONLY_LIFE, Life, Number
+from sluicemq.metadata.changes import ONLY_LIFE, AddNode, Life, Number, RemoveNode
 from sluicemq.metadata.codec import (
     BROKEN,
     RECORDS,
@@ -70,6 +70,10 @@ def state_of(everything: dict[str, Any]) -> DeclaredState:
     state.next_queue_id = convert(everything["next_queue_id"], Number)
     state.incarnations = dict(convert(everything["incarnations"], list[Life]))
     state.proposed = dict(convert(everything["proposed"], list[tuple[Number, Number]]))
+    added = convert(everything.get("added", []), list[AddNode])
+    removed = convert(everything.get("removed", []), list[RemoveNode])
+    state.nodes.added = {each.number: each for each in added}
+    state.nodes.removed = {each.number: each for each in removed}
     for record in RECORDS:
         for each in everything[record.TABLE]:
             state.restore_record(record.of(each))

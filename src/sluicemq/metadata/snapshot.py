@@ -4,12 +4,16 @@ Both are one JSON object with the tables of `tables.py`. The one with everything
 exchanges and bindings that are not durable among the others, and besides
 
     "next_queue_id", "closed": [names of virtual hosts], "incarnations": [[node, incarnation]],
-    "proposed": [[node, number of the last proposal of that life which was decided]]
+    "proposed": [[node, number of the last proposal of that life which was decided]],
+    "added": [[number, name, address, home]], "removed": [[number, name, home]]: nodes of a cluster
+              that have come and gone since it was founded
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from msgspec.structs import astuple
 
 from sluicemq.metadata.changes import ONLY_LIFE, DeclareExchange, DeclareQueue
 from sluicemq.metadata.codec import (
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.metadata.events import DeclaredQueue
+    from sluicemq.metadata.joined_nodes import JoinedNodes
     from sluicemq.metadata.record_tables import RecordTables
     from sluicemq.metadata.vhost_state import VhostState
     from sluicemq.model.definitions import BindingDefinition, ExchangeDefinition
@@ -56,6 +61,7 @@ def snapshot_pieces(
     next_queue_id: int,
     incarnations: dict[int, int],
     proposed: dict[int, int],
+    nodes: JoinedNodes,
 ) -> Iterator[bytes]:
     """Everything, a part after the other: as it is when this is called. Two members that have
     applied the same changes have the same bytes. Each part has at most PIECE_RECORDS records."""
@@ -89,6 +95,8 @@ def snapshot_pieces(
             ("closed", closed, str),
             ("incarnations", [*incarnations.items()], list),
             ("proposed", [*proposed.items()], list),
+            ("added", [*nodes.added.values()], astuple),
+            ("removed", [*nodes.removed.values()], astuple),
         ],
         {"next_queue_id": next_queue_id},
     )

@@ -25,10 +25,12 @@ from sluicemq.errors import (
     ProtocolViolation,
     Refused,
 )
+from sluicemq.kernel.address import node_of
 from sluicemq.metadata.changes import (
     LOCAL_QUEUE_IDS,
     ONLY_LIFE,
     SOURCE,
+    AddNode,
     Bind,
     Bootstrap,
     Change,
@@ -41,6 +43,7 @@ from sluicemq.metadata.changes import (
     Life,
     LifeOver,
     NodeStarted,
+    RemoveNode,
     RenumberQueue,
     Together,
     Unbind,
@@ -51,12 +54,15 @@ from sluicemq.metadata.events import (
     Applied,
     DeclaredQueue,
     ExchangeRemoved,
+    NodeAdded,
+    NodeRemoved,
     QueueAdded,
     QueueRemoved,
     RecordDeleted,
     RecordUpserted,
     VhostClosed,
 )
+from sluicemq.metadata.joined_nodes import JoinedNodes
 from sluicemq.metadata.record_tables import RecordTables
 from sluicemq.metadata.snapshot import checkpoint_pieces, snapshot_pieces
 from sluicemq.metadata.vhost_state import VhostState, find_queue
@@ -97,6 +103,8 @@ class DeclaredState(RecordTables):
         """The incarnation of each node that has started, by node."""
         self.proposed: dict[int, int] = {}
         """Of what each node has proposed in that life, the number of the last that was decided."""
+        self.nodes = JoinedNodes()
+        """Who belongs to the cluster, beside its founders."""
         self.revision = 1
         """A number that rises with every change of what is durable."""
         self.problems: list[str] = []
@@ -152,7 +160,7 @@ class DeclaredState(RecordTables):
         """Yield what `snapshot` returns, in parts of at most PIECE_RECORDS records, as it is when
         this is called."""
         return snapshot_pieces(
-            self, self.hosts, self.next_queue_id, self.incarnations, self.proposed
+            self, self.hosts, self.next_queue_id, self.incarnations, self.proposed, self.nodes
         )
 
     def queue_id(self) -> int:
@@ -472,6 +480,23 @@ class DeclaredState(RecordTables):
                 merge(outcome, self._gone(host, gone))
         return outcome
 
+    def add_node(self, change: AddNode) -> Applied:
+        return Applied([NodeAdded(change)] if self.nodes.add(change) else [], lasts=True)
+
+    def remove_node(self, change: RemoveNode) -> Applied:
+        """With all that lived there alone: no other node has it."""
+        if not self.nodes.remove(change):
+            return Applied(lasts=True)
+        outcome = self._end_lives(change.number, self.incarnations.get(change.number, 0))
+        for host in self.hosts.values():
+            for queue in lost_with(host, change.number, self.nodes):
+                merge(outcome, self._gone(host, self._remove_queue(host, queue)))
+                outcome.events.append(QueueRemoved(queue))
+        self.revision += 1
+        outcome.events.append(NodeRemoved(change))
+        outcome.lasts = True
+        return outcome
+
     def bootstrap(self, change: Bootstrap) -> Applied:
         if self.users or self.vhosts or self.permissions:
             return Applied()
@@ -507,6 +532,19 @@ def is_over(life: Life, node: int, incarnation: int) -> bool:
     return life.node == node and life.incarnation <= incarnation
 
 
+def lost_with(host: VhostState, node: int, nodes: JoinedNodes) -> list[DeclaredQueue]:
+    """Return the queues of a virtual host that are nowhere when a node is removed: those that live
+    there, and quorum queues with members on nodes that are gone alone."""
+    return [
+        queue
+        for queue in (*host.queues.values(), *host.holding.values())
+        if all(
+            each == node or nodes.is_gone(each)
+            for each in (*map(node_of, queue.members),) or (queue.home,)
+        )
+    ]
+
+
 def merge(outcome: Applied, more: Applied) -> None:
     """Add what else has become of it."""
     outcome.events += more.events
@@ -528,6 +566,8 @@ APPLIED: Final[dict[type, Callable[[DeclaredState, Any], Applied]]] = {
     RenumberQueue: DeclaredState.renumber_queue,
     NodeStarted: DeclaredState.node_started,
     LifeOver: DeclaredState.life_over,
+    AddNode: DeclaredState.add_node,
+    RemoveNode: DeclaredState.remove_node,
     Bootstrap: DeclaredState.bootstrap,
     Together: DeclaredState.apply_together,
 }

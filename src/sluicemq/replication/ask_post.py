@@ -92,12 +92,15 @@ class AskPost(Actor):
         """Those of them that the others do not know of yet."""
         self.greeted: dict[int, None] = {}
         """Nodes that have come up, and are to be told all."""
-        self.asked = {
-            node: NodeAsked(clock, self, node) for node in cluster.nodes if node != cluster.node
-        }
+        self.clock = clock
+        self.asked: dict[int, NodeAsked] = {}
+        cluster.each_node(self._know)
         cluster.handle(QUORUM_ASK, self)
         cluster.handle(QUORUM_LEADERS, self)
         cluster.follow(self)
+
+    def _know(self, node: int) -> None:
+        self.asked[node] = NodeAsked(self.clock, self, node)
 
     # -- the queues
 

@@ -43,16 +43,6 @@ if TYPE_CHECKING:
     from sluicemq.replication.raft_wire import GroupMessage
 
 
-MEMBER_NODE_BITS: Final = 32
-"""So many bits of a member's id are the number of its node; those above tell members of a node
-apart that followed one another."""
-
-
-def node_of(name: int) -> int:
-    """Return the node on which the member of that id is."""
-    return name & ((1 << MEMBER_NODE_BITS) - 1)
-
-
 EARLY_TICKS: Final = 10
 """What came early is dropped when it has waited for so many ticks, or up to twice that."""
 
@@ -141,16 +131,18 @@ class RaftPost(Actor):
         `stale` those that have waited for a while."""
         self.stale: dict[int, list[tuple[int, RaftMessage]]] = {}
         self.early_count = 0
-        self.mail = {
-            node: NodeMail(clock, self, node) for node in cluster.nodes if node != cluster.node
-        }
+        self.mail: dict[int, NodeMail] = {}
         self.dropped = 0
         """Messages that were not sent, for their node was not up or read too slowly."""
         self.strays = 0
         """Messages that came and were for no member here, or from where their sender is not."""
+        cluster.each_node(self._know)
         cluster.handle(RAFT_CONTROL, self)
         cluster.handle(RAFT_DATA, self)
         cluster.follow(self)
+
+    def _know(self, node: int) -> None:
+        self.mail[node] = NodeMail(self.clock, self, node)
 
     # -- the owners of members
 

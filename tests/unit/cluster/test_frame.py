@@ -224,6 +224,6 @@ def test_the_example_of_the_document() -> None:
 
 def test_every_type_is_in_the_document() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    names = {None: "each", c.CONTROL: "control", c.DATA: "data"}
+    names = {None: "each", c.CONTROL: "control", c.DATA: "data", c.ASK: "ask"}
     for each in c.FRAME_TYPES.values():
         assert f"| {each.number} | {each.name} | {names[each.connection]} |" in text

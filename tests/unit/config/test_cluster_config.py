@@ -77,8 +77,14 @@ def test_toml_variables_and_the_command_line(tmp_path: Path) -> None:
         ({"name": None}, "cluster.nodes is set, so cluster.name must be"),
         ({"name": "a b"}, "cluster.name = a b: must be letters, digits, - _ and . (at most 128),"),
         ({"name": "a" * 129}, "must be letters, digits"),
-        ({"nodes": ()}, "cluster.name is set, so cluster.nodes must be"),
-        ({"nodes": (), "name": None}, "cluster.port is set, so cluster.nodes must be"),
+        ({"nodes": ()}, "cluster.port is set without cluster.nodes, so cluster.host must be"),
+        ({"nodes": (), "name": None}, "cluster.port is set, so cluster.nodes or cluster.join must"),
+        ({"join": ("h:1",)}, "cluster.nodes and cluster.join are set: a node founds or joins"),
+        ({"nodes": (), "join": ("h:0",), "host": "h"}, "cluster.join has h:0: must be HOST:PORT"),
+        (
+            {"nodes": (), "join": ("h:1",), "host": "h", "port": None},
+            "cluster.join is set, so cluster.port must be",
+        ),
         ({"port": None}, "cluster.nodes is set, so cluster.port must be: it says which of the"),
         (
             {"port": 7},
@@ -103,6 +109,14 @@ def test_what_is_refused(given: dict[str, object], sentence: str) -> None:
     with pytest.raises(Refused) as refused:
         cluster(**given)
     assert sentence in str(refused.value)
+
+
+def test_who_joins_is_where_it_says() -> None:
+    joins = cluster(nodes=(), join=("10.0.0.1:1",), host="::1")
+    assert joins.own.address == "[::1]:900"
+    assert [each.address for each in joins.asked] == ["10.0.0.1:1"]
+    waits = cluster(nodes=(), name="n1@there")
+    assert (waits.own.address, waits.own_name) == ("there:900", "n1@there")
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ import pytest
 
 from sluicemq.amqp.methods import QueueDeclare
 from sluicemq.host import control
-from sluicemq.host.control import ControlServer
+from sluicemq.host.control import ControlServer, commands_of
 
 from ..manage.bench import Bench
 
 
 def asked(bench: Bench, command: str) -> ControlServer:
     """Who asks has gone before the broker gives a turn; the server has seen that."""
-    server = ControlServer(bench.node, 0)
+    server = ControlServer(commands_of(bench.node), 0)
 
     async def serve() -> None:
         reader = asyncio.StreamReader()

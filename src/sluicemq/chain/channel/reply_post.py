@@ -34,12 +34,14 @@ class ReplyPost(Actor):
         self.services = services
         self.cluster = cluster
         self.directory = directory
-        clock = services.world.clock
-        self.keepers = {node: GateKeeper(clock) for node in cluster.nodes if node != cluster.node}
+        self.keepers: dict[int, GateKeeper] = {}
         """One for each other node, with a gate that is shut while too much waits for it."""
-        for node, keeper in self.keepers.items():
-            cluster.feed(node, keeper)
+        cluster.each_node(self._know)
         cluster.handle(REPLIES, self)
+
+    def _know(self, node: int) -> None:
+        keeper = self.keepers[node] = GateKeeper(self.services.world.clock)
+        self.cluster.feed(node, keeper)
 
     def node_of(self, address: str) -> int:
         """Return the node that an address is of; 0 if it is of none that was heard of in that

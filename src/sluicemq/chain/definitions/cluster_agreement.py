@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from sluicemq.chain.definitions.group_members import follow_nodes
 from sluicemq.chain.definitions.home_choice import home_for
 from sluicemq.chain.definitions.member import DefinitionsMember, FoundMember, newborn
 from sluicemq.chain.definitions.own_proposals import NEVER_NS, OwnProposals
@@ -231,12 +232,19 @@ class ClusterAgreement(Actor, Agreement):
             home = change.home or self.home_for(change)
             life = change.life if change.definition.durable else self.life_of(home)
             change = replace(change, life=life, home=home)
-            return placed(change, self.life.node, self.cluster.nodes, self.state.next_queue_id)
+            return placed(change, self.life.node, self.placeable(), self.state.next_queue_id)
         if isinstance(change, DeclareExchange) and not change.definition.durable:
             return replace(change, life=self.life)
         if isinstance(change, Together):
             return Together(tuple(map(self.belonging, change.changes)))
         return change
+
+    def placeable(self) -> list[int]:
+        """Return the nodes on which a queue may have members: all but those that have joined and
+        were not there yet."""
+        state = self.state
+        added, started = state.nodes.added, state.incarnations
+        return [node for node in self.cluster.nodes if node not in added or node in started]
 
     def life_of(self, node: int) -> Life:
         """Return the life that a node is in, as far as it is agreed on."""
@@ -318,6 +326,7 @@ class ClusterAgreement(Actor, Agreement):
             return
         self._say_proposals(member)
         self._make_entries(member)
+        follow_nodes(member.raft, self.state.nodes, self.state.incarnations)
         member.pump()
         self._apply_due(member)
         self.spread.release()

@@ -24,6 +24,7 @@ from sluicemq.chain.store.raft_storage import (
     RaftSnapshotTaken,
     records_of,
 )
+from sluicemq.kernel.address import node_of
 from sluicemq.limits import DEFINITIONS_SNAPSHOT_BYTES, DEFINITIONS_SNAPSHOT_ENTRIES, RAFT_TICK_MS
 from sluicemq.metadata.proposals import DEFINITIONS_GROUP
 from sluicemq.raft.configuration import Configuration
@@ -32,7 +33,7 @@ from sluicemq.raft.member import Durable
 from sluicemq.raft.messages import RaftMessage, SnapshotPiece
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.settings import RaftSettings
-from sluicemq.replication.raft_post import MemberReach, node_of
+from sluicemq.replication.raft_post import MemberReach
 from sluicemq.storage.raft.codec import RaftRecord, RaftSnapshot
 
 if TYPE_CHECKING:
@@ -149,7 +150,9 @@ class DefinitionsMember:
         self.tick_later()
 
     def _look_at_members(self) -> None:
-        members = self.raft.configuration.members
+        """All nodes may have something to say, also to a member that was not told yet who the
+        others are: its leader is one of them."""
+        members = dict.fromkeys((*self.raft.configuration.members, *self.post.cluster.nodes))
         if [*self.nodes] != [*members]:
             self.nodes.clear()
             self.nodes.update({name: node_of(name) for name in members})

@@ -97,18 +97,13 @@ class QueuePost(Actor, ChannelPost, EndPost):
         self.services = services
         self.cluster = cluster
         self.vhosts = vhosts
-        clock = services.world.clock
-        self.mail = {
-            node: QueueMail(clock, self, cluster, node)
-            for node in cluster.nodes
-            if node != cluster.node
-        }
+        self.mail: dict[int, QueueMail] = {}
         self.names: dict[int, str] = {}
         """The names of other nodes that were heard of."""
         self.followers: dict[HomeFollower, None] = {}
         self.ends: dict[int, RemoteEnd] = {}
         """What channels of this node have at queues of others, by serial."""
-        self.channels: dict[int, dict[int, RemoteChannel]] = {node: {} for node in self.mail}
+        self.channels: dict[int, dict[int, RemoteChannel]] = {}
         """What stands here for channels of other nodes, by node and serial."""
         self.early: dict[RemoteChannel, OpenedEnd] = {}
         """Those whose queue this node has not heard of yet."""
@@ -116,9 +111,14 @@ class QueuePost(Actor, ChannelPost, EndPost):
         self.strays = 0
         """Sections about an end that is over, or never was."""
         self.figures = FiguresTeller(services, self.mail, vhosts)
+        cluster.each_node(self._know)
         cluster.handle(QUEUE_ASKS, self)
         cluster.handle(QUEUE_ANSWERS, self)
         cluster.follow(self)
+
+    def _know(self, node: int) -> None:
+        self.mail[node] = QueueMail(self.services.world.clock, self, self.cluster, node)
+        self.channels[node] = {}
 
     # -- queues of other nodes
 

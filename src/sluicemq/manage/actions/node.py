@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq import __version__
+from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.config import SECTIONS
 from sluicemq.manage.command import DATA, SOFTWARE, UNAVAILABLE, CommandRefused
+from sluicemq.metadata.changes import RemoveNode
+from sluicemq.metadata.state import lost_with
 from sluicemq.options import options_of, size_of
+from sluicemq.routing.delayed import is_holding
 
 if TYPE_CHECKING:
     from sluicemq.manage.command import Given
@@ -172,6 +176,7 @@ def cluster_status(task: Task, _: Given) -> None:
         "alarms": [*task.broker.alarms.reasons],
         "partitions": [],
         "state": "up",
+        "voter": True,
         "address": None,
         "cluster": None,
     }
@@ -179,8 +184,11 @@ def cluster_status(task: Task, _: Given) -> None:
         task.finish([own])
         return
     cluster, notices = membership.cluster, task.node.notices
+    agreement = task.broker.clustered
+    member = None if agreement is None else agreement.member
+    voters = () if member is None else member.raft.configuration.voters
     rows: list[Row] = []
-    for number, address in enumerate(membership.addresses, start=1):
+    for number, address in membership.addresses.items():
         if number == cluster.node:
             shown = {**own, "node": membership.book.card.name}
         else:
@@ -198,8 +206,46 @@ def cluster_status(task: Task, _: Given) -> None:
                     "listeners": notice.listeners,
                     "alarms": [*notice.alarms],
                 }
+        shown["voter"] = number in voters
         rows.append({**shown, "address": address, "cluster": membership.cluster_id or None})
     task.finish(rows)
+
+
+def join_cluster(task: Task, _: Given) -> None:
+    """Refuse: a broker has something to lose."""
+    text = "this node is a member of a cluster already"
+    if task.node.membership is None:
+        text = (
+            "this broker runs alone: only a new node joins a cluster, started with cluster.name,"
+            " cluster.port and cluster.secret_file, and a new data directory"
+        )
+    raise CommandRefused(text, UNAVAILABLE)
+
+
+def forget_cluster_node(task: Task, given: Given) -> None:
+    """Have a node that is down removed, and answer with the queues that go with it."""
+    name = given.text("node")
+    membership = task.node.membership
+    if membership is None:
+        raise CommandRefused("this node is alone", UNAVAILABLE)
+    cluster = membership.cluster
+    card = membership.book.card
+    if name == card.name:
+        raise CommandRefused(f"{name} is this node: it is removed by another one", UNAVAILABLE)
+    found = [each for each in cluster.roster.members.values() if each.name == name]
+    if not found:
+        raise CommandRefused(f"the cluster has no node {name}", DATA)
+    (member,) = found
+    if cluster.standing(member.number) is not NodeStanding.DOWN:
+        raise CommandRefused(f"node {name} is running: stop it first", UNAVAILABLE)
+    definitions = task.broker.definitions
+    lost = [
+        {"name": each.definition.name, "vhost": vhost, "type": each.definition.type}
+        for vhost, host in definitions.hosts.items()
+        for each in lost_with(host, member.number, definitions.nodes)
+        if not is_holding(each.definition.name)
+    ]
+    task.propose(RemoveNode(member.number, name, member.home.hex()), lost)
 
 
 def no_tracing(_: Task, __: Given) -> None:
@@ -221,6 +267,8 @@ ACTIONS: Final[dict[str, Action]] = {
     "set_vm_memory_high_watermark": set_vm_memory_high_watermark,
     "set_disk_free_limit": set_disk_free_limit,
     "environment": environment,
+    "join_cluster": join_cluster,
+    "forget_cluster_node": forget_cluster_node,
     "cluster_status": cluster_status,
     "trace_on": no_tracing,
     "trace_off": no_tracing,

@@ -161,6 +161,26 @@ BROKER_COMMANDS: Final = (
         columns={"name": "the option's section and name", "value": "its value"},
     ),
     Command(
+        "join_cluster",
+        "Have a new node join the cluster of the node at HOST:PORT, its cluster.port. The new node"
+        " is one that was started with cluster.name, cluster.port and cluster.secret_file alone.",
+        (CommandArgument("address"),),
+        announces="Having this node join the cluster of the node at {address} ...",
+        columns={"note": "what else should be known"},
+    ),
+    Command(
+        "forget_cluster_node",
+        "Remove a node that is down from the cluster, for good: durable classic queues and streams"
+        " that live there are deleted, and it can come again only with a new data directory.",
+        (CommandArgument("node"),),
+        announces="Removing node {node} from the cluster ...",
+        columns={
+            "name": "the name of a queue that is deleted, for it was nowhere else",
+            "vhost": "its virtual host",
+            "type": "its type",
+        },
+    ),
+    Command(
         "cluster_status",
         "Show the nodes of the cluster, as the node that is asked sees them: of those that are down"
         " it knows their names and addresses alone. A node that is alone is one row.",
@@ -171,7 +191,10 @@ BROKER_COMMANDS: Final = (
             "listeners": "the addresses it listens on for clients",
             "alarms": "the alarms that are raised",
             "partitions": "network partitions: always none",
-            "state": "up; suspected: silent for longer than usual; down: there is no link to it",
+            "state": "up; suspected: silent for longer than usual; down: there is no link to it;"
+            " joining: this node waits to be let in",
+            "voter": "whether it counts for the majority that agrees on what is declared: one that"
+            " has joined does when it has all of that",
             "address": "where the other nodes reach it",
             "cluster": "the id of the cluster; none before it is founded",
         },

@@ -32,6 +32,7 @@ from sluicemq.chain.queue.quorum.shell import (
     SettlesDue,
 )
 from sluicemq.chain.store.raft_storage import RaftAppended
+from sluicemq.kernel.address import node_of
 from sluicemq.limits import (
     QUORUM_GATHER_BYTES,
     RAFT_APPEND_BYTES,
@@ -47,7 +48,7 @@ from sluicemq.queues.quorum.service_queue import CANCELLED, UP
 from sluicemq.queues.settings import settings_of
 from sluicemq.raft.messages import RaftMessage
 from sluicemq.replication.ask_post import AskAgain, LeaderKnown, RowCame
-from sluicemq.replication.raft_post import MemberReach, RaftTick, node_of
+from sluicemq.replication.raft_post import MemberReach, RaftTick
 from sluicemq.storage.raft.reading import RaftEntriesRead, RaftLiveRead
 
 if TYPE_CHECKING:

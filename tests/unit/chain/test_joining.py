@@ -1,0 +1,339 @@
+"""Goal: a new node joins a cluster that runs, and one that is lost is removed and replaced, without
+anybody else being started again; nobody is let in, or counted, who should not be.
+
+Method: whole brokers in simulated time, and one that begins as `serve --cluster-join` does.
+Mistakes that would let a majority be of those who are not there are planted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sluicemq.chain.definitions import cluster_agreement
+from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
+from sluicemq.chain.definitions.group_members import follow_nodes
+from sluicemq.chain.definitions.member import DefinitionsMember
+from sluicemq.chain.definitions.registrar import NodeRegistrar
+from sluicemq.cluster.joining import ClusterJoining
+from sluicemq.cluster.node_file import kept_record
+from sluicemq.cluster_config import ClusterConfig, listed_node
+from sluicemq.errors import SluiceError
+from sluicemq.kernel.actor import Actor, Scheduler
+from sluicemq.metadata.agreement import Agreed, NoAgreement
+from sluicemq.metadata.changes import Change, DeclareQueue, RemoveNode, UpsertRecord
+from sluicemq.metadata.joined_nodes import JoinedNodes
+from sluicemq.metadata.proposals import Proposal, encode_proposal
+from sluicemq.model.definitions import QueueDefinition
+from sluicemq.model.users import User
+from sluicemq.raft.raft import Raft
+from support.linked_brokers import PORT, SECRET, Cluster, LinkedBroker
+
+
+class Newcomer(LinkedBroker):
+    """A node that asks the node `asks` to be let in when it starts, unless it is a member."""
+
+    def __init__(
+        self, run: Cluster, number: int, asks: int = 1, name: str = "", secret: bytes = SECRET
+    ) -> None:
+        self.asks = asks
+        self.name = name or f"n{number}"
+        self.secret = secret
+        self.refusal = ""
+        self.is_broker = False
+        self.note = ""
+        super().__init__(run, number)
+
+    def configured(self) -> ClusterConfig:
+        return ClusterConfig(
+            name=self.name,
+            host=self.host,
+            port=PORT,
+            join=(f"h{self.asks}:{PORT}",),
+            secret_file="none",
+        )
+
+    def start(self) -> None:
+        self.is_broker = False
+        if kept_record(self.files) is not None:
+            super().start()
+            self.is_broker = True
+            return
+        self.life += 1
+        self.is_running = True
+        scheduler = Scheduler()
+        self.drive(scheduler)
+        world = self.make_world()
+        addresses = [listed_node(f"h{self.asks}:{PORT}")]
+        config = self.configured()
+        joining = ClusterJoining(
+            scheduler, world, config, self.secret, addresses, self.joined, self.refused
+        )
+        joining.start()
+        self.wake()
+
+    def joined(self, note: str) -> None:
+        self.note = note
+        life = self.life
+        self.run.timeline.after(1, self.host, "is a broker", self.go_on, life)
+
+    def go_on(self, life: object) -> None:
+        if self.life == life and self.is_running:
+            self.net.crash()
+            self.start()
+
+    def refused(self, sentence: str) -> None:
+        self.refusal = sentence
+
+    @property
+    def is_open(self) -> bool:
+        return self.is_broker and self.is_running and self.node.is_open
+
+    @property
+    def number_there(self) -> int:
+        """The number that it has been given."""
+        membership = self.node.membership
+        assert membership is not None
+        return membership.cluster.node
+
+
+class Asker(Actor):
+    def __init__(self, broker: LinkedBroker) -> None:
+        super().__init__(broker.node.scheduler)
+        self.answers: list[SluiceError | None] = []
+
+    def receive(self, message: object) -> None:
+        assert isinstance(message, Agreed)
+        self.answers.append(message.refusal)
+
+
+def agreement(broker: LinkedBroker) -> ClusterAgreement:
+    found = broker.node.broker.clustered
+    assert found is not None
+    return found
+
+
+def member(broker: LinkedBroker) -> DefinitionsMember:
+    found = agreement(broker).member
+    assert found is not None
+    return found
+
+
+def agree(broker: LinkedBroker, *changes: Change) -> list[SluiceError | None]:
+    """Propose these there, and return what has become of them."""
+    asker = Asker(broker)
+    for change in changes:
+        agreement(broker).propose(change, asker)
+    broker.run.until(lambda: len(asker.answers) == len(changes))
+    return asker.answers
+
+
+def forget(by: LinkedBroker, number: int) -> list[SluiceError | None]:
+    membership = by.node.membership
+    assert membership is not None
+    gone = membership.cluster.roster.members[number]
+    return agree(by, RemoveNode(number, gone.name, gone.home.hex()))
+
+
+def voters(broker: LinkedBroker) -> list[int]:
+    return [*member(broker).raft.configuration.voters]
+
+
+def all_apply(*brokers: LinkedBroker) -> Callable[[], bool]:
+    """Tell whether they have all applied the same, and their states are the same bytes."""
+
+    def is_so() -> bool:
+        states = {agreement(each).state.snapshot() for each in brokers}
+        return len(states) == 1
+
+    return is_so
+
+
+def user(name: str) -> UpsertRecord:
+    return UpsertRecord(User(name))
+
+
+def queue(name: str, home: int = 0, **options: object) -> DeclareQueue:
+    definition = QueueDefinition(name, durable=True, **options)  # type: ignore[arg-type]
+    return DeclareQueue(definition, home=home)
+
+
+def joined(run: Cluster, number: int = 4, **options: object) -> Newcomer:
+    newcomer = Newcomer(run, number, **options)  # type: ignore[arg-type]
+    run.brokers.append(newcomer)
+    run.until(lambda: newcomer.is_open)
+    return newcomer
+
+
+def test_a_new_node_gets_all_that_is_declared_and_then_votes() -> None:
+    run = Cluster()
+    one, two, three = run.brokers
+    assert agree(one, user("u"), queue("q")) == [None, None]
+    four = joined(run)
+    assert four.number_there == 4
+    assert four.has("q")
+    run.until(lambda: voters(four) == [1, 2, 3, 4] == voters(one))
+    run.until(all_apply(*run.brokers))
+    assert agree(four, queue("of four")) == [None]
+    assert all(each.has("of four") for each in run.brokers)
+    run.until(lambda: all(each.is_up(4) for each in (one, two, three)))
+    four.crash(power=True)
+    four.start()
+    run.until(lambda: four.is_open)
+    assert [*four.node.broker.vhosts["/"].queues] == ["q", "of four"]
+    for each in (one, two):
+        each.crash(power=True)
+        each.start()
+    run.until(lambda: all(each.node.is_open for each in run.brokers))
+    run.until(lambda: one.is_up(4) and four.is_up(2))
+    run.until(all_apply(*run.brokers))
+    run.no_faults()
+
+
+def test_five_lose_two_and_a_sixth_takes_the_place_of_one() -> None:
+    """The majority is that of who belongs to it, whoever founded it."""
+    run = Cluster()
+    four, five = joined(run), joined(run, 5, asks=4)
+    run.until(lambda: voters(five) == [1, 2, 3, 4, 5])
+    one, two, three = run.brokers[:3]
+    one.crash(power=True)
+    two.crash(power=True)
+    assert agree(four, user("u")) == [None]
+    run.until(lambda: not five.is_up(1))
+    assert forget(five, 1) == [None]
+    run.until(lambda: voters(three) == [2, 3, 4, 5])
+    six = joined(run, 6, asks=3)
+    assert six.number_there == 6
+    run.until(lambda: voters(six) == [2, 3, 4, 5, 6])
+    two.start()
+    run.until(lambda: two.node.is_open and two.is_up(6))
+    run.until(all_apply(two, three, four, five, six))
+    run.no_faults()
+
+
+def test_who_was_removed_hears_it_and_comes_back_as_a_new_node() -> None:
+    run = Cluster()
+    one, two, three = run.brokers
+    assert agree(three, queue("lost"), queue("kept", home=1)) == [None, None]
+    before = three.files
+    three.crash(power=True)
+    run.until(lambda: not one.is_up(3))
+    assert forget(two, 3) == [None]
+    run.until(lambda: voters(one) == [1, 2])
+    assert not one.has("lost")
+    assert one.has("kept")
+    three.start()
+    run.until(lambda: "was removed from the cluster" in three.said_goodbye)
+    three.crash()
+    wiped = joined(run, 3)
+    assert wiped.number_there == 4, "a number that was given before"
+    run.until(lambda: voters(one) == [1, 2, 4])
+    assert agree(wiped, queue("lost")) == [None]
+    run.until(all_apply(one, two, wiped))
+    wiped.crash()
+    wiped.files = before
+    wiped.start()
+    run.until(lambda: "was removed from the cluster" in wiped.said_goodbye)
+    run.no_faults()
+
+
+def test_who_is_cut_off_while_it_is_removed_ends_when_it_is_back() -> None:
+    run = Cluster()
+    one, _, three = run.brokers
+    ways = [("h3", each) for each in ("h1", "h2")] + [(each, "h3") for each in ("h1", "h2")]
+    run.network.cut(dict.fromkeys(ways))
+    run.until(lambda: not one.is_up(3))
+    assert forget(one, 3) == [None]
+    run.network.cut({})
+    run.until(lambda: "was removed from the cluster" in three.said_goodbye)
+    assert agree(one, user("u")) == [None]
+    run.no_faults()
+
+
+def test_who_cannot_join_hears_why() -> None:
+    run = Cluster()
+    one = run.brokers[0]
+    taken = Newcomer(run, 4, name="n2")
+    run.until(lambda: "the name 'n2' is that of node 2" in taken.refusal)
+    stranger = Newcomer(run, 5, secret=b"another secret of some length")
+    run.until(lambda: any("shared secret" in line for line in stranger.log.lines))
+    assert not stranger.refusal, "it may be told the right one"
+    for each in run.brokers[1:3]:
+        each.crash()
+    run.until(lambda: not (one.is_up(2) or one.is_up(3)))
+    early = Newcomer(run, 6)
+    run.until(lambda: any("a majority of the 3 nodes" in line for line in early.log.lines))
+    for each in run.brokers[1:3]:
+        each.start()
+    run.until(lambda: early.is_open)
+    assert early.number_there == 4
+    run.no_faults()
+
+
+def test_who_dies_while_it_joins_is_the_same_when_it_comes_again() -> None:
+    run = Cluster()
+    one = run.brokers[0]
+    for passed_ms in range(10, 400, 30):
+        four = Newcomer(run, 4)
+        run.rest(passed_ms)
+        four.crash(power=True)
+        four.start()
+        run.until(lambda four=four: four.is_open)  # type: ignore[misc]
+        numbers = [*agreement(one).state.nodes.added]
+        assert numbers == [four.number_there], "two rows of one node"
+        four.crash(power=True)
+        run.until(lambda: not one.is_up(four.number_there))  # noqa: B023
+        assert forget(one, four.number_there) == [None]
+    run.no_faults()
+
+
+def eager(raft: Raft, nodes: JoinedNodes, _: object) -> None:
+    """Lets a node vote as soon as it is known."""
+    follow_nodes(raft, nodes, dict.fromkeys(nodes.added, 1))
+
+
+@pytest.mark.parametrize("is_planted", [False, True], ids=["", "planted: votes at once"])
+def test_a_node_that_never_comes_counts_for_no_majority(
+    is_planted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was let in, and died before it was told."""
+    if is_planted:
+        monkeypatch.setattr(cluster_agreement, "follow_nodes", eager)
+    run = Cluster()
+    one, two, three = run.brokers
+    monkeypatch.setattr(NodeRegistrar, "_done", lambda *_: None)
+    four = Newcomer(run, 4)
+    run.until(lambda: bool(agreement(one).state.nodes.added))
+    four.crash()
+    run.rest(2000)
+    assert (4 in voters(one)) is is_planted
+    three.crash()
+    run.until(lambda: not one.is_up(3))
+    answers = agree(two, user("u"))
+    assert isinstance(answers[0], NoAgreement) is is_planted
+
+
+@pytest.mark.parametrize("is_planted", [False, True], ids=["", "planted: counts"])
+def test_what_a_removed_node_has_proposed_does_not_count(
+    is_planted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was cut off with a proposal that the leader had, and is removed before that is decided."""
+    if is_planted:
+        monkeypatch.setattr(JoinedNodes, "is_gone", lambda *_: False)
+    run = Cluster()
+    one, two, three = run.brokers
+    life = three.node.life
+    assert life is not None
+    run.until(lambda: all(agreement(each).is_idle for each in run.brokers))
+    run.until(all_apply(*run.brokers))
+    number = agreement(one).state.proposed[3] + 1
+    late = encode_proposal(Proposal(life, number, user("of three")))
+    three.crash()
+    run.until(lambda: not one.is_up(3))
+    assert forget(two, 3) == [None]
+    leader = next(each for each in (one, two) if member(each).leader_node == each.number)
+    agreement(leader)._gather(late)
+    assert agree(one, user("after")) == [None]
+    run.until(all_apply(one, two))
+    assert ("of three" in agreement(one).state.users) is is_planted
