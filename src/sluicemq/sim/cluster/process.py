@@ -247,8 +247,8 @@ class SimNode:
                 continue
             waits = link.waiting_bytes
             most = BOUNDS.queue_bytes + 2 * ((1 << 20) + 1000)
-            keeps(waits <= most, f"{waits} bytes wait for node {peer.node}")
+            keeps(waits <= most, waits, "bytes wait for node", peer.node)
         connections = len(self.cluster.connections)
-        keeps(connections <= 2 * self.nodes * 8, f"{connections} connections")
+        keeps(connections <= 2 * self.nodes * 8, connections, "connections")
         strangers = self.cluster.strangers
         keeps(sum(strangers.by_address.values()) == strangers.count, "strangers are miscounted")

@@ -9,7 +9,7 @@ class LinkRuleBroken(SluiceError):
     """A promise of the links was not kept."""
 
 
-def keeps(condition: object, what: str) -> None:
-    """Raise LinkRuleBroken with what has happened, unless the condition holds."""
+def keeps(condition: object, *what: object) -> None:
+    """Raise LinkRuleBroken with what has happened, word by word, unless the condition holds."""
     if not condition:
-        raise LinkRuleBroken(what)
+        raise LinkRuleBroken(" ".join(map(str, what)))

@@ -120,21 +120,20 @@ class Talker(Actor):
         """Check a message that has come."""
         node = message.source.node
         session = self.sessions.get(node)
-        keeps(session is not None, f"a message of node {node} came while it is down")
+        keeps(session is not None, "a message came while it is down, of node", node)
         assert session is not None
         stamp, filling = message.payload[: STAMP.size], message.payload[STAMP.size :]
         sender, life, to_life, link, number, crc = STAMP.unpack(stamp)
-        keeps(crc == crc32(filling), f"a message of node {node} was changed on its way")
-        keeps(sender == node, f"a message of node {sender} came as one of node {node}")
+        keeps(crc == crc32(filling), "a message was changed on its way, of node", node)
+        keeps(sender == node, "a message of node", sender, "came as one of node", node)
         keeps(to_life == self.cluster.incarnation, "a message for another life came")
-        keeps(life == session.incarnation, f"life {life} sent it, {session.incarnation} is up")
+        keeps(life == session.incarnation, "life", life, "sent it, up is", session.incarnation)
         epoch = (life, to_life, link)
-        keeps(epoch not in self.seen.get(node, ()), f"of link {epoch} of node {node} that is over")
+        keeps(epoch not in self.seen.get(node, ()), "of a link that is over:", epoch, "to", node)
         session.epoch = session.epoch or epoch
-        keeps(session.epoch == epoch, f"{epoch} among messages of {session.epoch}")
+        keeps(session.epoch == epoch, epoch, "among messages of", session.epoch)
         expected = session.next[message.frame_type]
-        name = message.frame_type.name
-        keeps(number == expected, f"{name} {number} of node {node} where {expected} is due")
+        keeps(number == expected, message.frame_type, number, "of", node, "not", expected)
         session.next[message.frame_type] = number + 1
         self.count("received")
 

@@ -22,19 +22,20 @@ COMPARED_EVERY: Final = 8
 """States of quorum queues are compared at each so manieth entry."""
 
 
-def rafts_of(node: Node) -> Iterator[tuple[int, Raft]]:
-    """Give the groups that a node has a member of, with the member."""
+def members_of(node: Node) -> Iterator[tuple[int, Raft, SharedShell | None]]:
+    """Give the groups that a node has a member of, with the member and the quorum queue whose group
+    it is; None: it is that of the definitions."""
     agreement = node.broker.clustered
     if agreement is not None and agreement.member is not None:
-        yield DEFINITIONS_GROUP, agreement.member.raft
-    for queue in node.broker.all_with_messages():
+        yield DEFINITIONS_GROUP, agreement.member.raft, None
+    for queue in node.broker.all_queues():
         if isinstance(queue, SharedShell):
-            yield queue.id, queue.raft
+            yield queue.id, queue.raft, queue
 
 
 def leads(node: Node) -> bool:
     """Tell whether a node leads a group, as far as it knows."""
-    return any(raft.is_leader for _, raft in rafts_of(node))
+    return any(raft.is_leader for _, raft, _ in members_of(node))
 
 
 class NodeGroups:
@@ -61,11 +62,12 @@ class NodeGroups:
         self.applied.pop(host.number, None)
 
     def _said(self, host: NodeHost, group: int, messages: list[RaftMessage]) -> None:
-        raft = dict(rafts_of(host.node)).get(group)
-        if raft is not None:
-            member = self._member(host, group, raft)
-            for message in messages:
-                self.histories[group].says(member, message)
+        for known, raft, _ in members_of(host.node):
+            if known == group:
+                member = self._member(host, group, raft)
+                for message in messages:
+                    self.histories[group].says(member, message)
+                return
 
     def _member(self, host: NodeHost, group: int, raft: Raft) -> GroupMember:
         history = self.histories.get(group)
@@ -84,12 +86,11 @@ class NodeGroups:
         """Look at the members on a node that has had turns, and at what is durable there now: what
         the node deletes it has asked for in a later turn than it has heard of a sync."""
         host.look_at_disk()
-        for group, raft in rafts_of(host.node):
+        for group, raft, shell in members_of(host.node):
             member = self._member(host, group, raft)
             self.histories[group].look(member)
-        for queue in host.node.broker.all_with_messages():
-            if isinstance(queue, SharedShell) and queue.fifo not in self.fifos:
-                self._watch_fifo(host.number, queue.id, queue.fifo)
+            if shell is not None and shell.fifo not in self.fifos:
+                self._watch_fifo(host.number, group, shell.fifo)
         agreement = host.node.broker.clustered
         if agreement is None or agreement.member is None or agreement.undecided:
             return
