@@ -24,7 +24,7 @@ ALL_TESTS := --numprocesses 5 --no-loadscope-reorder --timeout 900 --durations 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough compiled fuzz differential interop torture torture-cluster jepsen torture-spark check format generated serve java strace clean
+.PHONY: help setup demo test thorough compiled fuzz differential interop torture torture-cluster jepsen torture-spark check format generated serve java debian strace clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,11 +39,11 @@ $(READY): requirements.lock pyproject.toml tools/prepare.py
 demo: java $(READY)  ## broker, stress run, Spark report, in a few minutes
 	@$(BIN)/python -m sluicemq.cli.demo --out $(DEMO_OUT)
 
-test: java strace $(READY)  ## all checks and all tests; ARGS="tests/unit -k name" for a part
+test: java debian $(READY)  ## all checks and all tests; ARGS="tests/unit -k name" for a part
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check $(ARCHIVE) $(if $(ARGS),,compiled)
 	$(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS))
 
-thorough: java strace $(READY)  ## tests whose run tries a part, trying all; hours. ARGS="tests/sim"
+thorough: java debian $(READY)  ## tests whose run tries a part, trying all; hours. ARGS="tests/sim"
 	THOROUGH_TESTS=yes $(BIN)/python -m pytest --timeout 7200 \
 		$(or $(ARGS),--numprocesses 2 tests/unit tests/sim tests/durability tests/wire)
 
@@ -103,6 +103,13 @@ compiled:  # before five processes begin with that at once
 
 java:
 	@$(PYTHON) tools/check_java.py
+
+debian: strace  ## have what tests need of Debian's packages; who lacks one skips its tests
+	@command -v chromedriver >/dev/null || apt-get install -y chromium-driver >/dev/null \
+		|| echo "chromium is missing and cannot be installed: the web page is NOT tested"
+	@command -v prometheus >/dev/null \
+		|| apt-get install -y --no-install-recommends prometheus >/dev/null \
+		|| echo "prometheus is missing and cannot be installed: scrapes are NOT tested"
 
 strace:
 	@command -v strace >/dev/null || apt-get install -y strace >/dev/null \

@@ -110,6 +110,7 @@ def memory_breakdown(node: Record, queues: int) -> dict[str, Any]:
     memory, totals = node["memory"], node["totals"]
     resident = memory["resident_bytes"]
     messages = totals["messages_ready"] + totals["messages_unacknowledged"]
+    index = min(messages * INDEX_BYTES, memory["accounted_bytes"])
     parts = {
         "connection_readers": totals["connections"] * CONNECTION_BYTES // 2,
         "connection_writers": totals["connections"] * CONNECTION_BYTES // 4,
@@ -118,8 +119,8 @@ def memory_breakdown(node: Record, queues: int) -> dict[str, Any]:
         "queue_procs": queues * QUEUE_BYTES,
         "quorum_queue_procs": 0,
         "stream_queue_procs": 0,
-        "binary": memory["accounted_bytes"],
-        "msg_index": min(messages * INDEX_BYTES, memory["accounted_bytes"]),
+        "binary": memory["accounted_bytes"] - index,
+        "msg_index": index,
         "code": CODE_BYTES,
     }
     left = resident
@@ -230,21 +231,23 @@ def overview_shape(
     own = [*own]
     totals = node["totals"]
     traffic: dict[str, Any] = sampler.traffic(vhosts)
-    for name in ("disk_reads", "disk_writes"):
-        traffic[name] = sampler.totals.rings[0].last(sampler.totals.names[name])
-    depth = {
-        "messages": totals["messages_ready"] + totals["messages_unacknowledged"],
-        "messages_ready": totals["messages_ready"],
-        "messages_unacknowledged": totals["messages_unacknowledged"],
-    }
     lengths, rates = wish.of("lengths"), wish.of("msg_rates")
     columns = sampler.totals.names
+    newest = sampler.totals.rings[0]
+    for name in ("disk_reads", "disk_writes"):
+        traffic[name] = newest.last(columns[name])
     ring = sampler.totals.ring(rates[0] or 0)
     stats = message_stats(traffic, ring, columns, CHANNEL_STATS, wish)
     for name in ("disk_reads", "disk_writes"):
         if stats:
             stats[name] = traffic[name]
             stats[f"{name}_details"] = details(ring, columns[name], *rates)
+    depth = {
+        "messages": totals["messages_ready"] + totals["messages_unacknowledged"],
+        "messages_ready": totals["messages_ready"],
+        "messages_unacknowledged": totals["messages_unacknowledged"],
+        "messages_unconfirmed": newest.last(columns["messages_unconfirmed"]),
+    }
     return {
         "management_version": RABBITMQ_VERSION,
         "rates_mode": "basic",
@@ -266,7 +269,7 @@ def overview_shape(
         "message_stats": dict(sorted(stats.items())),
         "churn_rates": churn(node, sampler, rates),
         "queue_totals": with_details(
-            depth, DEPTHS, sampler.totals.ring(lengths[0] or 0), columns, lengths
+            depth, (*depth,), sampler.totals.ring(lengths[0] or 0), columns, lengths
         ),
         "object_totals": {
             name: totals[name]

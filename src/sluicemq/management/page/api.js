@@ -4,6 +4,8 @@ const OWN = { "X-SluiceMQ-Page": "1" };
 let onLoggedOut = () => {};
 let socket = null;
 let watching = {};
+let isFailing = false;
+let visit = 0;
 
 export class Refused extends Error {}
 
@@ -27,6 +29,18 @@ export async function request(method, path, body) {
 export const get = (path) => request("GET", `/api/${path}`);
 export const part = encodeURIComponent;
 
+export function begin() {
+  // A view is left: what it still has to show is not shown.
+  visit += 1;
+  watch({});
+}
+
+export function here() {
+  // Tells, later, whether the view that is begun now is still the one that is shown.
+  const own = visit;
+  return () => own === visit;
+}
+
 export function watch(handlers) {
   // handlers: path -> function that is given the answer whenever it has changed
   watching = handlers;
@@ -48,7 +62,8 @@ function connect() {
     const { path, answer, error } = JSON.parse(message.data);
     const handler = watching[path];
     if (handler === undefined) return;
-    document.getElementById("status").textContent = error ?? "";
+    if (error !== undefined || isFailing) document.getElementById("status").textContent = error ?? "";
+    isFailing = error !== undefined;
     if (answer !== undefined) handler(answer);
   };
   opened.onclose = (event) => {
@@ -63,5 +78,6 @@ export function hangUp() {
   const open = socket;
   socket = null;
   watching = {};
+  visit += 1;
   if (open !== null) open.close();
 }

@@ -7,7 +7,7 @@ const COLOURS = ["#0b8fb8", "#d97706", "#2f9e57", "#b3261e", "#7c5cc4", "#64748b
 const KEPT = 600;
 
 export class Chart {
-  constructor(title, names) {
+  constructor(title, names, isLog = false) {
     this.times = [];
     this.columns = names.map(() => []);
     this.place = h("div", { class: "chart", role: "img", "aria-label": title });
@@ -15,7 +15,7 @@ export class Chart {
     const axis = { stroke: ink, grid: { stroke: "#8884", width: 1 }, ticks: { stroke: "#8884" } };
     const series = names.map((name, index) => ({ label: name, stroke: COLOURS[index], width: 1.5 }));
     this.plot = new uPlot(
-      { title, width: 400, height: 200, series: [{}, ...series], axes: [axis, { ...axis, size: 60 }] },
+      { title, width: 400, height: 200, series: [{}, ...series], axes: [axis, { ...axis, size: 75, ...(isLog ? { grid: { show: false } } : {}) }], scales: { y: isLog ? { distr: 3 } : {} } },
       [[], ...this.columns],
       this.place,
     );
@@ -35,11 +35,12 @@ export class Chart {
 
   draw() {
     this.plot.setData([this.times, ...this.columns]);
+    if (this.plot.cursor.idx == null) this.plot.setLegend({ idx: this.times.length - 1 }, false);
   }
 }
 
-export function history(chart, details, asRates) {
-  // details: what the API has under NAME_details, with samples, the newest first
+export function history(chart, details, asRates, shown = (...values) => values) {
+  // details: what the API has under NAME_details, with samples, the newest first; shown: from values to those of the chart
   const lists = details.map((each) => [...(each?.samples ?? [])].reverse());
   const longest = lists.reduce((one, other) => (other.length > one.length ? other : one), []);
   longest.forEach(({ timestamp }, at) => {
@@ -50,7 +51,7 @@ export function history(chart, details, asRates) {
       const passed = (list[at].timestamp - list[at - 1].timestamp) / 1000;
       return Math.max(0, (list[at].sample - list[at - 1].sample) / passed);
     });
-    chart.add(timestamp / 1000, values);
+    chart.add(timestamp / 1000, shown(...values));
   });
   chart.draw();
 }

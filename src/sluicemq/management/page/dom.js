@@ -23,6 +23,14 @@ export function show(...children) {
   document.getElementById("main").replaceChildren(...children);
 }
 
+export function redraw(place, ...children) {
+  // Puts new children in the place of the old ones; who was on a link or button with the keyboard stays on it.
+  const nameOf = (element) => element.getAttribute("href") ?? element.getAttribute("aria-label");
+  const focused = place.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  place.replaceChildren(...children);
+  if (focused !== null) [...place.querySelectorAll("a, button")].find((each) => nameOf(each) === focused)?.focus({ preventScroll: true });
+}
+
 export function say(text) {
   document.getElementById("status").textContent = text;
 }

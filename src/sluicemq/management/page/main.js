@@ -1,15 +1,17 @@
 // The page: who is logged in, and which view is shown, by what stands behind the # of the address.
 
-import { hangUp, request, watch, whenLoggedOut } from "./api.js";
+import { begin, hangUp, request, whenLoggedOut } from "./api.js";
 import { field, h, say, show } from "./dom.js";
 import { admin } from "./views/admin.js";
 import { chain } from "./views/chain.js";
-import { channels, connections, exchanges, queues } from "./views/lists.js";
+import { channels, connections, exchanges, queues, streams } from "./views/lists.js";
+import { nodes } from "./views/nodes.js";
 import { overview } from "./views/overview.js";
 import { queue } from "./views/queue.js";
 
-const VIEWS = { overview, connections, channels, exchanges, queues, queue, chain, admin };
-const MENU = ["overview", "connections", "channels", "exchanges", "queues", "chain", "admin"];
+const VIEWS = { overview, chain, nodes, connections, channels, exchanges, queues, queue, streams, admin };
+const MENU = Object.keys(VIEWS).filter((name) => name !== "queue");
+const TAGS = { admin: ["administrator"], nodes: ["administrator", "monitoring"], chain: ["administrator", "monitoring"] };
 let user = null;
 
 function header(current) {
@@ -18,7 +20,7 @@ function header(current) {
     place.replaceChildren(h("strong", {}, "SluiceMQ"));
     return;
   }
-  const links = MENU.filter((name) => name !== "admin" || user.tags.includes("administrator")).map((name) => {
+  const links = MENU.filter((name) => (TAGS[name] ?? user.tags).some((tag) => user.tags.includes(tag))).map((name) => {
     const link = h("a", { href: `#/${name}` }, name);
     if (name === current) link.setAttribute("aria-current", "page");
     return link;
@@ -66,7 +68,7 @@ function route() {
   const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
   const view = VIEWS[name] ?? overview;
   say("");
-  watch({});
+  begin();
   header(name === "queue" ? "queues" : (VIEWS[name] ? name : "overview"));
   Promise.resolve(view(...rest.map(decodeURIComponent))).catch((error) => say(error.message));
   document.getElementById("main").focus({ preventScroll: true });

@@ -46,6 +46,12 @@ async def queues_in(call: Call) -> ApiAnswer:
     return await listed(call, [row for row in rows if row["vhost"] == vhost])
 
 
+async def streams(call: Call) -> ApiAnswer:
+    """Return the streams in the virtual hosts that the user sees."""
+    rows = call.visible(await call.desk.inventory.all(QUEUES))
+    return await listed(call, [row for row in rows if row["type"] == "stream"])
+
+
 async def found(call: Call) -> Record:
     """Return the queue that the path names. Raises ApiError when there is none."""
     vhost = await call.seen_vhost()
@@ -172,6 +178,7 @@ ROUTES: Final = (
     ApiRoute("GET", "queues", MANAGEMENT, queues),
     ApiRoute("GET", "queues/detailed", MANAGEMENT, queues),
     ApiRoute("GET", "queues/{vhost}", MANAGEMENT, queues_in),
+    ApiRoute("GET", "sluicemq/streams", MANAGEMENT, streams),
     ApiRoute("GET", "queues/{vhost}/{name}", MANAGEMENT, queue),
     ApiRoute("PUT", "queues/{vhost}/{name}", MANAGEMENT, declare),
     ApiRoute("DELETE", "queues/{vhost}/{name}", MANAGEMENT, delete),

@@ -1,18 +1,21 @@
-// What administrators do: users, permissions, virtual hosts, policies, definitions.
+// What administrators do: users, permissions, virtual hosts, policies, limits, definitions.
 
-import { get, part, request } from "../api.js";
+import { get, here, part, request } from "../api.js";
 import { field, h, say, show, table } from "../dom.js";
+import { limits } from "./limits.js";
 
 export async function admin() {
-  const [users, permissions, vhosts, policies] = await Promise.all(
-    ["users", "permissions", "vhosts", "policies"].map(get));
+  const isHere = here();
+  const [users, permissions, vhosts, policies, vhostLimits, userLimits] = await Promise.all(
+    ["users", "permissions", "vhosts", "policies", "vhost-limits", "user-limits"].map(get));
+  if (!isHere()) return;
   const remove = (path, what) => h("button", { type: "button", class: "danger", onclick: async () => {
-    if (confirm(`Delete ${what}?`)) await act("DELETE", path);
-  } }, "Delete");
+    if (confirm(`Delete ${what}?`)) await act("DELETE", path).catch((error) => say(error.message));
+  }, "aria-label": `Delete ${what}` }, "Delete");
   show(
     h("h1", {}, "Admin"),
     h("h2", {}, "Users"),
-    table(["Name", "Tags", "Limits", ""], users.map((user) => [user.name, user.tags.join(", "), JSON.stringify(user.limits), remove(`users/${part(user.name)}`, user.name)])),
+    table(["Name", "Tags", ""], users.map((user) => [user.name, user.tags.join(", "), remove(`users/${part(user.name)}`, user.name)])),
     form("Set user", { name: "text", password: "password", tags: "text" },
       (given) => act("PUT", `users/${part(given.name)}`, given.password ? { password: given.password, tags: given.tags } : { tags: given.tags })),
     h("h2", {}, "Permissions"),
@@ -27,6 +30,7 @@ export async function admin() {
     table(["Virtual host", "Name", "Pattern", "Apply to", "Definition", "Priority", ""], policies.map((row) => [row.vhost, row.name, row.pattern, row["apply-to"], JSON.stringify(row.definition), String(row.priority), remove(`policies/${part(row.vhost)}/${part(row.name)}`, row.name)])),
     form("Set policy", { vhost: "text", name: "text", pattern: "text", definition: "text" },
       ({ vhost, name, pattern, definition }) => act("PUT", `policies/${part(vhost)}/${part(name)}`, { pattern, definition: JSON.parse(definition) })),
+    ...limits({ vhost: vhostLimits, user: userLimits }, act, remove, form),
     h("h2", {}, "Definitions"),
     definitions(),
   );
@@ -38,7 +42,9 @@ async function act(method, path, body) {
 }
 
 function form(title, fields, work) {
-  const inputs = Object.entries(fields).map(([name, type]) => [name, h("input", { type, name, autocomplete: "off" })]);
+  const inputs = Object.entries(fields).map(([name, type]) => [name, Array.isArray(type)
+    ? h("select", { name }, type.map((each) => h("option", {}, each)))
+    : h("input", { type, name, autocomplete: type === "password" ? "new-password" : "off" })]);
   const submit = async (event) => {
     event.preventDefault();
     const given = Object.fromEntries(inputs.map(([name, input]) => [name, input.value]));

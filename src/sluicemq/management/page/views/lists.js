@@ -1,7 +1,7 @@
-// Lists of connections, channels, exchanges and queues: pages of 50 that the server sorts and filters.
+// Lists of connections, channels, exchanges, queues and streams: pages of 50 that the server sorts and filters.
 
 import { part, request, watch } from "../api.js";
-import { bytes, field, h, number, say, show } from "../dom.js";
+import { bytes, field, h, number, redraw, say, show } from "../dom.js";
 
 function rate(row, name) {
   return number(row.message_stats?.[`${name}_details`]?.rate ?? 0);
@@ -18,7 +18,7 @@ function list(kind, title, columns, sort, more = null) {
     watch({ [`${kind}?${query}`]: draw });
   };
   const draw = (found) => {
-    body.replaceChildren(...found.items.map((row) => h("tr", {}, columns.map(([, , cell, is]) => h("td", { class: is ?? "" }, cell(row))))));
+    redraw(body, ...found.items.map((row) => h("tr", {}, columns.map(([, , cell, is]) => h("td", { class: is ?? "" }, cell(row))))));
     pages.textContent = `page ${found.page} of ${found.page_count}, ${number(found.filtered_count)} of ${number(found.total_count)}`;
     wanted.page = Math.min(wanted.page, found.page_count);
     wanted.pages = found.page_count;
@@ -58,7 +58,7 @@ export function connections() {
     ["Channels", "channels", (row) => number(row.channels), "number"],
     ["From client", "recv_oct_details.rate", (row) => `${bytes(row.recv_oct_details.rate)}/s`, "number"],
     ["To client", "send_oct_details.rate", (row) => `${bytes(row.send_oct_details.rate)}/s`, "number"],
-    ["", "", (row) => h("button", { type: "button", class: "danger", onclick: close(row) }, "Close")],
+    ["", "", (row) => h("button", { type: "button", class: "danger", onclick: close(row), "aria-label": `Close ${row.name}` }, "Close")],
   ], "name");
 }
 
@@ -111,4 +111,20 @@ export function queues() {
     ["Delivered/s", "message_stats.deliver_get_details.rate", (row) => rate(row, "deliver_get"), "number"],
     ["Consumers", "consumers", (row) => number(row.consumers), "number"],
   ], "name", h("section", {}, h("h2", {}, "Declare a queue"), form));
+}
+
+export function streams() {
+  list("sluicemq/streams", "Streams", [
+    ["Virtual host", "vhost", (row) => row.vhost],
+    ["Name", "name", (row) => h("a", { href: `#/queue/${part(row.vhost)}/${part(row.name)}` }, row.name)],
+    ["State", "state", state],
+    ["Messages", "messages", (row) => number(row.messages), "number"],
+    ["Size", "message_bytes", (row) => bytes(row.message_bytes), "number"],
+    ["Segments", "segments", (row) => number(row.segments), "number"],
+    ["First offset", "first_offset", (row) => number(row.first_offset), "number"],
+    ["Last offset", "committed_offset", (row) => number(row.committed_offset), "number"],
+    ["Published/s", "message_stats.publish_details.rate", (row) => rate(row, "publish"), "number"],
+    ["Delivered/s", "message_stats.deliver_get_details.rate", (row) => rate(row, "deliver_get"), "number"],
+    ["Readers", "consumers", (row) => number(row.consumers), "number"],
+  ], "name");
 }

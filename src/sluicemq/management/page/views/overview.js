@@ -1,28 +1,30 @@
-// The overview: totals, rates, what is queued, memory and disk, alarms.
+// The overview: totals, rates, what is queued and under way, the nodes.
 
-import { get, watch } from "../api.js";
+import { get, here, watch } from "../api.js";
 import { Chart, history } from "../charts.js";
-import { bytes, h, number, show, table, tile } from "../dom.js";
+import { h, number, redraw, show, tile } from "../dom.js";
+import { nodeTable } from "./nodes.js";
 
 const SPAN = "lengths_age=600&lengths_incr=5&msg_rates_age=600&msg_rates_incr=5";
+const QUEUED = ["messages_ready", "messages_unacknowledged", "messages_unconfirmed", "messages"];
 const RATES = ["publish", "confirm", "deliver_get", "ack", "redeliver"];
 
 export async function overview() {
+  const isHere = here();
   const tiles = h("div", { class: "tiles" });
   const nodes = h("div", {});
-  const queued = new Chart("Queued messages", ["ready", "unacked", "total"]);
+  const queued = new Chart("Messages in queues and under way", ["ready", "unacked", "unconfirmed", "total"]);
   const rates = new Chart("Messages a second", RATES);
-  const memory = new Chart("Memory of the broker, MiB", ["used", "limit"]);
   const title = h("h1", {}, "Overview");
-  show(title, tiles, h("div", { class: "charts" }, queued.place, rates.place, memory.place), h("h2", {}, "Nodes"), nodes);
+  show(title, tiles, h("div", { class: "charts" }, queued.place, rates.place), h("h2", {}, "Nodes"), nodes);
   const past = await get(`overview?${SPAN}`);
   const totals = past.queue_totals;
-  history(queued, ["messages_ready_details", "messages_unacknowledged_details", "messages_details"].map((name) => totals[name]), false);
+  history(queued, QUEUED.map((name) => totals[`${name}_details`]), false);
   history(rates, RATES.map((name) => past.message_stats[`${name}_details`]), true);
-  watch({
-    overview: (found) => drawOverview(found, title, tiles, queued, rates),
-    nodes: (found) => drawNodes(found, nodes, memory),
-  });
+  const handlers = { overview: (found) => drawOverview(found, title, tiles, queued, rates) };
+  const { tags } = await get("whoami");
+  if (tags.some((tag) => tag === "monitoring" || tag === "administrator")) handlers.nodes = (found) => redraw(nodes, nodeTable(found));
+  if (isHere()) watch(handlers);
 }
 
 function drawOverview(found, title, tiles, queued, rates) {
@@ -31,33 +33,14 @@ function drawOverview(found, title, tiles, queued, rates) {
   tiles.replaceChildren(
     tile("ready", number(totals.messages_ready)),
     tile("unacknowledged", number(totals.messages_unacknowledged)),
+    tile("unconfirmed", number(totals.messages_unconfirmed)),
     tile("published a second", number(stats.publish_details?.rate)),
     tile("delivered a second", number(stats.deliver_get_details?.rate)),
     ...Object.entries(objects).map(([name, count]) => tile(name, number(count))),
   );
   const now = Date.now() / 1000;
-  queued.add(now, [totals.messages_ready, totals.messages_unacknowledged, totals.messages]);
+  queued.add(now, QUEUED.map((name) => totals[name]));
   rates.add(now, RATES.map((name) => stats[`${name}_details`]?.rate));
   queued.draw();
   rates.draw();
-}
-
-function drawNodes(found, place, memory) {
-  const rows = found.map((node) => [
-    node.name,
-    node.running ? h("span", { class: "good" }, "running") : h("span", { class: "alarm" }, "down"),
-    alarmed(bytes(node.mem_used), node.mem_alarm, `limit ${bytes(node.mem_limit)}`),
-    alarmed(bytes(node.disk_free), node.disk_free_alarm, `limit ${bytes(node.disk_free_limit)}`),
-    number(node.fd_used),
-    number(node.sockets_used),
-    `${number(node.io_sync_count_details?.rate)} a second, ${number(node.io_sync_avg_time)} ms each`,
-  ]);
-  place.replaceChildren(table(["Node", "State", "Memory", "Disk free", "Descriptors", "Connections", "Syncs"], rows));
-  const [own] = found;
-  memory.add(Date.now() / 1000, [own.mem_used / 2 ** 20, own.mem_limit / 2 ** 20]);
-  memory.draw();
-}
-
-function alarmed(text, raised, limit) {
-  return h("span", raised ? { class: "alarm" } : {}, raised ? `${text} – ALARM` : text, h("br"), h("small", {}, limit));
 }

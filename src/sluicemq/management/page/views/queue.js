@@ -1,46 +1,48 @@
 // One queue: where its messages are, rates, consumers, bindings; publish, get, purge, delete.
 
-import { get, part, request, watch } from "../api.js";
+import { get, here, part, request, watch } from "../api.js";
 import { Chart, history } from "../charts.js";
-import { bytes, field, h, number, say, show, table, tile } from "../dom.js";
+import { bytes, field, h, number, redraw, say, show, table, tile } from "../dom.js";
+import { PagingPicture } from "./paging.js";
 
 const RATES = ["publish", "deliver_get", "ack", "redeliver"];
-const STAGES = [["q1", "in memory"], ["q2", "also on disk"], ["delta", "on disk only"], ["q3", "being read"], ["q4", "next to go"]];
 
 export async function queue(vhost, name) {
+  const isHere = here();
   const path = `queues/${part(vhost)}/${part(name)}`;
   const queued = new Chart("Messages", ["ready", "unacked"]);
   const rates = new Chart("Messages a second", RATES);
   const tiles = h("div", { class: "tiles" });
-  const stages = h("div", { class: "stages" });
+  const paging = new PagingPicture();
+  const where = h("section", {}, h("h2", {}, "Where the messages are"), paging.place);
   const consumers = h("div", {});
   const bindings = h("div", {});
-  show(h("h1", {}, `Queue ${name} in ${vhost}`), tiles, h("h2", {}, "Where the messages are"), stages,
+  show(h("h1", {}, `Queue ${name} in ${vhost}`), tiles, where,
     h("div", { class: "charts" }, queued.place, rates.place), h("h2", {}, "Consumers"), consumers,
     h("h2", {}, "Bindings"), bindings, h("h2", {}, "Messages"), ...actions(path, vhost, name));
   const past = await get(`${path}?lengths_age=600&lengths_incr=5&msg_rates_age=600&msg_rates_incr=5`);
   history(queued, [past.messages_ready_details, past.messages_unacknowledged_details], false);
   history(rates, RATES.map((each) => past.message_stats?.[`${each}_details`]), true);
+  if (!isHere()) return;
+  where.hidden = past.backing_queue_status === undefined;
   watch({
-    [path]: (found) => draw(found, tiles, stages, consumers, queued, rates),
-    [`${path}/bindings`]: (found) => bindings.replaceChildren(
+    [path]: (found) => draw(found, tiles, paging, consumers, queued, rates),
+    [`${path}/bindings`]: (found) => redraw(bindings,
       table(["From", "Routing key", "Arguments"], found.map((row) => [row.source || "(default)", row.routing_key, JSON.stringify(row.arguments)]))),
   });
 }
 
-function draw(found, tiles, stages, consumers, queued, rates) {
+function draw(found, tiles, paging, consumers, queued, rates) {
+  const more = { quorum: [["leader", found.leader], ["members", found.members?.join(", ")], ["online", found.online?.join(", ")]],
+    stream: [["segments", number(found.segments)], ["offsets", `${number(found.first_offset)} to ${number(found.committed_offset)}`]] };
   tiles.replaceChildren(
-    tile("state", found.state), tile("type", found.type), tile("ready", number(found.messages_ready)),
+    tile("state", found.state), tile("type", found.type), tile("node", found.node), tile("ready", number(found.messages_ready)),
     tile("unacknowledged", number(found.messages_unacknowledged)), tile("consumers", number(found.consumers)),
     tile("memory", bytes(found.memory)), tile("policy", found.policy ?? "none"),
+    ...(more[found.type] ?? []).map(([title, value]) => tile(title, value || "none")),
     tile("arguments", JSON.stringify(found.arguments)));
-  const status = found.backing_queue_status;
-  stages.replaceChildren(...(status === undefined ? [h("p", {}, "This type of queue keeps its messages in a log.")] : STAGES.map(([name, words]) => {
-    const count = name === "delta" ? status.delta[2] : status[name];
-    const bar = h("meter", { min: 0, max: Math.max(1, status.len), value: count, "aria-label": name });
-    return h("div", { class: name === "delta" ? "stage disk" : "stage" }, h("span", {}, name), h("b", {}, number(count)), bar, h("small", {}, words));
-  })));
-  consumers.replaceChildren(table(["Tag", "Channel", "Prefetch", "Acknowledges", "State"], found.consumer_details.map((each) => [
+  if (found.backing_queue_status !== undefined) paging.update(found.backing_queue_status, found.message_stats);
+  redraw(consumers, table(["Tag", "Channel", "Prefetch", "Acknowledges", "State"], found.consumer_details.map((each) => [
     each.consumer_tag, each.channel_details.name, number(each.prefetch_count), each.ack_required ? "yes" : "no", each.activity_status])));
   const now = Date.now() / 1000;
   queued.add(now, [found.messages_ready, found.messages_unacknowledged]);
