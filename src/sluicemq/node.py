@@ -19,6 +19,7 @@ from sluicemq.broker.monitor import Monitor
 from sluicemq.broker.recovery_report import RecoveryReport
 from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.connection.reader import Reader
+from sluicemq.chain.queue.quorum.member_shell import HandOver, MemberShell
 from sluicemq.chain.services import ignore
 from sluicemq.cluster.node_path import is_there
 from sluicemq.errors import Refused
@@ -319,6 +320,24 @@ class Node:
     def run(self, turns_max: int, until_ns: int = NEVER_NS) -> bool:
         """Run actors as `Scheduler.run` does; True when work is left."""
         return self.scheduler.run(turns_max, until_ns)
+
+    def hand_over(self) -> None:
+        """Have members of groups on other nodes lead in place of those on this one, which is about
+        to stop: nobody has to notice that then."""
+        for queue in self.broker.all_queues():
+            if isinstance(queue, MemberShell):
+                queue.post(HandOver())
+        if self.broker.clustered is not None:
+            self.broker.clustered.hand_over()
+
+    @property
+    def has_heirs(self) -> bool:
+        """Tell whether this node leads a group that another one could lead as well."""
+        clustered = self.broker.clustered
+        if clustered is not None and clustered.has_heir:
+            return True
+        queues = self.broker.all_queues()
+        return any(isinstance(queue, MemberShell) and queue.raft.best_heir() for queue in queues)
 
     def shut_down(self) -> None:
         """Tell every client that the broker goes (320), and hang up."""

@@ -15,7 +15,10 @@ from sluicemq.chain.connection.broker_port import BrokerPort
 from sluicemq.chain.connection.deadlines import Deadlines
 from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
 from sluicemq.chain.definitions.member import found_member
+from sluicemq.chain.queue.quorum.member_log import LogForgetter
+from sluicemq.chain.queue.quorum.status_post import StatusPost
 from sluicemq.chain.remote.queue_post import QueuePost
+from sluicemq.chain.services import ignore
 from sluicemq.chain.store.local_agreement import LocalAgreement
 from sluicemq.chain.store.message_store import MessageStore
 from sluicemq.cluster.cluster_port import NodeStanding
@@ -79,6 +82,11 @@ class Broker(BrokerPort):
             None if raft_post is None else QueuePost(self, raft_post.cluster, self.vhosts)
         )
         """Leads to the queues of other nodes; None: the node is alone."""
+        self.status_post: StatusPost | None = None
+        """Asks other nodes what members of quorum queues know; None: the node is alone."""
+        if ask_post is not None:
+            cluster = ask_post.cluster
+            self.status_post = StatusPost(scheduler, world.clock, world.log, cluster, ask_post)
         self.reply_post = None if raft_post is None else ReplyPost(self, raft_post.cluster, self)
         """Leads to the channels of other nodes that hear replies; None: the node is alone."""
         followers = Followers(
@@ -148,10 +156,14 @@ class Broker(BrokerPort):
             self.vhosts[name] = VirtualHost(self, self.store, name, self.queue_post)
         streams = {*recovery.definitions.in_stream_files()}
         forget_streams(self.world.disk.files, streams, keep=bool(recovery.losses))
-        homes, members = recovery.definitions.homes, recovery.definitions.members
-        for queue_id, definition in recovery.definitions.queues.items():
-            if self.has_part(homes.get(queue_id, 0), members.get(queue_id, ())):
+        tables = recovery.definitions
+        for queue_id, definition in tables.queues.items():
+            names = (*tables.members.get(queue_id, ()), *tables.leaving.get(queue_id, ()))
+            if self.has_part(tables.homes.get(queue_id, 0), names):
                 self.vhosts[definition.vhost].recover_queue(queue_id, definition, recovery)
+        if self.clustered is not None and not recovery.may_have_forgotten:
+            for group in recovery.groups.found:
+                LogForgetter(self.store, group, ignore)  # of a member that is gone, or a queue
         for name, host in self.definitions.hosts.items():
             for declared in host.queues.values():
                 self.vhosts[name].add_remote(declared)

@@ -13,6 +13,8 @@ from sluicemq.chain.channel.connection_port import ConnectionFault
 from sluicemq.errors import ConnectionViolation
 from sluicemq.metadata.events import (
     ExchangeRemoved,
+    LeaderMoved,
+    MembersChanged,
     QueueAdded,
     QueueRemoved,
     RecordDeleted,
@@ -74,6 +76,8 @@ class Followers:
         agreement.follow(ExchangeRemoved, self.exchange_removed)
         agreement.follow(QueueAdded, self.queue_added)
         agreement.follow(QueueRemoved, self.queue_removed)
+        agreement.follow(MembersChanged, self.members_changed)
+        agreement.follow(LeaderMoved, self.leader_moved)
 
     def record_upserted(self, event: RecordUpserted) -> None:
         """Make a virtual host that is new, and log which policies cannot hold."""
@@ -130,6 +134,14 @@ class Followers:
         reader = self.named.get(owner)
         if reader is None or not reader.is_open():
             vhost.queues[declared.definition.name].post(Delete(None, False, False))
+
+    def members_changed(self, event: MembersChanged) -> None:
+        """Let the virtual host have a member of a quorum queue here, or none any more."""
+        self.vhosts[event.queue.definition.vhost].members_changed(event.queue)
+
+    def leader_moved(self, event: LeaderMoved) -> None:
+        """Let the member here hand over, if it leads and another one is to."""
+        self.vhosts[event.queue.definition.vhost].leader_moved(event.queue)
 
     def queue_removed(self, event: QueueRemoved) -> None:
         """Let the virtual host forget a queue that was deleted. If that was not the wish of the

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING
 from sluicemq.chain.queue.classic import empty_index
 from sluicemq.chain.queue.namespace_port import NamespacePort, Queues
 from sluicemq.chain.queue.queue import Leaving
-from sluicemq.chain.queue.shell_types import SHELLS
+from sluicemq.chain.queue.quorum.departure import Departure
+from sluicemq.chain.queue.quorum.member_log import LogForgetter
+from sluicemq.chain.queue.quorum.member_shell import (
+    LeadFrom,
+    MemberGone,
+    MembersDue,
+    MemberShell,
+)
+from sluicemq.chain.queue.shell_types import SHELLS, is_of_earlier_member, join_quorum
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX
-from sluicemq.chain.remote.remote_queue import QueueUndeclared, RemoteQueue
+from sluicemq.chain.remote.remote_queue import HomesChanged, QueueUndeclared, RemoteQueue
 from sluicemq.chain.republish.delayer import HoldingQueue
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.kernel.address import node_of
@@ -72,6 +80,14 @@ class VirtualHost(NamespacePort):
         self.crashes: dict[str, FaultHistory] = {}
         self.leaving: dict[int, NamedQueue] = {}
         """Queues that wait until it is agreed on that they are deleted, by id."""
+        self.aside: dict[int, Queue] = {}
+        """Quorum queues, by id, of which this node has a member that channels do not use: it has
+        not caught up, or has lost something. `queues` has what stands for the queue of other
+        nodes."""
+        self.departing: dict[int, None] = {}
+        """Ids of quorum queues of whose member here something may still be on the disk."""
+        self.formers: dict[int, list[RemoteQueue]] = {}
+        """What stood for a quorum queue, by its id, before this node had a member of it."""
         self.connections = 0
         """The number of connections that are open in it."""
         self.listener: Actor | None = None
@@ -113,8 +129,16 @@ class VirtualHost(NamespacePort):
         """Make a durable queue that a start has found, with the messages it had."""
         if is_holding(definition.name):
             self.recover_holding(queue_id, definition, recovery.queues[queue_id])
+        elif is_of_earlier_member(self.services.life.node, queue_id, recovery):
+            del recovery.groups.found[queue_id]
+            self.departing[queue_id] = None
+            LogForgetter(self.store, queue_id, lambda: self.forgotten(queue_id, definition.name))
         else:
-            self.add(SHELLS[definition.type].recover(self, definition, queue_id, recovery))
+            queue = SHELLS[definition.type].recover(self, definition, queue_id, recovery)
+            if isinstance(queue, MemberShell) and not queue.is_serving:
+                self.set_aside(queue)
+            else:
+                self.add(queue)
 
     def queue_added(self, declared: DeclaredQueue) -> None:
         """Make a queue that was declared, and has no messages yet; if it is another node's, what
@@ -130,12 +154,24 @@ class VirtualHost(NamespacePort):
     def add_remote(self, declared: DeclaredQueue) -> bool:
         """Enter what stands for a queue of another node into the table of names, and return True;
         False: this node has the queue."""
-        post = self.post
-        homes = (*map(node_of, declared.members),) or (declared.home,)
-        if post is None or homes == (0,) or post.cluster.node in homes:
+        is_aside = declared.id in self.aside or declared.id in self.departing
+        names = (*declared.members, *declared.leaving)
+        is_here = self.services.has_part(declared.home, names) and not is_aside
+        if self.post is None or is_here:
             return False
-        self.queues[declared.definition.name] = RemoteQueue(self, declared, homes, post)
+        homes = self.homes_of(declared)
+        self.queues[declared.definition.name] = RemoteQueue(self, declared, homes, self.post)
         return True
+
+    def homes_of(self, declared: DeclaredQueue) -> tuple[int, ...]:
+        """Return the other nodes that have a queue, who leads a quorum queue first."""
+        if not declared.members:
+            return (declared.home,)
+        services = self.services
+        nodes = map(node_of, (*declared.members, *declared.leaving))
+        homes = [node for node in dict.fromkeys(nodes) if node != services.life.node]
+        leader = 0 if services.ask_post is None else services.ask_post.leader_of(declared.id)
+        return (*sorted(homes, key=lambda node: node != leader),) or (declared.home,)
 
     def add(self, queue: Queue) -> None:
         """Enter a queue into all tables, so that clients find it from now on."""
@@ -151,6 +187,74 @@ class VirtualHost(NamespacePort):
         if definition.durable:
             self.store.durable_queues[queue.id] = queue
             self.store.checkpoints.touch(queue)
+
+    # -- members of quorum queues come and go
+
+    def members_changed(self, declared: DeclaredQueue) -> None:
+        """Have a member of a quorum queue here if one is declared, and none if it is not."""
+        queue = self.aside.get(declared.id) or self.queues.get(declared.definition.name)
+        own = self.member_of(declared)
+        if isinstance(queue, MemberShell):
+            if own == queue.raft.member.name:
+                queue.post(MembersDue())
+            else:
+                self.member_gone(declared, queue)
+        elif own and declared.id not in self.departing:
+            self.set_aside(join_quorum(self, declared, own))
+        homes = self.homes_of(declared)
+        for stand_in in (self.queues.get(declared.definition.name), *self.formers_of(declared.id)):
+            if isinstance(stand_in, RemoteQueue):
+                stand_in.post(HomesChanged(homes))
+
+    def leader_moved(self, declared: DeclaredQueue) -> None:
+        """Have the member at a quorum queue's home lead, if the one here leads."""
+        queue = self.queues.get(declared.definition.name)
+        if isinstance(queue, MemberShell):
+            queue.post(LeadFrom(declared.home))
+
+    def member_of(self, declared: DeclaredQueue) -> int:
+        """Return the id of this node's member of a quorum queue; 0: it has none."""
+        names = (*declared.members, *declared.leaving)
+        return max((each for each in names if node_of(each) == self.services.life.node), default=0)
+
+    def set_aside(self, queue: Queue) -> None:
+        """Have a member that channels do not use."""
+        self.aside[queue.id] = queue
+        self.enlist(queue)
+
+    def caught_up(self, queue: NamedQueue) -> None:
+        assert isinstance(queue, MemberShell)
+        if self.aside.pop(queue.id, None) is None:
+            return
+        former = self.queues.get(queue.name)
+        if isinstance(former, RemoteQueue):
+            queue.former, former.heir = former, queue
+            self.formers[queue.id] = [*self.formers_of(queue.id), former]
+        self.queues[queue.name] = queue
+        self.topology.has_changed()
+
+    def formers_of(self, queue_id: int) -> list[RemoteQueue]:
+        """Return what stood for a queue here and is used still."""
+        return [each for each in self.formers.get(queue_id, ()) if each.ends]
+
+    def member_gone(self, declared: DeclaredQueue, queue: MemberShell) -> None:
+        """Stop this node's member of a quorum queue, for it is out of its group."""
+        self.store.durable_queues.pop(queue.id, None)
+        self.departing[queue.id] = None
+        if self.aside.pop(queue.id, None) is None:
+            self.add_remote(declared)
+            self.topology.has_changed()
+        queue.post(MemberGone())
+
+    def departs(self, queue: NamedQueue) -> None:
+        assert isinstance(queue, MemberShell)
+        Departure(self, queue).begin()
+
+    def forgotten(self, queue_id: int, name: str) -> None:
+        self.departing.pop(queue_id, None)
+        declared = self.services.definitions.hosts[self.name].queues.get(name)
+        if declared is not None and declared.id == queue_id:
+            self.members_changed(declared)
 
     # -- queues go
 
@@ -206,6 +310,11 @@ class VirtualHost(NamespacePort):
         leaving = self.leaving.pop(declared.id, None)
         if leaving is not None:
             leaving.post(Leaving())
+        aside = self.aside.pop(declared.id, None)
+        if aside is not None:
+            aside.undeclared()
+        for former in self.formers.pop(declared.id, ()):
+            former.post(QueueUndeclared())
         known = self.queues.holding if is_holding(name) else self.queues
         queue = known.get(name)
         if isinstance(queue, RemoteQueue):
@@ -247,7 +356,10 @@ class VirtualHost(NamespacePort):
         if fresh.id != queue.id:
             change = RenumberQueue(self.name, queue.name, queue.id, fresh.id)
             self.services.agreement.propose(change)
-        known[queue.name] = fresh
+        if self.aside.get(queue.id) is queue:
+            self.aside[queue.id] = fresh
+        else:
+            known[queue.name] = fresh
         queue.successor = fresh
         self.enlist(fresh)
         self.topology.has_changed()

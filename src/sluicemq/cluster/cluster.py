@@ -342,6 +342,12 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         peer = self.peers.get(node)
         return NodeStanding.DOWN if peer is None else peer.standing
 
+    def name_of(self, node: int) -> str:
+        if node == self.node:
+            return self.roster.own.name
+        member = self.roster.members.get(node)
+        return (member.name if member is not None else "") or f"node {node}"
+
     def incarnation_of(self, node: int) -> int:
         member = self.roster.members.get(node)
         return 0 if member is None else member.incarnation

@@ -68,6 +68,7 @@ QUEUE_ANSWERS: Final = FrameType(33, "queue answers", DATA)
 REPLIES: Final = FrameType(34, "replies", DATA)
 QUORUM_ASK: Final = FrameType(48, "quorum ask", DATA)
 QUORUM_LEADERS: Final = FrameType(49, "quorum leaders", CONTROL)
+QUORUM_STATUS: Final = FrameType(50, "quorum status", CONTROL)
 
 FRAME_TYPES: Final = {
     each.number: each
@@ -76,7 +77,7 @@ FRAME_TYPES: Final = {
         *(RAFT_CONTROL, RAFT_DATA, DEFINITIONS, FOUNDING, NODE_NOTICE),
         *(QUESTION, ANSWER),
         *(QUEUE_ASKS, QUEUE_ANSWERS, REPLIES),
-        *(QUORUM_ASK, QUORUM_LEADERS),
+        *(QUORUM_ASK, QUORUM_LEADERS, QUORUM_STATUS),
     )
 }
 """All types of this version of the protocol, by number. The first four are the link's own."""
@@ -213,6 +214,10 @@ class ClusterPort:
 
     def standing(self, node: int) -> NodeStanding:
         """Return what is thought of that node now; DOWN too when it is not known."""
+        raise NotImplementedError
+
+    def name_of(self, node: int) -> str:
+        """Return the name of that node, for people; before it is known, its number."""
         raise NotImplementedError
 
     def incarnation_of(self, node: int) -> int:

@@ -48,6 +48,9 @@ SHUTDOWN_SECONDS = 2.0
 """How long clients may take to answer connection.close when the broker goes, and then the nodes of
 a cluster to agree on what follows from that."""
 
+HAND_OVER_SECONDS: Final = 2.0
+"""How long it may take, when a node of a cluster goes, until others lead what it has led."""
+
 CLOSE_SECONDS: Final = 5.0
 """How long the disk may finish nothing while the storage is being closed: longer than a bad disk
 takes for a sync, shorter than service managers wait."""
@@ -269,12 +272,17 @@ class BrokerHost:
             self.broken()
 
     async def stop(self) -> None:
-        """Stop orderly: accept no new clients, tell those there are, close whoever is left, then
-        the storage. After a crash only the control socket is removed."""
+        """Stop orderly: accept no new clients, have others lead what this node leads, tell those
+        clients that there are, close whoever is left, then the storage. After a crash only the
+        control socket is removed."""
         await self.net.stop_listening()
         await self.control.stop()
         if self.exit_code:
             return
+        self.node.hand_over()
+        deadline = self.loop.time() + HAND_OVER_SECONDS
+        while self.node.has_heirs and self.loop.time() < deadline:
+            await asyncio.sleep(0.01)
         self.node.shut_down()
         deadline = self.loop.time() + SHUTDOWN_SECONDS
         while self.net.connections and self.loop.time() < deadline:

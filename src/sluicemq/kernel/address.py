@@ -137,10 +137,22 @@ class AddressTable:
 
 
 MEMBER_NODE_BITS: Final = 32
-"""So many bits of the id of a Raft group's member are the number of its node; those above tell
-members of a node apart that followed one another."""
+"""So many bits of the id of a Raft group's member are the number of its node. Those above are 0 for
+whom a group is born with; each that comes later has a number there which is given once, and is
+higher than those that were given before."""
 
 
 def node_of(name: int) -> int:
     """Return the node on which the member of that id is."""
     return name & ((1 << MEMBER_NODE_BITS) - 1)
+
+
+def number_of(name: int) -> int:
+    """Return what tells the member from earlier ones of its node; 0 for who was there at birth."""
+    return name >> MEMBER_NODE_BITS
+
+
+def member_name(number: int, node: int) -> int:
+    """Return the id of a member on that node, with a number that no member had."""
+    assert number > 0, "0 are those that a group is born with"
+    return number << MEMBER_NODE_BITS | node

@@ -9,45 +9,74 @@ from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluicemq.chain.queue.quorum.shell import QuorumShell
+from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.kernel.address import node_of
 from sluicemq.manage.backing_view import share
-from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
+from sluicemq.model.queue_types import QUORUM
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import Queue
+    from sluicemq.chain.queue.quorum.status_post import MemberStatus
+    from sluicemq.chain.services import Services
+    from sluicemq.metadata.events import DeclaredQueue
 
 Row = dict[str, Any]
 
 
-def node_name(number: int) -> str:
-    """Return how people know a node by the number that members of groups have."""
-    return f"node{number}"
+def node_name(services: Services, node: int) -> str:
+    """Return how people know a node; one that is alone has a number."""
+    post = services.ask_post
+    return f"node{node}" if post is None else post.cluster.name_of(node)
+
+
+def declared_of(queue: Queue) -> DeclaredQueue | None:
+    """Return a queue as it is declared; None: it is not any more."""
+    host = queue.services.definitions.hosts.get(queue.definition.vhost)
+    declared = None if host is None else host.queues.get(queue.name)
+    return declared if declared is not None and declared.id == queue.id else None
 
 
 def leader(queue: Queue) -> str:
     """Return the node that leads the queue's group; "" when none is known, or after a fault, and
     for queues of other types."""
-    if not isinstance(queue, QuorumShell) or queue.crash is not None:
+    services = queue.services
+    if queue.definition.type != QUORUM or queue.crash is not None:
         return ""
-    name = queue.replicator.raft.member.leader
-    return node_name(node_of(name)) if name else ""
+    node = 0 if services.ask_post is None else services.ask_post.leader_of(queue.id)
+    if isinstance(queue, QuorumShell):
+        node = node_of(queue.replicator.raft.member.leader)
+    return node_name(services, node) if node else ""
+
+
+def member_nodes(queue: Queue) -> list[int]:
+    """Return the nodes that have a member of the queue's group, or are to have one; none for queues
+    of other types."""
+    if queue.definition.type != QUORUM:
+        return []
+    declared = declared_of(queue)
+    names = () if declared is None else declared.members
+    if isinstance(queue, QuorumShell) and not names:
+        names = queue.replicator.raft.configuration.members
+    return [node_of(name) for name in names]
 
 
 def members(queue: Queue) -> list[str]:
-    """Return the nodes that have a member of the queue's group; none for queues of other types."""
-    if not isinstance(queue, QuorumShell):
-        return []
-    return [node_name(node_of(name)) for name in queue.replicator.raft.configuration.members]
+    """Return the names of these nodes."""
+    return [node_name(queue.services, node) for node in member_nodes(queue)]
 
 
 def online(queue: Queue) -> list[str]:
     """Return the nodes whose members take part, as far as this one reaches them: none after a fault
     of the queue."""
-    if not isinstance(queue, QuorumShell) or queue.crash is not None:
+    if queue.crash is not None:
         return []
-    member = queue.replicator.raft.member
-    names = queue.replicator.raft.configuration.members
-    return [node_name(node_of(name)) for name in names if name not in member.lost]
+    services = queue.services
+    cluster = None if services.ask_post is None else services.ask_post.cluster
+    return [
+        node_name(services, node)
+        for node in member_nodes(queue)
+        if cluster is None or node == cluster.node or cluster.standing(node) is NodeStanding.UP
+    ]
 
 
 class InRam(NamedTuple):
@@ -84,17 +113,6 @@ def in_ram(queue: QuorumShell) -> InRam:
     return InRam(ready, left - back, min(messages.bytes + messages.out_bytes, size))
 
 
-def status_row(queue: QuorumShell) -> Row:
-    """Return what the member of this node knows of its group."""
-    replicator = queue.replicator
-    figures = replicator.figures()
-    return {
-        "node": node_name(node_of(replicator.raft.member.name)),
-        "raft_state": replicator.role() if queue.crash is None else queue.crash.state,
-        "log_index": figures["last_index"],
-        "commit_index": figures["commit_index"],
-        "snapshot_index": figures["snapshot_index"],
-        "term": figures["term"],
-        "machine_version": MACHINE_VERSION,
-        "pending": figures["pending"],
-    }
+def status_row(services: Services, node: int, status: MemberStatus) -> Row:
+    """Return what the member of a node knows of its group, as a row."""
+    return {"node": node_name(services, node), **status}

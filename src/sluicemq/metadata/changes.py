@@ -109,7 +109,8 @@ class DeclareQueue(Struct, frozen=True):
     `queue_id` is 0 where it is for the machine to give one. `life` counts for a queue that is not
     durable. `home` is the number of the node that has its messages, chosen by who proposes it; 0: a
     node that is alone. A quorum queue has its messages at all `members`, which are numbers of nodes
-    as its group is born; then `home` is who should lead it first."""
+    as its group is born; then `home` is who should lead it first. `leaving` are members that are
+    none any more, but may not have forgotten the queue yet: a new queue has none."""
 
     definition: QueueDefinition
     is_free: bool = False
@@ -117,6 +118,7 @@ class DeclareQueue(Struct, frozen=True):
     life: Life = ONLY_LIFE
     home: int = 0
     members: tuple[Number, ...] = ()
+    leaving: tuple[Number, ...] = ()
 
 
 class DeleteQueue(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -134,6 +136,46 @@ class RenumberQueue(Struct, frozen=True, array_like=True, forbid_unknown_fields=
     name: str
     queue_id: Number
     new_id: Number
+
+
+class AddMember(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Have a member of a quorum queue on one more node. The machine gives it an id that no member
+    has had. Refused when the node has one already, or one that has still to forget the queue."""
+
+    vhost: str
+    name: str
+    queue_id: Number
+    node: Number
+
+
+class RemoveMember(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Have no member of a quorum queue on that node any more: it is `leaving` from then on. Refused
+    when it has none, or the only one."""
+
+    vhost: str
+    name: str
+    queue_id: Number
+    node: Number
+
+
+class MemberLeft(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A member that was to be removed is none of its group any more, which is committed there: it
+    can forget the queue. That it has is fine."""
+
+    vhost: str
+    name: str
+    queue_id: Number
+    member: Number
+
+
+class MoveLeader(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Have the member on that node lead a quorum queue. Refused when the node has none. Whether it
+    comes to that is up to who leads now."""
+
+    vhost: str
+    name: str
+    queue_id: Number
+    node: Number
 
 
 class NodeStarted(Struct, frozen=True):
@@ -198,6 +240,10 @@ Change: TypeAlias = (
     | DeclareQueue
     | DeleteQueue
     | RenumberQueue
+    | AddMember
+    | RemoveMember
+    | MemberLeft
+    | MoveLeader
     | NodeStarted
     | LifeOver
     | AddNode

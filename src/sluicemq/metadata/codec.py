@@ -4,7 +4,7 @@ A change is an object with one member, or with several for changes that are made
 
     "exchange": {"vhost", "name", "type", "auto_delete", "internal", "arguments"}
     "queue": {"id", "vhost", "name", "auto_delete", "arguments"}, and of a node in a cluster "home",
-              "members"}
+              "members", "leaving"}
     "binding", "unbinding": {"vhost", "source", "destination", "destination_type", "routing_key",
                              "arguments"}
     "exchange_deleted": [vhost, name]
@@ -18,6 +18,7 @@ is written again. Whatever is exclusive or not durable is in no journal; for it 
 
     "durable": false, "exclusive", "owner", "life": [node, incarnation]    in exchanges and queues
     "free": true in queues; "exchange_deleted_if_unused", "queue_deleted", "queue_renumbered",
+    "member_added", "member_removed", "member_left", "leader_moved",
     "vhost_closed", "unbind_some", "node_started", "life_over", "node_added", "node_removed",
     "bootstrap": a list of changes
 """
@@ -37,6 +38,7 @@ from sluicemq.amqp.types import decode_kept_table, encode_table
 from sluicemq.errors import Corrupt
 from sluicemq.metadata.changes import (
     ONLY_LIFE,
+    AddMember,
     AddNode,
     Bind,
     Bootstrap,
@@ -49,8 +51,11 @@ from sluicemq.metadata.changes import (
     DeleteRecord,
     Life,
     LifeOver,
+    MemberLeft,
+    MoveLeader,
     NodeStarted,
     Number,
+    RemoveMember,
     RemoveNode,
     RenumberQueue,
     Together,
@@ -200,6 +205,7 @@ class BesideQueue(BesideExchange, frozen=True, kw_only=True):
     free: bool = False
     home: Number = 0
     members: tuple[Number, ...] = ()
+    leaving: tuple[Number, ...] = ()
 
 
 def fields_of(definition: ExchangeDefinition | QueueDefinition | BindingDefinition) -> Fields:
@@ -234,7 +240,9 @@ def declared_exchange_of(fields: object) -> DeclareExchange:
 
 def declared_queue_of(fields: object) -> DeclareQueue:
     queue, beside = definition_of(fields, QueueDefinition, BesideQueue)
-    return DeclareQueue(queue, beside.free, beside.id, beside.life, beside.home, beside.members)
+    return DeclareQueue(
+        queue, beside.free, beside.id, beside.life, beside.home, beside.members, beside.leaving
+    )
 
 
 def binding_of(fields: object) -> BindingDefinition:
@@ -242,15 +250,17 @@ def binding_of(fields: object) -> BindingDefinition:
 
 
 def queue_fields(
-    queue_id: int, queue: QueueDefinition, home: int, members: tuple[int, ...]
+    queue_id: int,
+    queue: QueueDefinition,
+    home: int,
+    members: tuple[int, ...],
+    leaving: tuple[int, ...],
 ) -> Fields:
-    """Return a queue as JSON, without what only its declaration has. `home` and `members` are
-    written only if the queue has some."""
+    """Return a queue as JSON, without what only its declaration has. `home`, `members` and
+    `leaving` are written only if the queue has some."""
     fields = {"id": queue_id, **fields_of(queue)}
-    if home:
-        fields["home"] = home
-    if members:
-        fields["members"] = members
+    beside = {"home": home, "members": members, "leaving": leaving}
+    fields.update((name, value) for name, value in beside.items() if value)
     return fields
 
 
@@ -260,7 +270,9 @@ def with_life(fields: Fields, life: Life) -> Fields:
 
 
 def declared_queue_fields(change: DeclareQueue) -> Fields:
-    fields = queue_fields(change.queue_id, change.definition, change.home, change.members)
+    fields = queue_fields(
+        change.queue_id, change.definition, change.home, change.members, change.leaving
+    )
     fields = with_life(fields, change.life)
     return {**fields, "free": True} if change.is_free else fields
 
@@ -282,6 +294,10 @@ ENCODERS: Final[dict[type, Callable[[Any], dict[str, Any]]]] = {
     DeclareQueue: lambda c: {"queue": declared_queue_fields(c)},
     DeleteQueue: lambda c: {"queue_deleted": astuple(c)},
     RenumberQueue: lambda c: {"queue_renumbered": astuple(c)},
+    AddMember: lambda c: {"member_added": astuple(c)},
+    RemoveMember: lambda c: {"member_removed": astuple(c)},
+    MemberLeft: lambda c: {"member_left": astuple(c)},
+    MoveLeader: lambda c: {"leader_moved": astuple(c)},
     NodeStarted: lambda c: {"node_started": c.life},
     LifeOver: lambda c: {"life_over": c.life},
     AddNode: lambda c: {"node_added": astuple(c)},
@@ -300,6 +316,10 @@ DECODERS: Final[dict[str, Callable[[Any], Change]]] = {
     "queue": declared_queue_of,
     "queue_deleted": partial(convert, type=DeleteQueue),
     "queue_renumbered": partial(convert, type=RenumberQueue),
+    "member_added": partial(convert, type=AddMember),
+    "member_removed": partial(convert, type=RemoveMember),
+    "member_left": partial(convert, type=MemberLeft),
+    "leader_moved": partial(convert, type=MoveLeader),
     "node_started": lambda value: NodeStarted(convert(value, Life)),
     "life_over": lambda value: LifeOver(convert(value, Life)),
     "node_added": partial(convert, type=AddNode),

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 class DeclaredQueue(Struct):
     """A queue as the machine knows it. `id` is given once and names it in files; `life` is that of
     the node that has to be alive for it, and counts only if it is not durable. `home` is the number
-    of the node that has its messages, 0 for a node that is alone; `members` are those of a quorum
-    queue in a cluster."""
+    of the node that has its messages, 0 for a node that is alone; `members` are those that a quorum
+    queue in a cluster is to have, and `leaving` those that it had and that may know of it still."""
 
     id: int
     definition: QueueDefinition
     life: Life
     home: int = 0
     members: tuple[int, ...] = ()
+    leaving: tuple[int, ...] = ()
 
 
 class QueueAdded(Struct, frozen=True):
@@ -33,6 +34,18 @@ class QueueAdded(Struct, frozen=True):
 
 class QueueRemoved(Struct, frozen=True):
     """A queue is gone, with its bindings."""
+
+    queue: DeclaredQueue
+
+
+class MembersChanged(Struct, frozen=True):
+    """A quorum queue has other members, or other members that are leaving."""
+
+    queue: DeclaredQueue
+
+
+class LeaderMoved(Struct, frozen=True):
+    """Somebody wants the member at its home to lead a quorum queue."""
 
     queue: DeclaredQueue
 
@@ -76,6 +89,8 @@ class NodeRemoved(Struct, frozen=True):
 Event: TypeAlias = (
     QueueAdded
     | QueueRemoved
+    | MembersChanged
+    | LeaderMoved
     | ExchangeRemoved
     | RecordUpserted
     | RecordDeleted

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sluicemq.metadata.codec import RECORDS
 from sluicemq.metadata.events import (
     ExchangeRemoved,
+    MembersChanged,
     NodeAdded,
     NodeRemoved,
     QueueAdded,
@@ -77,7 +78,12 @@ def differences(old: DeclaredState, newer: DeclaredState) -> tuple[list[Event], 
     new[:0] = [RecordUpserted(each) for each in records]
     for name, host in newer.hosts.items():
         known = queues_by_id(old.hosts.get(name))
-        new += (QueueAdded(each) for each in declared_queues(host) if each.id not in known)
+        for each in declared_queues(host):
+            was = known.get(each.id)
+            if was is None:
+                new.append(QueueAdded(each))
+            elif (was.members, was.leaving) != (each.members, each.leaving):
+                new.append(MembersChanged(each))
     nodes, others = old.nodes, newer.nodes
     gone += [NodeRemoved(each) for n, each in others.removed.items() if n not in nodes.removed]
     new += [NodeAdded(each) for n, each in others.added.items() if n not in nodes.added]

@@ -49,7 +49,8 @@ def state_from(tables: DurableTables, next_queue_id: int) -> DeclaredState:
         state.hosts[exchange.vhost].topology.declare_exchange(exchange)
     for queue_id, queue in tables.queues.items():
         home, members = tables.homes.get(queue_id, 0), tables.members.get(queue_id, ())
-        state.restore_queue(DeclaredQueue(queue_id, queue, ONLY_LIFE, home, members))
+        leaving = tables.leaving.get(queue_id, ())
+        state.restore_queue(DeclaredQueue(queue_id, queue, ONLY_LIFE, home, members, leaving))
     for binding in tables.bindings.values():
         state.hosts[binding.vhost].topology.bind(binding)
     return state
@@ -87,8 +88,11 @@ def state_of(everything: dict[str, Any]) -> DeclaredState:
             host.lives[exchange.name] = declared.life
     for fields in everything["queues"]:
         queue = declared_queue_of(fields)
+        members, leaving = queue.members, queue.leaving
         state.restore_queue(
-            DeclaredQueue(queue.queue_id, queue.definition, queue.life, queue.home, queue.members)
+            DeclaredQueue(
+                queue.queue_id, queue.definition, queue.life, queue.home, members, leaving
+            )
         )
     for fields in everything["bindings"]:
         binding = binding_of(fields)

@@ -48,7 +48,9 @@ def checkpoint_pieces(records: RecordTables, hosts: list[VhostState]) -> Iterato
             (
                 "queues",
                 queues,
-                lambda each: queue_fields(each.id, each.definition, each.home, each.members),
+                lambda each: queue_fields(
+                    each.id, each.definition, each.home, each.members, each.leaving
+                ),
             ),
             ("bindings", bindings, fields_of),
         ]
@@ -81,6 +83,7 @@ def snapshot_pieces(
                 life=each.life,
                 home=each.home,
                 members=each.members,
+                leaving=each.leaving,
             )
             for each in declared_queues(host)
         )

@@ -30,6 +30,7 @@ from sluicemq.metadata.changes import (
     LOCAL_QUEUE_IDS,
     ONLY_LIFE,
     SOURCE,
+    AddMember,
     AddNode,
     Bind,
     Bootstrap,
@@ -42,7 +43,10 @@ from sluicemq.metadata.changes import (
     DeleteRecord,
     Life,
     LifeOver,
+    MemberLeft,
+    MoveLeader,
     NodeStarted,
+    RemoveMember,
     RemoveNode,
     RenumberQueue,
     Together,
@@ -63,6 +67,13 @@ from sluicemq.metadata.events import (
     VhostClosed,
 )
 from sluicemq.metadata.joined_nodes import JoinedNodes
+from sluicemq.metadata.queue_members import (
+    add_member,
+    member_left,
+    move_leader,
+    node_gone,
+    remove_member,
+)
 from sluicemq.metadata.record_tables import RecordTables
 from sluicemq.metadata.snapshot import checkpoint_pieces, snapshot_pieces
 from sluicemq.metadata.vhost_state import VhostState, find_queue
@@ -393,8 +404,9 @@ class DeclaredState(RecordTables):
             host.queues[definition.name] = queue
         outcome.events.append(QueueAdded(queue))
         if definition.durable:
+            home, members, leaving = queue.home, queue.members, queue.leaving
             change = DeclareQueue(
-                definition, queue_id=queue.id, home=queue.home, members=queue.members
+                definition, queue_id=queue.id, home=home, members=members, leaving=leaving
             )
             outcome.durable.append(change)
         if self._undo is not None:
@@ -436,6 +448,40 @@ class DeclaredState(RecordTables):
         if change.new_id < LOCAL_QUEUE_IDS:
             self.next_queue_id = max(self.next_queue_id, change.new_id + 1)
         return Applied()
+
+    # -- members of quorum queues
+
+    def add_member(self, change: AddMember) -> Applied:
+        """Its id has the number that the next queue would have had, which nobody has then."""
+        if self.nodes.is_gone(change.node):
+            raise Refused(f"node {change.node} was removed from the cluster")
+        outcome = add_member(self._quorum_queue(change), change.node, self.next_queue_id)
+        self.queue_id()
+        return self._durably(outcome)
+
+    def remove_member(self, change: RemoveMember) -> Applied:
+        return self._durably(remove_member(self._quorum_queue(change), change.node))
+
+    def member_left(self, change: MemberLeft) -> Applied:
+        host = self.hosts.get(change.vhost)
+        queue = None if host is None else find_queue(host, change.name, change.queue_id)
+        return Applied() if queue is None else self._durably(member_left(queue, change.member))
+
+    def move_leader(self, change: MoveLeader) -> Applied:
+        return self._durably(move_leader(self._quorum_queue(change), change.node))
+
+    def _quorum_queue(self, change: AddMember | RemoveMember | MoveLeader) -> DeclaredQueue:
+        """Return the queue whose members are to change. Refused when it is gone."""
+        host = self.hosts.get(change.vhost)
+        queue = None if host is None else find_queue(host, change.name, change.queue_id)
+        if queue is None:
+            raise Refused(f"there is no queue '{change.name}' in vhost '{change.vhost}' any more")
+        return queue
+
+    def _durably(self, outcome: Applied) -> Applied:
+        """Count it as a change of what is durable, if anything has happened."""
+        self.revision += bool(outcome.events)
+        return outcome
 
     # -- several at once
 
@@ -484,7 +530,8 @@ class DeclaredState(RecordTables):
         return Applied([NodeAdded(change)] if self.nodes.add(change) else [], lasts=True)
 
     def remove_node(self, change: RemoveNode) -> Applied:
-        """With all that lived there alone: no other node has it."""
+        """With all that lived there alone: no other node has it. Its members of quorum queues are
+        to go."""
         if not self.nodes.remove(change):
             return Applied(lasts=True)
         outcome = self._end_lives(change.number, self.incarnations.get(change.number, 0))
@@ -492,6 +539,8 @@ class DeclaredState(RecordTables):
             for queue in lost_with(host, change.number, self.nodes):
                 merge(outcome, self._gone(host, self._remove_queue(host, queue)))
                 outcome.events.append(QueueRemoved(queue))
+            for queue in host.queues.values():
+                outcome.events += node_gone(queue, change.number)
         self.revision += 1
         outcome.events.append(NodeRemoved(change))
         outcome.lasts = True
@@ -564,6 +613,10 @@ APPLIED: Final[dict[type, Callable[[DeclaredState, Any], Applied]]] = {
     DeclareQueue: DeclaredState.declare_queue,
     DeleteQueue: DeclaredState.delete_queue,
     RenumberQueue: DeclaredState.renumber_queue,
+    AddMember: DeclaredState.add_member,
+    RemoveMember: DeclaredState.remove_member,
+    MemberLeft: DeclaredState.member_left,
+    MoveLeader: DeclaredState.move_leader,
     NodeStarted: DeclaredState.node_started,
     LifeOver: DeclaredState.life_over,
     AddNode: DeclaredState.add_node,

@@ -72,7 +72,9 @@ class DurableTables(RecordTables):
         """The nodes that have the messages of queues, by the ids of these; a queue of a node that
         is alone is not in it."""
         self.members: dict[int, tuple[int, ...]] = {}
-        """The members of quorum queues in a cluster, by the ids of these."""
+        """The members of quorum queues in a cluster, by the ids of these; in `leaving` those that
+        are to go."""
+        self.leaving: dict[int, tuple[int, ...]] = {}
         self.bindings: dict[Identity, BindingDefinition] = {}
         self._ends: dict[End, dict[Identity, None]] = {}
         """The bindings that go with an exchange or a queue."""
@@ -141,7 +143,7 @@ class DurableTables(RecordTables):
     def _queue_row(self, row: tuple[int, QueueDefinition]) -> dict[str, Any]:
         queue_id, queue = row
         home, members = self.homes.get(queue_id, 0), self.members.get(queue_id, ())
-        return queue_fields(queue_id, queue, home, members)
+        return queue_fields(queue_id, queue, home, members, self.leaving.get(queue_id, ()))
 
     def _declare_queue(self, change: DeclareQueue) -> None:
         self.queues[change.queue_id] = change.definition
@@ -149,6 +151,8 @@ class DurableTables(RecordTables):
             self.homes[change.queue_id] = change.home
         if change.members:
             self.members[change.queue_id] = change.members
+        if change.leaving:
+            self.leaving[change.queue_id] = change.leaving
 
     def _drop(self, kind: str, key: Key) -> None:
         """With what hangs on it. Queues have been deleted before their virtual host."""
@@ -173,6 +177,7 @@ class DurableTables(RecordTables):
         queue = self.queues.pop(queue_id, None)
         self.homes.pop(queue_id, None)
         self.members.pop(queue_id, None)
+        self.leaving.pop(queue_id, None)
         if queue is not None:
             self._release((queue.vhost, "queue", queue.name))
 

@@ -1,13 +1,15 @@
 """Who is in a group: voters, and learners that are sent the log and have no voice yet.
 
-A member's id is given once and never again. Configurations change by one member at a time, so that
-any majority of the old one and any majority of the new one have a voter in common.
+A member's id is given once and never again: who is added has a higher one than all before it, so
+that nobody who was removed, and whose log may be gone, can come back. Configurations change by one
+member at a time, so that any majority of the old one and any majority of the new one have a voter
+in common.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sluicemq.errors import Refused
 
@@ -18,6 +20,8 @@ class Configuration:
 
     voters: tuple[int, ...] = ()
     learners: tuple[int, ...] = ()
+    removed_max: int = 0
+    """The highest id of those that have been members and are none any more."""
 
     def __post_init__(self) -> None:
         assert tuple(sorted({*self.voters})) == self.voters, self.voters
@@ -44,17 +48,20 @@ class Configuration:
         return values[(len(values) - 1) // 2] if values else 0
 
     def with_learner(self, member: int) -> Configuration:
-        """The same with a learner more. Raises Refused if it is in the group already."""
+        """The same with a learner more. Raises Refused if it is in the group already, or may have
+        been before."""
         if member in self.members:
             raise Refused(f"member {member} is in the group already")
-        return Configuration(self.voters, (*sorted((*self.learners, member)),))
+        if member <= max(self.removed_max, *self.members):
+            raise Refused(f"member {member} may have been in the group before")
+        return replace(self, learners=(*sorted((*self.learners, member)),))
 
     def with_promoted(self, member: int) -> Configuration:
         """The same with that learner as a voter. Raises Refused if it is not a learner."""
         if member not in self.learners:
             raise Refused(f"member {member} is not a learner of the group")
         learners = (*(each for each in self.learners if each != member),)
-        return Configuration((*sorted((*self.voters, member)),), learners)
+        return replace(self, voters=(*sorted((*self.voters, member)),), learners=learners)
 
     def without(self, member: int) -> Configuration:
         """The same without that member. Raises Refused if it is not in the group, or is the only
@@ -66,6 +73,7 @@ class Configuration:
         return Configuration(
             (*(each for each in self.voters if each != member),),
             (*(each for each in self.learners if each != member),),
+            max(self.removed_max, member),
         )
 
     def is_one_step_from(self, other: Configuration) -> bool:
@@ -73,8 +81,10 @@ class Configuration:
         return len({*self.voters} ^ {*other.voters}) <= 1
 
     def encoded(self) -> bytes:
-        """As an entry's data: `1,2,3/4` has three voters and a learner."""
-        return "/".join(",".join(map(str, ids)) for ids in (self.voters, self.learners)).encode()
+        """As an entry's data: `1,2,3/4` has three voters and a learner; `1,2/4/3` has had 3, but
+        nobody with a higher number, as a member besides."""
+        text = "/".join(",".join(map(str, ids)) for ids in (self.voters, self.learners))
+        return (f"{text}/{self.removed_max}" if self.removed_max else text).encode()
 
     def __str__(self) -> str:
         """For people."""
@@ -84,7 +94,11 @@ class Configuration:
 
 def decoded(data: bytes) -> Configuration:
     """The configuration that `encoded` made these bytes of."""
-    voters, learners = (
-        (*(int(each) for each in part.split(",") if each),) for part in data.decode().split("/")
-    )
-    return Configuration(voters, learners)
+    voters, learners, *removed = data.decode().split("/")
+    [removed_max] = map(int, removed or ("0",))
+    return Configuration(ids_in(voters), ids_in(learners), removed_max)
+
+
+def ids_in(text: str) -> tuple[int, ...]:
+    """The ids that stand there, with a comma between them."""
+    return (*(int(each) for each in text.split(",") if each),)

@@ -3,6 +3,8 @@ changes the members, hands over, and lets a group with nothing to do fall quiet.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from sluicemq.errors import Refused
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.entry import CONFIGURATION, DATA, EntryData, LogEntry, noop
@@ -115,10 +117,15 @@ class Leading:
             raise Refused("the last change of members is not yet committed")
         if self.heir:
             raise Refused("another member is about to take over")
-        lag = self.member.settings.promote_lag_entries
         for member in {*configuration.voters} - {*log.configuration.voters}:
-            if self.progress[member].match + lag < log.last_index:
+            if not self.has_caught_up(member):
                 raise Refused(f"member {member} has not caught up")
+
+    def has_caught_up(self, name: int) -> bool:
+        """Whether a follower has about all of this log."""
+        progress = self.progress.get(name)
+        lag = self.member.settings.promote_lag_entries
+        return progress is not None and progress.match + lag >= self.member.log.last_index
 
     def follow_configuration(self) -> None:
         """Send the log to whoever is a member now, and to nobody else."""
@@ -322,6 +329,19 @@ class Leading:
         return self.round if name == self.member.name else self.progress[name].round
 
     # handing over
+
+    def best_heir(self, preferred: Container[int]) -> int:
+        """The voter that lacks least of this log, of those that can be reached, and of these of the
+        preferred if there is any; 0: there is none."""
+        member = self.member
+        voters = [
+            each
+            for each in member.log.configuration.voters
+            if each != member.name and each not in member.lost
+        ]
+        return max(
+            voters, key=lambda each: (each in preferred, self.progress[each].match), default=0
+        )
 
     def transfer(self, heir: int) -> None:
         """Hand the lead to another voter as soon as it has the whole log. Raises Refused if that

@@ -11,7 +11,7 @@ assertion that fails means that going on could lose what was agreed on, and has 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from sluicemq.errors import Refused
 from sluicemq.raft import election
@@ -126,6 +126,29 @@ class Raft:
     def transfer(self, heir: int) -> None:
         """Let another voter lead, unless it does not come to that within an election timeout."""
         self._leading().transfer(heir)
+
+    def best_heir(self, preferred: Container[int] = ()) -> int:
+        """The voter that could take over soonest: it can be reached, and lacks the least of the
+        log; one of the preferred, if there is any of these. 0: there is none, or this member does
+        not lead."""
+        return 0 if self.leading is None else self.leading.best_heir(preferred)
+
+    @property
+    def is_handing_over(self) -> bool:
+        """Whether another voter is about to take over from this leader."""
+        return self.leading is not None and self.leading.heir > 0
+
+    def has_caught_up(self, name: int) -> bool:
+        """Whether a learner may be promoted, for it has about all of this leader's log."""
+        return self.leading is not None and self.leading.has_caught_up(name)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether this member leads, has committed an entry of its term, and the newest
+        configuration: then members may be changed."""
+        log = self.member.log
+        knows = self.leading is not None and self.leading.knows_commit
+        return knows and log.configurations.current_index <= log.commit
 
     def resign(self) -> None:
         """Lead no more, for the host has lost what it had of the machine."""

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from sluicemq.raft.messages import RaftMessage
     from sluicemq.replication.raft_wire import GroupMessage
 
-
 EARLY_TICKS: Final = 10
 """What came early is dropped when it has waited for so many ticks, or up to twice that."""
 

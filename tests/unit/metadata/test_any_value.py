@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from sluicemq.errors import Corrupt, ProtocolViolation, Refused
 from sluicemq.metadata.changes import (
     SOURCE,
+    AddMember,
     Bind,
     Change,
     CloseVhost,
@@ -27,7 +28,10 @@ from sluicemq.metadata.changes import (
     DeleteQueue,
     DeleteRecord,
     Life,
+    MemberLeft,
+    MoveLeader,
     NodeStarted,
+    RemoveMember,
     RenumberQueue,
     Unbind,
     UnbindSome,
@@ -78,6 +82,10 @@ OTHERS: Final[tuple[Change, ...]] = (
     UnbindSome("v", SOURCE, "x", 3),
     DeleteQueue("v", "q", 1),
     RenumberQueue("v", "q", 1, 2),
+    AddMember("v", "q", 1, 4),
+    RemoveMember("v", "q", 1, 3),
+    MemberLeft("v", "q", 1, 3),
+    MoveLeader("v", "q", 1, 1),
     NodeStarted(Life(1, 3)),
 )
 QUEUE: Final = {"id": 1, "name": "q", "vhost": "v", "auto_delete": False, "arguments": "AAAAAA=="}

@@ -191,6 +191,17 @@ class ClusterAgreement(Actor, Agreement):
         """Tell whether nothing that this node has proposed waits to be decided."""
         return not len(self.own)
 
+    def hand_over(self) -> None:
+        """Have another node lead in place of this one, if it does and another can."""
+        if self.member is not None:
+            self.member.hand_over()
+            self.schedule()
+
+    @property
+    def has_heir(self) -> bool:
+        """Tell whether this node leads, and another one could."""
+        return self.member is not None and self.member.raft.best_heir() > 0
+
     def end(self) -> None:
         """Say nothing more, and have nothing more written: this node stops."""
         if self.member is not None:

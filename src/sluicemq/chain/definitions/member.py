@@ -184,6 +184,12 @@ class DefinitionsMember:
         index = self.raft.propose(data)
         assert index, "a leader that takes proposals has taken one"
 
+    def hand_over(self) -> None:
+        """Have another member lead, if this one does and another can."""
+        heir = self.raft.best_heir()
+        if heir and not self.raft.is_handing_over:
+            self.raft.transfer(heir)
+
     def next_due(self) -> DueEntry | None:
         """Take out what is to be applied next; None when there is nothing. Whoever takes it applies
         it in the same turn: the journal hears of it here."""

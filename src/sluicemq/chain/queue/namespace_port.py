@@ -50,6 +50,11 @@ class NamespacePort(VhostPort, Host):
         which gives its units of work."""
         raise NotImplementedError
 
+    def forgotten(self, queue_id: int, name: str) -> None:
+        """Note that this node has nothing on its disk any more of a quorum queue of which it had a
+        member; it may have another one."""
+        raise NotImplementedError
+
     def replace(self, queue: Queue, fresh: Queue) -> None:
         """Put `fresh`, which has what was read back, in the place of a queue that has crashed."""
         raise NotImplementedError

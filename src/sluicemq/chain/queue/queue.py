@@ -299,3 +299,12 @@ class Queue(NamedQueue):
     def make_real(self, effect: Any) -> None:
         """Post an effect where it belongs; `at` is None when whoever it is for has it."""
         raise NotImplementedError
+
+
+class FormerQueue(Queue):
+    """This is what stood for a queue on a node that has a member of it by now: it goes on for those
+    channels that used it."""
+
+    def link_of(self, sender: FlowActor) -> PublishLink | None:
+        """Return the link over which the sender publishes by it; None: it does not."""
+        raise NotImplementedError

@@ -53,6 +53,14 @@ class VhostPort:
         """Stop a queue that has had its first fault, `error`, and have it read back."""
         raise NotImplementedError
 
+    def caught_up(self, queue: NamedQueue) -> None:
+        """Have channels use a queue of which this node has a new member, for it has caught up."""
+        raise NotImplementedError
+
+    def departs(self, queue: NamedQueue) -> None:
+        """Stop a queue whose member on this node is out of its group, and forget what it has."""
+        raise NotImplementedError
+
     def republisher(self, source: Actor, name: str) -> RepublisherPort:
         """Make a publisher of the broker's own for `source`; `name` says for people who that is."""
         raise NotImplementedError

@@ -8,7 +8,7 @@ channel's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from sluicemq.chain.remote.figures_teller import FiguresTeller
@@ -126,7 +126,11 @@ class QueuePost(Actor, ChannelPost, EndPost):
         """Post to the follower from now on which of its homes are reached, and which are lost; at
         once those that are."""
         self.followers[follower] = None
-        for home in follower.homes:
+        self.look_for(follower, follower.homes)
+
+    def look_for(self, follower: HomeFollower, homes: Iterable[int]) -> None:
+        """Post to the follower which of these of its homes are reached now."""
+        for home in homes:
             if home in self.mail and self.mail[home].reach:
                 follower.post(HomeReached(home, self.mail[home].reach))
 

@@ -103,9 +103,15 @@ class RemoteChannel(FlowActor):
     # -- its queue
 
     def found(self, queue: Queue | None) -> None:
-        """Go on with what was asked: this is the queue; None: it is deleted."""
-        self.queue = queue
+        """Go on with what was asked: this is the queue; None: it is deleted. If it is on another
+        node by now, the other side has to look there itself, or two nodes might send it to and
+        fro."""
         early, self.early = self.early, None
+        if queue is not None and not queue.is_local:
+            self.say(s.ENDED, [], s.IS_LOST)
+            self.end(is_lost=False)
+            return
+        self.queue = queue
         for message in early or ():
             self.post(message)
 

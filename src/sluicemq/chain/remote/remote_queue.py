@@ -12,7 +12,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.chain.queue.queue import CreditLink, LinkEnded, PolicyChanged, SetTarget
+from sluicemq.chain.queue.queue import (
+    CreditLink,
+    FormerQueue,
+    LinkEnded,
+    PolicyChanged,
+    Queue,
+    SetTarget,
+)
 from sluicemq.chain.queue.republish_messages import RepublisherPort
 from sluicemq.chain.remote import sections as s
 from sluicemq.chain.remote.queue_post import (
@@ -63,9 +70,19 @@ class QueueUndeclared:
     __slots__ = ()
 
 
-class RemoteQueue(RemoteQueuePort, HomeFollower):
+class HomesChanged:
+    """Tells the stand-in of a queue that these nodes have it now."""
+
+    __slots__ = ("homes",)
+
+    def __init__(self, homes: tuple[int, ...]) -> None:
+        self.homes = homes
+
+
+class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
     """This is a queue of the node `home`, or, if several have it, of the first of `homes` that is
-    reached."""
+    reached. If this node gets a member of the queue, it goes on for those who use it: `heir` is
+    what all others use then."""
 
     is_local = False
     machine: RemoteState
@@ -91,6 +108,7 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
         self.touched: dict[RemoteEnd, None] = {}
         """The ends that may have something to say at the turn's end."""
         self.invitations: list[Limiter] = []
+        self.heir: Queue | None = None
         self.deletions: list[e.Deleted] = []
         """Deletions to be answered when this node has heard that the queue is not declared."""
         self.figures = Depth()
@@ -110,6 +128,17 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
 
     def link_from(self, sender: FlowActor) -> PublishLink:
         return RemoteLink(sender, self)
+
+    def link_of(self, sender: FlowActor) -> PublishLink | None:
+        end = self.ends.get(sender)
+        return None if end is None else end.publish_link
+
+    def link_ended(self, link: PublishLink, *, is_lost: bool) -> None:
+        """Tell who publishes that its link has ended, which it may know as one to the queue that
+        has taken this place."""
+        link.sender.post(LinkEnded(self, link, is_lost))
+        if self.heir is not None:
+            link.sender.post(LinkEnded(self.heir, link, is_lost))
 
     def state(self, now_ns: int) -> str:
         """Return its state as users see it, at `now_ns`: `down` while its node is not reached."""
@@ -159,6 +188,8 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
                 self.turn_to(message.home)
         elif isinstance(message, HomeLost):
             self.home_lost(message.home)
+        elif isinstance(message, HomesChanged):
+            self.homes_changed(message.homes)
         elif isinstance(message, QueueUndeclared):
             self.undeclared()
         elif isinstance(message, PolicyChanged):
@@ -192,7 +223,7 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
         assert isinstance(link, RemoteLink)
         self.published += len(publish.batch.contents)
         if self.machine.deleted:
-            link.sender.post(LinkEnded(self, link, False))
+            self.link_ended(link, is_lost=False)
             self.publish_to_deleted(publish)
         elif link.is_lost:
             self.drop(publish)
@@ -337,6 +368,8 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
             self.behind.shut()
         else:
             self.behind.open()
+            if self.heir is not None and not self.ends:
+                self.office.leave(self)
 
     # -- what its node says
 
@@ -429,6 +462,7 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
         """The queue was deleted, or has failed: then all that is not answered is lost."""
         if answer.flags & s.IS_LOST:
             self.lose(end, f"{self.title} has crashed and is being restarted")
+            self.turn_on(end.mail.node)
             self.vhost.topology.has_changed()
         else:
             self.let_go(end)
@@ -441,7 +475,7 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
         link, end.publish_link = end.publish_link, None
         if link is None:
             return
-        link.sender.post(LinkEnded(self, link, False))
+        self.link_ended(link, is_lost=False)
         for first_seq, count in end.unanswered.items():
             self.confirm(link, first_seq, count)
         end.unanswered.clear()
@@ -461,7 +495,7 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
         if link is not None:
             assert isinstance(link, RemoteLink)
             link.is_lost = True
-            end.actor.post(LinkEnded(self, link, True))
+            self.link_ended(link, is_lost=True)
         for command in waiting:
             if isinstance(command, c.Publish):
                 self.drop(command)
@@ -482,19 +516,34 @@ class RemoteQueue(RemoteQueuePort, HomeFollower):
         """End what there was at a node that is not reached any more, and turn to another one that
         has the queue, if there is one."""
         self.reaches.pop(home, None)
-        self.figures = Depth()
-        if home != self.home:
-            return
         why = self.why_not()
         for end in [*self.ends.values(), *self.touched]:
-            if not end.is_over:
+            if not end.is_over and end.mail.node == home:
                 self.lose(end, why)
         self.vhost.topology.has_changed()  # routes lead over links that are lost
-        self.answer_deletions()
-        for other in self.homes:
-            if other in self.reaches:
+        if home == self.home:
+            self.figures = Depth()
+            self.answer_deletions()
+            self.turn_on(home)
+
+    def turn_on(self, home: int) -> None:
+        """Turn to the next node that has the queue and is reached, if `home` is the present one and
+        there is another."""
+        at = self.homes.index(home) + 1 if home in self.homes else 0
+        for other in (*self.homes[at:], *self.homes[:at]):
+            if home == self.home and other != home and other in self.reaches:
                 self.turn_to(other)
                 break
+
+    def homes_changed(self, homes: tuple[int, ...]) -> None:
+        """Turn to another node if the present one does not have the queue any more."""
+        before, self.homes = self.homes, homes
+        for home in before:
+            if home not in homes and home in self.reaches:
+                self.home_lost(home)
+        self.office.look_for(self, [home for home in homes if home not in before])
+        if self.home not in homes:
+            self.turn_to(homes[0])
 
     def undeclared(self) -> None:
         """The queue is not declared any more: whoever has something here is let go."""

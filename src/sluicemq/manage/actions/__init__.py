@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.manage.actions import (
     definitions,
+    members,
     node,
     operations,
     permissions,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 ACTIONS: Final[dict[str, Action]] = {
     **definitions.ACTIONS,
+    **members.ACTIONS,
     **node.ACTIONS,
     **operations.ACTIONS,
     **permissions.ACTIONS,

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.broker.followers import close
 from sluicemq.chain.channel.type_rules import check_has
-from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.errors import ChannelViolation
 from sluicemq.manage.command import UNAVAILABLE, CommandRefused
-from sluicemq.manage.quorum_view import status_row
 from sluicemq.queues.commands import Delete, Inspect, Purge
 from sluicemq.queues.effects import Deleted, Inspected, Purged, Refuse
 
@@ -63,14 +61,6 @@ def delete_queue(task: Task, given: Given) -> None:
 
     task.on_message(on_answer)
     queue_of(task, given).post(Delete(task, given.flag("if_unused"), given.flag("if_empty")))
-
-
-def quorum_status(task: Task, given: Given) -> None:
-    queue = queue_of(task, given)
-    if not isinstance(queue, QuorumShell):
-        text = f"Cannot get quorum status of a {queue.definition.type} queue"
-        raise CommandRefused(text, UNAVAILABLE)
-    task.finish([status_row(queue)])
 
 
 def list_unresponsive_queues(task: Task, given: Given) -> None:
@@ -143,7 +133,6 @@ def close_some(task: Task, given: Given, sessions: Iterable[Session]) -> None:
 ACTIONS: Final[dict[str, Action]] = {
     "purge_queue": purge_queue,
     "delete_queue": delete_queue,
-    "quorum_status": quorum_status,
     "list_unresponsive_queues": list_unresponsive_queues,
     "close_connection": close_connection,
     "close_all_connections": close_all_connections,

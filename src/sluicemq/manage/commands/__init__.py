@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.manage.commands import access, definitions, operations, policies
+from sluicemq.manage.commands import access, definitions, members, operations, policies
 
 if TYPE_CHECKING:
     from sluicemq.manage.command import Command
@@ -14,6 +14,7 @@ COMMANDS: Final[dict[str, Command]] = {
     for command in (
         *access.COMMANDS,
         *definitions.COMMANDS,
+        *members.COMMANDS,
         *operations.COMMANDS,
         *policies.COMMANDS,
     )

@@ -38,24 +38,6 @@ QUEUE_COMMANDS: Final = (
     ),
 )
 
-QUORUM_STATUS: Final = Command(
-    "quorum_status",
-    "Show what the members of a quorum queue's group know: who leads, and how far they are.",
-    (CommandArgument("queue"),),
-    announces='Status of quorum queue "{queue}" ...',
-    columns={
-        "node": "the node with the member",
-        "raft_state": "leader, follower, candidate, or what the queue is after a fault",
-        "log_index": "the index of the last entry of its log",
-        "commit_index": "the index up to which its log is agreed on",
-        "snapshot_index": "the index up to which a snapshot stands in for the log",
-        "term": "the term of its group, which grows with each election",
-        "machine_version": "the version of the rules by which entries are applied",
-        "pending": "commands that are not agreed on and applied yet",
-    },
-    per_vhost=True,
-)
-
 LIVENESS: Final = Command(
     "list_unresponsive_queues",
     "List queues that are down after a fault. All others share one event loop with this command:"
@@ -204,4 +186,4 @@ BROKER_COMMANDS: Final = (
     Command("trace_off", "Not supported: fails with a hint at what to use instead."),
 )
 
-COMMANDS: Final = (*QUEUE_COMMANDS, QUORUM_STATUS, LIVENESS, *CONNECTION_COMMANDS, *BROKER_COMMANDS)
+COMMANDS: Final = (*QUEUE_COMMANDS, LIVENESS, *CONNECTION_COMMANDS, *BROKER_COMMANDS)

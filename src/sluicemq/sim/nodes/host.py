@@ -240,8 +240,19 @@ class NodeHost:
     def stop(self) -> None:
         """Stop the node in order, as its host does it."""
         self.is_stopping = True
-        self.node.shut_down()
-        self._wait_for_stop((self.lives, self.timeline.now_ns + 2000 * MS))
+        self.node.hand_over()
+        self._wait_for_heirs((self.lives, self.timeline.now_ns + 1000 * MS))
+
+    def _wait_for_heirs(self, asked: tuple[int, int]) -> None:
+        life, deadline_ns = asked
+        if not self.is_running or life != self.lives:
+            return
+        is_frozen, is_late = self.cpu.is_frozen, self.timeline.now_ns > deadline_ns
+        if is_frozen or (self.node.has_heirs and not is_late):
+            self.timeline.after(5 * MS, self.name, "hands over", self._wait_for_heirs, asked)
+        else:
+            self.node.shut_down()
+            self._wait_for_stop((self.lives, self.timeline.now_ns + 2000 * MS))
 
     def _wait_for_stop(self, asked: tuple[int, int]) -> None:
         life, deadline_ns = asked

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicemq.chain.queue.crash_recovery import Crash
 from sluicemq.chain.queue.fault_history import CRASHED
+from sluicemq.chain.queue.quorum.member_shell import MemberGone
 from sluicemq.chain.store.raft_storage import (
     RaftAppended,
     RaftRefused,
@@ -66,6 +67,8 @@ class QuorumCrash(Crash[Any]):
 
     queue: QuorumShell
     unread = "its log stays as it is"
+    is_leaving = False
+    """Its member is out of the group: it ends when it was read back, or is known not to be."""
 
     def failed(self) -> None:
         """Stay down; checkpoints need not wait, for they have the log."""
@@ -93,9 +96,18 @@ class QuorumCrash(Crash[Any]):
         """Answer a question that was waiting for the queue."""
         self.receive(question)
 
+    def release(self) -> None:
+        super().release()
+        if self.is_leaving:
+            self.vhost.departs(self.queue.latest)
+
     def receive(self, message: object) -> None:
         queue = self.queue
-        if not isinstance(message, FROM_STORE):
+        if isinstance(message, MemberGone) and not queue.gone:
+            self.is_leaving = True
+            if self.is_safe:
+                self.vhost.departs(queue.latest)
+        elif not isinstance(message, FROM_STORE):
             super().receive(message)
         elif queue.gone:
             pass  # its log is forgotten

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.store.raft_storage import (
     RaftAppend,
+    RaftAppended,
     RaftCommitted,
     RaftSnapshotTaken,
     records_of,
 )
+from sluicemq.kernel.actor import Actor
 from sluicemq.queues.quorum.entry_content import EntryContent, trimmed_entry
 from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
 from sluicemq.raft.configuration import Configuration
@@ -25,11 +27,10 @@ from sluicemq.replication.majority import MemberLog
 from sluicemq.storage.raft.codec import RaftGroupGone, RaftRecord, RaftSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sluicemq.chain.services import Services
     from sluicemq.chain.store.message_store import MessageStore
-    from sluicemq.kernel.actor import Actor
     from sluicemq.raft.entry import LogEntry
     from sluicemq.raft.messages import LivePiece, RaftMessage
     from sluicemq.raft.ready import RaftReady
@@ -133,6 +134,20 @@ class GroupLog(MemberLog):
     def forget(self, number: int) -> None:
         """Have the group forgotten for good, with its files."""
         self.append(number, [RaftGroupGone(self.group)])
+
+
+class LogForgetter(Actor):
+    """Has a log forgotten that a start has found, and of which this node has no member any more;
+    when that is durable it calls `done`."""
+
+    def __init__(self, store: MessageStore, group: int, done: Callable[[], None]) -> None:
+        super().__init__(store.services.scheduler)
+        self.done = done
+        store.post(RaftAppend(store.raft, group, 0, [RaftGroupGone(group)], self))
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, RaftAppended):
+            self.done()
 
 
 def joined_pieces(pieces: list[bytes]) -> bytes:

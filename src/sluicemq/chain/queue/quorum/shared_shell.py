@@ -21,6 +21,7 @@ from sluicemq.chain.queue.quorum.asked_queue import (
 from sluicemq.chain.queue.quorum.asking import Asking
 from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
 from sluicemq.chain.queue.quorum.member_mail import RaftContentRead
+from sluicemq.chain.queue.quorum.member_shell import MemberShell
 from sluicemq.chain.queue.quorum.replicator import CODEC
 from sluicemq.chain.queue.quorum.shared_log import SharedLog, SharedReplicator, SnapshotTaker
 from sluicemq.chain.queue.quorum.shell import (
@@ -59,8 +60,6 @@ if TYPE_CHECKING:
     from sluicemq.queues.quorum.commands import FifoCommand
     from sluicemq.queues.settings import QueueSettings
     from sluicemq.raft.raft import Raft
-    from sluicemq.replication.ask_post import AskPost
-    from sluicemq.replication.raft_post import RaftPost
 
 ANSWERS: Final = (
     qe.ConsumerAdded,
@@ -86,9 +85,8 @@ class Undeclared(NamedTuple):
     for this member."""
 
 
-class SharedShell(QuorumShell, SnapshotTaker):
-    """This is the shell around the state of a quorum queue, for one of several members. `raft` is
-    of this node's member."""
+class SharedShell(MemberShell, SnapshotTaker):
+    """This is the shell around the state of a quorum queue, for one of several members."""
 
     replicator: SharedReplicator
     log: SharedLog
@@ -105,22 +103,14 @@ class SharedShell(QuorumShell, SnapshotTaker):
         term: int = c.FIRST_TERM,
     ) -> None:
         services = vhost.services
-        assert services.raft_post is not None and services.ask_post is not None
-        self.raft_post: RaftPost = services.raft_post
-        self.ask_post: AskPost = services.ask_post
-        self.raft = raft
         self.asking = Asking(services.new_address(), CODEC)
         self.leader = NOBODY_LEADS
         """Who is said to lead."""
-        self.led_term = 0
-        """The term in which this member leads, 0: it does not, as far as was made real."""
         self.expected: dict[int, int] = {}
         """The next row of each node that has sent some to this leader."""
         self.lost_ends: list[ChannelEnd] = []
         """Channels that the others have taken for gone."""
         self.is_ticking = False
-        self.nodes: dict[int, int] = {}
-        """The node of each member."""
         super().__init__(vhost, definition, queue_id, raft, content, is_born=is_born, term=term)
 
     def make_log(self, raft: Raft, *, is_born: bool) -> SharedLog:
@@ -134,16 +124,17 @@ class SharedShell(QuorumShell, SnapshotTaker):
 
     def begin_life(self, former: list[ActorAddress]) -> None:
         """Begin: end what this node's earlier lives, and lives of this queue, have left, as soon as
-        somebody leads. The only voter leads at once."""
+        somebody leads. The only voter leads at once. Who is no voter, or may have forgotten
+        something, serves nobody."""
+        if self.raft.is_amnesiac or self.raft.member.name not in self.raft.configuration.voters:
+            self.learn()
+            return
         life = self.services.life
         self.submit(q.NodeRestarted(life.node, life.incarnation))
         for address in former:
             if (address.node, address.incarnation) == (life.node, life.incarnation):
                 self.submit(q.AddressDown(address, is_lost=True))
-        self.raft_post.close(self.id)
-        self.look_at_members()
-        self.raft_post.open(self.id, self.raft.member.name, self, self.nodes)
-        self.ask_post.open(self.id, self)
+        self.take_part()
         if self.raft.configuration.voters == (self.raft.member.name,):
             self.raft.campaign()
         self.schedule()
@@ -155,7 +146,10 @@ class SharedShell(QuorumShell, SnapshotTaker):
 
     def again(self, content: bytes, found: dict[int, bytes]) -> QuorumShell:
         self.raft.resign()
-        return super().again(content, found)
+        fresh = super().again(content, found)
+        assert isinstance(fresh, SharedShell)
+        fresh.former = self.former
+        return fresh
 
     # -- what is asked
 
@@ -222,6 +216,8 @@ class SharedShell(QuorumShell, SnapshotTaker):
             self.row_came(message)
         elif isinstance(message, RaftTick):
             self.raft.tick()
+            if self.led_term:
+                self.look_at_changes()
         else:
             super().receive(message)
 
@@ -239,12 +235,13 @@ class SharedShell(QuorumShell, SnapshotTaker):
                 self.deleted(qe.FifoDeleted(None, 0))
         elif isinstance(message, LostTooLong):
             self.look_lost(message.node)
-        elif isinstance(message, RaftContentRead | RaftEntriesRead | RaftLiveRead) and (
-            self.log.mail.was_read(message)
-        ):
-            pass
-        else:
+        elif not self.heard_of_members(message) and not self.was_read_for_mail(message):
             super().receive_rare(message)
+
+    def was_read_for_mail(self, message: object) -> bool:
+        """Take what was read for a member that lags behind. Returns whether it was that."""
+        kinds = RaftContentRead | RaftEntriesRead | RaftLiveRead
+        return isinstance(message, kinds) and self.log.mail.was_read(message)
 
     def appended(self, message: RaftAppended) -> None:
         if self.log.installing and message.number >= self.log.installing:
@@ -258,6 +255,8 @@ class SharedShell(QuorumShell, SnapshotTaker):
         leader before. Who has sent to a former one will hear who leads now."""
         if self.machine.deleted or row.term != self.led_term:
             return
+        if row.node not in self.nodes.values():
+            return  # it had a member, and may be about to have one again
         if not row.is_first and self.expected.get(row.node) != row.number:
             self.ask_post.leads(self.id, self.led_term)
             return
@@ -494,6 +493,8 @@ class SharedShell(QuorumShell, SnapshotTaker):
             self.replicator.pump()
             self.look_at_role()
             self.look_at_members()
+            if not self.is_serving:
+                self.look_if_caught_up()
         super().turn_ended()
         if self.lost_ends:
             for end in self.lost_ends:
@@ -502,13 +503,6 @@ class SharedShell(QuorumShell, SnapshotTaker):
         if self.effects:
             self.schedule()
         self.look_at_ticks()
-
-    def look_at_members(self) -> None:
-        """Note on which nodes the members are."""
-        members = self.raft.configuration.members
-        if self.nodes.keys() != {*members}:
-            self.nodes.clear()
-            self.nodes.update({name: node_of(name) for name in (*members, self.raft.member.name)})
 
     def look_at_ticks(self) -> None:
         """Have the time told while there is something to wait for."""

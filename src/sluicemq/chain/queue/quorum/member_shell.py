@@ -1,0 +1,165 @@
+"""A quorum queue with members on several nodes, as a member: who the others are, and who comes and
+goes (member_changes.py).
+
+    added      a member that nobody uses here: channels go on by what stands for the queue of other
+               nodes, until this one is a voter, and so has caught up
+    serving    channels of this node use it
+    gone       it is out of its group: it is stopped and forgets the queue (departure.py)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sluicemq.chain.queue.quorum.member_changes import MemberChanges
+from sluicemq.chain.queue.quorum.shell import QuorumShell
+from sluicemq.queues import commands as c
+from sluicemq.queues.quorum import commands as q
+
+if TYPE_CHECKING:
+    from sluicemq.chain.flow_actor import FlowActor
+    from sluicemq.chain.queue.queue import FormerQueue, PublishLink
+    from sluicemq.chain.queue.vhost_port import VhostPort
+    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.queues.quorum.commands import FifoCommand
+    from sluicemq.raft.configuration import Configuration
+    from sluicemq.raft.raft import Raft
+    from sluicemq.replication.ask_post import AskPost
+    from sluicemq.replication.raft_post import RaftPost
+
+
+class MembersDue(NamedTuple):
+    """Tells a queue that other members of it are declared than were."""
+
+
+class LeadFrom(NamedTuple):
+    """Tells a queue that the member on that node is to lead, if the one here does."""
+
+    node: int
+
+
+class HandOver(NamedTuple):
+    """Tells a queue that this node stops, so that another member had better lead."""
+
+
+class MemberGone(NamedTuple):
+    """Tells a queue that the member on this node is out of its group: it can be forgotten here."""
+
+
+class MemberShell(QuorumShell):
+    """This is the shell around the state of a quorum queue, as a member of its group. `raft` is of
+    this node's member."""
+
+    def __init__(
+        self,
+        vhost: VhostPort,
+        definition: QueueDefinition,
+        queue_id: int,
+        raft: Raft,
+        content: bytes,
+        *,
+        is_born: bool,
+        term: int = c.FIRST_TERM,
+    ) -> None:
+        services = vhost.services
+        assert services.raft_post is not None and services.ask_post is not None
+        self.raft_post: RaftPost = services.raft_post
+        self.ask_post: AskPost = services.ask_post
+        self.raft = raft
+        self.led_term = 0
+        """The term in which this member leads, 0: it does not, as far as was made real."""
+        self.nodes: dict[int, int] = {}
+        """The node of each member, as they were when the group had these `members_known`."""
+        self.members_known: Configuration | None = None
+        self.changes = MemberChanges(services, vhost.name, definition.name, queue_id, raft)
+        self.is_serving = True
+        """Channels use it. A member that was added does not serve them before it has caught up."""
+        self.swept_term = 0
+        """The term in which this leader has ended what nodes without a member have left."""
+        self.former: FormerQueue | None = None
+        """What stood for the queue here before this node had a member, and goes on for those
+        channels that use it."""
+        super().__init__(vhost, definition, queue_id, raft, content, is_born=is_born, term=term)
+
+    def lead(self, command: FifoCommand) -> None:
+        """Have something agreed on that only who leads has to see to."""
+        raise NotImplementedError
+
+    def take_part(self) -> None:
+        """Hear what other members say, and who leads, from now on."""
+        self.raft_post.close(self.id)
+        self.look_at_members()
+        self.raft_post.open(self.id, self.raft.member.name, self, self.nodes)
+        self.ask_post.open(self.id, self)
+
+    def learn(self) -> None:
+        """Begin as a member that serves nobody until it is a voter: then it has caught up."""
+        self.is_serving = False
+        self.take_part()
+        self.schedule()
+
+    def look_if_caught_up(self) -> None:
+        """Serve channels from now on, if this member is a voter by now, and knows that."""
+        member = self.raft.member
+        log = member.log
+        at = min(self.raft.applied, log.last_index)
+        if not self.raft.is_amnesiac and member.name in log.configurations.at(at).voters:
+            self.is_serving = True
+            life = self.services.life
+            self.submit(q.NodeRestarted(life.node, life.incarnation))
+            self.vhost.caught_up(self)
+
+    def link_from(self, sender: FlowActor) -> PublishLink:
+        """Make a new link for somebody who publishes here. Whoever has messages under way by what
+        stood for the queue before goes on to publish there, so that they stay in order."""
+        link = None if self.former is None else self.former.link_of(sender)
+        return super().link_from(sender) if link is None else link
+
+    # -- what it is told
+
+    def heard_of_members(self, message: object) -> bool:
+        """Take what has to do with members. Returns whether it was that."""
+        if isinstance(message, MembersDue):
+            self.members_due()
+        elif isinstance(message, LeadFrom):
+            self.changes.lead_from(message.node)
+        elif isinstance(message, HandOver):
+            self.changes.hand_over()
+        elif isinstance(message, MemberGone):
+            self.vhost.departs(self)
+        else:
+            return False
+        return True
+
+    def members_due(self) -> None:
+        """Follow what is declared of the members. Who leads says so again: rows of a node of whose
+        member it had not heard were passed over."""
+        self.members_known = None
+        self.swept_term = 0
+        if self.led_term and not self.machine.deleted:
+            self.ask_post.leads(self.id, self.led_term)
+            self.look_at_changes()
+
+    def look_at_changes(self) -> None:
+        """Take the next step to the members that are declared. What channels of nodes have left
+        that have no member any more comes back, once all of it is known."""
+        self.changes.look()
+        if self.raft.is_settled and self.swept_term != self.led_term:
+            self.swept_term = self.led_term
+            nodes = {*self.changes.nodes.values()}
+            for address in self.fifo.addresses():
+                if address.node not in nodes:
+                    self.lead(q.AddressDown(address, is_lost=True))
+
+    def look_at_members(self) -> None:
+        """Note on which nodes the members are, and which of those that are new are not reached."""
+        configuration = self.raft.configuration
+        if configuration is self.members_known:
+            return
+        self.members_known = configuration
+        nodes = self.changes.nodes
+        for name, node in nodes.items():
+            if name not in self.nodes and self.raft_post.lost_ns(node) is not None:
+                self.raft.link_lost(name)
+        self.nodes.clear()
+        self.nodes.update(nodes)

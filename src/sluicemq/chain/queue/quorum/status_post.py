@@ -1,0 +1,189 @@
+"""people ---of which queue?---> STATUS POST <---frames---> the posts of nodes that have its members
+
+Each node of a cluster has one, so that what members know of their group can be seen on any node.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from msgspec import Struct, ValidationError, convert
+
+from sluicemq.chain.queue.quorum.shell import QuorumShell
+from sluicemq.cluster.cluster_port import QUORUM_STATUS, NodeStanding, PeerMessage
+from sluicemq.kernel.actor import Actor
+from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
+
+if TYPE_CHECKING:
+    from sluicemq.cluster.cluster_port import ClusterPort
+    from sluicemq.kernel.actor import Scheduler
+    from sluicemq.kernel.world import Clock, Log
+    from sluicemq.replication.ask_post import AskPost
+
+STATUS_WAIT_MS: Final = 1000
+"""So long others may take to answer."""
+QUESTIONS_MAX: Final = 1000
+"""Of questions that wait for answers; beyond that those are answered with what there is that have
+waited longest."""
+
+MemberStatus: TypeAlias = dict[str, Any]
+"""What a member knows of its group, by the names of columns."""
+
+
+def status_of(queue: QuorumShell) -> MemberStatus:
+    """Return what this node's member of a queue knows."""
+    replicator = queue.replicator
+    figures = replicator.figures()
+    member = replicator.raft.member
+    state: str = replicator.role() if queue.crash is None else queue.crash.state
+    if queue.crash is None and member.name in replicator.raft.configuration.learners:
+        state = "learner"
+    return {
+        "raft_state": state,
+        "log_index": figures["last_index"],
+        "commit_index": figures["commit_index"],
+        "snapshot_index": figures["snapshot_index"],
+        "term": figures["term"],
+        "machine_version": MACHINE_VERSION,
+        "pending": figures["pending"],
+    }
+
+
+def nothing_known(why: str) -> MemberStatus:
+    """Return what is shown of a member that cannot be asked; `why` is RabbitMQ's word for it."""
+    return {
+        "raft_state": why,
+        "log_index": "",
+        "commit_index": "",
+        "snapshot_index": "",
+        "term": "",
+        "machine_version": "",
+        "pending": "",
+    }
+
+
+class StatusMessage(Struct):
+    """What is in a frame: a question of the number `number` about a group; or, with `answer`, its
+    answer, which is empty where there is no such member."""
+
+    number: int
+    group: int
+    answer: MemberStatus | None = None
+
+
+class StatusQuestion:
+    """Of whom an answer is awaited, who has answered what, and who wants to know."""
+
+    def __init__(
+        self, nodes: Iterable[int], tell: Callable[[dict[int, MemberStatus]], None]
+    ) -> None:
+        self.awaited = set(nodes)
+        self.found: dict[int, MemberStatus] = {}
+        self.tell = tell
+
+
+class StatusTimeout:
+    """A timer's message to the post: who has not answered that question will not be waited for."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class StatusPost(Actor):
+    """The post of a node, which `cluster` links to the others; `ask_post` knows the members
+    here."""
+
+    is_vital = False
+
+    def __init__(
+        self, scheduler: Scheduler, clock: Clock, log: Log, cluster: ClusterPort, ask_post: AskPost
+    ) -> None:
+        super().__init__(scheduler)
+        self.clock = clock
+        self.log = log
+        self.cluster = cluster
+        self.ask_post = ask_post
+        self.questions: dict[int, StatusQuestion] = {}
+        self.last_number = 0
+        cluster.handle(QUORUM_STATUS, self)
+
+    def own_status(self, group: int) -> MemberStatus:
+        """Return what this node's member of a group knows; nothing if there is none."""
+        queue = self.ask_post.queues.get(group)
+        return status_of(queue) if isinstance(queue, QuorumShell) else {}
+
+    def ask(
+        self,
+        group: int,
+        nodes: Iterable[int],
+        tell: Callable[[dict[int, MemberStatus]], None],
+    ) -> None:
+        """Ask these nodes about a group, and call `tell` with what each has answered, in a second
+        at the latest."""
+        self.last_number += 1
+        number = self.last_number
+        question = StatusQuestion(nodes, tell)
+        payload = encoded(StatusMessage(number, group))
+        for node in [*question.awaited]:
+            if node == self.cluster.node:
+                self.take(question, node, self.own_status(group))
+            elif self.cluster.standing(node) is NodeStanding.DOWN or not self.cluster.send(
+                node, QUORUM_STATUS, payload
+            ):
+                self.take(question, node, nothing_known("nodedown"))
+        if question.awaited:
+            self.questions[number] = question
+            self.clock.call_after(STATUS_WAIT_MS, self, StatusTimeout(number))
+            if len(self.questions) > QUESTIONS_MAX:
+                self.give_up(min(self.questions))
+        else:
+            tell(question.found)
+
+    def take(self, question: StatusQuestion, node: int, status: MemberStatus) -> None:
+        """Note what a node has answered, or why it has not."""
+        question.awaited.discard(node)
+        question.found[node] = status or nothing_known("noproc")
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, StatusTimeout):
+            self.give_up(message.number)
+            return
+        assert isinstance(message, PeerMessage), f"the status post got {message!r}"
+        node = message.source.node
+        try:
+            said = convert(json.loads(message.payload), StatusMessage)
+        except (ValueError, RecursionError, ValidationError) as error:
+            text = f"a status that does not parse ({error})"
+            self.log.write("error", f"node {node} has sent {text}: its link is begun anew")
+            self.cluster.end_link(node, text)
+            return
+        if said.answer is None:
+            answer = StatusMessage(said.number, said.group, self.own_status(said.group))
+            self.cluster.send(node, QUORUM_STATUS, encoded(answer))
+            return
+        question = self.questions.get(said.number)
+        if question is not None and node in question.awaited:
+            self.take(question, node, said.answer)
+            if not question.awaited:
+                del self.questions[said.number]
+                question.tell(question.found)
+
+    def give_up(self, number: int) -> None:
+        """Wait no longer for those who have not answered."""
+        question = self.questions.pop(number, None)
+        if question is not None:
+            for node in [*question.awaited]:
+                self.take(question, node, nothing_known("timeout"))
+            question.tell(question.found)
+
+
+def encoded(message: StatusMessage) -> bytes:
+    """Return a message as it is in a frame."""
+    fields: dict[str, Any] = {"number": message.number, "group": message.group}
+    if message.answer is not None:
+        fields["answer"] = message.answer
+    return json.dumps(fields).encode()

@@ -1,0 +1,89 @@
+"""The members of a quorum queue, as they are declared: who is one, who is leaving, who is gone.
+
+    added ---> member ---removed---> leaving ---left---> gone
+
+What is declared is the wish. Whoever leads the queue's Raft group makes that one's members agree
+with it, one by one; so a member that is leaving has its log and its vote until it is out of the
+group, and is gone then. Its node may have a new one after that, with an id that nobody had.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.errors import Refused
+from sluicemq.kernel.address import member_name, node_of
+from sluicemq.metadata.events import Applied, LeaderMoved, MembersChanged
+
+if TYPE_CHECKING:
+    from sluicemq.metadata.events import DeclaredQueue, Event
+
+
+def add_member(queue: DeclaredQueue, node: int, number: int) -> Applied:
+    """Have a member on that node, with a number that none had. Refused when it has one."""
+    check_has_members(queue)
+    title = title_of(queue)
+    if node in map(node_of, queue.members):
+        raise Refused(f"{title} has a member on node {node} already")
+    if node in map(node_of, queue.leaving):
+        raise Refused(f"the member of {title} on node {node} is still being removed")
+    assert all(member_name(number, 0) > each for each in (*queue.members, *queue.leaving)), (
+        "the id of a member is given once"
+    )
+    queue.members = (*queue.members, member_name(number, node))
+    return Applied([MembersChanged(queue)], lasts=True)
+
+
+def remove_member(queue: DeclaredQueue, node: int) -> Applied:
+    """Have no member on that node. Refused when it has none, or the only one."""
+    check_has_members(queue)
+    name = member_on(queue, node)
+    if len(queue.members) == 1:
+        raise Refused(f"the member on node {node} is the last one of {title_of(queue)}")
+    queue.members = (*(each for each in queue.members if each != name),)
+    queue.leaving = (*queue.leaving, name)
+    if queue.home == node:
+        queue.home = node_of(queue.members[0])
+    return Applied([MembersChanged(queue)], lasts=True)
+
+
+def member_left(queue: DeclaredQueue, name: int) -> Applied:
+    """Forget a member that is out of its group."""
+    if name not in queue.leaving:
+        return Applied(lasts=True)
+    queue.leaving = (*(each for each in queue.leaving if each != name),)
+    return Applied([MembersChanged(queue)], lasts=True)
+
+
+def node_gone(queue: DeclaredQueue, node: int) -> list[Event]:
+    """Have no member any more on a node that does not belong to the cluster any more; there are
+    others. Returns what has happened."""
+    return [*remove_member(queue, node).events] if node in map(node_of, queue.members) else []
+
+
+def move_leader(queue: DeclaredQueue, node: int) -> Applied:
+    """Have the member on that node lead. Refused when it has none."""
+    check_has_members(queue)
+    member_on(queue, node)
+    queue.home = node
+    return Applied([LeaderMoved(queue)], lasts=True)
+
+
+def member_on(queue: DeclaredQueue, node: int) -> int:
+    """Return the id of the member on that node. Refused when there is none."""
+    for name in queue.members:
+        if node_of(name) == node:
+            return name
+    raise Refused(f"{title_of(queue)} has no member on node {node}")
+
+
+def check_has_members(queue: DeclaredQueue) -> None:
+    """Refuse what only makes sense for a quorum queue in a cluster."""
+    if not queue.members:
+        raise Refused(f"{title_of(queue)} has no members: it is not a quorum queue in a cluster")
+
+
+def title_of(queue: DeclaredQueue) -> str:
+    """Return what people know the queue as."""
+    definition = queue.definition
+    return f"queue '{definition.name}' in vhost '{definition.vhost}'"

@@ -1,0 +1,232 @@
+"""Goal: members of a quorum queue come and go as it is declared, and clients on all nodes go on:
+nothing confirmed is lost, nothing is left unanswered, and a removed member leaves nothing behind.
+
+Method: whole brokers that are linked over the pipes of the simulation.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.frames import content_body
+from sluicemq.chain.queue.quorum.shared_shell import SharedShell
+from sluicemq.chain.remote.remote_queue import RemoteQueue
+from sluicemq.kernel.address import node_of, number_of
+from sluicemq.metadata.changes import AddMember, Change, MoveLeader, RemoveMember
+from sluicemq.metadata.events import DeclaredQueue
+from support.linked_brokers import Cluster, LinkedBroker
+
+
+def numbered(start: int, end: int) -> list[bytes]:
+    return [b"%d" % n for n in range(start, end)]
+
+
+class Grouped(Cluster):
+    """A cluster in which the queue `q` has so many members at first, the first on node 1."""
+
+    def __init__(self, members: int, size: int = 3, seed: int = 7) -> None:
+        super().__init__(size, seed)
+        self.declare(x_quorum_initial_group_size=members)
+        self.rest(50)
+
+    def declared(self, node: int = 1) -> DeclaredQueue:
+        return self.brokers[node - 1].node.broker.definitions.hosts["/"].queues["q"]
+
+    def change(self, kind: type[AddMember | RemoveMember | MoveLeader], node: int) -> None:
+        """Have the members changed by node 1."""
+        self.propose(kind("/", "q", self.declared().id, node))
+
+    def propose(self, change: Change) -> None:
+        self.brokers[0].node.broker.agreement.propose(change)
+
+    def nodes(self) -> list[int]:
+        """The nodes on which channels use a member, as far as all agree that it is one."""
+        found = []
+        for broker in self.running:
+            queue = broker.node.broker.vhosts["/"].queues["q"]
+            if isinstance(queue, SharedShell):
+                found.append(broker.number)
+        return found
+
+    def has_members(self, *nodes: int) -> bool:
+        """Whether exactly these nodes have members, and nothing else is under way."""
+        if self.nodes() != [*nodes]:
+            return False
+        shells = [self.brokers[node - 1].shell() for node in nodes]
+        declared = self.declared(nodes[0])
+        return not declared.leaving and all(
+            sorted(map(node_of, shell.raft.configuration.voters)) == [*nodes]
+            and not shell.raft.configuration.learners
+            for shell in shells
+        )
+
+    def files_of(self, broker: LinkedBroker) -> bool:
+        """Whether a node has something of the queue's log."""
+        return self.declared().id in broker.node.broker.store.raft.table.groups
+
+    def leading(self) -> list[LinkedBroker]:
+        """The broker whose member leads; none if none does."""
+        found = [self.brokers[node - 1] for node in self.nodes()]
+        return [each for each in found if each.shell().raft.takes_proposals]
+
+
+def test_a_node_without_a_member_uses_the_queue_as_if_it_had_one() -> None:
+    run = Grouped(1)
+    there = run.brokers[2].connect()
+    assert isinstance(run.brokers[2].node.broker.vhosts["/"].queues["q"], RemoteQueue)
+    there.publish(*numbered(0, 30))
+    run.until(there.all_confirmed)
+    assert not there.nacked
+    assert there.depth() == 30
+    there.send(2, m.BasicGet(queue="q"))
+    run.until(lambda: there.poll() or there.got)
+    assert content_body(there.got[0].content) == b"0"
+    there.ack(1)
+    there.consume()
+    run.until(lambda: there.bodies == numbered(1, 30))
+    there.ack(30, multiple=True)
+    run.until(lambda: run.brokers[0].shell().fifo.messages.out == 0)
+    there.publish(b"more")
+    purged = there.call(1, m.QueuePurge(queue="q"), m.QueuePurgeOk)
+    assert isinstance(purged, m.QueuePurgeOk)
+    there.call(1, m.QueueDelete(queue="q"), m.QueueDeleteOk)
+    run.until(lambda: not any(each.has("q") for each in run.brokers))
+    run.no_faults()
+
+
+def test_members_come_while_clients_go_on_in_order_and_hear_of_nothing() -> None:
+    run = Grouped(1)
+    publishers = [broker.connect() for broker in run.brokers]
+    consumer = run.brokers[1].connect()
+    consumer.consume()
+    nodes = iter((2, 3))
+    for n in range(0, 200, 10):
+        for publisher in publishers:
+            number = publisher.broker.number
+            publisher.publish(*(b"%d of %d" % (k, number) for k in range(n, n + 10)))
+        run.rest(20)
+        if n in {40, 120}:
+            run.change(AddMember, next(nodes))
+    run.until(lambda: all(each.all_confirmed() for each in publishers))
+    run.until(lambda: run.has_members(1, 2, 3))
+    run.until(lambda: len(consumer.bodies) == 600)
+    for number in (1, 2, 3):
+        mine = [each for each in consumer.bodies if each.endswith(b" of %d" % number)]
+        assert mine == [b"%d of %d" % (k, number) for k in range(200)]
+    assert not any(each.nacked for each in publishers)
+    assert not any(redelivered for _, _, redelivered in consumer.delivered)
+    consumer.ack(600, multiple=True)
+    run.until(lambda: consumer.depth() == 0)
+    run.until(
+        lambda: len({broker.shell().fifo.digest() for broker in run.brokers}) == 1,
+    )
+    assert [number_of(each) > 0 for each in run.declared().members] == [False, True, True]
+    run.no_faults()
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_a_member_goes_and_its_nodes_clients_go_on_by_another(node: int) -> None:
+    run = Grouped(3)
+    run.until(run.leading)
+    publishers = [broker.connect() for broker in run.brokers]
+    consumer = run.brokers[node - 1].connect()
+    consumer.consume()
+    for n in range(0, 200, 10):
+        for publisher in publishers:
+            number = publisher.broker.number
+            publisher.publish(*(b"%d of %d" % (k, number) for k in range(n, n + 10)))
+        run.rest(20)
+        if n == 60:
+            run.change(RemoveMember, node)
+    left = [each for each in (1, 2, 3) if each != node]
+    run.until(lambda: run.has_members(*left))
+
+    def all_answered() -> bool:
+        for each in publishers:
+            each.poll()
+        return all(len(each.confirmed | each.nacked) == each.published for each in publishers)
+
+    run.until(all_answered)
+    assert not any(each.nacked for each in publishers if each.broker.number != node)
+    run.until(lambda: not run.files_of(run.brokers[node - 1]))
+    run.until(
+        lambda: consumer.poll() or any(isinstance(x, m.BasicCancel) for x in consumer.methods)
+    )
+    consumer.lose()
+    other = run.brokers[node - 1].connect()
+    other.consume()
+    confirmed = {
+        b"%d of %d" % (tag - 1, each.broker.number) for each in publishers for tag in each.confirmed
+    }
+    run.until(lambda: confirmed <= {*other.bodies, *consumer.bodies})
+    seen = {body for _, body, _ in consumer.delivered}
+    assert all(redelivered for _, body, redelivered in other.delivered if body in seen)
+    run.no_faults()
+
+
+def test_a_node_that_has_had_a_member_gets_another_one_under_another_id() -> None:
+    run = Grouped(3)
+    publisher = run.brokers[2].connect()
+    publisher.publish(*numbered(0, 50))
+    run.until(publisher.all_confirmed)
+    run.change(RemoveMember, 3)
+    run.until(lambda: run.has_members(1, 2))
+    run.change(AddMember, 3)
+    run.until(lambda: run.has_members(1, 2, 3))
+    [*_, last] = run.declared().members
+    assert (node_of(last), number_of(last) > 0) == (3, True)
+    run.until(lambda: len({broker.shell().fifo.digest() for broker in run.brokers}) == 1)
+    assert run.brokers[2].connect().depth() == 50
+    run.no_faults()
+
+
+def test_a_member_that_was_added_goes_on_learning_after_a_restart() -> None:
+    run = Grouped(2)
+    [added] = {1, 2, 3}.difference(run.nodes())
+    broker = run.brokers[added - 1]
+    publisher = run.brokers[0].connect()
+    publisher.publish(*numbered(0, 300))
+    run.until(publisher.all_confirmed)
+    run.change(AddMember, added)
+    run.until(lambda: run.declared(added).members[2:])
+    run.rest(30)
+    broker.crash(power=True)
+    run.rest(500)
+    broker.start()
+    run.until(lambda: broker.node.is_open)
+    run.until(lambda: run.has_members(1, 2, 3))
+    assert broker.connect().depth() == 300
+    run.no_faults()
+
+
+def test_a_dead_node_s_member_goes_and_what_its_channels_held_comes_back() -> None:
+    run = Grouped(3)
+    publisher, consumer = run.brokers[0].connect(), run.brokers[2].connect()
+    consumer.consume()
+    publisher.publish(*numbered(0, 20))
+    run.until(lambda: len(consumer.bodies) == 20)
+    run.brokers[2].crash()
+    run.change(RemoveMember, 3)
+    run.until(lambda: run.has_members(1, 2))
+    run.until(lambda: publisher.depth() == 20)
+    run.brokers[2].start()
+    run.until(lambda: run.brokers[2].node.is_open)
+    again = run.brokers[2].connect()
+    again.consume()
+    run.until(lambda: again.bodies == numbered(0, 20))
+    assert all(redelivered for _, _, redelivered in again.delivered)
+    run.until(lambda: not run.files_of(run.brokers[2]))
+    run.no_faults()
+
+
+def test_the_leader_that_is_asked_for_leads() -> None:
+    run = Grouped(3)
+    publisher = run.brokers[2].connect()
+    for node in (2, 3, 1):
+        publisher.publish(*numbered(0, 10))
+        run.change(MoveLeader, node)
+        run.until(lambda node=node: [each.number for each in run.leading()] == [node])
+    run.until(publisher.all_confirmed)
+    assert not publisher.nacked
+    run.no_faults()
