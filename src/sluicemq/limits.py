@@ -406,6 +406,14 @@ LINK_SUSPECT_MIN_NS: Final = 1_000_000_000
 LINK_SILENCE_NS: Final = 10_000_000_000
 """A link over which nothing came for so long ends: what waits for that node waits no longer."""
 
+LINK_STALLED_MS: Final = 10_000
+"""A node whose disk has had work for so long and finished none of it is suspected, though it says
+something, and leads nothing: what waits for it waits for its disk."""
+
+CLOCK_OFF_MS: Final = 5_000
+"""By so much the time of day of more than half of all nodes has to differ from a node's, in one
+direction, for it to lead no queue: leaders give queues the time by which messages expire."""
+
 LINK_PAUSE_NS: Final = 300_000_000
 """A heartbeat of this node's own that is due by more than this shows that the node itself did not
 move: then silence of the others says nothing."""

@@ -233,7 +233,17 @@ class Node:
 
         world, alarms = self.world, self.broker.alarms
         cluster = self.membership.cluster
-        return NodeNotices(self.scheduler, cluster, alarms, world.log, __version__)
+        notices = NodeNotices(self.scheduler, cluster, alarms, world.log, __version__)
+        notices.sealed = self.sealed
+        cluster.stalled_ms = self.broker.store.commits.stalled_ms
+        return notices
+
+    def sealed(self) -> None:
+        """End the node, for its storage has failed and the other nodes can do without it: whoever
+        is connected here goes on there, and what a member here has on its disk is found again."""
+        text = "a node of a cluster does not go on without its storage, exiting now"
+        self.world.log.write("error", f"{text}; confirmed messages are on the disk")
+        self.broken()
 
     def listens(self) -> None:
         """Note that clients can connect now, at the URLs that are known."""

@@ -14,7 +14,7 @@ from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode, encode
 
 from sluicemq.cluster.cluster_port import NODE_NOTICE, NodeDown, NodeUp, PeerMessage
-from sluicemq.flow.alarm import DISK, MEMORY, AlarmsChanged
+from sluicemq.flow.alarm import DISK, MEMORY, STORAGE, AlarmsChanged
 from sluicemq.kernel.actor import Actor
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import Log
 
 COMMON: Final = (MEMORY, DISK)
-"""The alarms that stop the publishers of all nodes. When a node's storage has failed, what needs it
-is refused."""
+"""The alarms that stop the publishers of all nodes. A node whose storage has failed ends."""
 
 
 class NodeNotice(Struct, frozen=True):
@@ -49,6 +48,8 @@ class NodeNotices(Actor):
     ) -> None:
         super().__init__(scheduler)
         self.cluster = cluster
+        self.sealed: Callable[[], None] = lambda: None
+        """Called when this node's storage has failed; set by the node."""
         self.board = board
         self.log = log
         self.own = NodeNotice(version)
@@ -91,6 +92,8 @@ class NodeNotices(Actor):
             self.others.pop(message.node, None)
             self.board.of_node(message.node, {})
         elif isinstance(message, AlarmsChanged):
+            if STORAGE in self.board.reasons:
+                self.sealed()
             alarms = {source: self.board.reasons[source] for source in self._raised()}
             if alarms != self.own.alarms:
                 own = self.own

@@ -25,9 +25,11 @@ from sluicemq.kernel.address import NOBODY, ActorAddress
 from sluicemq.kernel.disk import DiskJob
 from sluicemq.kernel.world import Acceptor
 from sluicemq.limits import (
+    CLOCK_OFF_MS,
     INTERVIEWS_MAX,
     LINK_BEAT_MS,
     LINK_PAUSE_NS,
+    LINK_STALLED_MS,
     LONELY_AGAIN_NS,
     LONELY_NS,
 )
@@ -88,6 +90,9 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         self.desk: NodeDesk | None = None
         """Who answers nodes without a link; None: they are sent away."""
         self.interviews: dict[Interview, None] = {}
+        self.stalled_ms: Callable[[], int] = lambda: 0
+        """Tells for how long this node's disk has had work and finished none."""
+        self.may_lead = True
         self.on_lonely: Callable[[], None] = lambda: None
         """Called every so often when there are no links to a majority for a while."""
         self._lonely_at_ns = world.clock.now_ns() + LONELY_NS
@@ -133,9 +138,11 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
     def _beat(self, due_ns: int) -> None:
         now_ns = self.world.clock.now_ns()
         late_ns = now_ns - due_ns
+        stalled_ms = self.stalled_ms()
         if not self.is_over:
             for peer in self.peers.values():
-                peer.beat(now_ns, late_ns if late_ns > LINK_PAUSE_NS else 0)
+                peer.beat(now_ns, late_ns if late_ns > LINK_PAUSE_NS else 0, stalled_ms)
+        self._look_whether_fit(stalled_ms)
         for connection in [*self.connections]:
             connection.look(now_ns)
         for interview in [*self.interviews]:
@@ -145,6 +152,23 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         self._look_for_company(now_ns)
         if not self.is_left:
             self._beat_later()
+
+    def _look_whether_fit(self, stalled_ms: int) -> None:
+        """Look whether the members of this node may lead: its disk moves, and its time of day is
+        about that of the others."""
+        unfit = ""
+        if stalled_ms >= LINK_STALLED_MS:
+            unfit = "its disk finishes nothing"
+        ahead = [peer.up.clock_ahead_ms for peer in self.peers.values() if peer.up is not None]
+        fast = sum(each < -CLOCK_OFF_MS for each in ahead)
+        slow = sum(each > CLOCK_OFF_MS for each in ahead)
+        if 2 * max(fast, slow) > len(self.peers) + 1:
+            way = "ahead of" if fast > slow else "behind"
+            unfit = f"its clock is {way} those of the others by more than {CLOCK_OFF_MS // 1000} s"
+        if bool(unfit) == self.may_lead:
+            text = f"this node leads no queue: {unfit}" if unfit else "this node may lead again"
+            self.world.log.write("warning" if unfit else "info", text)
+        self.may_lead = not unfit
 
     def _look_for_company(self, now_ns: int) -> None:
         up = sum(peer.up is not None for peer in self.peers.values())

@@ -160,6 +160,9 @@ class ClusterPort:
     """The number of this node."""
     incarnation: int
     """The life that this node is in."""
+    may_lead: bool = True
+    """Whether members of Raft groups on this node may lead: its disk moves, and its time of day is
+    about that of most nodes."""
 
     def handle(self, frame_type: FrameType, handler: Actor) -> None:
         """Post messages of that type to `handler` from now on, each as a PeerMessage, or as

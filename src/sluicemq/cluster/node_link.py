@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.world import Clock
 
-BEAT: Final = Struct("<QQ")
+BEAT: Final = Struct("<QQQI")
+STALLED_MS_MAX: Final = (1 << 32) - 1
 GRANT: Final = Struct("<QQ")
 GRANTS_A_FRAME: Final = LINK_PIECE_BYTES // GRANT.size
 
@@ -88,6 +89,10 @@ class NodeLink(LinkPort):
         self.detector = FailureDetector(self.begun_ns)
         self.contact_ns: int | None = None
         """When the last heartbeat was sent that the other side has answered; None: none was."""
+        self.stalled_ms = 0
+        """For how long the other side's disk has had work and finished none, as it has said."""
+        self.clock_ahead_ms = 0
+        """By how much its time of day is ahead of this node's, less the way here."""
         self.dropped = 0
         """Messages that named another life of either node."""
         self._opens: set[PeerConnection] = set()
@@ -212,7 +217,8 @@ class NodeLink(LinkPort):
     def _took_heartbeat(self, payload: bytes) -> None:
         if len(payload) != BEAT.size:
             raise BrokenFrame(f"a heartbeat of {len(payload)} bytes")
-        self._answer_ns, answered_ns = BEAT.unpack(payload)
+        self._answer_ns, answered_ns, wall_ms, self.stalled_ms = BEAT.unpack(payload)
+        self.clock_ahead_ms = wall_ms - self.clock.wall_ms()
         if answered_ns > self._beat_ns:
             raise BrokenFrame("an answer to a heartbeat that was never sent")
         if answered_ns:
@@ -242,10 +248,12 @@ class NodeLink(LinkPort):
         self._grants[serial] = self._grants.get(serial, 0) + amount
         self.connections[CONTROL].schedule()
 
-    def beat(self) -> None:
-        """Send a heartbeat. One that still waits goes as this one."""
+    def beat(self, stalled_ms: int) -> None:
+        """Send a heartbeat. One that still waits goes as this one. This node's disk has had work
+        for `stalled_ms` and finished none."""
         self._beat_ns = self.clock.now_ns()
-        payload = BEAT.pack(self._beat_ns, self._answer_ns)
+        stalled_ms = min(stalled_ms, STALLED_MS_MAX)
+        payload = BEAT.pack(self._beat_ns, self._answer_ns, self.clock.wall_ms(), stalled_ms)
         control = self.connections[CONTROL]
         control.outbox.put_first(PeerMessage(HEARTBEAT, *self.ends, payload))
         control.schedule()

@@ -23,6 +23,7 @@ from sluicemq.limits import (
     LINK_RETRY_MIN_MS,
     LINK_SETUP_NS,
     LINK_SILENCE_NS,
+    LINK_STALLED_MS,
     LINK_STEADY_NS,
 )
 
@@ -94,8 +95,9 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
 
     # -- time
 
-    def beat(self, now_ns: int, pause_ns: int) -> None:
-        """Do what is due; this node itself did not move for `pause_ns` before."""
+    def beat(self, now_ns: int, pause_ns: int, stalled_ms: int) -> None:
+        """Do what is due; this node itself did not move for `pause_ns` before, and its disk has had
+        work for `stalled_ms` and finished none."""
         link = self.link
         if link is None:
             if self.connects and now_ns >= self._retry_at_ns:
@@ -106,14 +108,20 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
         else:
             link.detector.forgive(pause_ns)
             if link.takes:
-                link.beat()
+                link.beat(stalled_ms)
             self._look_for_silence(link, now_ns)
 
     def _look_for_silence(self, link: NodeLink, now_ns: int) -> None:
         if link.detector.silent_ns(now_ns) >= LINK_SILENCE_NS:
             link.end(f"nothing was heard of it for {LINK_SILENCE_NS // 10**9} s")
-        elif not link.is_suspected and link.detector.is_suspect(now_ns):
+        elif not link.is_suspected and (
+            link.stalled_ms >= LINK_STALLED_MS or link.detector.is_suspect(now_ns)
+        ):
             link.is_suspected = True
+            if link.stalled_ms >= LINK_STALLED_MS:
+                text = f"the disk of {self.member} has finished nothing"
+                text = f"{text} for {link.stalled_ms // 1000} s: it is suspected"
+                self.shell.world.log.write("warning", text)
             self.shell.tell(NodeSuspected(*link.other[:2]))
 
     # -- links that this node begins
@@ -226,7 +234,7 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
         self.shell.tell(NodeUp(*link.other[:2], self.member.name))
 
     def link_heard(self, link: NodeLink) -> None:
-        if link.is_suspected:
+        if link.is_suspected and link.stalled_ms < LINK_STALLED_MS:
             link.is_suspected = False
             self.shell.tell(NodeTrusted(*link.other[:2]))
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.world import Clock, Log
     from sluicemq.raft.messages import RaftMessage
+    from sluicemq.raft.raft import Raft
     from sluicemq.replication.raft_wire import GroupMessage
 
 EARLY_TICKS: Final = 10
@@ -76,6 +77,15 @@ class PostedMember:
         self.name = name
         self.owner = owner
         self.nodes = nodes
+
+
+def tick_fit(raft: Raft, cluster: ClusterPort) -> None:
+    """Let a tick pass for a member, if its node may lead. Else it leads no more, so that somebody
+    else does, and does not ask to be elected."""
+    if cluster.may_lead:
+        raft.tick()
+    elif raft.is_leader:
+        raft.resign()
 
 
 class NodeMail(GateKeeper):

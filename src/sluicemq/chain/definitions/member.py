@@ -33,7 +33,7 @@ from sluicemq.raft.member import Durable
 from sluicemq.raft.messages import RaftMessage, SnapshotPiece
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.settings import RaftSettings
-from sluicemq.replication.raft_post import MemberReach
+from sluicemq.replication.raft_post import MemberReach, tick_fit
 from sluicemq.storage.raft.codec import RaftRecord, RaftSnapshot
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class DefinitionsMember:
             (self.raft.link_back if message.is_reached else self.raft.link_lost)(message.name)
         elif isinstance(message, MemberTick):
             self.ticks = False
-            self.raft.tick()
+            tick_fit(self.raft, self.post.cluster)
         elif isinstance(message, RaftSnapshotKept):
             self._snapshot_kept()
         elif isinstance(message, RaftRefused):

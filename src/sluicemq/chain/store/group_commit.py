@@ -153,6 +153,12 @@ class GroupCommit:
         """True when nothing is on its way to the journal, nor waits for it."""
         return self.job is None and not self.gathered
 
+    def stalled_ms(self) -> int:
+        """Return for how long the disk has had a group and has not finished it; 0: it has none."""
+        if self.job is None:
+            return 0
+        return (self.store.services.world.clock.now_ns() - self.began_ns) // NS_A_MS
+
     def add(self, append: Append) -> None:
         """Have this append in the next group, or refuse it if the storage has failed."""
         if self.store.storage_failed:

@@ -49,7 +49,7 @@ from sluicemq.queues.quorum.service_queue import CANCELLED, UP
 from sluicemq.queues.settings import settings_of
 from sluicemq.raft.messages import RaftMessage
 from sluicemq.replication.ask_post import AskAgain, LeaderKnown, RowCame
-from sluicemq.replication.raft_post import MemberReach, RaftTick
+from sluicemq.replication.raft_post import MemberReach, RaftTick, tick_fit
 from sluicemq.storage.raft.reading import RaftEntriesRead, RaftLiveRead
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         elif isinstance(message, RowCame):
             self.row_came(message)
         elif isinstance(message, RaftTick):
-            self.raft.tick()
+            tick_fit(self.raft, self.raft_post.cluster)
             if self.led_term:
                 self.look_at_changes()
         else:
