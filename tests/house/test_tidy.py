@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +20,9 @@ FOLDERS = ("src", "tests", "tools", "bench", "examples", "fuzz")
 GENERATED = {"src/sluicemq/amqp/methods.py"}
 FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
+
+DOTTED = re.compile(r"\bsluicemq(\.\w+)+")
+IMPORTED = re.compile(r"\bfrom (sluicemq[\w.]*) import (?:\(([^)]*)\)|(.*))")
 
 BANNED = {
     "TO" + "DO": "do it, or write an issue",
@@ -33,9 +37,38 @@ def files() -> tuple[Path, ...]:
     return tuple(sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")))
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is held against the rules of one file."""
+
+    has_docstring: bool
+    functions: list[tuple[int, str, int]]
+    """Line, name and length of each."""
+    swallowing: list[int]
+    """The lines of handlers in which any error ends and nobody hears of it."""
+
+
 @cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def facts_of(path: Path) -> Facts:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    facts = Facts(bool(ast.get_docstring(tree)), [], [])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            facts.functions.append((node.lineno, node.name, length))
+        elif isinstance(node, ast.ExceptHandler) and swallows(node):
+            facts.swallowing.append(node.lineno)
+    return facts
+
+
+def swallows(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    is_any = isinstance(handler.type, ast.Name) and handler.type.id in (
+        "Exception",
+        "BaseException",
+    )
+    return is_any and all(isinstance(statement, ast.Pass) for statement in handler.body)
 
 
 def name(path: Path) -> str:
@@ -47,19 +80,9 @@ def written() -> Iterator[Path]:
     return (path for path in files() if name(path) not in GENERATED)
 
 
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
-
-
-def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    return (node.end_lineno or node.lineno) - node.lineno + 1
-
-
 def test_every_file_says_first_what_it_is() -> None:
     """An empty one (`__init__.py` of a folder of tests) has nothing to say."""
-    silent = [path for path in files() if not ast.get_docstring(tree_of(path))]
+    silent = [path for path in files() if not facts_of(path).has_docstring]
     assert [name(path) for path in silent if path.stat().st_size] == []
 
 
@@ -70,10 +93,10 @@ def test_no_file_is_too_long() -> None:
 
 def test_no_function_is_too_long() -> None:
     found = [
-        f"{name(path)}:{node.lineno} {node.name}: {lines_of(node)} lines"
+        f"{name(path)}:{line} {function}: {length} lines"
         for path in written()
-        for node in functions(tree_of(path))
-        if lines_of(node) > FUNCTION_LINES_MAX
+        for line, function, length in facts_of(path).functions
+        if length > FUNCTION_LINES_MAX
     ]
     assert found == []
 
@@ -92,38 +115,31 @@ def test_no_file_has_a_banned_word(word: str) -> None:
 
 def test_no_error_is_swallowed() -> None:
     """`except: pass` hides what went wrong; contextlib.suppress at least names it."""
-    found = [
-        f"{name(path)}:{node.lineno}"
-        for path in files()
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.ExceptHandler)
-        and (
-            node.type is None
-            or (
-                isinstance(node.type, ast.Name)
-                and node.type.id in ("Exception", "BaseException")
-                and all(isinstance(statement, ast.Pass) for statement in node.body)
-            )
-        )
-    ]
+    found = [f"{name(path)}:{line}" for path in files() for line in facts_of(path).swallowing]
     assert found == []
 
 
 def test_every_module_of_the_package_is_used() -> None:
     """A module that only its tests import is dead."""
     users = [path for path in files() if not name(path).startswith("tests/")]
-    sources = {path: path.read_text() for path in (*users, ROOT / "pyproject.toml")}
-    makefile = (ROOT / "Makefile").read_text()
-    dead = []
-    for path in files():
-        if not name(path).startswith("src/") or path.stem in ("__init__", "__main__"):
-            continue
-        dotted = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
-        package, _, module = dotted.rpartition(".")
-        imported = re.compile(
-            rf"{re.escape(dotted)}\b|from {re.escape(package)} import (\([^)]*|.*)\b{module}\b"
-        )
-        others = (text for other, text in sources.items() if other != path)
-        if not imported.search(makefile) and not any(imported.search(text) for text in others):
-            dead.append(dotted)
-    assert dead == []
+    others = [ROOT / "pyproject.toml", ROOT / "Makefile"]
+    used = {module for path in (*users, *others) for module in used_by(path)}
+    modules = {module_of(path) for path in users if name(path).startswith("src/")}
+    assert {
+        each for each in modules - used if not each.endswith((".__init__", ".__main__"))
+    } == set()
+
+
+def used_by(path: Path) -> set[str]:
+    """The modules, and whatever else may be one, whose names are in a file; not its own."""
+    text = path.read_text(encoding="utf-8")
+    found = {match[0] for match in DOTTED.finditer(text)}
+    for package, several, one in IMPORTED.findall(text):
+        found.update(f"{package}.{word}" for word in re.findall(r"\w+", several or one))
+    parents = {each[: dot.start()] for each in found for dot in re.finditer(r"\.", each)}
+    return (found | parents) - {module_of(path)}
+
+
+def module_of(path: Path) -> str:
+    """What a file of `src` is when it is imported."""
+    return name(path).removeprefix("src/").removesuffix(".py").replace("/", ".")
