@@ -1,6 +1,6 @@
 """Goal: what `sluicemq ctl` has changed is there, also after a kill -9 right after its answer.
 
-Method: real brokers as subprocesses, the commands as subprocesses too, pika as the client.
+Method: real brokers as subprocesses, pika as the client.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import pytest
 from ctl import policy_scenario
 from support import broker
 from support.broker import Target
+from support.commands import run_command
 
 DOCUMENT = {
     "vhosts": [{"name": "team"}],
@@ -52,10 +52,7 @@ def ctl(target: Target, *arguments: str, given: str = "") -> str:
 
 
 def attempt(target: Target, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sluicemq", "ctl", *arguments, "--port", str(target.port)]
-    return subprocess.run(
-        command, input=given, capture_output=True, text=True, check=False, timeout=240
-    )
+    return run_command("ctl", *arguments, "--port", str(target.port), given=given)
 
 
 def killed(target: Target, process: subprocess.Popen[bytes]) -> None:

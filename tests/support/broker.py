@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import sluicemq
+from support.commands import run_command
 
 START_SECONDS = 240
 STOP_SECONDS = 240
@@ -68,15 +69,20 @@ class Ctl:
     """Control commands for a broker: ours by `sluicemq ctl`, or those of `command`."""
 
     def __init__(self, target: Target, command: Sequence[str] = ()) -> None:
-        own = (sys.executable, "-m", "sluicemq", "ctl")
-        self.command = tuple(command) or own
-        self.reach = () if command else ("--port", str(target.port))
+        self.command = command
+        self.port = str(target.port)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The command as it ended."""
-        line = [*self.command, *arguments[:1], *self.reach, *arguments[1:]]
+        if not self.command:
+            return run_command("ctl", *arguments[:1], "--port", self.port, *arguments[1:])
         return subprocess.run(
-            line, capture_output=True, text=True, check=False, timeout=240, env=ENVIRONMENT
+            [*self.command, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+            env=ENVIRONMENT,
         )
 
     def __call__(self, *arguments: str) -> str:
