@@ -33,7 +33,7 @@ def found(nodes: list[Served]) -> str:
         if each.process is None:
             each.start()
     await_truth(lambda: all(each.is_ready for each in nodes))
-    await_truth(lambda: all(each.states == ["up"] * 3 for each in nodes))
+    await_truth(lambda: all(each.states == ["up"] * 3 for each in nodes), every_s=0.1)
     (cluster,) = {row["cluster"] for each in nodes for row in each.rows}
     assert len(cluster) == 32
     return str(cluster)

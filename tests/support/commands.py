@@ -13,9 +13,13 @@ from sluicemq.cli.main import sluicemq
 from sluicemq.errors import Refused
 
 
-def run_command(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    """`sluicemq` with these arguments, as it ended; `given` is its standard input."""
-    done = CliRunner().invoke(sluicemq, arguments, input=given, prog_name="sluicemq")
+def run_command(
+    *arguments: str, given: str = "", runtime: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`sluicemq` with these arguments, as it ended. `given` is its standard input, `runtime` where
+    it looks for the sockets of brokers; None: where this process would."""
+    env = {} if runtime is None else {"XDG_RUNTIME_DIR": runtime}
+    done = CliRunner(env=env).invoke(sluicemq, arguments, input=given, prog_name="sluicemq")
     code, errors = done.exit_code, done.stderr
     if isinstance(done.exception, Refused):
         code, errors = done.exception.exit_code, f"{errors}Error: {done.exception}\n"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from support.broker import ENVIRONMENT
+from support.commands import run_command
 
 SECRET = "a secret of some length, made by chance"
 AMQP_PORT = 5680
@@ -43,6 +44,7 @@ class Served:
         self.port = AMQP_PORT + number
         self.behind = behind
         self.within = tuple(within)
+        self.runtime = runtime
         self.env = ENVIRONMENT | {"XDG_RUNTIME_DIR": runtime}
         self.process: subprocess.Popen[bytes] | None = None
         self.secret = self.root / "secret"
@@ -104,8 +106,7 @@ class Served:
         return (self.root / "stdout").read_text().startswith("ready amqp://")
 
     def ctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-m", "sluicemq", "ctl", *arguments, "--port", str(self.port)]
-        return subprocess.run(line, env=self.env, capture_output=True, text=True, check=False)
+        return run_command("ctl", *arguments, "--port", str(self.port), runtime=self.runtime)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
