@@ -10,7 +10,12 @@ from support.thorough import set_up_hypothesis
 set_up_hypothesis()
 java.set_options()
 
-pytest_plugins = ["support.fixtures", "support.garbage", "support.scheduling", "support.spark_starts"]
+pytest_plugins = [
+    "support.fixtures",
+    "support.garbage",
+    "support.scheduling",
+    "support.spark_starts",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

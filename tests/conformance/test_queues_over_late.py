@@ -18,12 +18,14 @@ from sluicemq.chain.queue.local_queue import LocalQueue
 from sluicemq.chain.queue.queue_timers import LookUnused
 from sluicemq.chain.store.messages import Written
 from sluicemq.queues.commands import Consume, Inspect, Publish, Settle
-from sluicemq.sim.run import simulate
+from sluicemq.sim.run import STEPS, simulate
 from support.fakes import bystander
 from support.late import Late
+from support.thorough import thorough
 from unit.chain.client import PERSISTENT, Broker, Client
 
-SEEDS = 24
+SEEDS = thorough(8, 24)
+RUN_STEPS = thorough(2000, STEPS)
 
 
 class Counted(Late[Any, Any]):
@@ -49,7 +51,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_promises_are_kept(seed: int) -> None:
-    report = simulate(seed)
+    report = simulate(seed, RUN_STEPS)
     assert not report.failure
     assert Counted.batches
 

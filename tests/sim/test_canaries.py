@@ -15,11 +15,13 @@ from sim.canaries import CANARIES
 from sim.first_seeds import is_caught
 from sluicemq.sim.history import History
 from sluicemq.sim.model import QueueModel
-from sluicemq.sim.run import simulate
+from sluicemq.sim.run import STEPS, simulate
 from sluicemq.sim.swarm import Swarm, swarm_of
+from support.thorough import thorough
 
 SEEDS = 100
 SOUND = range(9)
+SOUND_STEPS = thorough(1500, STEPS)
 
 
 def with_dead_letters(swarm: Swarm) -> bool:
@@ -118,5 +120,5 @@ def test_a_planted_bug_is_seen_by_clients_alone(
 def test_clients_alone_see_nothing_where_no_bug_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models that are half switched off would see one everywhere."""
     switch_models_off(monkeypatch)
-    failures = [simulate(seed).failure for seed in SOUND]
+    failures = [simulate(seed, SOUND_STEPS).failure for seed in SOUND]
     assert not any(failures), failures

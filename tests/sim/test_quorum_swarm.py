@@ -13,7 +13,7 @@ import pytest
 
 from sim.first_seeds import is_caught
 from sim.quorum_swarm_canaries import QUORUM_SWARM_CANARIES
-from sim.test_canaries import failure
+from sim.test_canaries import SOUND_STEPS, failure
 from sim.test_canaries import switch_models_off as switch_classic_models_off
 from sluicemq.sim import run
 from sluicemq.sim.quorum_checks import QuorumChecks
@@ -93,7 +93,7 @@ def test_a_planted_bug_is_seen_by_clients_alone(
 
 def test_clients_alone_see_nothing_where_no_bug_is(monkeypatch: pytest.MonkeyPatch) -> None:
     switch_models_off(monkeypatch)
-    failures = [simulate(seed).failure for seed in SOUND]
+    failures = [simulate(seed, SOUND_STEPS).failure for seed in SOUND]
     assert not any(failures), failures
 
 
