@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -20,21 +20,24 @@ import sluicemq
 from sluicemq.sim.raft.__main__ import main
 from sluicemq.sim.raft.linearizable import RegisterHistory
 from sluicemq.sim.raft.promise import RuleBroken
-from sluicemq.sim.raft.run import Report, simulate
+from sluicemq.sim.raft.run import STEPS, Report, simulate
+from support.thorough import thorough
 
 SEEDS = range(200)
+RUN_STEPS = thorough(4500, STEPS)
+"""Of each."""
 REPLAYED = range(0, 200, 40)
 WORKERS = 2
 
 ENGAGED = {
-    "leaders": 1_000,
-    "committed": 20_000,
-    "changes": 400,
-    "writes": 15_000,
-    "reads": 15_000,
-    "truncations": 150,
-    "snapshots": 1_000,
-    "pieces": 2_000,
+    "leaders": 400,
+    "committed": 7_500,
+    "changes": 140,
+    "writes": 6_500,
+    "reads": 6_500,
+    "truncations": 70,
+    "snapshots": 350,
+    "pieces": 800,
     "silences": 5_000,
 }
 """What must have happened over all seeds; about half of what does."""
@@ -43,15 +46,16 @@ ENGAGED = {
 @cache
 def reports() -> list[Report]:
     """All seeds, once a test run."""
+    run = partial(simulate, steps=RUN_STEPS)
     with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(simulate, SEEDS, chunksize=5))
+        return list(pool.map(run, SEEDS, chunksize=5))
 
 
 def digests(seeds: range, hash_seed: str) -> list[int]:
     """Of each seed, run in a process of its own."""
     program = (
         "from sluicemq.sim.raft.run import simulate\n"
-        f"for seed in {list(seeds)}: print(simulate(seed).digest)"
+        f"for seed in {list(seeds)}: print(simulate(seed, {RUN_STEPS}).digest)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
