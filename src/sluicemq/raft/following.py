@@ -8,6 +8,7 @@ from sluicemq.raft.messages import (
     AppendAnswer,
     AppendEntries,
     BeatAnswer,
+    CommitNotice,
     LeaderBeat,
     LivePiece,
     PieceAnswer,
@@ -66,6 +67,10 @@ class Following:
         log.commit_to(min(message.commit, match))
         self.is_quiet = self.is_quiet and log.last_index == was_last
         member.acknowledge(message.sender, match)
+
+    def hear_commit(self, message: CommitNotice) -> None:
+        """Commit what the leader says, which is here."""
+        self.member.log.commit_to(message.commit)
 
     def heartbeat(self, message: LeaderBeat) -> None:
         """The leader is there, and says what is committed of that which it knows to be here."""

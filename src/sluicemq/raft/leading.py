@@ -13,6 +13,7 @@ from sluicemq.raft.messages import (
     AppendAnswer,
     AppendEntries,
     BeatAnswer,
+    CommitNotice,
     LeaderBeat,
     LivePiece,
     PieceAnswer,
@@ -139,17 +140,35 @@ class Leading:
 
     # sending
 
+    @property
+    def has_work(self) -> bool:
+        """Whether there may be something to send, or reads to answer."""
+        return bool(
+            self.heartbeat_is_due
+            or self.due_reads
+            or any(map(self.has_for, self.progress.values()))
+        )
+
+    def has_for(self, progress: FollowerProgress) -> bool:
+        """Whether there may be something to send to that follower but heartbeats and pieces."""
+        log = self.member.log
+        return (
+            progress.next <= log.last_index
+            or progress.commit_sent < min(progress.match, log.commit)
+            or progress.state == PROBE
+        )
+
     def replicate(self) -> None:
         """Send every follower what there is for it and room for."""
         if self.heartbeat_is_due:
             self.send_heartbeats()
-        last, commit = self.member.log.last_index, self.member.log.commit
         for name, progress in self.progress.items():
-            if progress.next <= last or progress.commit_sent < commit or progress.state == PROBE:
+            if self.has_for(progress):
                 self.send_entries(name, progress)
 
     def send_entries(self, name: int, progress: FollowerProgress) -> None:
-        """Send appends while there are entries and room; at the end what is committed."""
+        """Send appends while there are entries and room, which say what is committed, or say it at
+        the end."""
         log = self.member.log
         while progress.next <= log.last_index or progress.state == PROBE:
             if progress.next <= log.snapshot.index and progress.state != SNAPSHOT:
@@ -157,8 +176,11 @@ class Leading:
             if progress.room_entries <= 0:
                 break
             self.send_append(name, progress, progress.room_entries)
-        if progress.state == STREAM and progress.commit_sent < log.commit:
-            self.send_append(name, progress, 0)
+        commit = min(progress.match, log.commit)
+        if progress.state == STREAM and progress.commit_sent < commit:
+            progress.commit_sent = commit
+            progress.was_sent = True
+            self.member.send(CommitNotice(self.member.name, name, self.member.term, commit))
 
     def send_append(self, name: int, progress: FollowerProgress, entries_max: int) -> None:
         """Send one append, of so many entries at most."""
@@ -209,14 +231,23 @@ class Leading:
                 self.send_piece(name, progress, 0)
 
     def send_heartbeats(self) -> None:
-        """Begin a round of heartbeats, one to everybody."""
+        """Begin a round of heartbeats, one to everybody. Those who were sent something since the
+        last round, and have answered, need none, unless a read or quiet waits for it."""
         member = self.member
         self.heartbeat_is_due = False
         self.heartbeat_age_ticks = 0
         self.round += 1
         quiet_at = member.log.last_index if self.may_fall_quiet() else 0
         self.quiet_round = (self.quiet_round or self.round) if quiet_at else 0
+        is_needed = quiet_at or self.reads.are_waiting
         for name, progress in self.progress.items():
+            is_busy, progress.was_sent, progress.has_moved = (
+                progress.was_sent and progress.has_moved,
+                False,
+                False,
+            )
+            if is_busy and not is_needed:
+                continue
             commit = min(progress.match, member.log.commit)
             beat = LeaderBeat(member.name, name, member.term, commit, self.round, quiet_at)
             member.send(beat)

@@ -71,6 +71,14 @@ class LeaderBeat(RaftMessage):
 
 
 @dataclass(slots=True)
+class CommitNotice(RaftMessage):
+    """A leader says what is committed of that which it knows to be durable at a follower, when no
+    append comes soon that would say it. It is not answered."""
+
+    commit: int
+
+
+@dataclass(slots=True)
 class BeatAnswer(RaftMessage):
     """A follower follows. `is_quiet`: it will not miss further heartbeats."""
 

@@ -23,6 +23,7 @@ class FollowerProgress:
 
     __slots__ = (
         "commit_sent",
+        "has_moved",
         "in_flight",
         "in_flight_bytes",
         "is_active",
@@ -37,6 +38,7 @@ class FollowerProgress:
         "snapshot",
         "state",
         "waited_ticks",
+        "was_sent",
     )
 
     def __init__(self, settings: RaftSettings, following: int) -> None:
@@ -52,6 +54,11 @@ class FollowerProgress:
         """Of each append on its way: its last index, and its bytes."""
         self.in_flight_bytes = 0
         self.commit_sent = 0
+        """What was said last to be committed."""
+        self.was_sent = False
+        """Entries or commits were sent since the last round of heartbeats."""
+        self.has_moved = False
+        """More has become durable there since then."""
         self.snapshot: LogSnapshot | None = None
         """The one that is being sent: its content, and all it names, must stay."""
         self.offset = 0
@@ -87,6 +94,7 @@ class FollowerProgress:
     def sent(self, entries: list[LogEntry]) -> None:
         """They were sent, from `next` on."""
         assert not entries or entries[0].index == self.next
+        self.was_sent = True
         if self.state == PROBE:
             self.is_asked = True
         elif entries:
@@ -103,6 +111,7 @@ class FollowerProgress:
             self.in_flight_bytes -= self.in_flight.popleft()[1]
         is_news = match > self.match
         if is_news:
+            self.has_moved = True
             self.match = match
             self.next = max(self.next, match + 1)
         if self.state == SNAPSHOT:

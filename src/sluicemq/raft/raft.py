@@ -31,6 +31,7 @@ from sluicemq.raft.member import (
 from sluicemq.raft.messages import (
     AppendAnswer,
     AppendEntries,
+    CommitNotice,
     LeaderBeat,
     LivePiece,
     RaftMessage,
@@ -42,7 +43,7 @@ from sluicemq.raft.messages import (
 from sluicemq.raft.ready import NOTHING, RaftReady, Read
 from sluicemq.raft.settings import RaftSettings
 
-FROM_LEADERS = (AppendEntries, LeaderBeat, LivePiece, SnapshotPiece, TakeOver)
+FROM_LEADERS = (AppendEntries, CommitNotice, LeaderBeat, LivePiece, SnapshotPiece, TakeOver)
 
 
 class Raft:
@@ -307,6 +308,8 @@ class Raft:
         member.silent_ticks = 0
         if isinstance(message, AppendEntries):
             self.following.append(message)
+        elif isinstance(message, CommitNotice):
+            self.following.hear_commit(message)
         elif isinstance(message, LeaderBeat):
             self.following.heartbeat(message)
         elif isinstance(message, LivePiece):
@@ -371,6 +374,12 @@ class Raft:
             self._follow(0)
 
     # what is to be done
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `ready` may give something to do."""
+        leading = self.leading
+        return self._has_something() or (leading is not None and leading.has_work)
 
     def ready(self) -> RaftReady:
         """Take what is to be done since this was asked last."""

@@ -21,6 +21,7 @@ from sluicemq.raft.messages import (
     AppendAnswer,
     AppendEntries,
     BeatAnswer,
+    CommitNotice,
     LeaderBeat,
     LivePiece,
     PieceAnswer,
@@ -50,6 +51,7 @@ ROWS: Final[dict[type[RaftMessage], tuple[int, Struct]]] = {
     BeatAnswer: (5, Struct("<QQQQQ?")),
     PieceAnswer: (6, Struct("<QQQQQQQ")),
     TakeOver: (7, Struct("<QQQQ")),
+    CommitNotice: (8, Struct("<QQQQQ")),
 }
 """Kind and row of what is short: the group, then the fields of the message in their order."""
 
@@ -107,6 +109,8 @@ def _row(group: int, message: RaftMessage) -> bytes:
         values = message.last_index, message.last_term, message.is_pre, message.is_forced
     elif isinstance(message, VoteAnswer):
         values = message.is_granted, message.is_pre
+    elif isinstance(message, CommitNotice):
+        values = (message.commit,)
     elif isinstance(message, PieceAnswer):
         values = message.snapshot_index, message.received, message.live
     else:

@@ -43,6 +43,25 @@ def test_what_is_published_at_any_node_is_delivered_at_any_other() -> None:
     run.no_faults()
 
 
+def test_what_comes_while_an_entry_is_being_agreed_on_goes_in_one_entry() -> None:
+    run = Cluster()
+    run.declare()
+    leader = run.leader().shell()
+    clients = [broker.connect() for broker in run.brokers]
+    for client in clients:
+        client.publish(b"first")
+        run.until(client.all_confirmed)
+    began = leader.raft.member.log.last_index
+    for _ in range(20):
+        for client in clients:
+            client.publish(*numbered(0, 5))
+    run.until(lambda: all(client.all_confirmed() for client in clients))
+    entries = leader.raft.member.log.last_index - began
+    assert 0 < entries < 30, "each of the 60 rows that may come is an entry of its own"
+    assert clients[0].depth() == 303
+    run.no_faults()
+
+
 def test_clients_at_other_nodes_go_on_when_the_leader_dies() -> None:
     run = Cluster()
     run.declare()

@@ -133,7 +133,8 @@ class FifoModel:
         self.used = self.used or self.now
         self.is_repeat = False
         for command in commands:
-            if self.is_repeat:
+            if self.is_repeat and not isinstance(command, c.Asked):
+                self.place += command.count if isinstance(command, c.Enqueue) else 0
                 continue
             if self.deleted:
                 self.answer_deleted(command)

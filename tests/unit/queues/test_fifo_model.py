@@ -31,7 +31,7 @@ from sluicemq.queues.quorum.commands import (
     RegisterEnqueuer,
 )
 from sluicemq.queues.quorum.dead_letter_queue import DeadLetterQueue
-from sluicemq.queues.quorum.effects import FifoDelivered
+from sluicemq.queues.quorum.effects import FifoDelivered, RowBegins
 from sluicemq.queues.quorum.enqueuers import ENDED_MAX, Enqueuer, Enqueuers
 from sluicemq.queues.quorum.fifo import Fifo
 from sluicemq.queues.quorum.message_runs import MessageRun
@@ -326,6 +326,20 @@ def test_a_row_that_comes_again_is_passed_over_also_behind_a_snapshot() -> None:
         later = [Asked(ActorAddress(1, 1, 10), 1), PurgeQueue(CHANNELS[1])]
         assert len(applied(each, 5, 1000, later)) == 2
         assert applied(each, 6, 1000, [Asked(asker, 2), PurgeQueue(CHANNELS[1])]) == []
+
+
+def test_of_the_rows_in_an_entry_only_those_are_passed_over_that_come_again() -> None:
+    member, publisher = fifo_with(), CHANNELS[0]
+    old = [Asked(ActorAddress(1, 1, 9), 1), Enqueue(publisher, 1, 2, 1)]
+    applied(member, 2, 1000, old)
+    more = Enqueue(publisher, 3, 2, 1)
+    new = [Asked(ActorAddress(2, 1, 9), 1), more, Asked(ActorAddress(1, 1, 9), 2), PassTime()]
+    effects = applied(member, 3, 1000, [*old, *new])
+    assert [each for each in effects if isinstance(each, RowBegins)] == [
+        RowBegins(ActorAddress(2, 1, 9), 1),
+        RowBegins(ActorAddress(1, 1, 9), 2),
+    ]
+    assert [*member.live()] == [(2, [range(2)]), (3, [range(2, 4)])]
 
 
 def test_one_prefetch_is_the_most_there_is() -> None:

@@ -11,6 +11,7 @@ from sluicemq.raft.messages import (
     AppendAnswer,
     AppendEntries,
     BeatAnswer,
+    CommitNotice,
     LeaderBeat,
     LivePiece,
     PieceAnswer,
@@ -48,6 +49,7 @@ KINDS: dict[type[RaftMessage], str] = {
     AppendEntries: "append",
     AppendAnswer: "has",
     LeaderBeat: "heartbeat",
+    CommitNotice: "notice",
     BeatAnswer: "heard",
     SnapshotPiece: "piece",
     LivePiece: "live",
@@ -82,6 +84,8 @@ def words(message: RaftMessage) -> str:
     if isinstance(message, LeaderBeat):
         quiet = f", quiet at {message.quiet_at}" if message.quiet_at else ""
         return f"heartbeat {message.round} of term {message.term}, commit {message.commit}{quiet}"
+    if isinstance(message, CommitNotice):
+        return f"commit {message.commit}, term {message.term}"
     if isinstance(message, BeatAnswer):
         return f"heard {message.round}{', is quiet' if message.is_quiet else ''}"
     if isinstance(message, SnapshotPiece):

@@ -77,7 +77,7 @@ class Fifo(FifoState):
         self.place = 0
         """Where the next message of the present entry is in it."""
         self.is_repeat = False
-        """The present entry is a row that has come before: nothing of it is done again."""
+        """The present row has come before: nothing of it is done again."""
         self.configure(settings)
 
     # -- what is applied
@@ -91,7 +91,9 @@ class Fifo(FifoState):
 
     def apply(self, command: FifoCommand, effects: list[FifoEffect]) -> None:
         assert self.index, "a command of no entry"
-        if self.is_repeat:
+        if self.is_repeat and not isinstance(command, Asked):
+            if isinstance(command, Enqueue):
+                self.place += command.count
             return
         if self.is_deleted:
             self.answer_deleted(command, effects)

@@ -84,6 +84,11 @@ class QuorumDeliveries:
         gone = any(part.first_id == NO_ID for part in self.dead)
         return gone or any(got.part is not None and got.part.first_id < 0 for _, got in self.got)
 
+    @property
+    def has_work(self) -> bool:
+        """Tell whether something may be sent, or is to be read."""
+        return bool(self.moving or self.got or self.dead or self.bodies.wanted)
+
     def dealt(self, end: ChannelEnd, consumer: Consumer, parts: list[DeliveredPart]) -> None:
         """Take what the state has dealt to a consumer."""
         end.outbox.extend(DueDelivery(consumer, part) for part in parts)

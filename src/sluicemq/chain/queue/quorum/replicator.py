@@ -25,7 +25,7 @@ CODEC = FifoCodec()
 class FifoReplicator(Majority[FifoCommand, FifoEffect]):
     """Applies what is agreed on to a Fifo, and keeps the bodies that come with it."""
 
-    __slots__ = ("bodies",)
+    __slots__ = ("bodies", "is_stirred")
 
     def __init__(
         self,
@@ -39,6 +39,21 @@ class FifoReplicator(Majority[FifoCommand, FifoEffect]):
     ) -> None:
         super().__init__(fifo, effects, owner, raft, log, CODEC, clock)
         self.bodies = bodies
+        self.is_stirred = False
+        """Something has happened to the member in this turn that it has not acted on."""
+
+    def synced(self, number: int) -> None:
+        """Hear that the append of that number, and all before it, are durable. What follows is done
+        at the end of the turn, with what has gathered until then."""
+        self.raft.synced(number)
+        self.is_stirred = True
+
+    def turn_ended(self) -> None:
+        """Have done what the member wants done, if something has happened to it; the owner says
+        when entries are made."""
+        if self.is_stirred:
+            self.is_stirred = False
+            self.pump()
 
     def receive(self, message: object) -> bool:
         if isinstance(message, RaftAppended):

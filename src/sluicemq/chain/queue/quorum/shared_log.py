@@ -4,11 +4,14 @@ a snapshot, and the replicator that applies what is agreed on."""
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.chain.queue.quorum.member_log import GroupLog, pieces_in, wrapped
 from sluicemq.chain.queue.quorum.member_mail import MemberMail
 from sluicemq.chain.queue.quorum.replicator import CODEC, FifoReplicator
+from sluicemq.limits import QUORUM_GATHER_BYTES, RAFT_APPEND_BYTES
+from sluicemq.queues.quorum.command_codec import encode_entry
+from sluicemq.queues.quorum.commands import FifoCommand
 from sluicemq.queues.quorum.effects import DeadLettered
 from sluicemq.queues.quorum.entry_content import STAMP, EntryContent
 from sluicemq.raft.messages import AppendEntries, LivePiece, SnapshotPiece
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.world import Clock
-    from sluicemq.queues.quorum.commands import FifoCommand
     from sluicemq.queues.quorum.effects import FifoEffect
     from sluicemq.queues.quorum.fifo import Fifo
     from sluicemq.raft.entry import LogEntry, LogSnapshot
@@ -89,11 +91,22 @@ class SharedLog(GroupLog):
         self.mail.send(messages)
 
 
-class SharedReplicator(FifoReplicator):
-    """Has rows of commands agreed on, each as an entry of its own, beside what the leader itself
-    submits."""
+ROWS_MAX: Final = 64
+"""Rows in one entry: what follows from it is the work of one turn."""
 
-    __slots__ = ("_shared_log", "rows")
+
+class WaitingRow(NamedTuple):
+    """A row that is in no entry yet: commands of this node, or of another one in bytes. It takes
+    about so many bytes."""
+
+    commands: list[FifoCommand] | bytes
+    size_bytes: int
+
+
+class SharedReplicator(FifoReplicator):
+    """Has rows of commands agreed on, many in one entry, beside what the leader itself submits."""
+
+    __slots__ = ("_rows", "_rows_bytes", "_shared_log")
 
     def __init__(
         self,
@@ -108,29 +121,59 @@ class SharedReplicator(FifoReplicator):
         super().__init__(fifo, effects, owner, raft, log, bodies, clock)
         self._shared_log = log
         self.former_index = 0  # what is made real for addresses of earlier lives is heard by nobody
-        self.rows: deque[list[FifoCommand] | bytes] = deque()
-        """Rows of this node, and of others in bytes, that are in no entry yet."""
+        self._rows: deque[WaitingRow] = deque()
+        self._rows_bytes = 0
+
+    def add_row(self, commands: list[FifoCommand] | bytes, size_bytes: int) -> None:
+        """Have a row agreed on: one of this node, or one of another in bytes."""
+        self._rows.append(WaitingRow(commands, size_bytes))
+        self._rows_bytes += size_bytes
+
+    def would_wait(self, size_bytes: int) -> bool:
+        """Tell whether so much more would wait for what is under way: each entry costs as much
+        whatever is in it, so one at a time is agreed on unless there is much."""
+        log = self.raft.member.log
+        return (
+            log.commit < log.last_index and self._rows_bytes + size_bytes < QUORUM_GATHER_BYTES
+        ) or not self.raft.takes_proposals
 
     def turn_ended(self) -> None:
-        if (self.gathered or self.rows) and self.raft.takes_proposals:
+        """Have entries made of what waits, unless more should gather, and done what the member
+        wants done."""
+        if self.gathered:
             self.propose()
+        while self._rows and not self.would_wait(0):
+            index = self.raft.propose(self._next_entry())
+            assert index, "a leader that takes proposals has taken one"
+        if self.raft.has_work:
             self.pump()
 
-    def propose(self) -> None:
-        super().propose()
-        while self.rows and self.raft.takes_proposals:
-            row = self.rows.popleft()
-            stamp_ms = self._clock.wall_ms()
-            if isinstance(row, bytes):
-                content = EntryContent(STAMP.pack(stamp_ms) + row)
-            else:
-                content = CODEC.encode(row, stamp_ms)
-            index = self.raft.propose(content)
-            assert index, "a leader that takes proposals has taken one"
+    @property
+    def has_waiting(self) -> bool:
+        """Tell whether something is in no entry yet."""
+        return bool(self.gathered or self._rows)
+
+    def _next_entry(self) -> EntryContent:
+        """Make one entry of as many rows as may go in one."""
+        rows: list[WaitingRow] = []
+        size = 0
+        while self._rows and len(rows) < ROWS_MAX:
+            size += self._rows[0].size_bytes
+            if rows and size > RAFT_APPEND_BYTES:
+                break
+            rows.append(self._rows.popleft())
+            self._rows_bytes -= rows[-1].size_bytes
+        stamp_ms = self._clock.wall_ms()
+        parts = [row.commands for row in rows]
+        if len(parts) == 1 and not isinstance(parts[0], bytes):
+            return CODEC.encode(parts[0], stamp_ms)
+        encoded = [each if isinstance(each, bytes) else encode_entry(each) for each in parts]
+        return EntryContent(b"".join([STAMP.pack(stamp_ms), *encoded]))
 
     def drop_proposals(self) -> None:
         super().drop_proposals()
-        self.rows.clear()
+        self._rows.clear()
+        self._rows_bytes = 0
 
     def step(self, message: RaftMessage) -> None:
         """Take what another member has said; what follows is done at the end of the turn."""

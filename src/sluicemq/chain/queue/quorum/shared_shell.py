@@ -28,9 +28,7 @@ from sluicemq.chain.queue.quorum.shell import (
     EFFECTS,
     NOTHING_SEEN,
     SETTLES_MAX,
-    SETTLES_WAIT_MS,
     QuorumShell,
-    SettlesDue,
 )
 from sluicemq.chain.store.raft_storage import RaftAppended
 from sluicemq.kernel.address import node_of
@@ -69,7 +67,9 @@ ANSWERS: Final = (
 )
 """Effects that answer a question of a channel, beside what is gone."""
 NOBODY_LEADS: Final = LeaderKnown(0, 0)
-ID_MAX: Final = 1 << 62
+ROWS_UNDER_WAY: Final = 2
+"""Small rows on their way to another node that leads: one that is being agreed on, and one that
+waits there to be the next."""
 MS: Final = 1_000_000
 
 
@@ -261,7 +261,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             self.ask_post.leads(self.id, self.led_term)
             return
         self.expected[row.node] = row.number + 1
-        self.replicator.rows.append(row.data)
+        self.replicator.add_row(row.data, len(row.data))
 
     # -- who leads
 
@@ -488,13 +488,32 @@ class SharedShell(MemberShell, SnapshotTaker):
 
     # -- the end of a turn
 
+    @property
+    def has_changed(self) -> bool:
+        """Tell whether this turn has led to anything. Ticks and answers from members often do
+        not."""
+        raft, asking, due = self.raft, self.asking, self.deliveries_due
+        return bool(
+            self.effects
+            or raft.has_work
+            or asking.gathered
+            or (asking.rows and asking.rows[-1].number > asking.sent)
+            or self.replicator.has_waiting
+            or self.inspections
+            or due.has_work
+            or self.lost_ends
+            or self.done != self.seen
+            or self.snapshots.steps is not None
+            or (raft.member.term if raft.is_leader else 0) != self.led_term
+            or raft.configuration is not self.members_known
+            or not self.is_serving
+            or self.is_ticking == (raft.is_quiet or self.machine.deleted)
+            or self.accounted != self.bodies.ram_bytes + self.unagreed_bytes
+        )
+
     def turn_ended(self) -> None:
-        if not self.replicator.is_closed:
-            self.replicator.pump()
-            self.look_at_role()
-            self.look_at_members()
-            if not self.is_serving:
-                self.look_if_caught_up()
+        if not self.has_changed:
+            return
         super().turn_ended()
         if self.lost_ends:
             for end in self.lost_ends:
@@ -521,13 +540,20 @@ class SharedShell(MemberShell, SnapshotTaker):
 
     def propose(self) -> None:
         """Make a row of what has gathered, under the same conditions as a lone leader makes an
-        entry, and send what is not sent."""
-        if self.is_row_due():
+        entry, send what is not sent, and have done what the member wants done."""
+        if self.replicator.is_closed:
+            return
+        asking = self.asking
+        if (asking.gathered or self.inspections) and self.is_row_due():
             self.is_urgent = False
-            self.asking.make_row()
-        if self.asking.rows:
+            asking.make_row()
+        if asking.rows and asking.rows[-1].number > asking.sent:
             self.send_rows()
         self.replicator.turn_ended()
+        self.look_at_role()
+        self.look_at_members()
+        if not self.is_serving:
+            self.look_if_caught_up()
 
     def is_row_due(self) -> bool:
         asking = self.asking
@@ -535,16 +561,27 @@ class SharedShell(MemberShell, SnapshotTaker):
         if not gathered and not (self.is_urgent and self.inspections):
             return False
         more_bytes = asking.gathered_bytes
-        if more_bytes < RAFT_APPEND_BYTES and (
-            asking.under_way_bytes >= QUORUM_GATHER_BYTES or (asking.rows and not self.leader.node)
-        ):
+        if more_bytes < RAFT_APPEND_BYTES and self.is_row_to_wait(more_bytes):
             return False
         if self.is_urgent or self.fifo.messages.count or gathered >= SETTLES_MAX:
             return True
-        if not self.settles_wait:
-            self.settles_wait = True
-            self.clock.call_after(SETTLES_WAIT_MS, self, SettlesDue())
+        self.plan_settles()
         return False
+
+    def is_row_to_wait(self, size_bytes: int) -> bool:
+        """Tell whether so much had better wait for more: while it could go in no entry anyway."""
+        asking = self.asking
+        if asking.rows and not self.leader.node:
+            return True
+        if self.led_term and self.leader.term == self.led_term:
+            return self.replicator.would_wait(size_bytes)
+        return asking.under_way_bytes >= QUORUM_GATHER_BYTES or (
+            len(asking.rows) >= ROWS_UNDER_WAY and size_bytes < QUORUM_GATHER_BYTES
+        )
+
+    @property
+    def made(self) -> int:
+        return self.asking.next_number
 
     def send_rows(self) -> None:
         """Send who leads the rows that it has not been sent."""
@@ -554,7 +591,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             if leader.node == self.ask_post.cluster.node:
                 if leader.term != self.led_term:
                     return
-                self.replicator.rows.append(row.commands)
+                self.replicator.add_row(row.commands, row.size_bytes)
             elif self.ask_post.has_room(leader.node, self.id):
                 data = encode_entry(row.commands)
                 self.ask_post.ask(

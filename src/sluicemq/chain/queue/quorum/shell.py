@@ -55,7 +55,8 @@ READ_STRAND_STEP: Final = 2
 """Reads of a log are not in line behind its writes."""
 SETTLES_MAX: Final = 1000
 """Settlements that wait for something to go with."""
-SETTLES_WAIT_MS: Final = 5
+SETTLES_WAIT_MS: Final = 20
+"""How long they wait, and up to twice that when entries were made meanwhile."""
 IDLE_MS: Final = 5000
 
 
@@ -83,10 +84,13 @@ NOTHING_SEEN: Final = -1
 
 
 class SettlesDue:
-    """Tells a quorum queue that what was settled has waited long enough for something to go
-    with."""
+    """Tells a quorum queue that what was settled has waited long enough for something to go with,
+    unless it is newer: it is if entries, or rows, were made since there were `made` of them."""
 
-    __slots__ = ()
+    __slots__ = ("made",)
+
+    def __init__(self, made: int) -> None:
+        self.made = made
 
 
 class LogDamaged:
@@ -248,7 +252,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
                 self.plan_time()
         elif isinstance(message, SettlesDue):
             self.settles_wait = False
-            self.is_urgent = True
+            self.is_urgent |= message.made == self.made
         elif isinstance(message, LookIdle):
             self.look_idle(message)
         elif isinstance(message, PolicyChanged):
@@ -408,7 +412,9 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
     # -- the end of a turn
 
     def turn_ended(self) -> None:
-        """Make real what is agreed on, deliver, and have agreed on what has come."""
+        """Have agreed on what has come, make real what is agreed on, and deliver; then have agreed
+        on what comes of that."""
+        self.propose()
         self.effects_real()
         if not self.machine.deleted:
             self.deliveries_due.serve()
@@ -440,23 +446,41 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.deliveries_due.shrink()
 
     def propose(self) -> None:
-        """Have what has gathered agreed on, unless much is under way: then it waits for that, and
-        for more. What was settled waits a little for something to go with, unless there are
-        messages for the room that it makes."""
+        """Have what has gathered agreed on, and done what the member wants done."""
         replicator = self.replicator
-        gathered = len(replicator.gathered)
-        if not gathered or not replicator.raft.takes_proposals:
-            return
+        if replicator.gathered and self.is_entry_due():
+            self.is_urgent = False
+            replicator.propose()
+            replicator.is_stirred = True
+        replicator.turn_ended()
+
+    def is_entry_due(self) -> bool:
+        """Tell whether an entry is to be made of what has gathered. While much is under way it
+        waits for that, and for more. What was settled waits a little for something to go with,
+        unless there are messages for the room that it makes."""
+        replicator = self.replicator
+        if not replicator.raft.takes_proposals:
+            return False
         more_bytes = replicator.gathered_bytes
         under_way_bytes = replicator.unagreed_bytes - more_bytes
         if under_way_bytes >= QUORUM_GATHER_BYTES and more_bytes < RAFT_APPEND_BYTES:
-            return
+            return False
+        gathered = len(replicator.gathered)
         if self.is_urgent or self.fifo.messages.count or gathered >= SETTLES_MAX:
-            self.is_urgent = False
-            replicator.turn_ended()
-        elif not self.settles_wait:
+            return True
+        self.plan_settles()
+        return False
+
+    @property
+    def made(self) -> int:
+        """Return how many entries there are, or rows, in which what was settled could go."""
+        return self.replicator.raft.member.log.last_index
+
+    def plan_settles(self) -> None:
+        """Plan when what was settled has waited for long enough."""
+        if not self.settles_wait:
             self.settles_wait = True
-            self.clock.call_after(SETTLES_WAIT_MS, self, SettlesDue())
+            self.clock.call_after(SETTLES_WAIT_MS, self, SettlesDue(self.made))
 
     def watch_idle(self) -> None:
         """Plan to look whether the queue has fallen idle: then the store is told what is committed,
