@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import requests
+import trustme
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -24,8 +25,23 @@ OWN = {"X-SluiceMQ-Page": "1"}
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Managed]:
-    with managed(tmp_path_factory.mktemp("page")) as found:
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory, authority: trustme.CA) -> Iterator[Managed]:
+    directory = tmp_path_factory.mktemp("page")
+    certificate, key = directory / "certificate.pem", directory / "key.pem"
+    issued = authority.issue_cert("127.0.0.1")
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    issued.private_key_pem.write_to_path(key)
+    over_tls = (
+        "management.ssl.port=0",
+        f"management.ssl.certfile={certificate}",
+        f"management.ssl.keyfile={key}",
+    )
+    with managed(directory, *over_tls) as found:
         yield found
 
 
@@ -92,6 +108,23 @@ def test_a_session_counts_for_requests_of_the_page_alone(
     late = requests.get(f"{own.url}/api/whoami", headers=OWN, cookies=token, timeout=60)
     assert late.status_code == 401
     assert "www-authenticate" not in late.headers  # the page asks, not the browser
+
+
+def test_it_is_there_over_tls_with_a_certificate_of_ones_own(
+    own: Managed, authority: trustme.CA, tmp_path: Path
+) -> None:
+    trusted = tmp_path / "authority.pem"
+    authority.cert_pem.write_to_path(trusted)
+    [secure] = own.others
+    assert secure.startswith("https://")
+    given = {"name": "guest", "password": "guest"}
+    answer = requests.post(f"{secure}/session", json=given, headers=OWN, timeout=60, verify=trusted)
+    assert answer.json()["name"] == "guest"
+    assert "Secure" in answer.headers["set-cookie"]
+    with pytest.raises(requests.exceptions.SSLError):
+        requests.get(f"{secure}/", timeout=60)
+    protocols = {each["protocol"] for each in own.get("overview")["listeners"]}
+    assert {"http", "https"} <= protocols
 
 
 def test_a_wrong_password_opens_no_session(own: Managed) -> None:

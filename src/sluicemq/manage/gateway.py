@@ -178,7 +178,6 @@ def figures(task: Task, found: list[Row]) -> Iterator[int]:
         {
             "version": __version__,
             "name": None if membership is None else membership.book.card.name,
-            "number": 1 if membership is None else membership.cluster.node,
             "cluster_id": None if membership is None else membership.cluster_id or None,
             "uptime_ms": broker.world.clock.wall_ms() - node.started_ms,
             "listeners": [*node.urls],

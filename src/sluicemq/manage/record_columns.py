@@ -49,6 +49,7 @@ QUEUE_LISTED: Final = (
     "segments",
     "first_offset",
     "committed_offset",
+    "node",
     "leader",
     "members",
     "online",
@@ -130,6 +131,9 @@ BINDING_LISTED: Final = (
     "arguments",
 )
 
+RAFT_FIGURES: Final = ("term", "last_index", "commit_index", "snapshot_index")
+"""What a queue's record has of the log of its Raft group: 0 for queues that have none here."""
+
 RECORDS: Final[dict[str, tuple[str, ...]]] = {
     QUEUES: (
         *QUEUE_LISTED,
@@ -138,6 +142,7 @@ RECORDS: Final[dict[str, tuple[str, ...]]] = {
         "gates_shut",
         "single_active_consumer_tag",
         "exclusive_consumer_tag",
+        *RAFT_FIGURES,
         *TRAFFIC,
     ),
     CONNECTIONS: (*CONNECTION_LISTED, "blocked_ms", "gates_shut"),

@@ -25,6 +25,7 @@ from sluicemq.manage.record_columns import (
     EXCHANGES,
     QUEUE_LISTED,
     QUEUES,
+    RAFT_FIGURES,
     RECORDS,
     VHOSTS,
 )
@@ -95,8 +96,16 @@ def queue_record(queue: Queue) -> Values:
         queue.vhost.name,
         *flow(queue),
         *special_consumers(queue),
+        *raft_figures(queue),
         *traffic,
     ]
+
+
+def raft_figures(queue: Queue) -> Iterator[int]:
+    """Yield where the log of the queue's Raft group is, as its member here knows it."""
+    known = queue.replicator.figures() if isinstance(queue, QuorumShell) else {}
+    for name in RAFT_FIGURES:
+        yield known.get(name, 0)
 
 
 def special_consumers(queue: Queue) -> tuple[str | None, str | None]:

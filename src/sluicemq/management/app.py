@@ -26,7 +26,7 @@ from sluicemq.management.api_error import (
     not_authorised,
     not_found,
 )
-from sluicemq.management.call import ApiAnswer, Call
+from sluicemq.management.call import ApiAnswer, Call, as_json
 from sluicemq.management.desk import Desk
 from sluicemq.management.exposition import CONTENT_TYPE
 from sluicemq.management.live import LiveUpdates
@@ -269,5 +269,4 @@ def as_response(answer: ApiAnswer) -> Response:
     headers: dict[str, str] = {**SECURITY, "cache-control": "no-cache", **answer.headers}
     if answer.content is None:
         return Response(None, answer.status, headers)
-    text = json.dumps(answer.content, separators=(",", ":"))
-    return Response(text, answer.status, headers, "application/json")
+    return Response(as_json(answer.content), answer.status, headers, "application/json")

@@ -102,7 +102,7 @@ def details(
     the samples of that time and their averages besides."""
     if ring is None:
         return {"rate": 0.0}
-    shown: dict[str, Any] = {"rate": round(ring.rate(column), 4)}
+    shown: dict[str, Any] = {"rate": ring.rate(column)}
     if age_s is not None and step_s is not None:
         samples = ring.series(column, age_s, step_s)
         shown["samples"] = [{"sample": value, "timestamp": time} for value, time in samples]

@@ -15,6 +15,7 @@ from typing import Any, Final
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sluicemq.management.api_error import ApiError, BrokerAway, BrokerRefused
+from sluicemq.management.call import as_json
 from sluicemq.management.sign_in import SignIn, Visitor
 
 SOCKETS_MAX: Final = 100
@@ -63,7 +64,8 @@ class LiveUpdates:
         try:
             while True:
                 for path in [*watch]:
-                    text = json.dumps({"path": path, **await self.look(socket, path)})
+                    look = await self.look(socket, path)
+                    text = as_json({"path": path, **look}).decode()
                     if told.get(path) != text:
                         told = {each: told[each] for each in watch if each in told} | {path: text}
                         await asyncio.wait_for(socket.send_text(text), SEND_SECONDS)

@@ -94,6 +94,34 @@ QUEUE_METRICS: Final = (
         "Published",
     ),
 )
+RAFT_METRICS: Final = tuple(
+    Metric(name, kind, figure, "ra_metrics", text)
+    for names, kind, figure, text in (
+        (("term_total", "term"), COUNTER, "term", "Term of the group"),
+        (
+            ("log_last_written_index", "last_written_index"),
+            GAUGE,
+            "last_index",
+            "The last entry of the log",
+        ),
+        (
+            ("log_commit_index", "commit_index"),
+            GAUGE,
+            "commit_index",
+            "The last entry that was agreed on",
+        ),
+        (
+            ("log_snapshot_index", "snapshot_index"),
+            GAUGE,
+            "snapshot_index",
+            "The last entry that is in the snapshot",
+        ),
+    )
+    for name in names
+)
+"""Of quorum queues, below rabbitmq_raft_: under the names of RabbitMQ 3.10, and under those that
+dashboards ask for since."""
+
 CHANNEL_METRICS: Final = (
     Metric("consumers", GAUGE, "consumer_count", "channel_metrics", "Consumers"),
     Metric(

@@ -23,6 +23,7 @@ from sluicemq.management.metric_tables import (
     NODE_GAUGES,
     QUEUE_METRICS,
     QUEUE_TYPES,
+    RAFT_METRICS,
     Metric,
 )
 from sluicemq.management.node_shape import RABBITMQ_VERSION, churn, node_name, node_shape
@@ -87,9 +88,10 @@ class Scrape:
     async def aggregated(self) -> str:
         """Return the node's figures, and sums over all objects."""
         await self.fetch()
-        await self.of_node()
+        await self.of_node("aggregated")
         traffic = self.desk.sampler.traffic(self.lists[VHOSTS])
         self.sums("queue_", QUEUE_METRICS, QUEUES, {"publish": traffic["publish"]})
+        self.sums("raft_", RAFT_METRICS, QUEUES, {})
         self.sums("channel_", CHANNEL_METRICS, CHANNELS, traffic)
         self.prefetch(False)
         self.sums("connection_", CONNECTION_METRICS, CONNECTIONS, {})
@@ -100,8 +102,10 @@ class Scrape:
     async def per_object(self) -> str:
         """Return the node's figures, and those of each object."""
         await self.fetch()
-        await self.of_node()
+        await self.of_node("per-object")
         self.each(PREFIX + "queue_", QUEUE_METRICS, self.lists[QUEUES], of_queue)
+        groups = [row for row in self.lists[QUEUES] if row["type"] == "quorum"]
+        self.each(PREFIX + "raft_", RAFT_METRICS, groups, of_queue)
         self.each(PREFIX + "channel_", CHANNEL_METRICS, self.lists[CHANNELS], of_channel)
         self.prefetch(True)
         connections = self.lists[CONNECTIONS]
@@ -115,6 +119,7 @@ class Scrape:
         await self.fetch()
         kinds: tuple[tuple[str, Iterable[Metric], str, Labels], ...] = (
             ("queue_", QUEUE_METRICS, QUEUES, of_queue),
+            ("raft_", RAFT_METRICS, QUEUES, of_queue),
             ("channel_", CHANNEL_METRICS, CHANNELS, of_channel),
             ("connection_", CONNECTION_METRICS, CONNECTIONS, of_connection),
         )
@@ -122,7 +127,7 @@ class Scrape:
             wanted = [metric for metric in metrics if metric.family in families]
             rows = [row for row in self.lists[kind] if not vhosts or row["vhost"] in vhosts]
             self.each(DETAILED + beginning, wanted, rows, labels)
-        await self.identity()
+        await self.identity("detailed")
         return self.out.text()
 
     def each(
@@ -159,8 +164,9 @@ class Scrape:
         else:
             self.out.one(name, GAUGE, text, sum(row["prefetch_count"] for row in rows))
 
-    async def identity(self) -> None:
-        """Add what says which broker this is."""
+    async def identity(self, endpoint: str) -> None:
+        """Add what says which broker this is, and which metrics: dashboards take those of one
+        endpoint alone, so that nothing counts twice."""
         build = {
             "rabbitmq_version": RABBITMQ_VERSION,
             "prometheus_plugin_version": self.node["version"],
@@ -172,17 +178,18 @@ class Scrape:
         who = {
             "rabbitmq_node": name,
             "rabbitmq_cluster": await self.desk.cluster_name(),
+            "rabbitmq_endpoint": endpoint,
             "rabbitmq_cluster_permanent_id": self.node["cluster_id"] or name,
         }
         self.out.family(PREFIX + "build_info", "untyped", "Versions", [(build, 1)])
         self.out.family(PREFIX + "identity_info", "untyped", "Node and cluster", [(who, 1)])
 
-    async def of_node(self) -> None:
+    async def of_node(self, endpoint: str) -> None:
         """Add the node's own figures and alarms."""
         out, desk = self.out, self.desk
         shape = node_shape(self.node, desk.sampler, desk.listeners)
         shape |= churn(self.node, desk.sampler)
-        await self.identity()
+        await self.identity(endpoint)
         for name, alarm in ALARMS.items():
             value = int(alarm in self.node["alarms"])
             out.one(f"{PREFIX}alarms_{name}", "untyped", "is 1 while the alarm is raised", value)

@@ -60,7 +60,8 @@ NO_PROCESS: Final = {
 def queue_shape(
     row: Record, sampler: BrokerSampler, node: str, wish: SampleWish = NO_SAMPLES
 ) -> dict[str, Any]:
-    """Return a queue's record as RabbitMQ's API has it, with rates; `node` is where it lives."""
+    """Return a queue's record as RabbitMQ's API has it, with rates; `node` is the one that was
+    asked."""
     ring = sampler.queues.ring((row["vhost"], row["name"]))
     columns = sampler.queues.names
     capacity = 0.0
@@ -72,7 +73,7 @@ def queue_shape(
         "consumer_capacity": capacity,
         "consumer_utilisation": capacity,
         "garbage_collection": NO_PROCESS,
-        "node": node,
+        "node": row["node"] or node,
         "operator_policy": row["operator_policy"] or None,
         "policy": row["policy"] or None,
         "reductions": 0,
@@ -82,18 +83,13 @@ def queue_shape(
         shown["owner_pid_details"] = peer_of(row["owner_pid"])
     if row["type"] == "classic":
         shown |= {name: row[name] for name in OF_CLASSIC}
-        shown["backing_queue_status"] = backing_shape(row["backing_queue_status"])
+        if row["backing_queue_status"]:
+            shown["backing_queue_status"] = backing_shape(row["backing_queue_status"])
+        else:
+            del shown["backing_queue_status"]  # its node alone knows
         shown |= {"head_message_timestamp": None, "recoverable_slaves": None}
     elif row["type"] == "quorum":
-        shown |= {
-            "leader": node,
-            "members": row["members"],
-            "online": row["online"],
-            "open_files": dict.fromkeys(row["members"], 0),
-            "messages_dlx": 0,
-            "message_bytes_dlx": 0,
-            "single_active_consumer_ctag": row["single_active_consumer_tag"],
-        }
+        shown |= group_shape(row, node)
     else:
         shown |= {name: row[name] for name in OF_STREAM}
     stats = message_stats(row, ring, columns, STATS, wish)
@@ -103,6 +99,21 @@ def queue_shape(
     if changed_ms is not None and ring is not None and is_idle(row, ring.last, columns):
         shown["idle_since"] = date_of(changed_ms)
     return dict(sorted(shown.items()))
+
+
+def group_shape(row: Record, node: str) -> dict[str, Any]:
+    """Return what RabbitMQ says of a quorum queue's group; a node that is alone is all of it."""
+    is_alone = not row["node"]
+    members = [node] if is_alone else row["members"]
+    return {
+        "leader": node if is_alone else row["leader"],
+        "members": members,
+        "online": [node for _ in row["online"]] if is_alone else row["online"],
+        "open_files": dict.fromkeys(members, 0),
+        "messages_dlx": 0,
+        "message_bytes_dlx": 0,
+        "single_active_consumer_ctag": row["single_active_consumer_tag"],
+    }
 
 
 def backing_shape(status: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 class Ring:
     """Keeps the last `room` samples of `width` whole numbers each."""
 
-    __slots__ = ("at", "count", "room", "times", "values", "width")
+    __slots__ = ("at", "count", "rates", "room", "times", "values", "width")
 
     def __init__(self, width: int, room: int) -> None:
         self.width = width
@@ -19,6 +19,8 @@ class Ring:
         self.at = 0
         """Where the next sample goes."""
         self.count = 0
+        self.rates: Sequence[float] | None = None
+        """The rates by the last two samples; None: nobody has asked for them yet."""
 
     def add(self, time_ms: int, values: Sequence[int]) -> None:
         """Keep one more sample; the oldest one goes when there is no room."""
@@ -27,19 +29,31 @@ class Ring:
         self.values[start : start + self.width] = array("q", values)
         self.at = (self.at + 1) % self.room
         self.count = min(self.count + 1, self.room)
+        self.rates = None
 
     def slot(self, age: int) -> int:
         """Return where the sample is that is the `age`th newest, from 0 on."""
         return (self.at - 1 - age) % self.room
 
     def rate(self, column: int) -> float:
-        """Return how fast a figure changes a second, by the last two samples."""
-        if self.count < 2:
-            return 0.0
+        """Return how fast a figure changes a second, by the last two samples, to four places."""
+        if self.rates is None:
+            self.rates = self.rates_now()
+        return self.rates[column]
+
+    def rates_now(self) -> Sequence[float]:
+        """Return how fast each figure changes a second, by the last two samples."""
         new, old = self.slot(0), self.slot(1)
         passed_ms = self.times[new] - self.times[old]
-        change = self.values[new * self.width + column] - self.values[old * self.width + column]
-        return change * 1000 / passed_ms if passed_ms > 0 else 0.0
+        width = self.width
+        after = self.values[new * width : (new + 1) * width]
+        before = self.values[old * width : (old + 1) * width]
+        if self.count < 2 or passed_ms <= 0 or after == before:
+            return (0.0,) * width
+        return [
+            round((one - other) * 1000 / passed_ms, 4)
+            for one, other in zip(after, before, strict=True)
+        ]
 
     def newest(self) -> Iterator[tuple[int, int]]:
         """Yield the time of each sample and where its values begin, the newest first."""

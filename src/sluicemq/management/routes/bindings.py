@@ -9,7 +9,7 @@ from sluicemq.amqp import methods as m
 from sluicemq.manage.record_columns import BINDINGS
 from sluicemq.management.api_error import not_found
 from sluicemq.management.call import ApiAnswer, ApiRoute, Call, object_in, text_in
-from sluicemq.management.listing import as_wanted
+from sluicemq.management.listing import as_wanted, shaped_as_wanted
 from sluicemq.management.routes.exchanges import own_name
 from sluicemq.management.routing_shapes import binding_shape, properties_key
 from sluicemq.management.sign_in import MANAGEMENT
@@ -20,14 +20,18 @@ KINDS: Final = {"q": "queue", "e": "exchange"}
 async def bindings(call: Call) -> ApiAnswer:
     """Return all bindings in the virtual hosts that the user sees."""
     rows = call.visible(await call.desk.inventory.all(BINDINGS))
-    return ApiAnswer(as_wanted([*map(binding_shape, rows)], call.query))
+    return ApiAnswer(
+        await shaped_as_wanted(rows, call.query, binding_shape, ("vhost", "routing_key"))
+    )
 
 
 async def bindings_in(call: Call) -> ApiAnswer:
     """Return the bindings of one virtual host."""
     vhost = await call.seen_vhost()
     rows = [row for row in await call.desk.inventory.all(BINDINGS) if row["vhost"] == vhost]
-    return ApiAnswer(as_wanted([*map(binding_shape, rows)], call.query))
+    return ApiAnswer(
+        await shaped_as_wanted(rows, call.query, binding_shape, ("vhost", "routing_key"))
+    )
 
 
 async def between(call: Call) -> list[dict[str, Any]]:

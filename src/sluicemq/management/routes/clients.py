@@ -7,9 +7,15 @@ from typing import Any, Final
 from sluicemq.manage.record_columns import CHANNELS, CONNECTIONS, CONSUMERS
 from sluicemq.management.api_error import not_authorised, not_found
 from sluicemq.management.call import ApiAnswer, ApiRoute, Call
-from sluicemq.management.client_shapes import channel_shape, connection_shape, consumer_shape
+from sluicemq.management.client_shapes import (
+    CHANNEL,
+    CONNECTION,
+    channel_shape,
+    connection_shape,
+    consumer_shape,
+)
 from sluicemq.management.inventory import Record
-from sluicemq.management.listing import as_wanted, only
+from sluicemq.management.listing import as_wanted, only, shaped_as_wanted
 from sluicemq.management.sign_in import ADMINISTRATOR, MANAGEMENT
 
 REASON: Final = "Closed via management plugin"
@@ -24,9 +30,12 @@ async def open_ones(call: Call) -> list[Record]:
 
 async def shown_connections(call: Call, rows: list[Record]) -> ApiAnswer:
     """Return the answer with these connections."""
-    node = await call.desk.node_name()
-    shown = [connection_shape(row, call.desk.sampler, node, call.wish) for row in rows]
-    return ApiAnswer(as_wanted(shown, call.query))
+    node, sampler, wish = await call.desk.node_name(), call.desk.sampler, call.wish
+
+    def shape(row: Record) -> Record:
+        return connection_shape(row, sampler, node, wish)
+
+    return ApiAnswer(await shaped_as_wanted(rows, call.query, shape, CONNECTION))
 
 
 async def connections(call: Call) -> ApiAnswer:
@@ -89,9 +98,12 @@ async def close_of(call: Call) -> ApiAnswer:
 
 async def shown_channels(call: Call, rows: list[Record]) -> ApiAnswer:
     """Return the answer with these channels."""
-    node = await call.desk.node_name()
-    shown = [channel_shape(row, call.desk.sampler, node, call.wish) for row in rows]
-    return ApiAnswer(as_wanted(shown, call.query))
+    node, sampler, wish = await call.desk.node_name(), call.desk.sampler, call.wish
+
+    def shape(row: Record) -> Record:
+        return channel_shape(row, sampler, node, wish)
+
+    return ApiAnswer(await shaped_as_wanted(rows, call.query, shape, CHANNEL))
 
 
 async def channels(call: Call) -> ApiAnswer:

@@ -12,7 +12,7 @@ from sluicemq.manage.record_columns import BINDINGS, EXCHANGES
 from sluicemq.management.api_error import bad_request, not_found
 from sluicemq.management.call import ApiAnswer, ApiRoute, Call, flag_in, object_in, text_in
 from sluicemq.management.inventory import Record
-from sluicemq.management.listing import as_wanted
+from sluicemq.management.listing import as_wanted, shaped_as_wanted
 from sluicemq.management.routing_shapes import binding_shape, exchange_shape
 from sluicemq.management.sign_in import MANAGEMENT
 from sluicemq.management.user_session import encoded_properties
@@ -21,19 +21,26 @@ DEFAULT: Final = "amq.default"
 """The name by which URLs know the exchange without a name."""
 
 
+async def listed(call: Call, rows: list[Record]) -> ApiAnswer:
+    """Return the answer with these exchanges."""
+    sampler, wish = call.desk.sampler, call.wish
+
+    def shape(row: Record) -> Record:
+        return exchange_shape(row, sampler, wish)
+
+    return ApiAnswer(await shaped_as_wanted(rows, call.query, shape, ("name", "vhost", "type")))
+
+
 async def exchanges(call: Call) -> ApiAnswer:
     """Return all exchanges in the virtual hosts that the user sees."""
-    rows = call.visible(await call.desk.inventory.all(EXCHANGES))
-    shown = [exchange_shape(row, call.desk.sampler, call.wish) for row in rows]
-    return ApiAnswer(as_wanted(shown, call.query))
+    return await listed(call, call.visible(await call.desk.inventory.all(EXCHANGES)))
 
 
 async def exchanges_in(call: Call) -> ApiAnswer:
     """Return the exchanges of one virtual host."""
     vhost = await call.seen_vhost()
     rows = [row for row in await call.desk.inventory.all(EXCHANGES) if row["vhost"] == vhost]
-    shown = [exchange_shape(row, call.desk.sampler, call.wish) for row in rows]
-    return ApiAnswer(as_wanted(shown, call.query))
+    return await listed(call, rows)
 
 
 async def found(call: Call) -> Record:

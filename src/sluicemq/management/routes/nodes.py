@@ -92,9 +92,9 @@ async def all_nodes(call: Call) -> list[dict[str, Any]]:
     desk = call.desk
     node = await desk.inventory.node()
     shown = [node_shape(node, desk.sampler, desk.listeners, call.wish)]
-    for number, row in enumerate(await desk.link.ask("cluster_status"), start=1):
-        if number != node["number"]:
-            shown.append(other_node(row))
+    if node["name"] is not None:
+        rows = await desk.link.ask("cluster_status")
+        shown += [other_node(row) for row in rows if row["node"] != node["name"]]
     return shown
 
 

@@ -11,8 +11,8 @@ from sluicemq.management.api_error import bad_request, not_found
 from sluicemq.management.call import ApiAnswer, ApiRoute, Call, flag_in, object_in, text_in
 from sluicemq.management.client_shapes import consumer_shape
 from sluicemq.management.inventory import Record
-from sluicemq.management.listing import as_wanted, only
-from sluicemq.management.queue_shape import queue_shape
+from sluicemq.management.listing import as_wanted, only, shaped_as_wanted
+from sluicemq.management.queue_shape import DEPTHS, PLAIN, queue_shape
 from sluicemq.management.routing_shapes import binding_shape
 from sluicemq.management.sign_in import ADMINISTRATOR, MANAGEMENT
 from sluicemq.management.user_session import GOT_MAX, UserSession, shown_message
@@ -27,11 +27,12 @@ ACKMODES: Final = (
 
 async def listed(call: Call, rows: list[Record]) -> ApiAnswer:
     """Return the answer with these queues."""
-    node = await call.desk.node_name()
-    sampler = call.desk.sampler
-    return ApiAnswer(
-        as_wanted([queue_shape(row, sampler, node, call.wish) for row in rows], call.query)
-    )
+    node, sampler, wish = await call.desk.node_name(), call.desk.sampler, call.wish
+
+    def shape(row: Record) -> Record:
+        return queue_shape(row, sampler, node, wish)
+
+    return ApiAnswer(await shaped_as_wanted(rows, call.query, shape, (*PLAIN, *DEPTHS)))
 
 
 async def queues(call: Call) -> ApiAnswer:
