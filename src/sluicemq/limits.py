@@ -177,7 +177,7 @@ ENVELOPES_MAX: Final = 1024
 """Exchange and key pairs for which a consumer's frame ends are kept ready."""
 
 WRITE_BYTES: Final = 1 << 20
-"""Most bytes joined for one socket write: more saves no calls and costs copies."""
+"""Most bytes handed to a socket at once: more saves no calls."""
 
 WRITER_BACKLOG_BYTES: Final = 4 << 20
 """Unwritten bytes (confirms, replies, got messages) at which a connection is no longer read."""

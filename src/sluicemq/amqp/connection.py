@@ -8,9 +8,10 @@ Nothing is parsed before it is asked for, so an owner that stops asking stops th
 the framing or the order of frames raises `ConnectionViolation` once; the owner tells the peer, and
 from then on only connection.close and connection.close-ok come through.
 
-A frame that is split over reads is put together in `_partial`, which grows by what arrives; whole
-frames are parsed where they are. So every octet is copied a fixed number of times, however the
-stream is cut. Contents of different channels may be mixed: each channel has its own `_Content`.
+Of a frame that is split over reads `_pieces` has what has come, to be joined once; whole frames are
+parsed where they are. So every octet is copied a fixed number of times, however the stream is cut,
+and those of a large frame that comes in large reads once here and once with its content. Contents
+of different channels may be mixed: each channel has its own `UnfinishedContent`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,6 @@ from sluicemq.amqp.frames import (
     HEARTBEAT,
     METHOD,
     OVERHEAD,
-    body_frames,
 )
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.methods import METHODS, BasicAck, BasicDeliver, BasicPublish
@@ -59,6 +59,7 @@ from sluicemq.amqp.runs import (
     read_publish,
 )
 from sluicemq.amqp.types import Malformed, MalformedText
+from sluicemq.amqp.unfinished import FRAME_HEAD_SIZE, PIECE_BYTES, UnfinishedContent
 from sluicemq.errors import ConnectionViolation
 from sluicemq.limits import (
     MESSAGE_SIZE_MAX_BYTES,
@@ -99,13 +100,9 @@ DEAF: Final = 3
 
 PROTOCOL_NAME: Final = b"AMQP"
 PROTOCOL_HEADER_SIZE: Final = 8
-FRAME_HEAD_SIZE: Final = 7
 METHOD_ARGS: Final = 11
 """The offset of a method's arguments in its frame."""
 TAG_SIZE: Final = 8
-CONTENT_BYTES: Final = 400
-"""Bytes of RAM that an unfinished content takes beside its octets: the object, its places in
-tables."""
 METHOD_IDS: Final = struct.Struct(">I")
 CONTENT_HEADER: Final = struct.Struct(">HHQ")
 PUBLISH: Final = 60 << 16 | 40
@@ -118,27 +115,6 @@ CONNECTION_CLOSE_OK: Final = 10 << 16 | 51
 
 
 CONTENT_DUE: Final = ContentDue()
-
-
-class _Content:
-    """A content that is being put together. Body frames are joined as they come, so that many
-    tiny ones cost no more memory than one large one."""
-
-    __slots__ = ("body", "header", "held_bytes", "left", "method", "raw_method", "swallowed")
-
-    def __init__(self, method: Method, raw_method: bytes) -> None:
-        self.method = method
-        self.raw_method = raw_method
-        self.header = b""
-        self.body = bytearray()
-        self.left = 0
-        self.swallowed = False
-        self.held_bytes = 0
-        """Bytes of the unfinished content that were counted."""
-
-    def size(self) -> int:
-        """Return the bytes it takes in memory, with the room that its body has to grow."""
-        return CONTENT_BYTES + len(self.raw_method) + len(self.header) + self.body.__alloc__()
 
 
 class AmqpConnection:
@@ -165,11 +141,12 @@ class AmqpConnection:
         self._buf = b""
         self._pos = 0
         self._need = 1
-        self._partial = bytearray()
+        self._pieces: list[bytes | bytearray] = []
+        self._pieces_bytes = 0
         self._chunks: deque[bytes] = deque()
         self._chunk_bytes = 0
         self._offset = 0
-        self._contents: dict[int, _Content] = {}
+        self._contents: dict[int, UnfinishedContent] = {}
         self._content_bytes = 0
         self._ignored: set[int] = set()
         # By the raw method frame; in a client by the frame without its delivery tag. What was seen
@@ -192,7 +169,7 @@ class AmqpConnection:
     def held_bytes(self) -> int:
         """Return how many bytes of the peer's stream are in memory: what is not parsed, with the
         rest of the piece it came in, and contents of which not all has come."""
-        return self._content_bytes + self._chunk_bytes + len(self._partial) + len(self._buf)
+        return self._content_bytes + self._chunk_bytes + self._pieces_bytes + len(self._buf)
 
     @property
     def content_bytes(self) -> int:
@@ -242,32 +219,45 @@ class AmqpConnection:
 
     def _fill(self) -> bool:
         """Have at least `_need` octets at `_pos`. Returns False when they have not come yet."""
-        partial = self._partial
         chunks = self._chunks
         if self._pos < len(self._buf):
-            partial += memoryview(self._buf)[self._pos :]
+            self._keep(self._buf[self._pos :])
         self._buf = b""
         self._pos = 0
-        if not partial and chunks:
+        if not self._pieces and chunks:
             self._buf = chunks.popleft()
             self._chunk_bytes -= len(self._buf)
             self._pos = self._offset
             self._offset = 0
             return True
-        while chunks and len(partial) < self._need:
+        while chunks and self._pieces_bytes < self._need:
             chunk = chunks[0]
-            end = min(len(chunk), self._offset + self._need - len(partial))
-            partial += memoryview(chunk)[self._offset : end]
+            end = min(len(chunk), self._offset + self._need - self._pieces_bytes)
+            self._keep(chunk[self._offset : end])
             self._offset = end
             if end == len(chunk):
                 chunks.popleft()
                 self._chunk_bytes -= end
                 self._offset = 0
-        if not partial or len(partial) < self._need:
+        if not self._pieces or self._pieces_bytes < self._need:
             return False
-        self._buf = bytes(partial)
-        partial.clear()
+        self._buf = b"".join(self._pieces)
+        self._pieces.clear()
+        self._pieces_bytes = 0
         return True
+
+    def _keep(self, piece: bytes) -> None:
+        """Keep a piece of a frame: a large one as it is, small ones that follow each other in one,
+        so that many tiny ones cost no more memory than one large one."""
+        pieces = self._pieces
+        self._pieces_bytes += len(piece)
+        last = pieces[-1] if pieces else None
+        if len(piece) >= PIECE_BYTES:
+            pieces.append(piece)
+        elif isinstance(last, bytearray):
+            last += piece
+        else:
+            pieces.append(bytearray(piece))
 
     def _deafen(self) -> None:
         """Drop everything, now and later."""
@@ -275,7 +265,8 @@ class AmqpConnection:
         self._buf = b""
         self._pos = 0
         self._offset = 0
-        self._partial.clear()
+        self._pieces.clear()
+        self._pieces_bytes = 0
         self._chunks.clear()
         self._chunk_bytes = 0
 
@@ -617,10 +608,10 @@ class AmqpConnection:
     def _begin_content(self, channel: int, method: Method, raw: bytes) -> None:
         """A method was read that has a content."""
         self._last_publish = self._last_ack = None
-        content = self._contents[channel] = _Content(method, raw)
+        content = self._contents[channel] = UnfinishedContent(method, raw)
         self._count(content)
 
-    def _count(self, content: _Content) -> None:
+    def _count(self, content: UnfinishedContent) -> None:
         """Add to `_content_bytes` what `content` has grown by since the last call."""
         size = content.size()
         self._content_bytes += size - content.held_bytes
@@ -676,16 +667,14 @@ class AmqpConnection:
         size = end - pos - OVERHEAD
         if size > content.left:
             raise violations.body_too_long(content.method, size, content.left)
-        content.body += memoryview(self._buf)[pos + FRAME_HEAD_SIZE : end - 1]
-        content.left -= size
+        content.add(self._buf, pos, end, self.frame_max)
         self._count(content)
         return self._complete(channel, content) if content.left == 0 else None
 
-    def _complete(self, channel: int, content: _Content) -> Event:
+    def _complete(self, channel: int, content: UnfinishedContent) -> Event:
         """Make the event of a content whose last body frame has come, and forget its parts."""
         self._forget_content(channel)
-        frames = body_frames(channel, content.body, self.frame_max)
-        raw = b"".join([content.header, *frames])
+        raw = content.whole(channel, self.frame_max)
         method = content.method
         if isinstance(method, BasicPublish) and self.role == SERVER:
             return Publishes(channel, content.raw_method, method, [raw], len(raw), True, True)

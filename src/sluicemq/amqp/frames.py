@@ -24,6 +24,9 @@ END_OCTET: Final = b"\xce"
 OVERHEAD: Final = 8
 """Octets of a frame around its payload."""
 
+LARGE_BYTES: Final = 8192
+"""From so many octets on a copy costs more than another piece of a write."""
+
 FRAME: Final = struct.Struct(">BHI")
 CHANNEL: Final = struct.Struct(">H")
 SIZE: Final = struct.Struct(">I")
@@ -111,3 +114,23 @@ def fit(content: bytes, frame_max: int) -> bytes:
             return b"".join([content[:header_end], *parts])
         pos = end
     return content
+
+
+def joined(parts: list[bytes]) -> list[bytes]:
+    """Return the same octets in pieces for a socket: what is large stays as it is, and what stands
+    between is joined. There is at least one part."""
+    if max(map(len, parts)) < LARGE_BYTES:
+        return [b"".join(parts)]
+    pieces: list[bytes] = []
+    small: list[bytes] = []
+    for part in parts:
+        if len(part) < LARGE_BYTES:
+            small.append(part)
+            continue
+        if small:
+            pieces.append(b"".join(small))
+            small.clear()
+        pieces.append(part)
+    if small:
+        pieces.append(b"".join(small))
+    return pieces

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.amqp.frames import joined
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.kernel.actor import Actor, Scheduler, Share
 from sluicemq.kernel.world import Net, Writable
@@ -178,8 +179,8 @@ class Writer(Actor):
         self.pending_bytes -= size
         self.sent_bytes += size
         self.sent_writes += 1
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        self.choked = not self.net.write(self.connection, data)
+        for piece in joined(parts):
+            self.choked = not self.net.write(self.connection, piece)
         if not flushed:
             return
         if cost:

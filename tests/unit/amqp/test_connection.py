@@ -132,6 +132,26 @@ def test_body_larger_than_a_frame_arrives_in_full_frames() -> None:
     assert event.contents == [raw]
 
 
+@pytest.mark.parametrize("sizes", [(5000, 6000, 7), (5000, 7, 6000), (7, 5000, 5000)])
+@pytest.mark.parametrize("step", [1, 4000, 4096, 4500, 100_000])
+def test_large_body_frames_stay_as_they_came_until_a_small_one_comes(
+    sizes: tuple[int, ...], step: int
+) -> None:
+    octets = bytes(range(256)) * 60
+    whole, at, frames = octets[: sum(sizes)], 0, b""
+    for size in sizes:
+        frames += body(1, octets[at : at + size])
+        at += size
+    stream = P1 + header(1, len(whole)) + frames
+    connection = running()
+    (event,) = feed(connection, [stream[i : i + step] for i in range(0, len(stream), step)])
+    assert isinstance(event, Publishes)
+    stays = all(size > 4096 for size in sizes[:-1])
+    expected = frames if stays else body(1, whole)
+    assert event.contents == [header(1, len(whole)) + expected]
+    assert connection.held_bytes == 0
+
+
 def test_contents_of_several_channels_may_be_mixed() -> None:
     stream = [
         P1 + PUBLISH.frame(2) + header(1, 3) + header(2, 4) + body(2, b"zw"),

@@ -89,7 +89,7 @@ def test_client_reads_what_was_published(
     contents = contents_of(some, published_on, PERSISTENT)
     traits = message_traits(short_string(exchange) + short_string(key), published_on, True)
     deliver = Deliver(consumer(tag), 1, contents, traits, redelivered, 1)
-    data = encoder.frames(deliver, first_tag)
+    data = b"".join(encoder.frames(deliver, first_tag))
     events = read(data)
     for event in events:
         assert isinstance(event, Deliveries)
@@ -110,7 +110,7 @@ def test_contents_are_left_alone_when_nothing_must_change() -> None:
     encoder = DeliveryEncoder(5, "c", LARGE_FRAMES, False)
     contents = contents_of([b"one", b"two"], 5)
     deliver = Deliver(consumer("c"), 1, contents, message_traits(b"\0\x01q", 5, True), False, 2)
-    data = encoder.frames(deliver, 1)
+    data = b"".join(encoder.frames(deliver, 1))
     assert data.endswith(contents[1])
     assert data.count(contents[0]) == data.count(contents[1]) == 1
     assert deliver.contents == contents

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.frames import HEARTBEAT_FRAME
+from sluicemq.amqp.frames import HEARTBEAT_FRAME, LARGE_BYTES
 from sluicemq.chain.writer import DeliveriesFlushed, Frames, HangUp, Writer
 from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.kernel.actor import Actor, Scheduler
@@ -85,8 +85,17 @@ def test_large_writes_are_cut_between_frames() -> None:
     bench = Bench()
     half = bytes(WRITE_BYTES // 2)
     bench.post(*[Frames(half, bench.channels[0], 1) for _ in range(5)])
-    assert [len(data) for data in bench.net.written] == [WRITE_BYTES, WRITE_BYTES, len(half)]
+    assert bench.net.written == [half] * 5
+    assert bench.writer.sent_writes == 3
     assert bench.flushed() == [2, 2, 1]
+
+
+def test_what_is_large_is_not_copied() -> None:
+    bench = Bench()
+    large = bytes(LARGE_BYTES)
+    bench.post(Frames(b"1"), Frames(b"2"), Frames(large), Frames(b"3"))
+    assert bench.net.written == [b"12", large, b"3"]
+    assert bench.net.written[1] is large
 
 
 def test_clogged_socket_gets_nothing_until_it_is_writable() -> None:

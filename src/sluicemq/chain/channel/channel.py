@@ -16,6 +16,7 @@ from sluicemq.amqp.connection import (
     AnyPublishes,
     MethodFrame,
 )
+from sluicemq.amqp.frames import joined
 from sluicemq.amqp.methods import BasicCancel, ChannelClose
 from sluicemq.amqp.properties import BASIC_CLASS
 from sluicemq.chain.channel.connection_port import ConnectionFault
@@ -537,8 +538,11 @@ class Channel(WholeChannel):
             self.flush_confirms()
         out = self.out
         if out:
-            data = out[0] if len(out) == 1 else b"".join(out)
-            self.reader.writer.take(Frames(data, self if self.out_cost else None, self.out_cost))
+            *pieces, last = joined(out)
+            writer = self.reader.writer
+            for piece in pieces:
+                writer.take(Frames(piece))
+            writer.take(Frames(last, self if self.out_cost else None, self.out_cost))
             self.out = []
             self.out_cost = 0
         if self.queued_bytes != self.accounted:

@@ -146,7 +146,7 @@ class Consuming:
                 traffic.redeliver += count
         channel = self.channel
         channel.services.counters.delivered += count
-        channel.out.append(subscription.encoder.frames(deliver, first))
+        channel.out += subscription.encoder.frames(deliver, first)
         channel.out_cost += deliver.cost
         self.unwritten.append((subscription.inflow, deliver.cost))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.frames import fit, on_channel
+from sluicemq.amqp.frames import fit, joined, on_channel
 from sluicemq.limits import ENVELOPES_MAX
 from sluicemq.model.batch import ENVELOPED, separate
 from sluicemq.text import octets
@@ -64,12 +64,12 @@ class DeliveryEncoder:
             self.known[envelope] = ends
         return ends
 
-    def frames(self, deliver: Deliver | DirectReply, first_tag: int) -> bytes:
+    def frames(self, deliver: Deliver | DirectReply, first_tag: int) -> list[bytes]:
         """Return all frames of a delivery, whose messages have consecutive tags from `first_tag`
-        on."""
+        on, as pieces for the socket."""
         traits = deliver.traits
         if traits.envelope == ENVELOPED:
-            return self.enveloped_frames(deliver, first_tag)
+            return joined(self.enveloped_frames(deliver, first_tag))
         contents = deliver.contents
         if traits.channel_number != self.number:
             contents = [on_channel(content, self.number) for content in contents]
@@ -79,16 +79,16 @@ class DeliveryEncoder:
         tail = again if deliver.redelivered else fresh
         count = len(contents)
         if count == 1:
-            return b"".join((head, PACK_TAG(first_tag), tail, contents[0]))
+            return joined([head, PACK_TAG(first_tag), tail, contents[0]])
         parts = [head] * (4 * count)
         parts[1::4] = map(PACK_TAG, range(first_tag, first_tag + count))
         parts[2::4] = [tail] * count
         parts[3::4] = contents
-        return b"".join(parts)
+        return joined(parts)
 
-    def enveloped_frames(self, deliver: Deliver | DirectReply, first_tag: int) -> bytes:
-        """Return all frames of a delivery whose contents begin with their envelopes, with
-        consecutive tags from `first_tag` on."""
+    def enveloped_frames(self, deliver: Deliver | DirectReply, first_tag: int) -> list[bytes]:
+        """Return the parts of all frames of a delivery whose contents begin with their envelopes,
+        with consecutive tags from `first_tag` on."""
         which = 2 if deliver.redelivered else 1
         moved = deliver.traits.channel_number != self.number
         parts: list[bytes] = []
@@ -100,7 +100,7 @@ class DeliveryEncoder:
                 content = fit(content, self.frame_max)
             ends = self.ends(envelope)
             parts += (ends[0], PACK_TAG(tag), ends[which], content)
-        return b"".join(parts)
+        return parts
 
 
 def got_frames(got: Got, number: int, tag: int, frame_max: int) -> bytes:

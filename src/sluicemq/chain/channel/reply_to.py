@@ -63,7 +63,7 @@ class ReplyConsumer:
         first = consuming.next_tag
         consuming.next_tag = first + count
         channel.services.counters.delivered += count
-        channel.out.append(self.encoder.frames(reply, first))
+        channel.out += self.encoder.frames(reply, first)
 
 
 class ReplyPlace(NamedTuple):
