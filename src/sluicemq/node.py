@@ -15,6 +15,7 @@ from msgspec.structs import astuple
 from sluicemq import __version__
 from sluicemq.access.access import bootstrap, first_changes
 from sluicemq.broker.broker import Broker
+from sluicemq.broker.member_repair import MemberRepair
 from sluicemq.broker.monitor import Monitor
 from sluicemq.broker.recovery_report import RecoveryReport
 from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
@@ -188,6 +189,9 @@ class Node:
         if book.record.is_joining:
             book.settle()
         self.follow_members(membership, agreement)
+        vhosts, log = self.broker.vhosts, self.world.log
+        repair = MemberRepair(agreement, vhosts, book.card.node, log)
+        agreement.when_ready(repair.begin)
         if self.config.definitions.load is None:
             auth = self.config.auth
             agreement.first_changes = lambda: tuple(first_changes(auth, self.hashed))

@@ -192,7 +192,7 @@ class VirtualHost(NamespacePort):
 
     def members_changed(self, declared: DeclaredQueue) -> None:
         """Have a member of a quorum queue here if one is declared, and none if it is not."""
-        queue = self.aside.get(declared.id) or self.queues.get(declared.definition.name)
+        queue = self.member(declared)
         own = self.member_of(declared)
         if isinstance(queue, MemberShell):
             if own == queue.raft.member.name:
@@ -211,6 +211,11 @@ class VirtualHost(NamespacePort):
         queue = self.queues.get(declared.definition.name)
         if isinstance(queue, MemberShell):
             queue.post(LeadFrom(declared.home))
+
+    def member(self, declared: DeclaredQueue) -> NamedQueue | None:
+        """Return what this node has of a quorum queue: its member, whether channels use that or
+        not, or what stands for it; None: there is nothing."""
+        return self.aside.get(declared.id) or self.queues.get(declared.definition.name)
 
     def member_of(self, declared: DeclaredQueue) -> int:
         """Return the id of this node's member of a quorum queue; 0: it has none."""

@@ -1,0 +1,73 @@
+"""Members of quorum queues on this node that may have forgotten something, for what they had on the
+disk is damaged: they say nothing more, and are replaced by new ones, which get everything from the
+others.
+
+    damaged ---RemoveMember---> leaving ---MemberLeft, by its leader---> gone ---AddMember---> new
+
+It is the queue's leader who removes it, when the others are a majority without it. A restart in
+between finds the damaged one again, and goes on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.broker.member_plans import quorum_queues
+from sluicemq.chain.queue.quorum.member_shell import MemberShell
+from sluicemq.kernel.address import node_of
+from sluicemq.metadata.changes import AddMember, RemoveMember
+from sluicemq.metadata.events import MembersChanged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.kernel.world import Log
+    from sluicemq.metadata.agreement import Agreement
+    from sluicemq.metadata.events import DeclaredQueue
+
+
+class MemberRepair:
+    """Sees to the members of the node with that number, whose virtual hosts are `vhosts`."""
+
+    def __init__(
+        self, agreement: Agreement, vhosts: Mapping[str, VirtualHost], node: int, log: Log
+    ) -> None:
+        self.agreement = agreement
+        self.vhosts = vhosts
+        self.node = node
+        self.log = log
+        self.replacing: dict[int, None] = {}
+        """The queues that will get a new member here when the damaged one is gone, by their ids."""
+
+    def begin(self) -> None:
+        """Look at all members that a start has found; this node has all that is declared."""
+        for queue in quorum_queues(self.agreement.state):
+            self._look(queue)
+        self.agreement.follow(MembersChanged, self.members_changed)
+
+    def _look(self, queue: DeclaredQueue) -> None:
+        definition = queue.definition
+        shell = self.vhosts[definition.vhost].member(queue)
+        if not isinstance(shell, MemberShell) or not shell.raft.is_amnesiac:
+            return
+        name = shell.raft.member.name
+        if name in queue.members and len(queue.members) > 1:
+            text = f"the member of {shell.title} here is damaged, so it is replaced by a new one"
+            self.log.write("warning", text)
+            change = RemoveMember(definition.vhost, definition.name, queue.id, self.node)
+            self.agreement.propose(change)
+            self.replacing[queue.id] = None
+        elif name in queue.leaving:
+            self.replacing[queue.id] = None
+
+    def members_changed(self, event: MembersChanged) -> None:
+        """Have a new member on this node as soon as the damaged one is gone."""
+        queue = event.queue
+        if queue.id not in self.replacing:
+            return
+        if self.node not in map(node_of, (*queue.members, *queue.leaving)):
+            del self.replacing[queue.id]
+            definition = queue.definition
+            change = AddMember(definition.vhost, definition.name, queue.id, self.node)
+            self.agreement.propose(change)
