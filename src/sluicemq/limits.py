@@ -481,6 +481,14 @@ RAFT_LOST_MS: Final = 60_000
 """After which the channels of a node that cannot be reached are taken for gone, and what they held
 is delivered to others; as in RabbitMQ's consumer_disconnected_timeout."""
 
+LEASE_MS: Final = 15_000
+"""How long a member of a quorum queue delivers after its node has last heard of a majority, or of
+who leads: a quarter of the time after which what it has delivered goes to others, for a leader
+without a majority notices that after some seconds only, and no two clocks run alike."""
+
+LEASE_LOOK_MS: Final = 200
+"""Between two looks whether there is a lease again."""
+
 RAFT_ELECTION_TICKS: Final = 10
 """Without a word from the leader for so long, and up to twice that by chance, a member asks to be
 elected; a leader without a majority for so long steps down. Ten heartbeats: some may be lost."""

@@ -42,12 +42,14 @@ class ClientNet(PipeNet):
     def __init__(self, network: PipeNetwork, host: str) -> None:
         super().__init__(network, host)
         self.sent: dict[int, bytearray] = {}
+        self.full: set[int] = set()
+        """The clients that read nothing more, so that their windows fill up."""
 
     def write(self, connection: int, data: bytes) -> bool:
         if connection < FIRST_CLIENT:
             return super().write(connection, data)
         self.sent.setdefault(connection, bytearray()).extend(data)
-        return True
+        return connection not in self.full
 
 
 class LinkedBroker:

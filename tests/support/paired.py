@@ -83,6 +83,10 @@ class ListedWire(c.ClusterPort):
     def incarnation_of(self, node: int) -> int:
         return 1
 
+    def contact_ns(self, node: int) -> int | None:
+        is_up = self.group.is_up(self.node, node)
+        return self.group.brokers[node].world.clock.now_ns() if is_up else None
+
     @property
     def nodes(self) -> tuple[int, ...]:
         return (*sorted(self.group.numbers),)

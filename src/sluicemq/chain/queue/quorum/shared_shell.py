@@ -20,6 +20,7 @@ from sluicemq.chain.queue.quorum.asked_queue import (
 )
 from sluicemq.chain.queue.quorum.asking import Asking
 from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
+from sluicemq.chain.queue.quorum.lease import DeliveryLease
 from sluicemq.chain.queue.quorum.member_mail import RaftContentRead
 from sluicemq.chain.queue.quorum.member_shell import MemberShell
 from sluicemq.chain.queue.quorum.replicator import CODEC
@@ -33,6 +34,7 @@ from sluicemq.chain.queue.quorum.shell import (
 from sluicemq.chain.store.raft_storage import RaftAppended
 from sluicemq.kernel.address import node_of
 from sluicemq.limits import (
+    LEASE_LOOK_MS,
     QUORUM_GATHER_BYTES,
     RAFT_APPEND_BYTES,
     RAFT_LOST_MS,
@@ -80,6 +82,10 @@ class LostTooLong(NamedTuple):
     node: int
 
 
+class LeaseDue(NamedTuple):
+    """Tells a queue to look whether it may deliver again."""
+
+
 class Undeclared(NamedTuple):
     """Tells a queue that it is not declared any more: who has agreed on that did not have to wait
     for this member."""
@@ -103,6 +109,9 @@ class SharedShell(MemberShell, SnapshotTaker):
         term: int = c.FIRST_TERM,
     ) -> None:
         services = vhost.services
+        assert services.raft_post is not None, "members on several nodes without a post"
+        clock = services.world.clock
+        self.lease = DeliveryLease(clock, services.raft_post.cluster, raft)
         self.asking = Asking(services.new_address(), CODEC)
         self.leader = NOBODY_LEADS
         """Who is said to lead."""
@@ -111,6 +120,10 @@ class SharedShell(MemberShell, SnapshotTaker):
         self.lost_ends: list[ChannelEnd] = []
         """Channels that the others have taken for gone."""
         self.is_ticking = False
+        self.led_since_ns = 0
+        """When this member was elected last."""
+        self.looks_for_lease = False
+        """A LeaseDue is on its way."""
         super().__init__(vhost, definition, queue_id, raft, content, is_born=is_born, term=term)
 
     def make_log(self, raft: Raft, *, is_born: bool) -> SharedLog:
@@ -235,6 +248,8 @@ class SharedShell(MemberShell, SnapshotTaker):
                 self.deleted(qe.FifoDeleted(None, 0))
         elif isinstance(message, LostTooLong):
             self.look_lost(message.node)
+        elif isinstance(message, LeaseDue):
+            self.looks_for_lease = False
         elif not self.heard_of_members(message) and not self.was_read_for_mail(message):
             super().receive_rare(message)
 
@@ -290,6 +305,7 @@ class SharedShell(MemberShell, SnapshotTaker):
 
     def begin_leading(self) -> None:
         """Take over what a leader does beside having rows agreed on."""
+        self.led_since_ns = self.clock.now_ns()
         self.ask_post.leads(self.id, self.led_term)
         self.lead(c.Configure(self.settings))
         self.lead(q.ResumeConsumer(q.DEAD_LETTER_WORKER, 0))
@@ -299,15 +315,21 @@ class SharedShell(MemberShell, SnapshotTaker):
 
     def watch_lost(self, node: int) -> None:
         """Look at a node that cannot be reached when it has been so for long."""
-        lost_ns = self.raft_post.lost_ns(node)
-        if self.led_term and lost_ns is not None:
+        lost_ns = self.lost_ns(node)
+        if self.led_term and lost_ns:
             left_ms = RAFT_LOST_MS - (self.clock.now_ns() - lost_ns) // MS
             self.clock.call_after(max(0, left_ms), self, LostTooLong(node))
 
+    def lost_ns(self, node: int) -> int:
+        """Return since when this leader cannot reach a node; 0: it can. It counts from its election
+        on: the node may have had a lease till then that the leader before has given."""
+        lost_ns = self.raft_post.lost_ns(node)
+        return 0 if lost_ns is None else max(lost_ns, self.led_since_ns)
+
     def look_lost(self, node: int) -> None:
         """Take the channels of a node for gone that has been out of reach for too long."""
-        lost_ns = self.raft_post.lost_ns(node)
-        if not self.led_term or lost_ns is None:
+        lost_ns = self.lost_ns(node)
+        if not self.led_term or not lost_ns:
             return
         if self.clock.now_ns() - lost_ns < RAFT_LOST_MS * MS:
             return  # it was back meanwhile, and is watched anew
@@ -510,6 +532,15 @@ class SharedShell(MemberShell, SnapshotTaker):
             or self.is_ticking == (raft.is_quiet or self.machine.deleted)
             or self.accounted != self.bodies.ram_bytes + self.unagreed_bytes
         )
+
+    def may_deliver(self) -> bool:
+        """Tell whether there is a lease; if not it is looked for again after a while."""
+        if self.lease.is_held():
+            return True
+        if not self.looks_for_lease:
+            self.looks_for_lease = True
+            self.clock.call_after(LEASE_LOOK_MS, self, LeaseDue())
+        return False
 
     def turn_ended(self) -> None:
         if not self.has_changed:

@@ -411,13 +411,19 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
 
     # -- the end of a turn
 
+    def may_deliver(self) -> bool:
+        """Tell whether channels may have now what they were dealt. It is asked when there is
+        something."""
+        return True
+
     def turn_ended(self) -> None:
         """Have agreed on what has come, make real what is agreed on, and deliver; then have agreed
         on what comes of that."""
         self.propose()
         self.effects_real()
         if not self.machine.deleted:
-            self.deliveries_due.serve()
+            if self.deliveries_due.has_work and self.may_deliver():
+                self.deliveries_due.serve()
             if self.inspections:
                 self.answer_inspections()
             if self.done != self.seen or self.snapshots.steps is not None:
