@@ -1,5 +1,5 @@
-"""Goal: a member of a quorum queue whose log is damaged is replaced, without anybody having to do it,
-and has all that the others have; while these are no majority it waits.
+"""Goal: a member of a quorum queue whose log is damaged is replaced, and nobody has to do it; it
+has all that the others have; while these are no majority it waits.
 
 Method: whole brokers in simulated time; a bit is turned in a segment of one of them.
 """
