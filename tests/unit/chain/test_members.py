@@ -11,6 +11,7 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
+from sluicemq.chain.remote.queue_post import HomeLost, HomeReached
 from sluicemq.chain.remote.remote_queue import RemoteQueue
 from sluicemq.kernel.address import node_of, number_of
 from sluicemq.metadata.changes import AddMember, Change, MoveLeader, RemoveMember
@@ -92,6 +93,26 @@ def test_a_node_without_a_member_uses_the_queue_as_if_it_had_one() -> None:
     assert isinstance(purged, m.QueuePurgeOk)
     there.call(1, m.QueueDelete(queue="q"), m.QueueDeleteOk)
     run.until(lambda: not any(each.has("q") for each in run.brokers))
+    run.no_faults()
+
+
+def test_who_publishes_while_a_link_is_lost_hears_of_each_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Grouped(1)
+    client = run.brokers[1].connect()
+    client.publish(b"0")
+    run.until(client.all_confirmed)
+    stand_in = run.brokers[1].node.broker.vhosts["/"].queues["q"]
+    assert isinstance(stand_in, RemoteQueue)
+    reach, topology = stand_in.reach, stand_in.vhost.topology  # type: ignore[attr-defined]
+    monkeypatch.setattr(type(topology), "has_changed", lambda _: None)  # it was looked up since
+    stand_in.post(HomeLost(1))
+    stand_in.post(HomeReached(1, reach))
+    client.publish(b"1")
+    run.until(lambda: client.poll() or len(client.confirmed | client.nacked) == 2)
+    client.publish(b"2")
+    run.until(lambda: client.poll() or 3 in client.confirmed)
     run.no_faults()
 
 

@@ -624,10 +624,12 @@ class Publishing:
 
     def link_ended(self, message: LinkEnded) -> None:
         """Forget the link to a queue that was deleted or has failed: it holds up nobody. When it
-        has failed, nobody may count on what it has not answered."""
+        has failed, nobody may count on what it has not answered. Routes may lead over it still,
+        also those that were looked up since."""
         link = message.link
         if self.links.get(message.queue) is link:
             self.links.pop(message.queue).end()
+            self.forget_routes()
         if message.is_lost:
             self.unconfirmed.lose(link)
 
@@ -642,10 +644,14 @@ class Publishing:
             link.end()
         queues = list(self.links)
         self.links.clear()
+        self.forget_routes()
+        return queues
+
+    def forget_routes(self) -> None:
+        """Look up anew where messages go, when there are more."""
         self.routes.clear()
         self.choices.clear()
         self.destinations.clear()
-        return queues
 
 
 TRAFFIC_OF: Final = attrgetter("traffic")
