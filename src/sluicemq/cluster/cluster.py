@@ -333,8 +333,9 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
             target = link.other
         elif target[:2] != link.other[:2]:
             return False
-        if link.behind_first_bytes > self.bounds.queue_bytes:
-            waits = f"{link.waiting_bytes} bytes wait to be sent to"
+        waiting = link.waiting_bytes
+        if waiting > self.bounds.queue_bytes < link.behind_first_bytes:
+            waits = f"{waiting} bytes wait to be sent to"
             link.end(f"{waits} it", f"{waits} this node")
             return False
         link.send(frame_type, payload, source_serial, target, flags)

@@ -37,6 +37,9 @@ class PeerConnection(Enum):
     ASK = 3
     """A question and its answer, of a node that has no link (inquiry.py)."""
 
+    __hash__ = object.__hash__
+    """As of any object, and so in C: else it would be that of its name, in Python."""
+
 
 CONTROL: Final = PeerConnection.CONTROL
 DATA: Final = PeerConnection.DATA

@@ -17,7 +17,7 @@ from google_crc32c import extend
 
 from sluicemq.cluster.cluster_port import FRAME_TYPES, GRANTS, HEARTBEAT, PeerMessage
 from sluicemq.errors import SluiceError
-from sluicemq.kernel.address import ADDRESS_BYTES, decode_address
+from sluicemq.kernel.address import ADDRESS_BYTES, NOBODY, decode_address
 from sluicemq.limits import LINK_MESSAGE_MAX_BYTES, LINK_PIECE_BYTES
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ class FrameDecoder:
         self._pieces: list[bytes] = []
         """The pieces of a message whose last one has not come yet."""
         self._pieces_bytes = 0
+        self._ends = b""
+        """The addresses of the last message, encoded; `_source` and `_target` are the same."""
+        self._source = self._target = NOBODY
         self._pieces_head = b""
         """What of the head is the same in all pieces of a message: type, flags and addresses."""
 
@@ -173,5 +176,8 @@ class FrameDecoder:
             payload = b"".join(self._pieces)
             self._pieces = []
             self._pieces_bytes = 0
-        source, target = decode_address(ends, 0), decode_address(ends, ADDRESS_BYTES)
-        return PeerMessage(frame_type, source, target, payload, flags >> 8)
+        if ends != self._ends:
+            self._ends = ends
+            self._source = decode_address(ends, 0)
+            self._target = decode_address(ends, ADDRESS_BYTES)
+        return PeerMessage(frame_type, self._source, self._target, payload, flags >> 8)

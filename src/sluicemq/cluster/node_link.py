@@ -121,7 +121,10 @@ class NodeLink(LinkPort):
     @property
     def waiting_bytes(self) -> int:
         """Return how much waits to be written to both connections."""
-        return sum(each.outbox.waiting_bytes for each in self.connections.values())
+        waiting = 0
+        for each in self.connections.values():
+            waiting += each.outbox.waiting_bytes
+        return waiting
 
     @property
     def behind_first_bytes(self) -> int:

@@ -30,6 +30,7 @@ from sluicemq.queues.quorum.command_codec import (
     enqueue_of,
 )
 from sluicemq.queues.quorum.commands import ConsumerKey
+from sluicemq.queues.quorum.entry_content import STAMP, EntryContent
 from sluicemq.queues.quorum.trimming import bodies_of
 from sluicemq.text import text_of
 from support.batches import batch_of
@@ -127,6 +128,20 @@ def test_there_and_back_when_all_messages_are_gone(wanted: list[c.FifoCommand]) 
     data = encode_entry(wanted)
     assert [content(each) for each in decode_entry(data)] == [content(each) for each in wanted]
     assert bodies_of(data) == []
+
+
+@given(st.lists(commands, min_size=1, max_size=4))
+def test_what_came_in_bytes_lets_go_of_bodies_too(wanted: list[c.FifoCommand]) -> None:
+    """When all messages are gone the entry has what one has that was proposed here, and so is the
+    same in segments of all members."""
+    there = EntryContent(STAMP.pack(7) + encode_entry(wanted))
+    there.decoded()
+    there.messages_gone()
+    here = EntryContent(b"", wanted, 7)
+    here.was_written()
+    here.messages_gone()
+    assert (bytes(there), len(there)) == (bytes(here), len(bytes(here)))
+    assert bodies_of(bytes(there), STAMP.size) == there.batches() == []
 
 
 @given(st.lists(commands, min_size=1, max_size=4))

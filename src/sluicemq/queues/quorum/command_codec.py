@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from sluicemq.amqp.types import Malformed, decode_table
 from sluicemq.kernel.address import ADDRESS_BYTES, NOBODY, ActorAddress, decode_address
@@ -262,16 +262,16 @@ ENCODERS: Final[dict[type, tuple[int, Callable[[Any], tuple[int, list[bytes]]]]]
 # -- and back
 
 
-def decode_entry(data: bytes) -> list[FifoCommand]:
-    """Return the commands of an entry, without bodies. Raises UnreadableCommand when it is none, or
-    one of them is not known here."""
-    return [decode(body) for decode, body in split(data)]
+def decode_entry(data: bytes, at: int = 0) -> list[FifoCommand]:
+    """Return the commands of an entry that are in `data` from `at` on, without bodies. Raises
+    UnreadableCommand when it is none, or one of them is not known here."""
+    return [decode(body) for decode, body in split(data, at)]
 
 
-def split(data: bytes) -> list[tuple[Callable[[CommandBody], FifoCommand], CommandBody]]:
-    """Return for each command of an entry how it is read, and what."""
+def split(data: bytes, at: int) -> list[tuple[Callable[[CommandBody], FifoCommand], CommandBody]]:
+    """Return for each command of an entry how it is read, and what. Bodies are not copied."""
     found: list[tuple[Callable[[CommandBody], FifoCommand], CommandBody]] = []
-    at = 0
+    view = memoryview(data)
     while at < len(data) or not found:
         if len(data) - at < HEAD.size:
             raise UnreadableCommand(f"{len(data) - at} bytes are too few for a command")
@@ -286,7 +286,8 @@ def split(data: bytes) -> list[tuple[Callable[[CommandBody], FifoCommand], Comma
         if end > len(data):
             there = len(data) - at - HEAD.size
             raise UnreadableCommand(f"a {word} of {length} bytes has {there}")
-        found.append((decode, CommandBody(word, flags, data[at:end])))
+        whole = cast("bytes", view[at:end]) if decode is decode_enqueue else data[at:end]
+        found.append((decode, CommandBody(word, flags, whole)))
         at = end
     return found
 

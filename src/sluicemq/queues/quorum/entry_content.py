@@ -33,16 +33,17 @@ COMMAND_BYTES: Final = 64
 class EntryContent:
     """The content of one entry, of `size` bytes: `data`, or what they are made of: the commands
     with their bodies, proposed at `stamp_ms`. Both are None when it was let go. It enqueues so many
-    `messages`, whose bodies have `body_bytes`: of what was read both are known once it was
-    decoded."""
+    `messages`, whose bodies have `body_bytes`: of what was read both are known once it was decoded,
+    and the commands without bodies are in `bodiless`."""
 
-    __slots__ = ("body_bytes", "commands", "data", "messages", "size", "stamp_ms")
+    __slots__ = ("bodiless", "body_bytes", "commands", "data", "messages", "size", "stamp_ms")
 
     def __init__(
         self, data: bytes, commands: list[FifoCommand] | None = None, stamp_ms: int = 0
     ) -> None:
         self.data: bytes | None = data
         self.commands = commands
+        self.bodiless: list[FifoCommand] | None = None
         self.stamp_ms = stamp_ms
         self.size = len(data)
         self.messages = self.body_bytes = 0
@@ -81,7 +82,10 @@ class EntryContent:
     def messages_gone(self) -> None:
         """Let go of the bodies, for all messages of this entry have left the queue, which later
         entries say: so it is shorter from now on, and still makes the same state."""
-        if self.commands is not None:
+        if self.bodiless is not None:
+            self.commands, self.bodiless, self.data = self.bodiless, None, None
+            self.size = UNKNOWN
+        elif self.commands is not None:
             assert self.data is None, "what is proposed is written whole"
             for each in self.commands:
                 if isinstance(each, Enqueue):
@@ -92,7 +96,7 @@ class EntryContent:
         """Let go of all of it."""
         if self.size == UNKNOWN and self.commands is not None:
             self.size = COMMAND_BYTES * len(self.commands)
-        self.data = self.commands = None
+        self.data = self.commands = self.bodiless = None
 
     def decoded(self) -> tuple[int, list[FifoCommand]]:
         """Return its time and its commands. Raises UnreadableCommand when the bytes are not what
@@ -103,15 +107,17 @@ class EntryContent:
         if len(data) < STAMP.size:
             raise UnreadableCommand(f"{len(data)} bytes are too few for an entry")
         (stamp_ms,) = STAMP.unpack_from(data)
-        commands = decode_entry(data[STAMP.size :])
+        commands = decode_entry(data, STAMP.size)
         self.count(commands)
+        if self.messages:
+            self.stamp_ms, self.bodiless = stamp_ms, commands
         return stamp_ms, commands
 
     def batches(self) -> list[PlacedBatch]:
         """Return the batches with their bodies and places, in the order of these. It may be an
         entry that was trimmed. Raises UnreadableCommand as `decoded` does."""
         if self.commands is None:
-            return bodies_of(bytes(self)[STAMP.size :])
+            return bodies_of(bytes(self), STAMP.size)
         found: list[PlacedBatch] = []
         place = 0
         for each in self.commands:

@@ -78,11 +78,12 @@ def trimmed(data: bytes, places: Sequence[range]) -> bytes:
     return b"".join(parts)
 
 
-def bodies_of(data: bytes) -> list[PlacedBatch]:
-    """Return the messages of an entry, whole or trimmed, in the order of their places: as few
-    batches as there are runs of places. Raises UnreadableCommand when it is neither."""
+def bodies_of(data: bytes, start: int = 0) -> list[PlacedBatch]:
+    """Return the messages of an entry, whole or trimmed, which is in `data` from `start` on, in the
+    order of their places: as few batches as there are runs of places. Raises UnreadableCommand when
+    it is neither."""
     found: list[PlacedBatch] = []
-    for stored in contents_in(data):
+    for stored in contents_in(data, start):
         flags = stored.flags
         persistent = bool(flags & PERSISTENT)
         ttl_ms = stored.ttl_ms if flags & HAS_TTL else None
@@ -101,9 +102,10 @@ def bodies_of(data: bytes) -> list[PlacedBatch]:
     return found
 
 
-def contents_in(data: bytes) -> Iterator[StoredContents]:
-    """Yield what the enqueues of an entry have left there. Raises UnreadableCommand."""
-    at = place = 0
+def contents_in(data: bytes, at: int = 0) -> Iterator[StoredContents]:
+    """Yield what the enqueues of an entry have left there, from `at` on. Raises
+    UnreadableCommand."""
+    place = 0
     while at < len(data):
         if len(data) - at < HEAD.size:
             raise UnreadableCommand(f"{len(data) - at} bytes are too few for a command")
