@@ -11,6 +11,7 @@ import pytest
 from sim import raft_canaries
 from sluicemq.chain.definitions import cluster_agreement
 from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
+from sluicemq.chain.queue.quorum.asking import Asking
 from sluicemq.chain.remote.remote_channel import PeerLost, RemoteChannel
 from sluicemq.chain.remote.remote_end import HeldDelivery, RemoteEnd
 from sluicemq.chain.remote.remote_queue import RemoteQueue
@@ -18,6 +19,10 @@ from sluicemq.kernel.actor import Actor
 from sluicemq.metadata.agreement import Agreed
 from sluicemq.metadata.changes import Change
 from sluicemq.queues import commands as c
+from sluicemq.queues.quorum import commands as q
+from sluicemq.queues.quorum import fifo
+from sluicemq.queues.quorum.fifo import Fifo
+from sluicemq.raft.leading import Leading
 
 NodesPlant = Callable[[pytest.MonkeyPatch], None]
 CANARIES: Final[dict[str, NodesPlant]] = {
@@ -27,6 +32,8 @@ CANARIES: Final[dict[str, NodesPlant]] = {
         "a_vote_is_said_before_it_is_durable",
         "acknowledged_before_the_sync",
         "counted_before_the_own_sync",
+        "an_old_term_is_counted",
+        "a_stale_append_truncates",
     )
 }
 
@@ -98,3 +105,46 @@ def flags_are_lost_between_nodes(patch: pytest.MonkeyPatch) -> None:
         delivery.offset = other.offset
 
     patch.setattr(RemoteEnd, "_give", unflagged)
+
+
+@canary
+def what_is_sent_again_is_taken_again(patch: pytest.MonkeyPatch) -> None:
+    """Neither rows that a queue has had are passed over, nor messages."""
+    enqueue, asked = Fifo.enqueue, Fifo.asked
+
+    def once_more(self: Fifo, command: q.Enqueue, effects: list[Any]) -> None:
+        enqueuer = self.enqueuers.members.get(command.sender)
+        if enqueuer is not None and command.first_seq < enqueuer.next_seq:
+            enqueuer.next_seq = command.first_seq
+            enqueuer.heard_seq = min(enqueuer.heard_seq, command.first_seq)
+        enqueue(self, command, effects)
+
+    def as_new(self: Fifo, command: q.Asked, effects: list[Any]) -> None:
+        asked(self, command, effects)
+        self.is_repeat = False
+
+    patch.setitem(fifo.HANDLERS, q.Enqueue, once_more)
+    patch.setitem(fifo.HANDLERS, q.Asked, as_new)
+
+
+@canary
+def a_leader_that_is_cut_off_answers(patch: pytest.MonkeyPatch) -> None:
+    """For those whom it does not reach it answers itself."""
+    original = Leading.durable_at
+
+    def durable_at(self: Leading, name: int) -> int:
+        is_lost = name in self.member.lost
+        return self.member.log.durable if is_lost else original(self, name)
+
+    patch.setattr(Leading, "durable_at", durable_at)
+
+
+@canary
+def what_a_leader_has_not_taken_is_not_sent_again(patch: pytest.MonkeyPatch) -> None:
+    """To the next one."""
+    patch.setattr(Asking, "begin_anew", lambda _self: None)
+
+
+@canary
+def earlier_lives_of_a_node_keep_their_messages(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(fifo.HANDLERS, q.NodeRestarted, lambda _self, _command, _effects: None)

@@ -65,9 +65,9 @@ class SiteDefiner(SiteRole):
         now = float(site.timeline.now_ns)
         registers = site.registers
         is_exact = site.is_healing or registers.is_calm
-        sees_from = now if is_exact else registers.answered_at.get(site.number, 0.0)
+        life = registers.lives[site.number]
         self.name = name
-        self.move = RegisterMove(site.number, what, value, now, sees_from)
+        self.move = RegisterMove(site.number, life, what, value, now, is_exact)
         method: Method = m.ExchangeDelete(exchange=name)
         if what != DELETE:
             kind = value or TYPES[0]

@@ -2,13 +2,14 @@
 is an order of all that in which every answer is right (Wing and Gong's search).
 
 What changes a name takes effect between question and answer, on any node. One that only looks is
-answered by its own node, which may be behind: it sees a state that was there at any time since its
-node last answered something; while all nodes are well, at its own time. What was not answered may
-have taken effect, at any time later.
+answered by its own node, which may be behind what others see: it sees nothing older than what its
+node has answered before, in its present life; and while all nodes are well, every change that was
+answered before anywhere. What was not answered may have taken effect, at any time later.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,16 +27,25 @@ State = str | None
 
 
 class RegisterMove(NamedTuple):
-    """Something that a client at `node` did with a name, from `began` to `ended`, inf if it never
-    heard. A look sees what was there from `sees_from` on. `answer` "" is none."""
+    """Something that a client at `node`, in that life of it, did with a name, from `began` to
+    `ended`, inf if it never heard. `is_exact`: all nodes were well. `answer` "" is none."""
 
     node: int
+    life: int
     what: str
     value: str
     began: float
-    sees_from: float
+    is_exact: bool
     ended: float = inf
     answer: str = ""
+
+    def is_behind(self, other: RegisterMove) -> bool:
+        """Tell whether it can only have been made when the other one had been."""
+        if other.ended >= self.began:
+            return False
+        if self.what != LOOK or (self.node, self.life) == (other.node, other.life):
+            return True
+        return self.is_exact and other.what != LOOK and other.answer == DONE
 
 
 class NameHistory:
@@ -57,22 +67,21 @@ class RegisterBook:
 
     def __init__(self) -> None:
         self.names: dict[str, NameHistory] = {}
-        self.answered_at: dict[int, float] = {}
-        """When each node answered last, in this life."""
+        self.lives: Counter[int] = Counter()
+        """How often each node has ended. What it applies after a start may be older than what it
+        has said before."""
         self.answers = 0
         self.is_calm = False
         """Nothing has gone wrong yet: all nodes are up, so that answers have waited for them."""
 
     def lost(self, node: int) -> None:
-        """A node has ended: what it applies after its start may be older than what it said."""
-        self.answered_at.pop(node, None)
+        """Note that a node has ended."""
+        self.lives[node] += 1
 
     def done(self, name: str, move: RegisterMove) -> None:
         """Note a move that is over, or whose client has given up."""
         self.names.setdefault(name, NameHistory(name)).moves.append(move)
-        if move.answer:
-            self.answers += 1
-            self.answered_at[move.node] = move.ended
+        self.answers += bool(move.answer)
 
     def check(self) -> None:
         """Check what was done with each name."""
@@ -103,8 +112,11 @@ def after(move: RegisterMove, state: State) -> Iterator[State]:
 
 
 def is_linearizable(moves: list[RegisterMove]) -> bool:
-    """Tell whether there is such an order. It is looked for move by move: next is one that began
-    before any of those that are left has ended."""
+    """Tell whether there is such an order. It is looked for move by move: the next one is behind
+    none of those that are left."""
+    before = [
+        sum(1 << at for at, other in enumerate(moves) if move.is_behind(other)) for move in moves
+    ]
     everything = (1 << len(moves)) - 1
     answered = sum(1 << at for at, move in enumerate(moves) if move.answer)
     seen: set[tuple[int, State]] = set()
@@ -116,11 +128,7 @@ def is_linearizable(moves: list[RegisterMove]) -> bool:
         if (left, state) in seen:
             continue
         seen.add((left, state))
-        there = [at for at in range(len(moves)) if left >> at & 1]
-        first_end = min(moves[at].ended for at in there)
-        for at in there:
-            move = moves[at]
-            began = move.sees_from if move.what == LOOK else move.began
-            if began <= first_end:
+        for at, move in enumerate(moves):
+            if left >> at & 1 and not left & before[at]:
                 stack += [(left & ~(1 << at), state_after) for state_after in after(move, state)]
     return False
