@@ -336,6 +336,13 @@ class MemoryConfig(Section):
 class StorageConfig(Section):
     """What is stored on disk, in which files, and how much of the disk stays free."""
 
+    kind: str = declared(
+        "disk",
+        "choice",
+        "Where everything is stored: in files (`disk`), or in memory (`memory`), for tests: it is"
+        " gone when the broker ends.",
+        choices=("disk", "memory"),
+    )
     data_dir: str | None = declared(
         None,
         "text",

@@ -16,6 +16,7 @@ import pytest
 from sluicemq.errors import DiskFailed
 from sluicemq.host.disk import HostDisk
 from sluicemq.host.files import HostFiles
+from sluicemq.host.memory_disk import MemoryDisk, MemoryFiles
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import SYNC_STRAND, Disk, DiskJob, Files
 from sluicemq.sim.disk import SimDisk, SimFiles
@@ -54,7 +55,7 @@ class Works:
         raise AssertionError("jobs got lost")
 
 
-@pytest.fixture(params=["host", "sim", "fake"])
+@pytest.fixture(params=["host", "memory", "sim", "fake"])
 def works(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Works]:
     if request.param == "sim":
         timeline = Timeline()
@@ -66,7 +67,11 @@ def works(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Works]:
         return
     loop = asyncio.new_event_loop()
     crashes: list[BaseException] = []
-    disk = HostDisk(loop, HostFiles(tmp_path, 8), 2, crashes.append)
+    disk: HostDisk | MemoryDisk
+    if request.param == "memory":
+        disk = MemoryDisk(loop, MemoryFiles(), crashes.append)
+    else:
+        disk = HostDisk(loop, HostFiles(tmp_path, 8), 2, crashes.append)
     yield Works(disk, lambda: loop.run_until_complete(asyncio.sleep(0.001)))
     loop.run_until_complete(disk.stop())
     loop.close()

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from sluicemq.errors import DiskFailed
 from sluicemq.host.files import HostFiles
+from sluicemq.host.memory_disk import MemoryFiles
 from sluicemq.host.read_only_files import ReadOnlyFiles
 from sluicemq.kernel.disk import Files
 from sluicemq.sim.disk import SimFiles
@@ -34,6 +35,7 @@ def on_disk(root: Path) -> Files:
 MAKERS: dict[str, Callable[[Path], Files]] = {
     "host": on_disk,
     "sim": lambda _: SimFiles(),
+    "memory": lambda _: MemoryFiles(),
     "fake": lambda _: DictFiles(),
 }
 

@@ -56,6 +56,8 @@ class Access:
         self.auth = auth
         self.log = log
         self.epoch = 0
+        self.refuses_all = ""
+        """Why nobody may log in now, as a text for the log; "": who is known may."""
         self.sessions: dict[str, dict[Session, None]] = {}
         self._patterns: dict[tuple[str, ...], dict[str, Pattern]] = {}
 
@@ -86,6 +88,8 @@ class Access:
         `password` of None somebody else vouches for the user, who must only exist."""
         user = self.definitions.users.get(name)
         fits = user is not None if password is None else password_fits(user, password)
+        if self.refuses_all:
+            return self.refuses_all
         if password == "":
             return f"user '{name}' attempted to log in with a blank password"
         if not fits:

@@ -46,11 +46,9 @@ def ask(
     """Return the rows the broker on `port` answers with. Raises Refused with the broker's own
     words, Unavailable or TimedOut. Every answer has been through the broker's scheduler. With
     `of_health` a broker that answers too late counts as one that does not answer."""
-    request = json.dumps({"command": command, "arguments": arguments}).encode() + b"\n"
     with _connected(port, timeout_s) as connection:
         try:
-            connection.sendall(request)
-            line = _read_line(connection)
+            return answer(connection, port, command, arguments)
         except TimeoutError:
             late = f"did not answer within {timeout_s:g} s"
             if of_health:
@@ -61,7 +59,17 @@ def ask(
             raise Unavailable(
                 f"the broker on port {port} broke the connection off: {error.strerror}"
             ) from error
-    return _rows(port, line)
+
+
+def answer(
+    connection: socket.socket, port: int, command: str, arguments: Mapping[str, object]
+) -> list[Row]:
+    """Ask the broker on `port` over a connection to its control socket, and return the rows that it
+    answers with. Raises Refused with the broker's own words, and OSError when the connection is
+    broken off, or waits for longer than its timeout."""
+    request = json.dumps({"command": command, "arguments": arguments}).encode() + b"\n"
+    connection.sendall(request)
+    return _rows(port, _read_line(connection))
 
 
 def _connected(port: int, timeout_s: float) -> socket.socket:

@@ -116,13 +116,13 @@ def serve(
     from sluicemq.host.data_dir import chosen  # noqa: PLC0415 (a bad option is refused at once)
     from sluicemq.host.run import serve as run  # noqa: PLC0415
 
-    with chosen(config, os.environ) as directory:
+    with chosen(config, os.environ) as place:
 
         def read_again() -> Config:
-            return at(directory, read())
+            return at(place, read())
 
         beside = companion(file, [*sets, *given]) if config.management.enabled else []
-        code = run(at(directory, config), directory, read_again, accept_loss, beside)
+        code = run(at(place, config), place, read_again, accept_loss, beside)
     end(code)
 
 
@@ -145,7 +145,9 @@ def end(code: int) -> None:
     os._exit(code)
 
 
-def at(directory: Path, config: Config) -> Config:
-    """Return the configuration with the data directory that was chosen, so that status can show
-    it."""
-    return replace(config, storage=replace(config.storage, data_dir=str(directory)))
+def at(place: object, config: Config) -> Config:
+    """Return the configuration with the data directory that was chosen, if it is one, so that
+    status can show it."""
+    if not isinstance(place, Path):
+        return config
+    return replace(config, storage=replace(config.storage, data_dir=str(place)))

@@ -16,7 +16,7 @@ from sluicemq.limits import CONTROL_PART_BYTES, CONTROL_REQUEST_BYTES, CONTROL_T
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.command import LATER, USAGE
 from sluicemq.manage.gateway import GATEWAY
-from sluicemq.manage.task import CommandAnswer, GoOn, Reply, start
+from sluicemq.manage.task import Action, CommandAnswer, GoOn, Reply, start
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -136,9 +136,9 @@ BeginCommand = Callable[[str, Mapping[str, Any], Reply], BegunCommand]
 """Begins a command with its arguments; it answers by the last."""
 
 
-def commands_of(node: Node) -> BeginCommand:
-    """Return what begins commands at that node."""
-    return partial(start, node, COMMANDS)
+def commands_of(node: Node, commands: Mapping[str, Action] = COMMANDS) -> BeginCommand:
+    """Return what begins these commands at that node."""
+    return partial(start, node, commands)
 
 
 class ControlServer:

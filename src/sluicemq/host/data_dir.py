@@ -11,16 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluicemq.errors import Refused
+from sluicemq.host.memory_disk import MemoryFiles
 
 if TYPE_CHECKING:
     from sluicemq.config import Config
 
 
 @contextmanager
-def chosen(config: Config, env: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the data directory of a broker with this configuration, held while inside. Without one
-    configured the port names it, so that two brokers of a user do not meet. A port the system
-    chooses names nothing: such a broker gets a directory that is deleted when it ends."""
+def chosen(config: Config, env: Mapping[str, str]) -> Iterator[Path | MemoryFiles]:
+    """Yield the data directory of a broker with this configuration, held while inside; or memory.
+    Without a directory configured the port names it, so that two brokers of a user do not meet. A
+    port the system chooses names nothing: such a broker gets a directory that is deleted when it
+    ends."""
+    if config.storage.kind == "memory":
+        if config.storage.data_dir is not None:
+            raise Refused("storage.kind = memory: there must be no storage.data_dir then")
+        if config.cluster.takes_part:
+            raise Refused("storage.kind = memory: a node of a cluster needs a disk")
+        yield MemoryFiles()
+        return
     if config.storage.data_dir is not None:
         path = Path(config.storage.data_dir).absolute()
     elif config.net.port:

@@ -57,6 +57,11 @@ class HostDisk(disk.Disk):
         self.threads = [self._thread("disk-sync", self.sync_queue)]
         self.threads += [self._thread(f"disk-{n}", jobs) for n, jobs in enumerate(self.pool)]
 
+    @property
+    def place(self) -> str:
+        """Where things are stored, for the log."""
+        return str(self.files.root)
+
     def submit(self, job: DiskJob, actor: Actor, strand: int) -> None:
         """Queue a job on its strand. After `stop` nothing is run any more, as if the broker had
         been killed then."""

@@ -17,7 +17,7 @@ from sluicemq.errors import Corrupt, DiskFailed, LossRefused, Refused
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.cluster_secret import read_secret
 from sluicemq.host.companion import Companion
-from sluicemq.host.control import ControlServer, commands_of
+from sluicemq.host.control import COMMANDS, ControlServer, commands_of
 from sluicemq.host.descriptors import limit, raise_limit, shares
 from sluicemq.host.disk import HostDisk
 from sluicemq.host.files import HostFiles
@@ -26,6 +26,7 @@ from sluicemq.host.joining import join_cluster
 from sluicemq.host.lmdb_index import open_lmdb_index
 from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
+from sluicemq.host.memory_disk import MemoryDisk, MemoryFiles
 from sluicemq.host.net import Connection, HostNet
 from sluicemq.host.reload import merged, summary
 from sluicemq.host.start_definitions import load_definitions
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
     from sluicemq.cluster.membership import ClusterMembership
     from sluicemq.config import Config
-    from sluicemq.kernel.world import Log
+    from sluicemq.kernel.world import Clock, Log
+    from sluicemq.manage.task import Action
     from sluicemq.storage.message_index import MessageIndex
 
 SHUTDOWN_SECONDS = 2.0
@@ -98,25 +100,27 @@ REMOVED_EXIT_CODE: Final = 2
 
 
 class BrokerHost:
-    """One node on this machine, in the running event loop, over a directory that is held."""
+    """One node on this machine, in the running event loop. `place` is where it stores things: a
+    directory that is held, or memory."""
 
-    def __init__(self, config: Config, directory: Path, accept_loss: bool = False) -> None:
+    def __init__(
+        self, config: Config, place: Path | MemoryFiles, accept_loss: bool = False
+    ) -> None:
         secret = read_secret(config.cluster)
         self.loop = asyncio.get_running_loop()
         self.config = config
         self.stopped = asyncio.Event()
         """Set when it is time to end: a signal came, or something broke."""
         self.exit_code = 0
-        self.log = HostLog()
-        storage = config.storage
-        room = shares(limit(), storage.file_handles_max, config.net.backlog)
-        self.net = HostNet(self.loop, config.net, self.log, room.sockets)
+        self.log = self.make_log()
+        room = shares(limit(), config.storage.file_handles_max, config.net.backlog)
+        self.net = self.make_net(room.sockets)
         if config.tls.port is not None:
             self.net.tls = TlsSettings(config)
-        files = HostFiles(directory, room.handles, partial(self.log.write, "warning"))
-        self.disk = HostDisk(self.loop, files, storage.io_threads, self.crashed)
-        world = World(HostClock(self.loop), HostDice(), self.disk, self.net, HostMemory(), self.log)
-        index = partial(make_index, config, directory, self.log)
+        self.disk = self.make_disk(place, room.handles)
+        clock = self.make_clock()
+        world = World(clock, HostDice(), self.disk, self.net, HostMemory(), self.log)
+        index = partial(make_index, config, place, self.log)
         self.node = Node(world, config, index, accept_loss, secret)
         self.net.divides = self.node.broker.pacer is not None
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
@@ -131,6 +135,25 @@ class BrokerHost:
         self.node.removed = self.removed
         self.loop.set_exception_handler(self.unexpected)
         self.wake()
+
+    def make_log(self) -> Log:
+        """Return where the log goes."""
+        return HostLog()
+
+    def make_disk(self, place: Path | MemoryFiles, handles_max: int) -> HostDisk | MemoryDisk:
+        """Return the disk over `place`; of a directory at most so many files are open."""
+        if isinstance(place, MemoryFiles):
+            return MemoryDisk(self.loop, place, self.crashed)
+        files = HostFiles(place, handles_max, partial(self.log.write, "warning"))
+        return HostDisk(self.loop, files, self.config.storage.io_threads, self.crashed)
+
+    def make_net(self, sockets_max: int) -> HostNet:
+        """Return the network, with room for so many sockets."""
+        return HostNet(self.loop, self.config.net, self.log, sockets_max)
+
+    def make_clock(self) -> Clock:
+        """Return the clock that the node goes by."""
+        return HostClock(self.loop)
 
     def wake(self) -> None:
         """Run the actors soon: after the sockets that are ready now have been read."""
@@ -159,11 +182,15 @@ class BrokerHost:
             for scheme, host, port in self.listeners():
                 bound = self.net.reserve(host, port, tls=scheme == "amqps")
                 self.port = self.port or bound
-        self.control = ControlServer(commands_of(self.node), self.port)
+        self.control = ControlServer(commands_of(self.node, self.commands()), self.port)
         await self.control.start()
-        self.log.write("info", f"data directory {self.disk.files.root}")
+        self.log.write("info", f"data directory {self.disk.place}")
         if self.node.membership is not None:
             self.listen_for_nodes(self.node.membership)
+
+    def commands(self) -> Mapping[str, Action]:
+        """Return what is carried out for who asks on the control socket, by name."""
+        return COMMANDS
 
     def listeners(self) -> list[tuple[str, str, int]]:
         """Return scheme, host and port of each listener for clients. Raises Refused when there is
@@ -318,35 +345,37 @@ class BrokerHost:
         await self.disk.stop()
 
 
-def make_index(config: Config, directory: Path, log: Log, kind: str) -> MessageIndex:
+def make_index(config: Config, place: Path | MemoryFiles, log: Log, kind: str) -> MessageIndex:
     """Make the message store's index of one kind, as configured. Raises Refused when it cannot be
     made."""
     if config.storage.msg_store_index == "lmdb":
-        return open_lmdb_index(directory, log, kind)
+        if isinstance(place, MemoryFiles):
+            raise Refused("message_store.index = lmdb: needs storage.kind = disk")
+        return open_lmdb_index(place, log, kind)
     return in_memory(kind)
 
 
 async def run_until_signal(
     config: Config,
-    directory: Path,
+    place: Path | MemoryFiles,
     read: Callable[[], Config],
     accept_loss: bool = False,
     companion: Sequence[str] = (),
 ) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit code. `companion` is as in `serve`."""
     try:
-        if config.cluster.takes_part and not config.cluster.nodes:
-            is_told_to_end = await join_cluster(config, directory)
+        if config.cluster.takes_part and not config.cluster.nodes and isinstance(place, Path):
+            is_told_to_end = await join_cluster(config, place)
             if is_told_to_end:
                 return 0
-        host = BrokerHost(config, directory, accept_loss)
+        host = BrokerHost(config, place, accept_loss)
     except DiskFailed as failure:
         advice = "; make space on that disk" if failure.is_full else ""
-        raise Refused(f"data_dir {directory}: cannot start with it: {failure}{advice}") from failure
+        raise Refused(f"data_dir {place}: cannot start with it: {failure}{advice}") from failure
     except LossRefused as loss:
-        raise LossRefused(f"data_dir {directory}: {loss}") from None
+        raise LossRefused(f"data_dir {place}: {loss}") from None
     except Corrupt as error:
-        raise Refused(f"data_dir {directory}: cannot start with it: {error}") from error
+        raise Refused(f"data_dir {place}: cannot start with it: {error}") from error
     await host.start()
     host.collector.begin(host.loop)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -382,15 +411,16 @@ def end_in_time(host: BrokerHost) -> None:
 
 def serve(
     config: Config,
-    directory: Path,
+    place: Path | MemoryFiles,
     read: Callable[[], Config],
     accept_loss: bool = False,
     companion: Sequence[str] = (),
 ) -> int:
-    """Serve, and return the process's exit code: 0 after a signal. `directory` is the data
-    directory, held; `read` reads the configuration again. With `accept_loss` the broker starts
-    though something that must be in the directory is missing. `companion` is the command of a
-    process that is kept running beside the broker, which is told its port; empty: there is none."""
+    """Serve, and return the process's exit code: 0 after a signal. `place` is the data
+    directory, held, or memory; `read` reads the configuration again. With `accept_loss` the broker
+    starts though something that must be in the directory is missing. `companion` is the command of
+    a process that is kept running beside the broker, which is told its port; empty: there is
+    none."""
     tune_allocator()
     raise_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -398,7 +428,7 @@ def serve(
     gc.freeze()
     leave_old_ones()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        code = runner.run(run_until_signal(config, directory, read, accept_loss, companion))
+        code = runner.run(run_until_signal(config, place, read, accept_loss, companion))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one while Python ends is no reason
     sys.stdout.flush()
     return code

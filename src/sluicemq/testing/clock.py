@@ -1,0 +1,108 @@
+"""A clock that a test moves ahead, as if time had passed."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.host.clock import HostClock
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from sluicemq.kernel.actor import Actor
+
+NS_PER_MS: Final = 1_000_000
+NS_PER_S: Final = 1_000_000_000
+LOOKS_MAX: Final = 1000
+"""So often the clock that is moved looks whether the actors are done, before it goes on."""
+
+
+class MovableClock(HostClock):
+    """The machine's clock, plus what the test has moved it by. Whoever waits for a time hears of it
+    in the order in which the times come, however far the clock is moved at once."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, is_busy: Callable[[], bool], ahead_ns: int = 0
+    ) -> None:
+        """`is_busy` tells whether an actor waits for a turn."""
+        super().__init__(loop)
+        self.is_busy = is_busy
+        self.ahead_ns = ahead_ns
+        """How far this clock is ahead of the machine's."""
+        self.timers: list[tuple[int, int, Actor, object]] = []
+        """A heap of what is to be posted: when, its number, to whom, and what."""
+        self.numbers = count()
+        self.alarm: asyncio.TimerHandle | None = None
+        self.moves = 0
+        """So many moves are under way: the loop is not to ring meanwhile."""
+        self.is_stopped = False
+
+    def now_ns(self) -> int:
+        return super().now_ns() + self.ahead_ns
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.ahead_ns // NS_PER_MS
+
+    def call_after(self, delay_ms: int, actor: Actor, message: object) -> None:
+        due = self.now_ns() + delay_ms * NS_PER_MS
+        timer = (due, next(self.numbers), actor, message)
+        heapq.heappush(self.timers, timer)
+        if self.timers[0] is timer:
+            self.set_alarm()
+
+    def set_alarm(self) -> None:
+        """Have the loop call when the next timer is due."""
+        if self.alarm is not None:
+            self.alarm.cancel()
+            self.alarm = None
+        if self.timers and not self.moves and not self.is_stopped:
+            wait_ns = max(0, self.timers[0][0] - self.now_ns())
+            self.alarm = self.loop.call_later(wait_ns / NS_PER_S, self.ring)
+
+    def ring(self) -> None:
+        """Post what is due by now."""
+        self.alarm = None
+        now = self.now_ns()
+        while self.timers and self.timers[0][0] <= now:
+            _, _, actor, message = heapq.heappop(self.timers)
+            actor.post(message)
+        self.set_alarm()
+
+    def advance(self, step_ns: int, done: Callable[[], None]) -> None:
+        """Move the clock ahead by so many nanoseconds and call `done`: timer by timer, so that what
+        a timer leads to happens at its time, and timers that are set meanwhile have their turn,
+        too. Between two times the actors do what they have to do, unless that does not end."""
+        until = self.now_ns() + step_ns
+        self.moves += 1
+        looks = 0
+
+        def move() -> None:
+            nonlocal looks
+            if self.is_stopped:
+                return
+            looks += 1
+            if self.is_busy() and looks < LOOKS_MAX:
+                self.loop.call_soon(move)
+                return
+            looks = 0
+            now = self.now_ns()
+            if self.timers and self.timers[0][0] <= until:
+                self.ahead_ns += max(0, self.timers[0][0] - now)
+                self.ring()
+                self.loop.call_soon(self.loop.call_soon, move)  # what the memory disk does, too
+                return
+            self.ahead_ns += max(0, until - now)
+            self.moves -= 1
+            self.set_alarm()
+            done()
+
+        self.set_alarm()
+        move()
+
+    def stop(self) -> None:
+        """Post nothing more from now on."""
+        self.is_stopped = True
+        self.set_alarm()

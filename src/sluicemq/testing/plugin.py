@@ -1,0 +1,107 @@
+"""The pytest plugin: a broker a session, a virtual host a test.
+
+    def test_orders(amqp_url, amqp_admin):
+        place_order(amqp_url)
+        amqp_admin.wait_until("orders", ready=1)
+
+pytest finds it by itself where SluiceMQ is installed. A test that fails prints what was in its
+queues, and the chain of flow control.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from sluicemq.errors import SluiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from sluicemq.testing.admin import Admin
+    from sluicemq.testing.broker import Broker
+
+SHOWN_MAX: Final = 50
+"""As many queues are printed, and as many of each stage of the chain."""
+WIDTH: Final = 100
+"""Characters in a line of the chain's picture."""
+
+
+@pytest.fixture(scope="session")
+def amqp_broker_options() -> dict[str, object]:
+    """Return the options of the session's broker, as `sluicemq serve --set` takes them. To be
+    overridden in a conftest.py."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def amqp_broker(amqp_broker_options: dict[str, object]) -> Iterator[Broker]:
+    """Yield the broker of this session, in a process of its own, with storage in memory."""
+    from sluicemq.testing.broker import Broker  # noqa: PLC0415 (only for who uses it)
+
+    with Broker(options=amqp_broker_options) as broker:
+        yield broker
+
+
+@pytest.fixture
+def amqp_vhost(amqp_broker: Broker) -> Iterator[str]:
+    """Yield the name of a virtual host that only this test has. What the test has done to the
+    broker is undone afterwards."""
+    name = amqp_broker.make_vhost()
+    yield name
+    amqp_broker.calm()
+    amqp_broker.drop_vhost(name)
+
+
+@pytest.fixture
+def amqp_url(amqp_broker: Broker, amqp_vhost: str) -> str:
+    """Return the URL of this test's virtual host, with user and password."""
+    return amqp_broker.url_of(amqp_vhost)
+
+
+@pytest.fixture
+def amqp_admin(amqp_broker: Broker, amqp_vhost: str) -> Admin:
+    """Return what a test does besides the code under test, in its virtual host."""
+    from sluicemq.testing.admin import Admin  # noqa: PLC0415 (as above)
+
+    return Admin(amqp_broker, amqp_vhost)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what is in the queues to the report of a test that has failed."""
+    report = yield
+    found: dict[str, Any] = getattr(item, "funcargs", {})
+    broker, vhost = found.get("amqp_broker"), found.get("amqp_vhost")
+    if report.failed and call.when == "call" and broker is not None and vhost is not None:
+        try:
+            text = picture(broker, vhost)
+        except (SluiceError, OSError) as error:
+            text = f"the broker does not say: {error}"
+        report.sections.append((f"SluiceMQ, virtual host {vhost}", text))
+    return report
+
+
+def picture(broker: Broker, vhost: str) -> str:
+    """Return what is in the queues of a virtual host, and who holds up whom, as text."""
+    columns = ["name", "messages_ready", "messages_unacknowledged", "consumers"]
+    queues = broker.ask("list_queues", vhost=vhost, columns=columns)
+    lines = [
+        f"{row['name']}: {row['messages_ready']} ready, {row['messages_unacknowledged']}"
+        f" unacknowledged, {row['consumers']} consumers"
+        for row in queues[:SHOWN_MAX]
+    ]
+    if len(queues) > SHOWN_MAX:
+        lines.append(f"and {len(queues) - SHOWN_MAX} queues more")
+    return "\n".join([*(lines or ["there are no queues"]), "", chain(broker)])
+
+
+def chain(broker: Broker) -> str:
+    """Return the chain of flow control, with who is held up and by whom, as text."""
+    from sluicemq.cli.chain_picture import picture as draw  # noqa: PLC0415 (as above)
+
+    found = broker.ask("chain")[0]
+    return "\n".join(draw(found["stages"], found["links"], WIDTH, SHOWN_MAX))

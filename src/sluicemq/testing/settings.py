@@ -1,0 +1,37 @@
+"""The configuration of a broker under test, from what a test has set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.cli.config_file import config_of, read_sets
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sluicemq.config import Config
+
+DEFAULTS: Final = {"net.port": "0", "heartbeat": "0"}
+"""A free port; and no heartbeats, so that a client that a debugger has stopped stays connected, and
+one whose broker's clock is moved ahead."""
+
+
+def settings_of(options: Mapping[str, object], directory: Path | None) -> list[str]:
+    """Return settings as `sluicemq serve --set` takes them: the defaults of tests, then `options`,
+    and where the broker stores things: None is memory."""
+    place = (
+        {"storage.kind": "memory"} if directory is None else {"storage.data_dir": str(directory)}
+    )
+    return [f"{key}={written(value)}" for key, value in {**DEFAULTS, **options, **place}.items()]
+
+
+def written(value: object) -> str:
+    """Return a value as configuration files have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def configured(settings: list[str]) -> Config:
+    """Return the configuration that these settings make, whatever the environment says. Raises
+    Refused for one that cannot be."""
+    return config_of(read_sets(settings))
