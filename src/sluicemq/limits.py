@@ -481,6 +481,13 @@ RAFT_LOST_MS: Final = 60_000
 """After which the channels of a node that cannot be reached are taken for gone, and what they held
 is delivered to others; as in RabbitMQ's consumer_disconnected_timeout."""
 
+DIGEST_ENTRIES: Final = 10_000
+"""After so many entries the members of a quorum queue compare their states."""
+
+DIGEST_MESSAGES: Final = 2_000
+"""Of a queue with more messages and consumers they compare figures alone: a digest of all of it
+would take more than a few milliseconds, at which everything else on the node waits."""
+
 LEASE_MS: Final = 15_000
 """How long a member of a quorum queue delivers after its node has last heard of a majority, or of
 who leads: a quarter of the time after which what it has delivered goes to others, for a leader

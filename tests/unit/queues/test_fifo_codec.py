@@ -93,6 +93,7 @@ commands = st.one_of(
     st.builds(c.NodeRestarted, st.integers(0, U32), st.integers(0, U32)),
     st.just(c.UseQueue()),
     st.just(c.PassTime()),
+    st.builds(c.CompareState, st.integers(0, (1 << 64) - 1), st.binary(min_size=16, max_size=16)),
     st.builds(c.Asked, addresses, numbers),
     st.builds(Configure, settings_of_fifos),
 )

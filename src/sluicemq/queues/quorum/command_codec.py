@@ -36,6 +36,7 @@ from sluicemq.queues.quorum.commands import (
     AddressDown,
     Asked,
     CancelConsumer,
+    CompareState,
     ConsumerKey,
     DeleteFifo,
     Enqueue,
@@ -49,6 +50,7 @@ from sluicemq.queues.quorum.commands import (
     SettleDelivered,
     UseQueue,
 )
+from sluicemq.queues.quorum.snapshot import DIGEST_BYTES
 from sluicemq.text import octets, text_of
 
 ENQUEUE_HEAD: Final = Struct("<QQQIIIHHBxxx")
@@ -57,6 +59,7 @@ IDS: Final = Struct("<QQ")
 RESUME_HEAD: Final = Struct("<QI")
 NODE: Final = Struct("<II")
 ROW: Final = Struct("<Q")
+COMPARED: Final = Struct(f"<Q{DIGEST_BYTES}s")
 
 C = TypeVar("C")
 
@@ -235,6 +238,10 @@ def encode_empty(_: UseQueue | PassTime) -> tuple[int, list[bytes]]:
     return 0, []
 
 
+def encode_compare(command: CompareState) -> tuple[int, list[bytes]]:
+    return 0, [COMPARED.pack(*command)]
+
+
 def encode_configure(command: Configure) -> tuple[int, list[bytes]]:
     return 0, [encode_settings(command.settings)]
 
@@ -255,6 +262,7 @@ ENCODERS: Final[dict[type, tuple[int, Callable[[Any], tuple[int, list[bytes]]]]]
     UseQueue: (16, encode_empty),
     PassTime: (17, encode_empty),
     Asked: (19, encode_asked),
+    CompareState: (20, encode_compare),
 }
 """The number of each type, the same as in `queues/command_codec.py` where both have it."""
 
@@ -402,6 +410,10 @@ def decode_asked(body: CommandBody) -> Asked:
     return done(body, Asked(address_of(body), *body.take(ROW)))
 
 
+def decode_compare(body: CommandBody) -> CompareState:
+    return done(body, CompareState(*body.take(COMPARED)))
+
+
 def decode_configure(body: CommandBody) -> Configure:
     return Configure(decode_settings(body.rest()))
 
@@ -429,5 +441,6 @@ DECODERS: Final[dict[int, tuple[str, int, Decode]]] = {
     16: ("use", 0, decode_use),
     17: ("pass-time", 0, decode_pass),
     19: ("asked", 0, decode_asked),
+    20: ("compare", 0, decode_compare),
 }
 """By number: the word for it, the flags that it may have, and how it is read."""

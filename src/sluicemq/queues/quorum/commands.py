@@ -148,6 +148,14 @@ class UseQueue(NamedTuple):
     """Says that somebody has declared the queue again, so that it is not unused (x-expires)."""
 
 
+class CompareState(NamedTuple):
+    """Says what the digest of the leader's state was when the entry at the index `entry` began, so
+    that a member of which it was another one notices that it has gone wrong."""
+
+    entry: int
+    digest: bytes
+
+
 class PassTime(NamedTuple):
     """Says nothing but that time has passed: what is due by the time of its entry is done."""
 
@@ -176,6 +184,7 @@ FifoCommand: TypeAlias = (
     | NodeRestarted
     | UseQueue
     | PassTime
+    | CompareState
     | Asked
     | Configure
 )

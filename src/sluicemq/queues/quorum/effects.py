@@ -155,6 +155,13 @@ class RowBegins(NamedTuple):
     number: int
 
 
+class StateDiffers(NamedTuple):
+    """Says that this member's state was another one than the leader's when the entry at the index
+    `entry` began."""
+
+    entry: int
+
+
 FifoEffect: TypeAlias = (
     EnqueuerRegistered
     | Enqueued
@@ -171,4 +178,5 @@ FifoEffect: TypeAlias = (
     | FifoRefused
     | DeadLettered
     | RowBegins
+    | StateDiffers
 )

@@ -13,7 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from sluicemq.kernel.address import ActorAddress
-from sluicemq.limits import QUORUM_EXPIRES_MAX, QUORUM_LOW_PERCENT
+from sluicemq.limits import (
+    DIGEST_ENTRIES,
+    DIGEST_MESSAGES,
+    QUORUM_EXPIRES_MAX,
+    QUORUM_LOW_PERCENT,
+)
 from sluicemq.queues.commands import ACK, REQUEUE, Configure
 from sluicemq.queues.quorum.commands import (
     DEAD_LETTER_WORKER,
@@ -22,6 +27,7 @@ from sluicemq.queues.quorum.commands import (
     AddressDown,
     Asked,
     CancelConsumer,
+    CompareState,
     ConsumerKey,
     DeleteFifo,
     Enqueue,
@@ -59,6 +65,7 @@ from sluicemq.queues.quorum.effects import (
     PublishStatus,
     QueuePurged,
     RowBegins,
+    StateDiffers,
 )
 from sluicemq.queues.quorum.enqueuers import Enqueuers
 from sluicemq.queues.quorum.fifo_state import FifoState
@@ -66,6 +73,9 @@ from sluicemq.queues.quorum.message_runs import MessageRun, StoredBatch
 from sluicemq.queues.quorum.service_queue import CANCELLED, UP, QueueConsumer, ServiceQueue
 from sluicemq.queues.quorum.snapshot import digest_of, pieces_of, restored
 from sluicemq.queues.settings import NO_SETTINGS, REJECT_PUBLISH, QueueSettings
+
+MARKS_MAX: Final = 4
+"""Digests that are kept: the leader's comes soon after its entry, or never."""
 
 
 class Fifo(FifoState):
@@ -78,12 +88,20 @@ class Fifo(FifoState):
         """Where the next message of the present entry is in it."""
         self.is_repeat = False
         """The present row has come before: nothing of it is done again."""
+        self.marks: dict[int, bytes] = {}
+        """Digests of the state when some of the last entries began, by their indexes: of each first
+        one of DIGEST_ENTRIES. They are no part of the state."""
         self.configure(settings)
 
     # -- what is applied
 
     def entered(self, index: int, stamp_ms: int) -> None:
         """Begin an entry: see Replicated. Messages are counted anew in each."""
+        if index // DIGEST_ENTRIES != self.index // DIGEST_ENTRIES:
+            pieces = pieces_of(self) if self.is_small else ()
+            self.marks[index] = digest_of((*self.figures(), *pieces))
+            for old in [*self.marks][:-MARKS_MAX]:
+                del self.marks[old]
         super().entered(index, stamp_ms)
         self.place = 0
         self.is_repeat = False
@@ -386,6 +404,11 @@ class Fifo(FifoState):
         if not self.is_repeat:
             effects.append(RowBegins(*command))
 
+    def compare(self, command: CompareState, effects: list[FifoEffect]) -> None:
+        """Say so when this state was another one than the leader's, as far as that is known."""
+        if self.marks.get(command.entry, command.digest) != command.digest:
+            effects.append(StateDiffers(command.entry))
+
     def pass_time(self, command: PassTime, effects: list[FifoEffect]) -> None:
         """Delete the queue if it was unused for too long."""
         expires_ms = self.settings.expires_ms
@@ -497,6 +520,26 @@ class Fifo(FifoState):
         of them has gone wrong. It costs as much as a snapshot."""
         return digest_of(pieces_of(self))
 
+    @property
+    def is_small(self) -> bool:
+        """Tell whether a digest of all is quickly made."""
+        messages, consumers = self.messages, self.consumers.members
+        return messages.count + messages.out + len(consumers) <= DIGEST_MESSAGES
+
+    def figures(self) -> Iterator[bytes]:
+        """Give about the state what is quickly told of a large one: how much there is of what, and
+        how far each of those is who enqueue and consume."""
+        messages, dead = self.messages, self.dead_letters
+        numbers = [
+            *(self.index, self.now_ms, self.used_ms, self.rejects, self.is_deleted),
+            *(messages.count, messages.bytes, messages.out, messages.out_bytes, len(dead.pending)),
+        ]
+        yield repr(numbers).encode()
+        for address, enqueuer in self.enqueuers.members.items():
+            yield repr((*address, enqueuer.next_seq, enqueuer.heard_seq)).encode()
+        for key, consumer in self.consumers.members.items():
+            yield repr((*key.channel, key.tag, consumer.next_id, consumer.status)).encode()
+
     def live(self) -> Iterator[tuple[int, Sequence[range]]]:
         return ((index, places) for index, places, _ in self.live_bytes())
 
@@ -530,6 +573,7 @@ HANDLERS: Final[dict[type, Callable[[Fifo, Any, list[FifoEffect]], None]]] = {
     NodeRestarted: Fifo.restarted,
     UseQueue: Fifo.use,
     PassTime: Fifo.pass_time,
+    CompareState: Fifo.compare,
     Asked: Fifo.asked,
     Configure: Fifo.reconfigure,
 }

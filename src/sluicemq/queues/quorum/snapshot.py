@@ -29,6 +29,7 @@ MAGIC: Final = "sluicemq fifo"
 MACHINE_VERSION: Final = 1
 """Grows when the same commands begin to make another state, or a snapshot has another form."""
 
+DIGEST_BYTES: Final = 16
 ROWS_MAX: Final = 500
 """Rows in a piece: some hundred microseconds' work."""
 
@@ -200,7 +201,7 @@ def written(
 
 def digest_of(pieces: Iterable[bytes]) -> bytes:
     """Return 16 bytes that members with equal states have in common, and others have not."""
-    digest = blake2b(digest_size=16)
+    digest = blake2b(digest_size=DIGEST_BYTES)
     for piece in pieces:
         digest.update(len(piece).to_bytes(4))
         digest.update(piece)

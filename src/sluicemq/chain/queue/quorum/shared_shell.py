@@ -82,6 +82,10 @@ class LostTooLong(NamedTuple):
     node: int
 
 
+class StateDivergedError(AssertionError):
+    """A member has applied the same entries as the leader and has come to another state."""
+
+
 class LeaseDue(NamedTuple):
     """Tells a queue to look whether it may deliver again."""
 
@@ -120,6 +124,8 @@ class SharedShell(MemberShell, SnapshotTaker):
         self.lost_ends: list[ChannelEnd] = []
         """Channels that the others have taken for gone."""
         self.is_ticking = False
+        self.compared = 0
+        """The last entry as of which this leader has had the states compared."""
         self.led_since_ns = 0
         """When this member was elected last."""
         self.looks_for_lease = False
@@ -347,6 +353,19 @@ class SharedShell(MemberShell, SnapshotTaker):
             end = self.ends_at.get(command.channel)
             if end is not None:
                 self.lost_ends.append(end)
+
+    def look_at_state(self) -> None:
+        super().look_at_state()
+        newest = max(self.fifo.marks, default=0)
+        if self.led_term and newest > self.compared:
+            self.compared = newest
+            self.lead(q.CompareState(newest, self.fifo.marks[newest]))
+
+    def state_differs(self, effect: qe.StateDiffers) -> None:
+        """Give up this state: a new one is made of what is on the disk, as after any fault."""
+        raise StateDivergedError(
+            f"{self.title}: this member's state is not the leader's as of entry {effect.entry}"
+        )
 
     def make_real(self, effect: qe.FifoEffect) -> None:
         if isinstance(effect, qe.RowBegins):
@@ -659,6 +678,7 @@ SharedShell.asked = {
 SharedShell.made_real = {
     **EFFECTS,
     qe.EnqueueRefused: SharedShell.refused_publish,
+    qe.StateDiffers: SharedShell.state_differs,
     qe.ConsumerAdded: SharedShell.consumer_added,
     qe.FifoDelivered: SharedShell.delivered_to,
     qe.MessageGot: SharedShell.message_got,
