@@ -1,8 +1,11 @@
-"""One question to a running broker over its control socket: a JSON line there, a JSON line back.
+"""One question to a running broker over its control socket: a JSON line there, a JSON line back, or
+one for each page of the answer.
 
 {"command": "list_queues", "arguments": {"columns": ["name", "messages"]}}
 {"ok": true, "rows": [{"name": "orders", "messages": 12}]}      or
 {"ok": false, "error": "there is no virtual host /other", "code": 65}
+
+A page that others follow has "more": true besides.
 """
 
 from __future__ import annotations
@@ -69,7 +72,13 @@ def answer(
     broken off, or waits for longer than its timeout."""
     request = json.dumps({"command": command, "arguments": arguments}).encode() + b"\n"
     connection.sendall(request)
-    return _rows(port, _read_line(connection))
+    rows: list[Row] = []
+    more = True
+    with connection.makefile("rb") as lines:
+        while more:
+            page, more = _page(port, lines.readline(ANSWER_BYTES_MAX))
+            rows += page
+    return rows
 
 
 def _connected(port: int, timeout_s: float) -> socket.socket:
@@ -90,24 +99,12 @@ def _connected(port: int, timeout_s: float) -> socket.socket:
     )
 
 
-def _read_line(connection: socket.socket) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while not (parts and parts[-1].endswith(b"\n")):
-        part = connection.recv(1 << 18)
-        size += len(part)
-        if not part or size > ANSWER_BYTES_MAX:
-            break
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _rows(port: int, line: bytes) -> list[Row]:
+def _page(port: int, line: bytes) -> tuple[list[Row], bool]:
     try:
         answer = json.loads(line)
         if answer["ok"]:
             rows: list[Row] = answer["rows"]
-            return rows
+            return rows, "more" in answer
         error, code = str(answer["error"]), int(answer.get("code", SOFTWARE))
     except (ValueError, KeyError, TypeError):
         raise Unavailable(

@@ -14,6 +14,7 @@ from sluicemq.errors import Refused
 COMMANDS: Final = {
     "serve": Later("sluicemq.cli.serve", "serve", "Run the broker."),
     "ctl": Later("sluicemq.cli.ctl", "ctl", "Show and change the state of a running broker."),
+    "top": Later("sluicemq.cli.top", "top", "Show what a running broker does, live."),
     "management": Later(
         "sluicemq.cli.management", "management", "Serve the HTTP API and pages of a broker."
     ),

@@ -1,0 +1,115 @@
+"""`sluicemq top`: what a broker does, live in a terminal, over its control socket."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import click
+
+from sluicemq.cli.commands import reach
+from sluicemq.cli.control_client import TimedOut, Unavailable, ask
+from sluicemq.cli.top_screen import BrokerLook, queues_now, screen
+from sluicemq.errors import Refused
+from sluicemq.manage.record_columns import QUEUES
+
+ESCAPE: Final = b"\x1b"
+"""The key of that name; others send more behind it."""
+
+QUEUES_A_SECOND: Final = 500
+"""Very many queues are looked at more rarely, so that it costs the broker little."""
+
+
+@click.command()
+@reach
+@click.option(
+    "-i",
+    "--interval",
+    type=click.FloatRange(0.2),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often to look, in seconds.",
+)
+def top(port: int, timeout: float, interval: float) -> None:
+    """Show what a running broker does, live: rates, the flow control chain, the busiest queues.
+
+    It needs a terminal; q or ^C leaves. `sluicemq ctl status`, `sluicemq ctl chain` and `sluicemq
+    ctl list_queues` print the same once.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Refused(
+            "top needs a terminal; `sluicemq ctl status`, `sluicemq ctl chain` and"
+            " `sluicemq ctl list_queues` print the same once"
+        )
+    from rich.live import Live  # noqa: PLC0415 (start-up time)
+
+    before = now = look(port, timeout, None)
+    trouble = ""
+    with keys(), Live(screen=True, auto_refresh=False) as live:
+        while True:
+            columns, lines = shutil.get_terminal_size()
+            live.update(screen(now, before, columns, lines, trouble), refresh=True)
+            if left(interval):
+                return
+            try:
+                found = look(port, timeout, now)
+                before, now, trouble = now, found, ""
+            except (Unavailable, TimedOut) as error:
+                trouble = str(error).partition("\n")[0]
+
+
+def look(port: int, timeout: float, before: BrokerLook | None) -> BrokerLook:
+    """Look at a broker; at its queues only when that is due since the look before."""
+    [node] = ask(port, "node_figures", {}, timeout)
+    [chain] = ask(port, "chain", {}, timeout)
+    now_s = time.monotonic()
+    if before is None:
+        before = BrokerLook(now_s, node, chain, (), now_s)
+    elif now_s - before.queues_time_s < len(before.queues) / QUEUES_A_SECOND:
+        return before._replace(time_s=now_s, node=node, chain=chain)
+    records = ask(port, "records", {"kind": QUEUES}, timeout)
+    queues = queues_now(records, before.queues, now_s - before.queues_time_s)
+    return BrokerLook(now_s, node, chain, queues, now_s)
+
+
+@contextmanager
+def keys() -> Iterator[None]:
+    """Have keys come as they are pressed, unseen; afterwards the terminal is as it was, even if
+    this process is told to end."""
+
+    def end(*_: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    place = sys.stdin.fileno()
+    before = termios.tcgetattr(place)
+    handler = signal.signal(signal.SIGTERM, end)
+    try:
+        tty.setcbreak(place)
+        yield
+    except KeyboardInterrupt:
+        return
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+        termios.tcsetattr(place, termios.TCSADRAIN, before)
+
+
+def left(seconds: float) -> bool:
+    """Wait so long; tell whether somebody has pressed a key that leaves, or is gone."""
+    until_s = time.monotonic() + seconds
+    while (rest := until_s - time.monotonic()) > 0:
+        if not select.select([sys.stdin], [], [], rest)[0]:
+            return False
+        pressed = os.read(sys.stdin.fileno(), 64)
+        if not pressed or pressed == ESCAPE or b"q" in pressed.lower():
+            return True
+    return False
