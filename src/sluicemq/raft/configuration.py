@@ -80,6 +80,16 @@ class Configuration:
         """Whether at most one voter differs, which is what makes majorities overlap."""
         return len({*self.voters} ^ {*other.voters}) <= 1
 
+    def has_no_former(self, before: Configuration) -> bool:
+        """Whether nobody has come since the configuration `before` who may have been in the group
+        before it, and nobody who has gone is forgotten."""
+        newest = max(before.removed_max, *before.members)
+        new = {*self.members} - {*before.members}
+        gone = {*before.members} - {*self.members}
+        return all(name > newest for name in new) and self.removed_max >= max(
+            (before.removed_max, *gone)
+        )
+
     def encoded(self) -> bytes:
         """As an entry's data: `1,2,3/4` has three voters and a learner; `1,2/4/3` has had 3, but
         nobody with a higher number, as a member besides."""

@@ -106,9 +106,10 @@ class RaftLog:
         assert entry.term >= self.last_term, "terms grow along a log"
         if entry.kind == CONFIGURATION:
             configuration = decoded(bytes(entry.data))
-            assert not self.configuration.voters or configuration.is_one_step_from(
-                self.configuration
-            ), "members change one by one"
+            known = self.configuration
+            if known.voters:
+                assert configuration.is_one_step_from(known), "members change one by one"
+                assert configuration.has_no_former(known), "the id of a member is given once"
             self.configurations.append(entry.index, configuration)
         elif entry.kind == NOOP:
             version = version_of(entry)

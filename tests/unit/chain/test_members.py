@@ -6,10 +6,14 @@ Method: whole brokers that are linked over the pipes of the simulation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
+from sluicemq.broker.vhost import VirtualHost
+from sluicemq.chain.queue.quorum.member_shell import MemberShell
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
 from sluicemq.chain.remote.queue_post import HomeLost, HomeReached
 from sluicemq.chain.remote.remote_queue import RemoteQueue
@@ -96,6 +100,32 @@ def test_a_node_without_a_member_uses_the_queue_as_if_it_had_one() -> None:
     run.no_faults()
 
 
+def test_a_node_without_a_member_goes_on_by_another_one_when_one_dies() -> None:
+    run = Grouped(3, size=4)
+    [outside] = {1, 2, 3, 4}.difference(run.nodes())
+    client = run.brokers[outside - 1].connect()
+    stand_in = client.broker.node.broker.vhosts["/"].queues["q"]
+    assert isinstance(stand_in, RemoteQueue)
+    client.publish(*numbered(0, 10))
+    run.until(client.all_confirmed)
+    client.consume()
+    run.until(lambda: client.bodies == numbered(0, 10))
+    served_by = stand_in.home
+    client.publish(*numbered(10, 20))
+    run.brokers[served_by - 1].crash()
+    run.until(lambda: client.poll() or len(client.confirmed | client.nacked) == 20)
+    run.until(lambda: client.poll() or any(isinstance(x, m.BasicCancel) for x in client.methods))
+    assert stand_in.home != served_by
+    client.publish(b"more")
+    run.until(lambda: client.poll() or 21 in client.confirmed)
+    client.consume(tag="again")
+    confirmed = {b"%d" % (tag - 1) for tag in client.confirmed if tag < 21} | {b"more"}
+    run.until(lambda: confirmed <= {*client.bodies})
+    seen = [body for _, body, redelivered in client.delivered if not redelivered]
+    assert len(seen) == len({*seen}), "only what comes again is flagged"
+    run.no_faults()
+
+
 def test_who_publishes_while_a_link_is_lost_hears_of_each_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -148,6 +178,10 @@ def test_members_come_while_clients_go_on_in_order_and_hear_of_nothing() -> None
 
 @pytest.mark.parametrize("node", [1, 2])
 def test_a_member_goes_and_its_nodes_clients_go_on_by_another(node: int) -> None:
+    a_member_goes(node)
+
+
+def a_member_goes(node: int) -> None:
     run = Grouped(3)
     run.until(run.leading)
     publishers = [broker.connect() for broker in run.brokers]
@@ -183,6 +217,24 @@ def test_a_member_goes_and_its_nodes_clients_go_on_by_another(node: int) -> None
     run.until(lambda: confirmed <= {*other.bodies, *consumer.bodies})
     seen = {body for _, body, _ in consumer.delivered}
     assert all(redelivered for _, body, redelivered in other.delivered if body in seen)
+    run.no_faults()
+
+
+def test_the_leader_of_two_members_goes() -> None:
+    the_leader_of_two_goes()
+
+
+def the_leader_of_two_goes() -> None:
+    run = Grouped(2)
+    run.until(run.leading)
+    [other] = {*run.nodes()}.difference({run.leading()[0].number})
+    client = run.brokers[2].connect()
+    client.publish(*numbered(0, 20))
+    run.until(client.all_confirmed)
+    run.change(RemoveMember, run.leading()[0].number)
+    run.until(lambda: run.has_members(other))
+    run.rest(100)
+    assert run.brokers[0].connect().depth() == 20
     run.no_faults()
 
 
@@ -251,3 +303,35 @@ def test_the_leader_that_is_asked_for_leads() -> None:
     run.until(publisher.all_confirmed)
     assert not publisher.nacked
     run.no_faults()
+
+
+def keeps_messages_of_who_has_left(patch: pytest.MonkeyPatch) -> None:
+    """What channels of a node without a member have left stays with them."""
+    patch.setattr(MemberShell, "look_at_changes", lambda shell: shell.changes.look())
+
+
+def is_forgotten_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A member forgets the queue as soon as it is not wanted any more."""
+
+    def member_of(vhost: VirtualHost, declared: DeclaredQueue) -> int:
+        own = vhost.services.life.node
+        return max((name for name in declared.members if node_of(name) == own), default=0)
+
+    patch.setattr(VirtualHost, "member_of", member_of)
+
+
+@pytest.mark.parametrize(
+    ("plant", "scenario"),
+    [
+        (keeps_messages_of_who_has_left, lambda: a_member_goes(2)),
+        (is_forgotten_at_once, the_leader_of_two_goes),
+    ],
+)
+def test_planted_bugs_are_found(
+    plant: Callable[[pytest.MonkeyPatch], None],
+    scenario: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        scenario()

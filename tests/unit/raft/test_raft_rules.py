@@ -132,6 +132,20 @@ def test_a_configuration_is_read_as_it_was_written() -> None:
         assert decoded(group.encoded()) == group
 
 
+def test_the_id_of_a_member_is_given_once() -> None:
+    """Who was removed, and whose log may be gone, must not come back, whoever says so."""
+    log = RaftLog(LogSnapshot(0, 0, THREE))
+    without = THREE.without(3)
+    with pytest.raises(Refused, match="may have been in the group before"):
+        without.with_learner(3)
+    for again in (Configuration((1, 2), (3,)), Configuration((1, 2), (3,), 3)):
+        log = RaftLog(LogSnapshot(0, 0, without))
+        with pytest.raises(AssertionError, match="given once"):
+            log.append(LogEntry(1, 1, CONFIGURATION, again.encoded()), 1)
+    log.append(LogEntry(1, 1, CONFIGURATION, without.with_learner(4).encoded()), 1)
+    assert log.configuration.removed_max == 3
+
+
 def test_a_change_that_cannot_be_is_refused() -> None:
     with pytest.raises(Refused, match="in the group already"):
         THREE.with_learner(3)
