@@ -257,7 +257,8 @@ class VirtualHost(NamespacePort):
 
     def forgotten(self, queue_id: int, name: str) -> None:
         self.departing.pop(queue_id, None)
-        declared = self.services.definitions.hosts[self.name].queues.get(name)
+        host = self.services.definitions.hosts.get(self.name)
+        declared = None if host is None else host.queues.get(name)
         if declared is not None and declared.id == queue_id:
             self.members_changed(declared)
 

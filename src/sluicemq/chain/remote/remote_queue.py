@@ -536,14 +536,18 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
                 break
 
     def homes_changed(self, homes: tuple[int, ...]) -> None:
-        """Turn to another node if the present one does not have the queue any more."""
+        """Turn to another node if the present one does not have the queue any more; that one is
+        told who is gone."""
         before, self.homes = self.homes, homes
         for home in before:
             if home not in homes and home in self.reaches:
+                for end in self.ends.values():
+                    if end.mail.node == home and end.is_open:
+                        end.send(c.Down(end.actor))
                 self.home_lost(home)
         self.office.look_for(self, [home for home in homes if home not in before])
         if self.home not in homes:
-            self.turn_to(homes[0])
+            self.turn_to(next((home for home in homes if home in self.reaches), homes[0]))
 
     def undeclared(self) -> None:
         """The queue is not declared any more: whoever has something here is let go."""
