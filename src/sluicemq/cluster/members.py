@@ -93,7 +93,10 @@ class Roster:
             return f"it looks for node {other.wanted}, and this is {own}: the lists of nodes differ"
         member = self.members.get(card.node)
         if member is None:
-            return f"it is {card}, which is no member of this cluster"
+            return (
+                f"it is {card}, which is no member of this cluster: a new node joins it by"
+                " cluster.join"
+            )
         return self.not_the_member(member, card)
 
     def not_the_member(self, member: Member, card: NodeCard) -> str:
