@@ -207,7 +207,7 @@ class ClusterMembership(Actor):
 
     def remove(self, number: int, home: str, sentence: str) -> None:
         """The node with that number does not belong to the cluster any more."""
-        if bytes.fromhex(home) == self.book.card.home:
+        if number == self.book.card.node:
             self.on_removed(sentence)
         else:
             self.cluster.remove_member(number, bytes.fromhex(home), sentence)
