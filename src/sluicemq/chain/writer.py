@@ -179,14 +179,25 @@ class Writer(Actor):
         self.pending_bytes -= size
         self.sent_bytes += size
         self.sent_writes += 1
-        for piece in joined(parts):
+        pieces = joined(parts)
+        for written, piece in enumerate(pieces, 1):
             self.choked = not self.net.write(self.connection, piece)
+            if self.choked and written < len(pieces):
+                self.put_back(pieces[written:])
+                break
         if not flushed:
             return
         if cost:
             self.written(cost)
         for channel in [c for c, cost in flushed.items() if cost >= self.notify_cost or c.gone]:
             channel.post(DeliveriesFlushed(flushed.pop(channel)))
+
+    def put_back(self, pieces: list[bytes]) -> None:
+        """Have what the socket does not take now wait before all else."""
+        self.pending.extendleft(Frames(piece) for piece in reversed(pieces))
+        size = sum(map(len, pieces))
+        self.pending_bytes += size
+        self.sent_bytes -= size
 
     def faulted(self, error: Exception) -> None:
         """Close the connection after a fault. What was to be written may have lost parts, so

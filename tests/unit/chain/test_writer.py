@@ -112,6 +112,20 @@ def test_clogged_socket_gets_nothing_until_it_is_writable() -> None:
     assert bench.flushed() == [2]
 
 
+def test_a_socket_that_one_large_piece_fills_gets_the_next_when_it_is_writable() -> None:
+    bench = Bench()
+    bench.net.full = True
+    first, second = b"1" * LARGE_BYTES, b"2" * LARGE_BYTES
+    bench.post(Frames(first), Frames(b"between"), Frames(second))
+    assert bench.net.written == [first]
+    assert bench.writer.sent_bytes == LARGE_BYTES
+    bench.post(Frames(b"last"))
+    bench.net.full = False
+    bench.post(Writable())
+    assert b"".join(bench.net.written) == first + b"between" + second + b"last"
+    assert bench.writer.pending_bytes == 0
+
+
 def test_backlog_shuts_the_gate_until_all_of_it_is_written() -> None:
     bench = Bench()
     bench.net.full = True
