@@ -48,6 +48,7 @@ ENGAGED: Final = {
     "slow disks": 40,
     "failed disks": 9,
     "clock jumps": 10,
+    "moves of members": 80,
 }
 """What must have happened over all seeds; about half of what does."""
 

@@ -143,10 +143,10 @@ class BookedQueue:
 class ClusterBook:
     """What clients know of all publishers and queues of a run."""
 
-    def __init__(self, plan: NodesPlan, outages: Outages, elections: Callable[[], int]) -> None:
+    def __init__(self, plan: NodesPlan, outages: Outages, changes: Callable[[], int]) -> None:
         self.outages = outages
-        self.elections = elections
-        """How many leaders groups have had."""
+        self.changes = changes
+        """How often groups have had another leader, or other members."""
         self.is_calm = False
         """Nothing has gone wrong yet, and all nodes are there."""
         self.streams: list[ClusterStream] = []
@@ -191,9 +191,9 @@ class ClusterBook:
 
     def _standing(self, queue: BookedQueue, node: int) -> Standing:
         """Return what the clients at `node` have seen of outages of a queue: of a quorum queue
-        those of all nodes and leaders are."""
+        those of all nodes and leaders are, and changes of members."""
         if queue.is_quorum:
-            return self.outages.all_ends, self.elections()
+            return self.outages.all_ends, self.changes()
         return self.outages.standing(queue.home, node)
 
     def deliver(

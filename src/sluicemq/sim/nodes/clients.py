@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 AWAY: Final = "is down or inaccessible"
 """So ends what is said of a queue whose node is not reached."""
+GONE: Final = (AWAY, "has no member on this node any more", "has lost this node's channels")
+"""So ends what is said of a queue that a channel cannot go on with, and may begin anew with."""
 TIMES_MAX: Final = 4
 """A message is given back at most so often, so that every run comes to an end."""
 
@@ -189,7 +191,7 @@ class SiteConsumer(SiteRole):
             self._consume_later()
 
     def is_refused(self, close: m.ChannelClose) -> bool:
-        is_away = close.reply_code == 404 and AWAY in close.reply_text
+        is_away = close.reply_code == 404 and any(each in close.reply_text for each in GONE)
         return is_away or "storage has failed" in close.reply_text  # perhaps on another node
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:

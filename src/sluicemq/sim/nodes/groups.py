@@ -131,15 +131,17 @@ class GroupHistory:
             promise(term == log.term_at(index), self.title, "has committed two at", index)
 
     def _is_on_majority(self, each: GroupMember) -> None:
+        """Of those who were members when it was committed: the next change of members may have been
+        begun in the same turn."""
         log, term = each.raft.member.log, each.raft.member.term
-        voters = log.configuration.voters
-        durable = 0
         for other in self.members.values():
-            if other.name in voters:
-                other.disk.look()
-                durable += other.has(log.commit, term)
-        enough = durable >= log.configuration.majority
-        promise(enough, self.title, "commits", log.commit, "which is durable on", durable)
+            other.disk.look()
+        durable = [other.name for other in self.members.values() if other.has(log.commit, term)]
+        enough = any(
+            configuration.has_majority(durable)
+            for configuration in (log.configuration, log.configurations.at(log.commit))
+        )
+        promise(enough, self.title, "commits", log.commit, "which is durable on", *durable)
 
     # -- what a member says and does
 

@@ -7,6 +7,7 @@ from itertools import permutations
 from random import Random
 from typing import TYPE_CHECKING
 
+from sluicemq.sim.nodes.member_moves import ask_for_a_move
 from sluicemq.sim.nodes.node_groups import leads
 from sluicemq.sim.units import MS
 
@@ -76,6 +77,8 @@ class NodesNemesis:
             for deed, weight in deeds
             if deed.__name__ in always or random.random() < 0.6
         ]
+        if plan.moves_members and any(each.is_quorum for each in plan.queues):
+            self.deeds.append((self.move_members, 60))
         network.delay_ns_max = random.choice((MS // 10, MS, 5 * MS))
         network.slow = random.choice((0, 0.01, 0.05))
         network.fragment_max = random.choice((1500, 8000, 60_000))
@@ -327,6 +330,13 @@ class NodesNemesis:
             peer = self.random.choice(peers)
             peer.break_off(self.random.randrange(len(peer.socket.inbound) + 1))
             self.note("broken clients", f"{peer.name} breaks")
+
+    # -- the operator
+
+    def move_members(self) -> None:
+        """A quorum queue is to have other members, or another leader."""
+        if asked := ask_for_a_move(self.hosts, self.random):
+            self.note("moves of members", asked)
 
     # -- afterwards
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.broker.member_plans import quorum_queues
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
 from sluicemq.metadata.proposals import DEFINITIONS_GROUP
 from sluicemq.sim.nodes.groups import GroupHistory, GroupMember
@@ -28,9 +29,10 @@ def members_of(node: Node) -> Iterator[tuple[int, Raft, SharedShell | None]]:
     agreement = node.broker.clustered
     if agreement is not None and agreement.member is not None:
         yield DEFINITIONS_GROUP, agreement.member.raft, None
-    for queue in node.broker.all_queues():
-        if isinstance(queue, SharedShell):
-            yield queue.id, queue.raft, queue
+    for vhost in node.broker.vhosts.values():
+        for queue in (*vhost.queues.values(), *vhost.aside.values()):
+            if isinstance(queue, SharedShell):
+                yield queue.id, queue.raft, queue
 
 
 def leads(node: Node) -> bool:
@@ -47,6 +49,12 @@ class NodeGroups:
         """By node, up to where it had applied the definitions when it was looked at last."""
         self.fifos: dict[Fifo, None] = {}
         """The states of quorum queues that are watched."""
+        self.formations: set[object] = set()
+        """The members that groups have had, and those that were declared for them."""
+        self.serving: dict[int, dict[int, Raft]] = {}
+        """By node and group, the members that channels used when the node was looked at last."""
+        self.departures = 0
+        """How often channels have used a member no more."""
 
     def watch(self, host: NodeHost) -> None:
         """Hear what the node that has just begun says to others in its groups."""
@@ -60,6 +68,7 @@ class NodeGroups:
 
         post.send = send  # type: ignore[method-assign]
         self.applied.pop(host.number, None)
+        self.serving.pop(host.number, None)
 
     def _said(self, host: NodeHost, group: int, messages: list[RaftMessage]) -> None:
         for known, raft, _ in members_of(host.node):
@@ -86,11 +95,17 @@ class NodeGroups:
         """Look at the members on a node that has had turns, and at what is durable there now: what
         the node deletes it has asked for in a later turn than it has heard of a sync."""
         host.look_at_disk()
+        serving: dict[int, Raft] = {}
         for group, raft, shell in members_of(host.node):
             member = self._member(host, group, raft)
             self.histories[group].look(member)
-            if shell is not None and shell.fifo not in self.fifos:
-                self._watch_fifo(host.number, group, shell.fifo)
+            if shell is not None:
+                serving[group] = raft
+                self.formations.add((group, raft.configuration))
+                if shell.fifo not in self.fifos:
+                    self._watch_fifo(host.number, group, shell.fifo)
+        was, self.serving[host.number] = self.serving.get(host.number, {}), serving
+        self.departures += any(serving.get(group) is not raft for group, raft in was.items())
         agreement = host.node.broker.clustered
         if agreement is None or agreement.member is None or agreement.undecided:
             return
@@ -99,6 +114,8 @@ class NodeGroups:
             self.applied[host.number] = applied
             history = self.histories[DEFINITIONS_GROUP]
             history.applied(host.number, applied, agreement.state.snapshot())
+            for declared in quorum_queues(agreement.state):
+                self.formations.add((declared.id, declared.members, declared.leaving))
 
     def _watch_fifo(self, node: int, group: int, fifo: Fifo) -> None:
         """Compare the state of a quorum queue with those of the other members, every so often,
@@ -114,9 +131,11 @@ class NodeGroups:
 
         fifo.entered = entered  # type: ignore[method-assign]
 
-    def elections(self) -> int:
-        """Return how many leaders there have been."""
-        return sum(len(history.leaders) for history in self.histories.values())
+    def changes(self) -> int:
+        """Return how often groups have had another leader or other members, so that what consumers
+        had may have come back."""
+        leaders = sum(len(history.leaders) for history in self.histories.values())
+        return leaders + len(self.formations) + self.departures
 
     def disagreement(self, hosts: list[NodeHost]) -> str:
         """Return which node is behind with the definitions; "" when all have applied the same."""

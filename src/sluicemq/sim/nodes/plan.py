@@ -21,15 +21,19 @@ FIVE_ONE_IN: Final = 12
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedQueue:
     """One queue that clients at all nodes work with. A classic one is where it is declared first, a
-    quorum queue has members on three nodes."""
+    quorum queue has `members` at first, 0: as many as one that says nothing of that."""
 
     name: str
     is_quorum: bool
+    members: int = 0
 
     @property
     def arguments(self) -> Table:
         """The arguments with which it is declared."""
-        return {"x-queue-type": "quorum"} if self.is_quorum else {}
+        if not self.is_quorum:
+            return {}
+        size: Table = {"x-quorum-initial-group-size": self.members} if self.members else {}
+        return {"x-queue-type": "quorum", **size}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +53,8 @@ class NodesPlan:
     messages_each: int
     moves_each: int
     """What a client at each node does with exchanges; 0: nothing."""
+    moves_members: bool
+    """Do members of quorum queues come and go, and leaders move?"""
     confirm_percent: int
     persistent_percent: int
     requeue_percent: int
@@ -105,6 +111,8 @@ def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:
     dice = Random(f"nodes {seed}")
     chosen = 5 if dice.randrange(FIVE_ONE_IN) == 0 else 3
     nodes = nodes or chosen
+    dice_of_members = Random(f"members {seed}")
+    moves_members = dice_of_members.randrange(3) == 0
     count = dice.choice((1, 2, 3))
     return NodesPlan(
         seed=seed,
@@ -113,9 +121,14 @@ def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:
         faults_ms=dice.choice((800, 1500, 2500, 5000)),
         fault_interval_ms=dice.choice((80, 200, 400)),
         queues=tuple(
-            PlannedQueue(name=f"work{nth}", is_quorum=dice.randrange(2) == 0)
+            PlannedQueue(
+                name=f"work{nth}",
+                is_quorum=dice.randrange(2) == 0,
+                members=dice_of_members.choice((0, 1, 3)) if moves_members else 0,
+            )
             for nth in range(count)
         ),
+        moves_members=moves_members,
         publishers=dice.randrange(1, 4),
         consumers=dice.randrange(1, 4),
         messages_each=dice.choice((10, 30, 60)),

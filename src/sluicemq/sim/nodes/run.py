@@ -22,6 +22,7 @@ from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.sim.cluster.net import PipeNetwork
 from sluicemq.sim.nodes.book import ClusterBook, Outages
 from sluicemq.sim.nodes.host import NodeHost
+from sluicemq.sim.nodes.member_moves import unmoved
 from sluicemq.sim.nodes.nemesis import NodesNemesis
 from sluicemq.sim.nodes.node_groups import NodeGroups
 from sluicemq.sim.nodes.plan import NodesPlan, nodes_plan
@@ -91,7 +92,7 @@ class NodesRun:
         self.outages = Outages()
         self.registers = RegisterBook()
         self.groups = NodeGroups()
-        self.book = ClusterBook(plan, self.outages, self.groups.elections)
+        self.book = ClusterBook(plan, self.outages, self.groups.changes)
         self.phase = "founding"
         self.finding: Exception | None = None
         """A fault in a turn of a node."""
@@ -227,7 +228,7 @@ class NodesRun:
                     return f"{queue.name} has {depth.ready} ready and {depth.unacked} unacked"
             if hindrance := unrest(host.node):
                 return hindrance
-        return ""
+        return unmoved(self.hosts)
 
     def staying(self) -> str:
         """Return who has not left; "" when all have and the nodes have forgotten them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.amqp import methods as m
-from sluicemq.sim.nodes.clients import AWAY, SiteRole
+from sluicemq.sim.nodes.clients import AWAY, GONE, SiteRole
 from sluicemq.sim.records import promise
 from sluicemq.sim.units import MS
 
@@ -52,7 +52,7 @@ class SiteSetup(SiteRole):
         if close.reply_code == 404 and AWAY in close.reply_text:
             self._found()
             return True
-        return "have not agreed on it" in close.reply_text or "storage" in close.reply_text
+        return any(each in close.reply_text for each in (*GONE, "have not agreed on it", "storage"))
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
         promise(False, self.peer.name, "gets", method)

@@ -66,7 +66,8 @@ class ClientSite(SitePort):
         self.known[queue] = None
         booked = self.book.queues[queue]
         declared = self.host.node.broker.definitions.hosts["/"].queues[queue]
-        promise(booked.home in (0, declared.home), queue, "has moved to", declared.home)
+        is_there = booked.home in (0, declared.home) or booked.is_quorum
+        promise(is_there, queue, "has moved to", declared.home)
         booked.home = declared.home
         if len(self.known) == len(self.plan.queues) and not self.is_up:
             self._go_on()

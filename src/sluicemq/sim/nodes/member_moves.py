@@ -1,0 +1,64 @@
+"""Members of quorum queues come and go, and leaders move, while clients use the queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.broker.member_plans import quorum_queues
+from sluicemq.chain.queue.quorum.shared_shell import SharedShell
+from sluicemq.kernel.address import node_of
+from sluicemq.metadata.changes import AddMember, MoveLeader, RemoveMember
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from sluicemq.metadata.events import DeclaredQueue
+    from sluicemq.node import Node
+    from sluicemq.sim.nodes.host import NodeHost
+
+
+def ask_for_a_move(hosts: list[NodeHost], random: Random) -> str:
+    """Have an operator at one of the nodes that are open ask for another member, one less, or
+    another leader of a queue, and return what he asks for; "" when there is nobody to ask. What
+    cannot be done is refused."""
+    able = [host for host in hosts if host.moves and host.is_open and not host.is_stopping]
+    if not able:
+        return ""
+    host = random.choice(able)
+    broker = host.node.broker
+    queues = [*quorum_queues(broker.agreement.state)]
+    if not queues:
+        return ""
+    declared = random.choice(queues)
+    change = random.choice((AddMember, AddMember, RemoveMember, RemoveMember, MoveLeader))
+    node = 1 + random.randrange(len(hosts))
+    definition = declared.definition
+    broker.agreement.propose(change(definition.vhost, definition.name, declared.id, node))
+    return f"{host.name} is asked for {change.__name__} of {definition.name} at node {node}"
+
+
+def unmoved(hosts: list[NodeHost]) -> str:
+    """Return which quorum queue does not have the members yet that are declared, and where; ""
+    when all do."""
+    for host in hosts:
+        for declared in quorum_queues(host.node.broker.agreement.state):
+            if declared.leaving:
+                return f"{host.name} knows of members of {declared.definition.name} that leave"
+            if hindrance := as_declared(host.node, declared):
+                return f"{host.name} has {hindrance} of {declared.definition.name}"
+    return ""
+
+
+def as_declared(node: Node, declared: DeclaredQueue) -> str:
+    """Return what a node has of a quorum queue that is not as declared; "" when it is."""
+    assert node.membership is not None
+    vhost = node.broker.vhosts["/"]
+    queue = vhost.queues[declared.definition.name]
+    is_member = node.membership.cluster.node in map(node_of, declared.members)
+    if isinstance(queue, SharedShell) != is_member or declared.id in vhost.aside:
+        return "not the member"
+    if isinstance(queue, SharedShell):
+        configuration = queue.raft.configuration
+        if {*configuration.voters} != {*declared.members} or configuration.learners:
+            return f"a group of {configuration}"
+    return ""
