@@ -19,6 +19,7 @@ import requests
 from support import broker
 from support.broker import ENVIRONMENT
 from support.management import Managed, managed, said
+from support.processes import children_of
 from support.waiting import await_truth
 
 BODY_BYTES_MAX = 100_000
@@ -29,13 +30,6 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Managed]:
     limit = f"management.body_bytes_max={BODY_BYTES_MAX}"
     with managed(tmp_path_factory.mktemp("process"), limit) as found:
         yield found
-
-
-def children_of(pid: int) -> list[int]:
-    """The processes that this one has started."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    texts = ((task / "children").read_text() for task in tasks)
-    return [int(each) for text in texts for each in text.split()]
 
 
 def is_there(pid: int) -> bool:
