@@ -112,10 +112,9 @@ def is_of_earlier_member(node: int, queue_id: int, recovery: Recovery) -> bool:
     if durable is None:
         return False
     own = declared_member(node, queue_id, recovery)
-    known = {*durable.snapshot.configuration.members}
-    for entry in durable.entries:
-        if entry.kind == CONFIGURATION:
-            known.update(decoded(bytes(entry.data)).members)
+    found = [durable.snapshot.configuration]
+    found += [decoded(bytes(each.data)) for each in durable.entries if each.kind == CONFIGURATION]
+    known = {name for each in found for name in (*each.members, each.removed_max)}
     return own not in known and any(node_of(name) == node for name in known if number_of(own))
 
 
