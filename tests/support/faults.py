@@ -18,9 +18,9 @@ from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.queue.death_headers import DeadLetterHeaders
 from sluicemq.chain.writer import Writer
 from sluicemq.cli.main import main
-from sluicemq.host.control import COMMANDS
 from sluicemq.host.net import Connection
 from sluicemq.host.run import BrokerHost
+from sluicemq.manage.actions import ACTIONS
 
 PROGRAM: Final = (sys.executable, str(Path(__file__)))
 """What stands before `serve`."""
@@ -119,7 +119,7 @@ def plant() -> None:
     def command(*_: object) -> None:
         raise Mistake
 
-    COMMANDS["environment"] = command
+    ACTIONS["environment"] = command
     at(Connection, "decoded", b"fault-socket", lambda _, data: data)
     at(Connection, "send", b"fault-writer", lambda _, data: data)
     at(Reader, "receive", b"fault-reader", lambda _, message: getattr(message, "data", b""))

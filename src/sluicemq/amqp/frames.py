@@ -119,6 +119,8 @@ def fit(content: bytes, frame_max: int) -> bytes:
 def joined(parts: list[bytes]) -> list[bytes]:
     """Return the same octets in pieces for a socket: what is large stays as it is, and what stands
     between is joined. There is at least one part."""
+    if len(parts) == 1:
+        return parts
     if max(map(len, parts)) < LARGE_BYTES:
         return [b"".join(parts)]
     pieces: list[bytes] = []

@@ -7,26 +7,20 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sluicemq.errors import Refused
 from sluicemq.host.control_path import socket_to_bind
 from sluicemq.limits import CONTROL_PART_BYTES, CONTROL_REQUEST_BYTES, CONTROL_TASKS_MAX
-from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.command import LATER, USAGE
-from sluicemq.manage.gateway import GATEWAY
-from sluicemq.manage.task import Action, CommandAnswer, GoOn, Reply, start
+from sluicemq.manage.task import CommandAnswer, GoOn, Reply, start
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
+    from sluicemq.manage.task import Action
     from sluicemq.node import Node
-
-COMMANDS: Final = {**ACTIONS, **GATEWAY}
-"""What is carried out, by name: commands of `sluicemq ctl`, and what the management process
-asks."""
 
 LOOK_SECONDS: Final = 1.0
 """Seconds between two looks whether a client that waits for an answer is still there."""
@@ -136,9 +130,25 @@ BeginCommand = Callable[[str, Mapping[str, Any], Reply], BegunCommand]
 """Begins a command with its arguments; it answers by the last."""
 
 
-def commands_of(node: Node, commands: Mapping[str, Action] = COMMANDS) -> BeginCommand:
-    """Return what begins these commands at that node."""
-    return partial(start, node, commands)
+def all_commands() -> Mapping[str, Action]:
+    """Return what is carried out, by name: commands of `sluicemq ctl`, and what the management
+    process asks."""
+    # A broker is ready before anybody asks, and need not have read what nobody asks.
+    from sluicemq.manage.actions import ACTIONS  # noqa: PLC0415
+    from sluicemq.manage.gateway import GATEWAY  # noqa: PLC0415
+
+    return {**ACTIONS, **GATEWAY}
+
+
+def commands_of(
+    node: Node, commands: Callable[[], Mapping[str, Action]] = all_commands
+) -> BeginCommand:
+    """Return what begins commands at that node, each of those that `commands` returns then."""
+
+    def begin(command: str, arguments: Mapping[str, Any], reply: Reply) -> BegunCommand:
+        return start(node, commands(), command, arguments, reply)
+
+    return begin
 
 
 class ControlServer:

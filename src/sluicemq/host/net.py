@@ -511,9 +511,11 @@ def bound(host: str, port: int, backlog: int) -> list[socket.socket]:
     """Listening sockets, one for each address that the host's name stands for; with a backlog of 0
     they do not listen yet. Raises Refused."""
     sockets: list[socket.socket] = []
+    # For a name in `str` Python reads tables of Unicode, whatever is in it.
+    name = host.encode() if host.isascii() else host
     try:
         addresses = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         for family, kind, protocol, _, address in dict.fromkeys(addresses):
             plain = socket.socket(family, kind, protocol)

@@ -17,12 +17,11 @@ from sluicemq.errors import Corrupt, DiskFailed, LossRefused, Refused
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.cluster_secret import read_secret
 from sluicemq.host.companion import Companion
-from sluicemq.host.control import COMMANDS, ControlServer, commands_of
+from sluicemq.host.control import ControlServer, all_commands, commands_of
 from sluicemq.host.descriptors import limit, raise_limit, shares
 from sluicemq.host.disk import HostDisk
 from sluicemq.host.files import HostFiles
 from sluicemq.host.garbage import Collector, leave_old_ones
-from sluicemq.host.joining import join_cluster
 from sluicemq.host.lmdb_index import open_lmdb_index
 from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
@@ -182,7 +181,7 @@ class BrokerHost:
             for scheme, host, port in self.listeners():
                 bound = self.net.reserve(host, port, tls=scheme == "amqps")
                 self.port = self.port or bound
-        self.control = ControlServer(commands_of(self.node, self.commands()), self.port)
+        self.control = ControlServer(commands_of(self.node, self.commands), self.port)
         await self.control.start()
         self.log.write("info", f"data directory {self.disk.place}")
         if self.node.membership is not None:
@@ -190,7 +189,7 @@ class BrokerHost:
 
     def commands(self) -> Mapping[str, Action]:
         """Return what is carried out for who asks on the control socket, by name."""
-        return COMMANDS
+        return all_commands()
 
     def listeners(self) -> list[tuple[str, str, int]]:
         """Return scheme, host and port of each listener for clients. Raises Refused when there is
@@ -365,6 +364,8 @@ async def run_until_signal(
     """Serve until SIGTERM or SIGINT, and return the exit code. `companion` is as in `serve`."""
     try:
         if config.cluster.takes_part and not config.cluster.nodes and isinstance(place, Path):
+            from sluicemq.host.joining import join_cluster  # noqa: PLC0415 (few need it)
+
             is_told_to_end = await join_cluster(config, place)
             if is_told_to_end:
                 return 0
@@ -420,13 +421,16 @@ def serve(
     directory, held, or memory; `read` reads the configuration again. With `accept_loss` the broker
     starts though something that must be in the directory is missing. `companion` is the command of
     a process that is kept running beside the broker, which is told its port; empty: there is
-    none."""
+    none.
+
+    What was imported before is never garbage; who has imported it may have disabled the collector
+    of cycles until now."""
     tune_allocator()
     raise_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
-    gc.collect()
     gc.freeze()
     leave_old_ones()
+    gc.enable()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         code = runner.run(run_until_signal(config, place, read, accept_loss, companion))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one while Python ends is no reason

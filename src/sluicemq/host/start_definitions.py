@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluicemq.errors import Refused
-from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.task import CommandAnswer, start
 
 if TYPE_CHECKING:
@@ -20,6 +19,8 @@ async def load_definitions(node: Node) -> None:
     config = node.config.definitions
     if config.load is None:
         return
+    from sluicemq.manage.actions import ACTIONS  # noqa: PLC0415 (who loads none does not wait)
+
     try:
         text = Path(config.load).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -7,13 +7,12 @@ PATTERN_TIMEOUT_S on each try; after PATTERN_STRIKES_MAX names the pattern is no
 
 The package reads the clock of the whole process: were the interpreter let go of during a match, the
 work of other threads would count, and a sound pattern of a busy broker would seem to take too long.
+It takes 1.5 MB and its part of a start; those who need none of its patterns do not import it.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
-import regex
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import Refused
 from sluicemq.limits import (
@@ -25,21 +24,27 @@ from sluicemq.limits import (
 )
 from sluicemq.text import octets
 
+if TYPE_CHECKING:
+    import regex
+
 NOTHING: Final = "^$"
 """What the empty pattern of a permission means."""
 NEVER: Final = "(?!)"
 """A pattern that matches nothing."""
+PLAIN: Final = {".*": True, NEVER: False}
+"""Patterns that most users have, and whether they are found in anything."""
 
 
 class Pattern:
     """A compiled regular expression of a user. `strikes` counts the names for which it has taken
     too long. Making one raises Refused when the text is no regular expression."""
 
-    __slots__ = ("_compiled", "strikes", "text")
+    __slots__ = ("_compiled", "_is_found", "strikes", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._compiled = compiled(text)
+        self._is_found = PLAIN.get(text)
+        self._compiled = compiled(text) if self._is_found is None else None
         self.strikes = 0
 
     @property
@@ -50,6 +55,8 @@ class Pattern:
     def matches(self, subject: str) -> bool:
         """Tell whether the pattern is found anywhere in the subject. False, too, when that takes
         too long, or did so often enough before."""
+        if self._compiled is None:
+            return self._is_found is True
         if self.spent:
             return False
         raw = octets(subject)
@@ -66,6 +73,8 @@ class Pattern:
 def compiled(text: str) -> regex.Pattern[bytes]:
     """Return the compiled expression. Raises Refused when the text is no regular expression, is too
     long, or repeats too much."""
+    import regex  # noqa: PLC0415 (see above)
+
     raw = octets(text)
     if len(raw) > PATTERN_BYTES_MAX:
         limit = PATTERN_BYTES_MAX
@@ -107,9 +116,12 @@ def expanded_size(text: str) -> int:
 
 def check_pattern(text: str) -> None:
     """Raise Refused when the text is no regular expression, is too long, or repeats too much."""
-    compiled(text)
+    if text not in PLAIN:
+        compiled(text)
 
 
 def escaped(text: str) -> str:
     """Return a pattern that is found only where this very text is."""
+    import regex  # noqa: PLC0415 (see above)
+
     return str(regex.escape(text, special_only=True))

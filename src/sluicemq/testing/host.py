@@ -11,7 +11,6 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from sluicemq.host.control import COMMANDS
 from sluicemq.host.log import line_of
 from sluicemq.host.memory_disk import MemoryFiles
 from sluicemq.host.run import BrokerHost
@@ -69,7 +68,7 @@ class StagedHost(BrokerHost):
         return self.clock
 
     def commands(self) -> Mapping[str, Action]:
-        return {**COMMANDS, **self.knobs.actions()}
+        return {**super().commands(), **self.knobs.actions()}
 
     def end(self, how: Ending) -> None:
         """End this life soon, and remember how."""

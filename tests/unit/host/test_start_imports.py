@@ -1,0 +1,53 @@
+"""Goal: a broker is ready soon and small, for it has not imported what nobody has asked for yet.
+Method: Python says what a real one imports until it is ready. Times differ; this list does not.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+NOT_YET = (
+    "sluicemq.broker.definitions_import",
+    "sluicemq.client",
+    "sluicemq.cluster.connection",
+    "sluicemq.cluster.joining",
+    "sluicemq.host.joining",
+    "sluicemq.lab",
+    "sluicemq.manage.actions",
+    "sluicemq.manage.gateway",
+    "sluicemq.management.",
+    "sluicemq.sim",
+    "sluicemq.spark",
+    "encodings.idna",
+    "pyarrow",
+    "regex",
+    "rich",
+    "starlette",
+)
+"""Beginnings of the names of modules that serving clients does not need."""
+
+
+def imported(tmp_path: Path) -> list[str]:
+    """The modules that a broker imports until it is ready."""
+    command = [sys.executable, "-X", "importtime", "-m", "sluicemq", "serve", "--port", "0"]
+    said = tmp_path / "imports"
+    with said.open("w") as errors:
+        broker = subprocess.Popen(
+            [*command, "--data-dir", str(tmp_path / "data")], stdout=subprocess.PIPE, stderr=errors
+        )
+        try:
+            assert broker.stdout is not None
+            assert broker.stdout.readline().startswith(b"ready ")
+            lines = said.read_text().splitlines()
+        finally:
+            broker.terminate()
+            broker.wait(60)
+    return [line.split("|")[2].strip() for line in lines if line.startswith("import time:")]
+
+
+def test_what_nobody_has_asked_for_is_not_imported(tmp_path: Path) -> None:
+    modules = imported(tmp_path)
+    assert "sluicemq.chain.connection.reader" in modules
+    assert [each for each in modules if each.startswith(NOT_YET)] == []
