@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from sluicemq.cli.config_file import load
+from sluicemq.cli.configured import configured
 from sluicemq.errors import Refused
 
 
@@ -20,22 +21,7 @@ from sluicemq.errors import Refused
     help="The AMQP port of the broker [default: the one that is configured, 5672].",
 )
 @click.option("--port", metavar="PORT", help="The port of the HTTP API [default: 15672].")
-@click.option(
-    "--config",
-    "file",
-    metavar="FILE",
-    envvar="SLUICEMQ_CONFIG",
-    show_envvar=True,
-    type=click.Path(path_type=Path),
-    help="The configuration file: the one that the broker has.",
-)
-@click.option(
-    "--set",
-    "sets",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Set one option; may be repeated. See docs/configuration.md.",
-)
+@configured("the one that the broker has")
 @click.option(
     "--until-input-ends",
     is_flag=True,

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from sluicemq.cli.config_file import load
+from sluicemq.cli.configured import configured
 from sluicemq.config import Config
 
 
@@ -24,22 +25,7 @@ from sluicemq.config import Config
     help="The directory for everything this broker stores: created if missing, refused while"
     " another broker uses it [default: ~/.local/share/sluicemq/PORT; a temporary one with port 0].",
 )
-@click.option(
-    "--config",
-    "file",
-    metavar="FILE",
-    envvar="SLUICEMQ_CONFIG",
-    show_envvar=True,
-    type=click.Path(path_type=Path),
-    help="The configuration file: TOML, or RabbitMQ's rabbitmq.conf.",
-)
-@click.option(
-    "--set",
-    "sets",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Set one option; may be repeated. See docs/configuration.md.",
-)
+@configured("TOML, or RabbitMQ's rabbitmq.conf")
 @click.option("--name", metavar="NAME", help="This node's name in a cluster, such as n1.")
 @click.option(
     "--cluster-nodes",
