@@ -92,6 +92,9 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         self.interviews: dict[Interview, None] = {}
         self.stalled_ms: Callable[[], int] = lambda: 0
         """Tells for how long this node's disk has had work and finished none."""
+        self._passed_ms = 0
+        """What it has told last; `_paused_ms` of that this node itself did not move."""
+        self._paused_ms = 0
         self.may_lead = True
         self.on_lonely: Callable[[], None] = lambda: None
         """Called every so often when there are no links to a majority for a while."""
@@ -138,7 +141,7 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
     def _beat(self, due_ns: int) -> None:
         now_ns = self.world.clock.now_ns()
         late_ns = now_ns - due_ns
-        stalled_ms = self.stalled_ms()
+        stalled_ms = self._stalled_for_ms(late_ns)
         if not self.is_over:
             for peer in self.peers.values():
                 peer.beat(now_ns, late_ns if late_ns > LINK_PAUSE_NS else 0, stalled_ms)
@@ -152,6 +155,17 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         self._look_for_company(now_ns)
         if not self.is_left:
             self._beat_later()
+
+    def _stalled_for_ms(self, late_ns: int) -> int:
+        """Return for how long the disk has had the same work, without the time in which this node
+        itself did not move, `late_ns` of it just now."""
+        passed_ms = self.stalled_ms()
+        if passed_ms < self._passed_ms:
+            self._paused_ms = 0  # that is another piece of work
+        if late_ns > LINK_PAUSE_NS:
+            self._paused_ms += late_ns // 1_000_000
+        self._passed_ms = passed_ms
+        return max(0, passed_ms - self._paused_ms)
 
     def _look_whether_fit(self, stalled_ms: int) -> None:
         """Look whether the members of this node may lead: its disk moves, and its time of day is

@@ -59,6 +59,22 @@ def test_a_node_whose_disk_stands_still_leads_no_more(
         go_on(run, others[1])
 
 
+def test_time_in_which_a_node_did_not_move_is_not_its_disks() -> None:
+    run, leader, others = led()
+    assert leader.node.membership is not None
+    cluster = leader.node.membership.cluster
+    leader.disk.delay_ns_max = FOREVER_NS
+    others[0].connect().publish(b"to be synced")
+    run.rest(1000)
+    leader.freeze()
+    run.rest(30_000)
+    leader.freeze(False)
+    run.rest(2000)
+    assert cluster.may_lead
+    run.rest(12_000)
+    assert not cluster.may_lead
+
+
 @pytest.mark.parametrize("is_planted", [False, True], ids=["", "planted: whatever it is"])
 @pytest.mark.parametrize("wrong_ms", [8_000, -8_000])
 def test_a_node_whose_clock_is_off_leads_no_queue(
