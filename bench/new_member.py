@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from brokers import resident_megabytes
+from history import keep
 
 from cluster.sites import Site, loopback
 from cluster.torture import Run
@@ -95,6 +96,13 @@ def measure(site: Site, megabytes: int, size: int) -> None:
     print(f"{took_s:.1f} s until the new member of a queue with {megabytes} MB counts")
     print(
         f"{counts['confirmed'] - confirmed} confirms meanwhile, {silence.seconds:.2f} s without any"
+    )
+    keep(
+        "new_member",
+        f"{megabytes} MB",
+        seconds=took_s,
+        silence_s=silence.seconds,
+        new_node_mb=most[1],
     )
     for name, known, now in zip(("n1", "n2"), before, most, strict=True):
         print(f"{name}: {known:.0f} MiB before, {now:.0f} MiB at most")
