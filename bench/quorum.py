@@ -54,8 +54,8 @@ PERSISTENT: Final = b"\x10\x00\x02"
 IN_FLIGHT: Final = 2000
 BURST: Final = 100
 CONSUMERS: Final = 50
-HELD_MAX: Final = 1900
-"""Messages that a consumer keeps: below the prefetch of 2,000 that quorum queues give at most."""
+HELD_MAX: Final = 2000
+"""Messages that a consumer keeps: the prefetch that quorum queues give at most."""
 QUORUM: Final[Table] = {"x-queue-type": "quorum"}
 IDLE_SECONDS: Final = 20
 SETTLE_SECONDS: Final = 120
@@ -82,21 +82,25 @@ def publish(client: BlockingClient, names: list[str], count: int) -> None:
 
 
 def consume(url: str, held_each: int, done: Event) -> None:
-    """Acknowledge what comes, all but one in `held_each`, until told that it is enough."""
-    wires = [connect(url, timeout_s=60) for _ in range(CONSUMERS)]
-    for wire in wires:
-        wire.call(BasicQos(prefetch_count=2000), BasicQosOk)
+    """Acknowledge what comes, all but one in `held_each`, until told that it is enough. One
+    consumer after the other does so, and keeps all that comes when there is little room for more;
+    the last one keeps nothing."""
+    wires = []
+    for number in range(CONSUMERS + 1):
+        wire = connect(url, timeout_s=60)
+        wires.append(wire)
+        wire.call(BasicQos(prefetch_count=HELD_MAX), BasicQosOk)
         wire.call(BasicConsume(queue=QUEUE), BasicConsumeOk)
-    held = dict.fromkeys(wires, 0)
-    while not done.is_set():
-        for wire in wires:
+        held = 0
+        while held < HELD_MAX and not done.is_set():
             acks = bytearray()
-            for event in wire.poll(0.0):
+            for event in wire.poll(0.1):
                 if not isinstance(event, Deliveries):
                     continue
                 for tag in event.tags:
-                    if tag % held_each == 0 and held[wire] < HELD_MAX:
-                        held[wire] += 1
+                    is_kept = tag % held_each == 0 or held >= HELD_MAX - BURST
+                    if is_kept and number < CONSUMERS:
+                        held += 1
                     else:
                         acks += BasicAck(delivery_tag=tag).frame(1)
             if acks:

@@ -92,6 +92,11 @@ class Raft:
         """Whether it leads, and not too much waits to be committed."""
         return self.leading is not None and self.leading.takes_proposals
 
+    @property
+    def uncommitted_bytes(self) -> int:
+        """What the entries count for that this member has proposed and that are not committed."""
+        return 0 if self.leading is None else self.leading.uncommitted_bytes
+
     def campaign(self) -> None:
         """Ask to be elected at once: its host knows that there is nobody to wait for."""
         if self.leading is None and not self.is_amnesiac and self.member.may_campaign:

@@ -230,16 +230,18 @@ class Fifo(FifoState):
     ) -> None:
         """Give the messages of a run to these consumers, in turn, one each."""
         step = len(able)
-        batch, places, returns, redelivered, _ = run
+        batch, places, returns, redelivered, reason = run
+        index = batch.index
         for at, consumer in enumerate(able):
-            part = run if step == 1 else run._replace(places=places[at::step])
-            if not part.places:
+            own = places[at::step]
+            if not own:
                 break
             first_id = consumer.next_id
-            consumer.next_id += len(part.places)
-            consumer.checked_out.add(first_id, part)
-            assert consumer.checked_out.count <= consumer.prefetch, "more than it may hold"
-            delivered = DeliveredPart(first_id, batch.index, part.places, returns, redelivered)
+            consumer.next_id = first_id + len(own)
+            out = consumer.checked_out
+            out.add(first_id, MessageRun(batch, own, returns, redelivered, reason))
+            assert out.count <= consumer.prefetch, "more than it may hold"
+            delivered = DeliveredPart(first_id, index, own, returns, redelivered)
             dealt.setdefault(consumer, []).append(delivered)
 
     def get(self, command: GetMessage, effects: list[FifoEffect]) -> None:

@@ -131,11 +131,19 @@ class SharedReplicator(FifoReplicator):
 
     def would_wait(self, size_bytes: int) -> bool:
         """Tell whether so much more would wait for what is under way: each entry costs as much
-        whatever is in it, so one at a time is agreed on unless there is much."""
-        log = self.raft.member.log
-        return (
-            log.commit < log.last_index and self._rows_bytes + size_bytes < QUORUM_GATHER_BYTES
-        ) or not self.raft.takes_proposals
+        whatever is in it, so one at a time is agreed on unless there is much, and more of them only
+        if they are large."""
+        raft = self.raft
+        if not raft.takes_proposals:
+            return True
+        log = raft.member.log
+        if log.commit == log.last_index:
+            return False
+        under_way_bytes = raft.uncommitted_bytes
+        wanted = (
+            RAFT_APPEND_BYTES if under_way_bytes >= QUORUM_GATHER_BYTES else QUORUM_GATHER_BYTES
+        )
+        return self._rows_bytes + size_bytes < wanted
 
     def turn_ended(self) -> None:
         """Have entries made of what waits, unless more should gather, and done what the member

@@ -368,7 +368,9 @@ class SharedShell(MemberShell, SnapshotTaker):
         )
 
     def make_real(self, effect: qe.FifoEffect) -> None:
-        if isinstance(effect, qe.RowBegins):
+        if isinstance(effect, qe.FifoDelivered):
+            self.delivered_to(effect)
+        elif isinstance(effect, qe.RowBegins):
             if self.asking.began(effect):
                 self.end_strangers()
         elif isinstance(effect, ANSWERS) and not self.is_waited_for(effect):
