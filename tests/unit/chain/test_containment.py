@@ -135,6 +135,20 @@ def test_a_fault_closes_its_connection_and_leaks_nothing(
     bench.nothing_is_left()
 
 
+@pytest.mark.parametrize("after", [False, True])
+def test_a_fault_in_the_turn_of_those_who_publish_closes_its_connection(after: bool) -> None:
+    bench = Bench()
+    intake = bench.victim.reader.intake
+    raising(intake, "turn_ended", 1, after)
+    intake.schedule()
+    bench.broker.run()
+    assert bench.closed_by() == [541]
+    assert bench.broker.node.broker.counters.faults == 1
+    bench.victim.send(0, m.ConnectionCloseOk())
+    bench.victim.lose()
+    bench.nothing_is_left()
+
+
 @pytest.mark.parametrize(("kind", "method", "after"), PLACES)
 def test_one_that_goes_on_failing_is_cut_off(kind: str, method: str, after: bool) -> None:
     bench = Bench()

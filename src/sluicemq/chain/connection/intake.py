@@ -22,6 +22,7 @@ class Intake(Actor):
     when what is in the broker already has moved on as far as it can (`Actor.is_patient`)."""
 
     is_patient = True
+    is_vital = False
 
     def __init__(
         self, scheduler: Scheduler, take_in: Callable[[], None], broken: Callable[[], None]
