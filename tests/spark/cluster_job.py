@@ -1,7 +1,5 @@
 """What `test_amqp_attempts.py` has a standalone cluster do: tasks whose first attempt goes wrong.
 
-    python -m spark.cluster_job MASTER URL FOLDER
-
 Each scenario runs once with a first attempt that fails in the middle, and once with one that stalls
 there, so that Spark starts a second one beside it. `FOLDER/outcomes.json` says what came of it.
 """
@@ -9,7 +7,6 @@ there, so that Spark starts a second one beside it. `FOLDER/outcomes.json` says 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -19,7 +16,6 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from sluicemq.client.blocking import connect
-from sluicemq.spark.session import start_session
 from spark.amqp_messages import Broker, Files, batch, numbered, streaming
 
 ROWS = 400
@@ -38,19 +34,7 @@ WRITES_S = 1.5
 STALL_S = 8.0
 """How long it stalls where a second one does not come so far."""
 
-PIECE_ROWS = 20
 EXECUTOR_HOST = "127.0.0.2"
-
-SETTINGS = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.executor.memory": "512m",
-    "spark.cores.max": "2",
-    "spark.speculation": "true",
-    "spark.speculation.interval": "50ms",
-    "spark.speculation.quantile": "0.5",
-    "spark.speculation.task.duration.threshold": "700ms",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(PIECE_ROWS),
-}
 
 WAYS = "fails", "stalls"
 
@@ -214,14 +198,7 @@ class Job:
             return Outcome(error=str(error), left=self.broker.ready(queue, 1))
 
 
-def main(arguments: list[str]) -> None:
-    master, url, place = arguments
-    spark = start_session(master, "1g", settings=SETTINGS)
-    outcomes = Job(spark, url, Path(place)).run()
+def run_all(spark: SparkSession, url: str, folder: Path) -> None:
+    outcomes = Job(spark, url, folder).run()
     found = {name: asdict(outcome) for name, outcome in outcomes.items()}
-    (Path(place) / "outcomes.json").write_text(json.dumps(found))
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    (folder / "outcomes.json").write_text(json.dumps(found))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -10,6 +14,10 @@ from pyspark.sql import SparkSession
 from sluicemq.spark.session import spark_session
 from spark.amqp_messages import Broker
 from spark.cluster import standalone_cluster
+from spark.cluster_jobs import SHUFFLES
+from support.broker import Target
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +33,25 @@ def spark_master() -> Iterator[str]:
     their own; one after the other."""
     with standalone_cluster(3, apart=True) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def cluster_jobs(
+    target: Target, spark_master: str, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A folder with the outcomes of `cluster_jobs.py`; RabbitMQ has no scenarios of SHUFFLES."""
+    folder = tmp_path_factory.mktemp("cluster-jobs")
+    command = [sys.executable, "-m", "spark.cluster_jobs", spark_master, target.url, str(folder)]
+    done = subprocess.run(
+        [*command, *(SHUFFLES if target.is_own else ())],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2700,
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
 
 
 @pytest.fixture

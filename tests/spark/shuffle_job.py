@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -227,17 +227,23 @@ class Job:
         return Counter(body.decode().rstrip(".") for _, body in self.broker.take(queue, count))
 
 
-def main(arguments: list[str]) -> None:
-    master, url, place, deduplication, *scenarios = arguments
-    spark = start_session(master, "1g", settings=SETTINGS)
-    job = Job(spark, url, Path(place), deduplication)
+def run_all(
+    spark: SparkSession, url: str, folder: Path, deduplication: str, scenarios: Sequence[str]
+) -> None:
+    job = Job(spark, url, folder, deduplication)
     found: dict[str, dict[str, object]] = {}
     for scenario in scenarios:
         began = time.monotonic()
         found[scenario] = asdict(job.run(scenario))
         print(f"{time.monotonic() - began:5.1f} s  {scenario}: {found[scenario]}", flush=True)
-        (Path(place) / "outcomes.json").write_text(json.dumps(found))
+        (folder / "outcomes.json").write_text(json.dumps(found))
     job.broker.clear()
+
+
+def main(arguments: list[str]) -> None:
+    master, url, place, deduplication, *scenarios = arguments
+    spark = start_session(master, "1g", settings=SETTINGS)
+    run_all(spark, url, Path(place), deduplication, scenarios)
     spark.stop()
 
 

@@ -46,7 +46,12 @@ def run(
         job = [sys.executable, "-m", "spark.shuffle_job", master, url, str(place), deduplication]
         code = subprocess.call([*job, *scenarios], stderr=log, env=environment)
     assert code == 0, (folder / "log").read_text(errors="replace")[-3000:]
-    found = json.loads((place / "outcomes.json").read_text())
+    return outcomes_in(place)
+
+
+def outcomes_in(folder: Path) -> dict[str, Outcome]:
+    """What a job has left there."""
+    found = json.loads((folder / "outcomes.json").read_text())
     return {name: Outcome(**outcome) for name, outcome in found.items()}
 
 

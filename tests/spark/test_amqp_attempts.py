@@ -1,16 +1,12 @@
 """Goal: tasks that run again, or twice at a time, neither lose nor double what is promised once.
 
-Method: two executors at two addresses of a standalone cluster; `cluster_job.py` runs there, each
-scenario with a first attempt that fails in the middle, and with one that stalls there until Spark
-speculates.
+Method: three executors at addresses of their own; `cluster_job.py` runs there, each scenario with a
+first attempt that fails in the middle, and with one that stalls there until Spark speculates.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,28 +14,13 @@ import pytest
 from spark.cluster_job import ROWS, WAYS, Outcome
 from support.broker import Target
 
-ROOT = Path(__file__).resolve().parents[2]
-
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3000)]
 
 
 @pytest.fixture(scope="module")
-def outcomes(
-    target: Target, spark_master: str, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Outcome]:
+def outcomes(cluster_jobs: Path) -> dict[str, Outcome]:
     """What came of each scenario."""
-    folder = tmp_path_factory.mktemp("attempts")
-    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
-    done = subprocess.run(
-        [sys.executable, "-m", "spark.cluster_job", spark_master, target.url, str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=2700,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads((folder / "outcomes.json").read_text())
+    found = json.loads((cluster_jobs / "attempts" / "outcomes.json").read_text())
     return {name: Outcome(**outcome) for name, outcome in found.items()}
 
 

@@ -19,7 +19,8 @@ from xdist.scheduler import LoadFileScheduling
 ROOT = Path(__file__).resolve().parents[2]
 
 SPARK = "tests/spark/"
-SHARED = re.compile(r"\bspark: SparkSession\b|\bspark_master: str\b")
+SESSION = re.compile(r"\bspark: SparkSession\b")
+CLUSTER = re.compile(r"\b(spark_master: str|cluster_jobs: Path)\b")
 """What a test file has that asks for the session, or for the cluster; others start Spark
 themselves, or not at all."""
 
@@ -72,8 +73,10 @@ def shared_by(file: str) -> str:
     """What the tests of a file share with others: the Spark session, the cluster, or ""."""
     if not file.startswith(SPARK):
         return ""
-    found = SHARED.search((ROOT / file).read_text(encoding="utf-8"))
-    return found[0] if found else ""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    if SESSION.search(text):
+        return "a session"
+    return "a cluster" if CLUSTER.search(text) else ""
 
 
 def file_of(nodeid: str) -> str:
