@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,26 +145,27 @@ def arrives(channel: BlockingChannel, exchange: str, key: str, queue: str) -> bo
 
 
 @either_end
-@pytest.mark.parametrize("kind", ["direct", "fanout", "topic"])
-def test_durable_exchanges_of_each_type_survive_with_their_bindings(
-    life: Life, kind: str, end: int
-) -> None:
+def test_durable_exchanges_of_each_type_survive_with_their_bindings(life: Life, end: int) -> None:
+    kinds = "direct", "fanout", "topic"
+    options = {"durable": True, "arguments": {"alternate-exchange": "other", "more": [1]}}
     channel = life.start()
     channel.exchange_declare("other", "fanout", durable=True)
-    options = {"durable": True, "arguments": {"alternate-exchange": "other", "more": [1]}}
-    channel.exchange_declare("x", kind, **options)
-    channel.queue_declare("q", durable=True)
     channel.queue_declare("rest", durable=True)
     channel.queue_bind("rest", "other")
-    channel.queue_bind("q", "x", "a.b")
+    for kind in kinds:
+        channel.exchange_declare(f"x-{kind}", kind, **options)
+        channel.queue_declare(f"q-{kind}", durable=True)
+        channel.queue_bind(f"q-{kind}", f"x-{kind}", "a.b")
     channel = life.again(end)
-    channel.exchange_declare("x", kind, passive=True)
-    channel.exchange_declare("x", kind, **options)
-    assert arrives(channel, "x", "a.b", "q")
-    if kind != "fanout":
-        channel.basic_publish("x", "?", b"unroutable")
-        assert fetch_all(channel, "rest") == [b"unroutable"]
-    assert closed_with(lambda: channel.exchange_declare("x", kind))[0] == 406
+    for kind in kinds:
+        channel.exchange_declare(f"x-{kind}", kind, passive=True)
+        channel.exchange_declare(f"x-{kind}", kind, **options)
+        assert arrives(channel, f"x-{kind}", "a.b", f"q-{kind}")
+        if kind != "fanout":
+            channel.basic_publish(f"x-{kind}", "?", b"unroutable")
+            assert fetch_all(channel, "rest") == [b"unroutable"]
+        other = life.channel()
+        assert closed_with(partial(other.exchange_declare, f"x-{kind}", kind))[0] == 406
 
 
 @either_end

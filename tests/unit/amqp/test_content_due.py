@@ -14,6 +14,7 @@ from sluicemq.amqp.connection import AmqpConnection
 from sluicemq.amqp.events import AnyPublishes, ContentDue, Event, MethodFrame
 from sluicemq.amqp.methods import BasicAck, BasicPublish, QueueDeclare
 from sluicemq.errors import ConnectionViolation
+from support.thorough import examples
 from wire.streams import body, feed, flatten, header, running, with_content
 
 PUBLISH = BasicPublish("", "q")
@@ -111,6 +112,7 @@ PIECES = st.one_of(
 )
 
 
+@examples(12)
 @given(st.lists(PIECES, max_size=12), st.data(), st.booleans())
 def test_nothing_is_lost_or_changed_by_waiting(
     pieces: list[bytes], data: st.DataObject, fast: bool
