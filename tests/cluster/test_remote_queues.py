@@ -47,7 +47,7 @@ def test_queues_of_one_node_are_used_from_all(nodes: list[Served]) -> None:
     assert three.queue_declare("q", passive=True).method.message_count == 51
     three.basic_qos(prefetch_count=10)
     found: list[bytes] = []
-    for method, _, body in three.consume("q", inactivity_timeout=30):
+    for method, _, body in three.consume("q", inactivity_timeout=240):
         assert method is not None and body is not None
         found.append(body)
         three.basic_ack(method.delivery_tag)
@@ -89,7 +89,7 @@ def test_queues_of_one_node_are_used_from_all(nodes: list[Served]) -> None:
 def take(channel: BlockingChannel, queue: str, count: int, **options: Any) -> list[Any]:
     """The first messages that come, acknowledged."""
     found = []
-    for method, properties, body in channel.consume(queue, inactivity_timeout=30, **options):
+    for method, properties, body in channel.consume(queue, inactivity_timeout=240, **options):
         assert method is not None
         channel.basic_ack(method.delivery_tag)
         found.append((method, properties, body))

@@ -48,7 +48,7 @@ SPREAD: Final = QUEUES[:3]
 BACKLOG_MAX: Final = 5000
 """Messages; above it a life publishes little."""
 
-DRAIN_PATIENCE_S: Final = 30.0
+DRAIN_PATIENCE_S: Final = 120.0
 COLUMNS: Final = (
     "name",
     "messages_ready",

@@ -20,7 +20,16 @@ from sluicemq.client.messages import BasicProperties, Timestamp
 from sluicemq.spark.batch import QueueBatchReader
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.options import Options
-from spark.amqp_messages import Broker, Files, batch, numbered, numbers, running, streaming
+from spark.amqp_messages import (
+    WAIT_S,
+    Broker,
+    Files,
+    batch,
+    numbered,
+    numbers,
+    running,
+    streaming,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -227,7 +236,7 @@ def test_a_query_that_runs_on_takes_what_comes(
         for first in (0, 100, 200):
             amqp.publish(name, numbered(100, first))
             query.processAllAvailable()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + WAIT_S
         while files.rows().count() < 300 and time.monotonic() < deadline:
             time.sleep(0.2)
         assert amqp.ready(name, 0) == 0

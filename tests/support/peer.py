@@ -235,8 +235,12 @@ class Peer:
             data += part.payload
         return data
 
-    def verdict(self, seconds: float = QUIET_SECONDS) -> str:
-        """What the broker does next, in words."""
+    def is_silent(self, seconds: float = QUIET_SECONDS) -> bool:
+        """Does the broker do nothing for so long?"""
+        return self.verdict(seconds) == "silence"
+
+    def verdict(self, seconds: float = PATIENCE_SECONDS) -> str:
+        """What the broker does next, in words; "silence" when that is nothing for so long."""
         got = self.read(seconds)
         if got is not None:
             return describe(got) if got.kind == METHOD else "content"

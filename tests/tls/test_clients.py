@@ -85,7 +85,7 @@ def test_a_certificate_of_nobody_known_does_not(pki: Pki, secure: Target, name: 
     leaf = pki.authority.issue_cert(common_name=name) if name else None
     with Peer(secure.over_tls(pki.context(leaf))) as peer:
         peer.start().send(start_ok(b"", "EXTERNAL"))
-        assert peer.verdict(5).startswith("connection 403 ACCESS_REFUSED - Login was refused")
+        assert peer.verdict().startswith("connection 403 ACCESS_REFUSED - Login was refused")
 
 
 def test_external_is_not_offered_without_tls(secure: Target) -> None:
@@ -93,7 +93,7 @@ def test_external_is_not_offered_without_tls(secure: Target) -> None:
         peer.send(b"AMQP\0\0\x09\x01")
         assert peer.expect("Connection.Start").mechanisms == "PLAIN AMQPLAIN"
         peer.send(start_ok(b"", "EXTERNAL"))
-        assert peer.verdict(5) == "end"
+        assert peer.verdict() == "end"
 
 
 def refused(target: Target, context: ssl.SSLContext) -> bool:
@@ -101,7 +101,7 @@ def refused(target: Target, context: ssl.SSLContext) -> bool:
     try:
         with Peer(target.over_tls(context)) as peer:
             peer.send(b"AMQP\0\0\x09\x01")
-            return peer.verdict(5) == "end"
+            return peer.verdict() == "end"
     except (ssl.SSLError, ConnectionError):
         return True
 

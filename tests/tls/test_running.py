@@ -20,7 +20,7 @@ from pamqp import commands
 
 from support import broker
 from support.broker import Target
-from support.peer import PATIENCE_SECONDS, Peer, body, call, header, start_ok
+from support.peer import Peer, body, call, header, start_ok
 from tls.pki import Pki, make_pki
 
 Basic, Queue = commands.Basic, commands.Queue
@@ -80,11 +80,11 @@ def test_a_client_that_ends_its_half_is_let_go(over_tls: Target) -> None:
     polite = Peer(over_tls).log_in().open()
     assert isinstance(polite.socket, ssl.SSLSocket)
     with polite.socket.unwrap() as plain:
-        plain.settimeout(5)
+        plain.settimeout(240)
         assert plain.recv(100) == b""
     with Peer(over_tls) as rude:
         rude.log_in().open().socket.shutdown(socket.SHUT_WR)
-        assert rude.verdict(5) == "end"
+        assert rude.verdict() == "end"
 
 
 def test_half_a_handshake_is_not_waited_for(pki: Pki, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_half_a_handshake_is_not_waited_for(pki: Pki, tmp_path: Path) -> None:
             assert silent.recv(100) == b""
             assert time.monotonic() - begun > 5.9
         with Peer(target.over_tls(pki.context())) as idle:
-            assert idle.verdict(PATIENCE_SECONDS) == "end"
+            assert idle.verdict() == "end"
 
 
 def test_those_who_fail_give_their_place_back(pki: Pki, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_sigterm_under_load(pki: Pki, tmp_path: Path) -> None:
             peer.log_in().open()
             while not peer.is_at_end:
                 peer.send((call(Basic.Publish(routing_key="q")) + MESSAGE) * 10)
-            ended.append(peer.verdict(5))
+            ended.append(peer.verdict())
 
     with broker.serving(tmp_path, *pki.settings()) as target:
         secure = target.over_tls(pki.context())

@@ -49,9 +49,8 @@ def strict(tmp_path: Path) -> Iterator[Target]:
 
 def from_address(target: Target, address: str) -> socket.socket:
     """Another of the loopback's addresses."""
-    made = socket.create_connection((target.host, target.port), 5, source_address=(address, 0))
-    made.settimeout(5)
-    return made
+    there = target.host, target.port
+    return socket.create_connection(there, PATIENCE_SECONDS, source_address=(address, 0))
 
 
 def is_served(there: socket.socket) -> bool:
@@ -77,14 +76,14 @@ def test_places_of_those_who_have_not_logged_in(strict: Target) -> None:
     mine = [Peer(strict) for _ in range(8)]
     assert mine[-1].start()
     with Peer(strict) as ninth:
-        assert ninth.send(PROTOCOL).verdict(5) == "end"
+        assert ninth.send(PROTOCOL).verdict() == "end"
     others = [from_address(strict, "127.0.0.2") for _ in range(4)]
     assert all(is_served(there) for there in others)
     assert not is_served(from_address(strict, "127.0.0.3")), "the node's places are taken"
     mine[0].log_in()
     others[0].close()
     await_truth(lambda: is_served(from_address(strict, "127.0.0.3")))
-    assert mine[1].verdict(PATIENCE_SECONDS) == "end"
+    assert mine[1].verdict() == "end"
     await_truth(lambda: can_log_in(strict))
     mine[0].open()
 
@@ -101,7 +100,7 @@ def test_a_handshake_byte_by_byte_is_not_waited_for(strict: Target) -> None:
             if peer.is_at_end:
                 break
         while not peer.is_at_end:
-            assert peer.verdict(PATIENCE_SECONDS) != "silence"
+            assert peer.verdict() != "silence"
     assert time.monotonic() - begun > 0.9 * HANDSHAKE_MS / 1000
 
 
@@ -110,7 +109,7 @@ def test_a_large_frame_before_the_login(strict: Target, size: int, passes: bool)
     """The password is wrong; whether it is looked at is the question."""
     with Peer(strict) as peer:
         peer.start().send(start_ok(b"\0guest\0" + b"x" * size))
-        assert peer.verdict(5).startswith("connection 403" if passes else "end")
+        assert peer.verdict().startswith("connection 403" if passes else "end")
 
 
 def test_after_the_login_frames_may_be_large_at_once(strict: Target) -> None:
@@ -130,7 +129,7 @@ def test_no_more_connections_than_there_may_be(strict: Target) -> None:
     peers = [Peer(strict).log_in() for _ in range(3)]
     with Peer(strict) as fourth:
         fourth.authenticate().send(tune_ok(), connection_open())
-        assert fourth.verdict(5) == (
+        assert fourth.verdict() == (
             "connection 530 NOT_ALLOWED - connection refused: node connection limit (3) is"
             " reached (10.40)"
         )

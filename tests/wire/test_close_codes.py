@@ -17,7 +17,9 @@ from pamqp import commands
 from support.broker import Target
 from support.peer import (
     FRAME_MAX,
+    PATIENCE_SECONDS,
     PROTOCOL,
+    QUIET_SECONDS,
     Peer,
     body,
     call,
@@ -501,7 +503,8 @@ def check(peer: Peer, row: Case) -> None:
     peer.send(row.sent)
     for _ in range(row.skip):
         peer.read()
-    said = peer.verdict(0.4 if "silence" in (row.answer, *row.also) else 5)
+    may_be_silent = "silence" in (row.answer, *row.also)
+    said = peer.verdict(QUIET_SECONDS if may_be_silent else PATIENCE_SECONDS)
     good = said in (row.answer, *row.also)
     assert good or said.startswith(tuple(other for other in row.also if other in PREFIXES)), said
 

@@ -26,7 +26,6 @@ from support.peer import (
     start_ok,
     tune_ok,
 )
-from support.waiting import PATIENCE_S
 
 Basic, Channel, Connection = commands.Basic, commands.Channel, commands.Connection
 Confirm, Queue = commands.Confirm, commands.Queue
@@ -107,7 +106,7 @@ def test_confirms_of_a_burst_are_coalesced(peer: Peer, name: str) -> None:
         assert ack.multiple or ack.delivery_tag == highest + 1
         highest = ack.delivery_tag
     assert frames < 2500
-    assert peer.verdict() == "silence"
+    assert peer.is_silent()
 
 
 def test_numbers_count_from_confirm_select_and_all_messages(peer: Peer, name: str) -> None:
@@ -148,7 +147,7 @@ def test_no_delivery_comes_after_cancel_ok(target: Target, peer: Peer, name: str
         while (got := peer.read()) is not None:
             if got.kind == METHOD and got.payload.startswith(struct.pack(">HH", 60, 31)):
                 break
-        assert peer.verdict() == "silence"
+        assert peer.is_silent()
 
 
 def test_a_whole_session_in_one_write(target: Target, name: str) -> None:
@@ -226,7 +225,7 @@ def test_a_frame_above_the_negotiated_size(target: Target, name: str) -> None:
     with Peer(target) as peer:
         peer.log_in(frame_max=4096).open()
         peer.send(call(Basic.Publish(routing_key=name)), header(5000), body(b"x" * 5000))
-        assert peer.verdict(5) == (
+        assert peer.verdict() == (
             "connection 501 FRAME_ERROR - type 3, all octets = <<>>: "
             "{frame_too_large,5000,4088} (0.0)"
         )
@@ -250,33 +249,33 @@ def test_a_payload_of_the_negotiated_size_is_forgiven(
 
 def test_nothing_behind_a_frame_error_is_done(target: Target, peer: Peer, name: str) -> None:
     peer.send(frame(9, 1, b"x"), call(Queue.Declare(queue=name)))
-    assert peer.verdict(5).startswith("connection 501")
+    assert peer.verdict().startswith("connection 501")
     with Peer(target) as other:
         other.log_in().open().send(call(Queue.Declare(queue=name, passive=True)))
-        assert other.verdict(5).startswith("channel 404")
+        assert other.verdict().startswith("channel 404")
 
 
 def test_nothing_behind_a_channel_error_is_done(peer: Peer, name: str) -> None:
     peer.send(call(Basic.Get(queue=name)), declare(name), publish(name))
-    assert peer.verdict(5).startswith("channel 404")
-    assert peer.verdict() == "silence"
+    assert peer.verdict().startswith("channel 404")
+    assert peer.is_silent()
     peer.send(call(Channel.CloseOk())).open(1)
     peer.send(call(Queue.Declare(queue=name, passive=True)))
-    assert peer.verdict(5).startswith("channel 404")
+    assert peer.verdict().startswith("channel 404")
 
 
 def test_a_channel_awaiting_close_ok_cannot_be_opened(peer: Peer, name: str) -> None:
     peer.send(call(Basic.Get(queue=name)))
-    assert peer.verdict(5).startswith("channel 404")
+    assert peer.verdict().startswith("channel 404")
     peer.send(channel_open())
-    assert peer.verdict(5).startswith("connection 504")
+    assert peer.verdict().startswith("connection 504")
 
 
 def test_after_close_ok_the_socket_ends(peer: Peer) -> None:
     peer.send(channel_open())
-    assert peer.verdict(5).startswith("connection 504")
+    assert peer.verdict().startswith("connection 504")
     peer.send(call(Connection.CloseOk(), 0))
-    assert peer.verdict(5) == "end"
+    assert peer.verdict() == "end"
 
 
 def test_close_ok_reaches_a_client_that_still_writes(peer: Peer, name: str) -> None:
@@ -321,7 +320,7 @@ def test_what_was_published_before_a_close_counts(
     with Peer(target) as leaving:
         leaving.log_in().open()
         leaving.send(call(Queue.Declare(queue=name, nowait=nowait)), publish(name) * 3, close)
-        while (said := leaving.verdict(PATIENCE_S)) == "Queue.DeclareOk":
+        while (said := leaving.verdict()) == "Queue.DeclareOk":
             pass
         assert said == f"{what}.CloseOk"
     peer.send(call(Queue.Delete(queue=name)))
@@ -335,7 +334,7 @@ def test_tag_zero_is_unknown_in_a_run_of_acks_too(peer: Peer, name: str) -> None
         peer.expect("Basic.GetOk")
     peer.content()
     peer.send(call(Basic.Ack(2)), call(Basic.Ack(0)), call(Basic.Ack(1)))
-    assert peer.verdict(5) == ("channel 406 PRECONDITION_FAILED - unknown delivery tag 0 (60.80)")
+    assert peer.verdict() == ("channel 406 PRECONDITION_FAILED - unknown delivery tag 0 (60.80)")
 
 
 def test_a_message_cut_off_in_its_body_is_none(target: Target, peer: Peer, name: str) -> None:
@@ -352,10 +351,10 @@ def test_the_last_words_before_a_half_close_count(target: Target, peer: Peer, na
     with Peer(target) as leaving:
         leaving.log_in().open().send(publish(name, b"last words"))
         leaving.socket.shutdown(socket.SHUT_WR)
-        assert leaving.verdict(5) == "end"
+        assert leaving.verdict() == "end"
     for _ in range(50):
         peer.send(call(Basic.Get(queue=name)))
-        if peer.verdict(5) == "Basic.GetOk":
+        if peer.verdict() == "Basic.GetOk":
             break
     assert peer.content() == b"last words"
 
@@ -416,7 +415,7 @@ def test_a_refused_message_takes_none_before_it_along(peer: Peer, name: str) -> 
         + publish(name, b"3", properties=bad)
         + publish(name, b"4")
     )
-    assert peer.verdict(5).startswith("channel 406 PRECONDITION_FAILED - invalid expiration")
+    assert peer.verdict().startswith("channel 406 PRECONDITION_FAILED - invalid expiration")
     peer.send(call(Channel.CloseOk()), channel_open())
     peer.expect("Channel.OpenOk")
     peer.send(call(Queue.Declare(queue=name, passive=True)))

@@ -172,13 +172,13 @@ def test_a_reply_to_nobody_is_dropped(peer: Peer, name: str) -> None:
     key = address(peer, name)
     for wrong in (key + "x", key[:-3], PSEUDO + ".", PSEUDO + ".ä", PSEUDO + ".nonsense", PSEUDO):
         peer.send(publish(wrong, b"x", channel=2))
-    assert peer.verdict() == "silence"
+    assert peer.is_silent()
     peer.send(call(Basic.Cancel("replies"))).expect("Basic.CancelOk")
     peer.send(publish(key, b"x", channel=2))
-    assert peer.verdict() == "silence"
+    assert peer.is_silent()
     peer.send(CONSUME).expect("Basic.ConsumeOk")
     peer.send(publish(key, b"x", channel=2))
-    assert peer.verdict() == "silence"
+    assert peer.is_silent()
     assert asked(peer, name) != key
 
 
@@ -188,7 +188,7 @@ def test_a_reply_after_the_channel_is_gone_is_dropped(peer: Peer, name: str) -> 
     peer.send(publish(key, b"x", channel=2))
     peer.open(1).send(CONSUME).expect("Basic.ConsumeOk")
     peer.send(publish(key, b"x", channel=2))
-    assert peer.verdict() == "silence"
+    assert peer.is_silent()
 
 
 def test_declaring_tells_whether_an_address_is_there(peer: Peer, name: str) -> None:
@@ -199,7 +199,7 @@ def test_declaring_tells_whether_an_address_is_there(peer: Peer, name: str) -> N
             said = peer.expect("Queue.DeclareOk")
             assert (said.queue, said.message_count, said.consumer_count) == (queue, 0, 1)
     peer.send(declare(key, True, True))
-    assert peer.verdict() == "silence"
+    assert peer.is_silent()
     peer.send(call(Basic.Cancel("replies"))).expect("Basic.CancelOk")
     peer.send(declare(key, True))
     assert peer.verdict() == f"channel 404 NOT_FOUND - no queue '{key}' in vhost '/' (50.10)"
@@ -296,7 +296,7 @@ def test_copies_reach_reply_addresses_too(peer: Peer, name: str) -> None:
 def test_only_the_default_exchange_leads_there(peer: Peer, name: str) -> None:
     key = address(peer, name)
     peer.send(publish(key, b"x", exchange="amq.direct", channel=2))
-    assert peer.verdict() == "silence"
+    assert peer.is_silent()
 
 
 def test_a_returned_request_has_the_address(peer: Peer) -> None:
@@ -323,7 +323,7 @@ def test_delivery_tags_of_others_go_on(peer: Peer, name: str) -> None:
     tag = peer.expect("Basic.GetOk").delivery_tag
     assert peer.content() == b"y"
     peer.send(call(Basic.Ack(tag)))
-    assert peer.verdict() == "silence"
+    assert peer.is_silent()
 
 
 def test_a_reply_in_a_transaction_goes_at_once(peer: Peer, name: str) -> None:

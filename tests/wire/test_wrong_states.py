@@ -30,7 +30,7 @@ CLOSED_BY_US = call(commands.Basic.Ack(99))
 
 
 def closed_from_there(peer: Peer) -> Peer:
-    assert peer.log_in().open().send(CLOSED_BY_US).verdict(5).startswith("channel 406")
+    assert peer.log_in().open().send(CLOSED_BY_US).verdict().startswith("channel 406")
     return peer
 
 
@@ -111,5 +111,5 @@ def test_a_channel_is_free_again_when_the_client_has_agreed(target: Target) -> N
 def test_half_a_protocol_header_is_waited_for(target: Target) -> None:
     with Peer(target) as peer:
         peer.send(PROTOCOL[:5])
-        assert peer.verdict() == "silence"
+        assert peer.is_silent()
         peer.send(PROTOCOL[5:]).expect("Connection.Start")
