@@ -112,11 +112,15 @@ class AskPost(Actor):
         if known is not None:
             queue.post(known)
 
-    def close(self, group: int) -> None:
-        """Forget what is known of a group."""
+    def close(self, group: int, *, is_deleted: bool) -> None:
+        """Forget the member of a group, and of one that is deleted all. Who leads it is said once,
+        and the next member here has to know."""
         self.queues.pop(group, None)
-        self.leaders.pop(group, None)
-        self.led.pop(group, None)
+        term = self.led.pop(group, 0)
+        if is_deleted:
+            self.leaders.pop(group, None)
+        elif term:
+            self.ceased(group, term)
 
     def leads(self, group: int, term: int) -> None:
         """Tell everybody that this node leads a group from now on."""

@@ -220,6 +220,23 @@ def a_member_goes(node: int) -> None:
     run.no_faults()
 
 
+def test_a_member_that_comes_after_another_one_of_its_node_knows_who_leads() -> None:
+    run = Grouped(3)
+    run.until(lambda: run.leading() and run.leading()[0].number == 1)
+    run.brokers[2].crash()
+    run.change(RemoveMember, 3)
+    run.until(lambda: run.has_members(1, 2))
+    run.change(AddMember, 3)
+    run.rest(500)
+    run.brokers[2].start()
+    run.until(lambda: run.has_members(1, 2, 3) and run.brokers[2].shell().raft.member.name > 3)
+    client = run.brokers[2].connect()
+    client.publish(*numbered(0, 20))
+    run.until(client.all_confirmed)
+    assert not client.nacked
+    run.no_faults()
+
+
 def test_the_leader_of_two_members_goes() -> None:
     the_leader_of_two_goes()
 

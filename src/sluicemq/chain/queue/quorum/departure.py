@@ -49,7 +49,7 @@ class Departure(QuorumCrash):
         if not had_fault:
             take(queue, self.steps([], self.unmade()))
         queue.gone = True
-        queue.forget_log()
+        queue.forget_log(is_deleted=False)
         self.release()
         self.services.world.log.write("info", f"{queue.title} has no member on this node any more")
 

@@ -665,10 +665,10 @@ class SharedShell(MemberShell, SnapshotTaker):
         else:
             self.post(Undeclared())
 
-    def forget_log(self) -> None:
+    def forget_log(self, *, is_deleted: bool = True) -> None:
         self.raft_post.close(self.id)
-        self.ask_post.close(self.id)
-        super().forget_log()
+        self.ask_post.close(self.id, is_deleted=is_deleted)
+        super().forget_log(is_deleted=is_deleted)
 
 
 SharedShell.asked = {

@@ -557,8 +557,9 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.forget_log()
         self.store.post(StoreQueueDeleted(self, answer))
 
-    def forget_log(self) -> None:
-        """Have the group forgotten with its files, for the queue is deleted."""
+    def forget_log(self, *, is_deleted: bool = True) -> None:
+        """Have the member forgotten with its files, for the queue is deleted, or has left this
+        node."""
         self.log.forget(self.replicator.raft.member.next_number)
 
 
