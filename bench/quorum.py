@@ -56,6 +56,7 @@ BURST: Final = 100
 CONSUMERS: Final = 50
 HELD_MAX: Final = 2000
 """Messages that a consumer keeps: the prefetch that quorum queues give at most."""
+HEARTBEATS_S: Final = 10
 QUORUM: Final[Table] = {"x-queue-type": "quorum"}
 IDLE_SECONDS: Final = 20
 SETTLE_SECONDS: Final = 120
@@ -85,7 +86,8 @@ def consume(url: str, held_each: int, done: Event) -> None:
     """Acknowledge what comes, all but one in `held_each`, until told that it is enough. One
     consumer after the other does so, and keeps all that comes when there is little room for more;
     the last one keeps nothing."""
-    wires = []
+    wires: list[BlockingClient] = []
+    heartbeats_at = time.monotonic() + HEARTBEATS_S
     for number in range(CONSUMERS + 1):
         wire = connect(url, timeout_s=60)
         wires.append(wire)
@@ -93,6 +95,10 @@ def consume(url: str, held_each: int, done: Event) -> None:
         wire.call(BasicConsume(queue=QUEUE), BasicConsumeOk)
         held = 0
         while held < HELD_MAX and not done.is_set():
+            if time.monotonic() >= heartbeats_at:
+                heartbeats_at = time.monotonic() + HEARTBEATS_S
+                for holder in wires[:-1]:
+                    assert not [*holder.poll(0.0)], "a consumer that may hold no more got something"
             acks = bytearray()
             for event in wire.poll(0.1):
                 if not isinstance(event, Deliveries):
