@@ -29,13 +29,17 @@ from sluicemq.chain.channel.methods import WholeChannel
 from sluicemq.chain.channel.reply_post import ReplyPost
 from sluicemq.chain.connection.severing import Severable
 from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
+from sluicemq.chain.definitions.registrar import NodeRegistrar
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.queue.local_queue import LocalQueue
-from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.queue.queue import FormerQueue, Queue
 from sluicemq.chain.queue.queue_timers import TimedQueue
 from sluicemq.chain.queue.quorum.asked_queue import AskedQueue
+from sluicemq.chain.queue.quorum.member_log import LogForgetter
+from sluicemq.chain.queue.quorum.member_shell import MemberShell
 from sluicemq.chain.queue.quorum.quorum_port import QuorumPort
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
+from sluicemq.chain.queue.quorum.status_post import StatusPost
 from sluicemq.chain.queue.republish_messages import RepublisherPort
 from sluicemq.chain.queue.vhost_port import NamedQueue
 from sluicemq.chain.remote.figures_teller import FiguresTeller
@@ -48,7 +52,9 @@ from sluicemq.chain.store.store_port import StorePort
 from sluicemq.chain.writer import WriterClient
 from sluicemq.cluster.cluster import NodeCluster
 from sluicemq.cluster.connection import LinkConnection
+from sluicemq.cluster.joining import ClusterJoining
 from sluicemq.cluster.membership import ClusterMembership
+from sluicemq.host.joining import JoiningCommand
 from sluicemq.host.watchdog import Pulse
 from sluicemq.kernel.actor import Actor, Share
 from sluicemq.replication.ask_post import AskPost
@@ -99,11 +105,13 @@ BASES: Final = (
     ConnectionPort,
     FlowActor,
     LocalQueue,
+    MemberShell,
     TimedQueue,
     NamedQueue,
     Queue,
     AskedQueue,
     QuorumPort,
+    FormerQueue,
     HomeFollower,
     RemoteQueuePort,
     RepublisherPort,
@@ -124,6 +132,8 @@ SPARED: Final[dict[type[Actor], str]] = {
     RecoveryReport: "of a start: has said what was found before a client comes",
     NodeCluster: "of nodes that are linked, which `sluicemq.sim.cluster` simulates",
     LinkConnection: "of nodes that are linked, which `sluicemq.sim.cluster` simulates",
+    ClusterJoining: "of a node that joins a cluster and is no broker yet",
+    JoiningCommand: "of such a node, too",
     RaftPost: "of nodes that are linked: tests of linked nodes have groups agree over it",
     ClusterMembership: "of nodes that are linked: tests of real processes found clusters with it",
     **dict.fromkeys(
@@ -131,12 +141,15 @@ SPARED: Final[dict[type[Actor], str]] = {
             AskPost,
             ClusterAgreement,
             FiguresTeller,
+            LogForgetter,
             NodeNotices,
+            NodeRegistrar,
             QueuePost,
             RemoteChannel,
             RemoteQueue,
             ReplyPost,
             SharedShell,
+            StatusPost,
         ),
         "of nodes that are a cluster, which `sluicemq.sim.nodes` simulates",
     ),
