@@ -8,7 +8,7 @@ broke may be there or not, and whether it is says nothing.
     unheard      neither confirmed nor refused, though its publisher waited when all was well again
     skipped      neither confirmed nor refused nor seen, but a later message of its stream is seen
     unexpected   seen, but not what a publisher has sent, to the last bit, to that queue
-    unflagged    seen before, and comes again without being marked as redelivered
+    unflagged    comes twice without being marked as redelivered
     disorder     two messages of one stream that nobody has seen before come to one consumer the
                  wrong way round, though none of the queue's consumers has gone since they were
                  sent: what it had not seen goes back, behind what has come back before
@@ -75,6 +75,8 @@ class Sent:
     refused: bool = False
     """Its publisher was told that no queue, or not every queue, has taken it."""
     seen: int = 0
+    seen_unmarked: bool = False
+    """A consumer of its queue has seen it without being told that it was redelivered."""
     by: Session | None = None
     """Who has seen it last."""
     seen_at: float = 0.0
@@ -231,6 +233,7 @@ class Book:
                 self._note("disorder", session, "gets", which, "after", last)
             session.last_of[stream.number] = sequence
         sent.seen += 1
+        sent.seen_unmarked |= not redelivered and queue == sent.queue
         sent.by, sent.seen_at = session, now
         sent.settled_at, sent.given_back = 0.0, False
         return sent
@@ -245,8 +248,10 @@ class Book:
         if not is_first_queue:
             self.verdict.counts["again"] += bool(sent.settled_at)
             return
-        if not redelivered:
-            self._note("unflagged", which, "comes again to", session, "without being marked")
+        # What a consumer finds in its socket when its node has died, another may have seen by then,
+        # marked. Without a mark it is sent once.
+        if not redelivered and (sent.seen_unmarked or before is session):
+            self._note("unflagged", which, "comes to", session, "unmarked, and", before, "had it")
         if sent.settled_at:
             self.verdict.counts["again"] += 1
             if sent.is_over:

@@ -128,6 +128,31 @@ def unflagged() -> Told:
     return told
 
 
+def unflagged_to_the_same() -> Told:
+    told = Told(1)
+    first = Session("a")
+    told.deliver(0, first, True)
+    told.fault()
+    told.deliver(0, first)
+    return told
+
+
+def read_late() -> Told:
+    """Its node has died, and another consumer has it already."""
+    told = Told(1)
+    told.deliver(0, Session("b"), True)
+    told.fault()
+    told.deliver(0, Session("a"))
+    return told
+
+
+def read_late_twice() -> Told:
+    told = read_late()
+    told.fault()
+    told.deliver(0, Session("c"))
+    return told
+
+
 def flagged_after_its_holder_is_gone() -> Told:
     told = well()
     first = Session("c")
@@ -216,6 +241,8 @@ MISTAKES: dict[Callable[[], Told], str] = {
     elsewhere: "unexpected",
     confirmed_twice: "unexpected",
     unflagged: "unflagged",
+    unflagged_to_the_same: "unflagged",
+    read_late_twice: "unflagged",
     disorder: "disorder",
     revived: "revived",
     shared: "shared",
@@ -232,6 +259,7 @@ NONE: tuple[Callable[[], Told], ...] = (
     again_when_the_connection_broke,
     shared_across_a_fault,
     given_back,
+    read_late,
 )
 
 
