@@ -21,6 +21,7 @@ from pamqp import commands
 from support import broker
 from support.broker import Target
 from support.peer import Peer, body, call, header, start_ok
+from support.waiting import PATIENCE_S
 from tls.pki import Pki, make_pki
 
 Basic, Queue = commands.Basic, commands.Queue
@@ -175,10 +176,12 @@ def test_settings_are_read_again(tmp_path: Path) -> None:
 def test_sigterm_under_load(pki: Pki, tmp_path: Path) -> None:
     """Clients that publish and one that reads nothing; `serving` demands exit code 0 in time."""
     ended: list[str] = []
+    publishing = threading.Barrier(4, timeout=PATIENCE_S)
 
     def publish(target: Target) -> None:
         with Peer(target) as peer:
             peer.log_in().open()
+            publishing.wait()
             while not peer.is_at_end:
                 peer.send((call(Basic.Publish(routing_key="q")) + MESSAGE) * 10)
             ended.append(peer.verdict())
@@ -191,6 +194,7 @@ def test_sigterm_under_load(pki: Pki, tmp_path: Path) -> None:
         threads = [threading.Thread(target=publish, args=(secure,)) for _ in range(3)]
         for thread in threads:
             thread.start()
+        publishing.wait()
         setting_up.expect("Basic.Deliver")
         time.sleep(1)  # nobody reads what comes after it
     for thread in threads:

@@ -85,21 +85,23 @@ def look(port: int, timeout: float, before: BrokerLook | None) -> BrokerLook:
 @contextmanager
 def keys() -> Iterator[None]:
     """Have keys come as they are pressed, unseen; afterwards the terminal is as it was, even if
-    this process is told to end."""
+    this process is told to end. ^C ends it even where whoever started it ignores that."""
 
     def end(*_: object) -> None:
         raise SystemExit(128 + signal.SIGTERM)
 
     place = sys.stdin.fileno()
     before = termios.tcgetattr(place)
-    handler = signal.signal(signal.SIGTERM, end)
+    wanted = {signal.SIGTERM: end, signal.SIGINT: signal.default_int_handler}
+    handlers = {number: signal.signal(number, handler) for number, handler in wanted.items()}
     try:
         tty.setcbreak(place)
         yield
     except KeyboardInterrupt:
         return
     finally:
-        signal.signal(signal.SIGTERM, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         termios.tcsetattr(place, termios.TCSADRAIN, before)
 
 

@@ -102,7 +102,7 @@ def test_what_a_client_does_not_read_counts_until_the_socket_has_it(client: Clie
     client.call(1, m.BasicConsume("q", no_ack=True))
     broker.net.full = True
     broker.net.unsent = 10_000
-    client.publish(1, "q", bytes(50_000))
+    client.publish(1, "q", bytes(5_000))
     assert accounted(client) == 10_000, "the socket has refused no more than it has not sent"
     client.publish(1, "q", bytes(50_000))
     assert 60_000 < accounted(client) < 61_000
