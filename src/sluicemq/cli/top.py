@@ -92,16 +92,16 @@ def keys() -> Iterator[None]:
 
     place = sys.stdin.fileno()
     before = termios.tcgetattr(place)
-    wanted = {signal.SIGTERM: end, signal.SIGINT: signal.default_int_handler}
-    handlers = {number: signal.signal(number, handler) for number, handler in wanted.items()}
+    on_end = signal.signal(signal.SIGTERM, end)
+    on_break = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         tty.setcbreak(place)
         yield
     except KeyboardInterrupt:
         return
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGTERM, on_end)
+        signal.signal(signal.SIGINT, on_break)
         termios.tcsetattr(place, termios.TCSADRAIN, before)
 
 
