@@ -17,13 +17,18 @@ DEFAULTS: Final = {"net.port": "0", "heartbeat": "0"}
 one whose broker's clock is moved ahead."""
 
 
+IN_MEMORY: Final = {"storage.journal_file_size_limit": "1MiB"}
+"""Of the journal a whole file is reserved, in memory, too."""
+
+
 def settings_of(options: Mapping[str, object], directory: Path | None) -> list[str]:
     """Return settings as `sluicemq serve --set` takes them: the defaults of tests, then `options`,
     and where the broker stores things: None is memory."""
-    place = (
-        {"storage.kind": "memory"} if directory is None else {"storage.data_dir": str(directory)}
-    )
-    return [f"{key}={written(value)}" for key, value in {**DEFAULTS, **options, **place}.items()]
+    if directory is None:
+        settings = {**DEFAULTS, **IN_MEMORY, **options, "storage.kind": "memory"}
+    else:
+        settings = {**DEFAULTS, **options, "storage.data_dir": str(directory)}
+    return [f"{key}={written(value)}" for key, value in settings.items()]
 
 
 def written(value: object) -> str:
