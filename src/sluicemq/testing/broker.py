@@ -15,7 +15,6 @@ from sluicemq.testing.settings import settings_of
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
-    from types import TracebackType
 
 SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(ms|s|m|h|d)")
 MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -49,12 +48,7 @@ class Trouble:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
 
@@ -88,12 +82,7 @@ class Broker(BrokerEndpoint):
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
