@@ -67,6 +67,23 @@ def test_a_batch_read_takes_ranges_again_and_again(
     assert batch(spark, amqp, stream, **STREAM, startingOffsets=time).count() == 3000
 
 
+def test_a_stream_that_answers_late_is_not_taken_for_an_empty_one(
+    spark: SparkSession, amqp: Broker, stream: str, tmp_path: Path
+) -> None:
+    """A millisecond is less than the first message takes."""
+    hasty = {**STREAM, "pollTimeout": "1"}
+    assert batch(spark, amqp, stream, **hasty).count() == 0
+    amqp.publish(stream, numbered(3000))
+    assert batch(spark, amqp, stream, **hasty, startingOffsets="first").count() == 3000
+    time = "2020-01-01T00:00:00"
+    assert batch(spark, amqp, stream, **hasty, startingOffsets=time).count() == 3000
+    time = "2099-01-01T00:00:00"
+    assert batch(spark, amqp, stream, **hasty, startingOffsets=time, timeout="500").count() == 0
+    files = Files(spark, tmp_path)
+    frame = streaming(spark, amqp, stream, **hasty, startingOffsets="first")
+    assert sum(files.run(frame)) == 3000
+
+
 def test_batches_go_on_where_the_last_ended(
     spark: SparkSession, amqp: Broker, stream: str, tmp_path: Path
 ) -> None:

@@ -181,8 +181,8 @@ class OptionValues:
         "count",
         100,
         "source",
-        "Milliseconds a trigger waits for a first message, and after which a queue that sends"
-        " nothing counts as empty in a finite read.",
+        "Milliseconds a trigger waits for a first message, and after which a finite read asks a"
+        " queue that sends nothing whether it is empty.",
         low=1,
         high=60_000,
     )

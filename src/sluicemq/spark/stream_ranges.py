@@ -63,15 +63,17 @@ def seconds_of(when: datetime) -> Timestamp:
 
 
 def first_offset(options: Options, queue: str, where: str | int | datetime) -> int | None:
-    """Return the offset of the first message at or after `where`; None when none comes within the
-    poll timeout."""
+    """Return the offset of the first message at or after `where`; None when the stream has none
+    there. Raises `AmqpError` when the stream has messages and sends none, unless `where` is a
+    time."""
     offsets = look(options, queue, where, 1, 0.0)
     return next(offsets, None)
 
 
 def end_offset(options: Options, queue: str, quiet_s: float = QUIET_S) -> int:
     """Return one more than the offset of the stream's last message; 0 when the stream is empty. The
-    last chunk counts as read after a silence of `quiet_s` seconds."""
+    last chunk counts as read after a silence of `quiet_s` seconds. Raises `AmqpError` when the
+    stream has messages and sends none."""
     return max(look(options, queue, LAST, PROBE_CREDIT, quiet_s), default=-1) + 1
 
 
@@ -79,21 +81,44 @@ def look(
     options: Options, queue: str, where: str | int | datetime, credit: int, quiet_s: float
 ) -> Iterator[int]:
     """Yield an offset for each piece of messages that comes from `where` on: that of its last
-    message, or of its first when `quiet_s` is 0. Ends when none has come for `quiet_s` seconds; the
-    first may take the poll timeout. Raises `AmqpError` when the connection is lost."""
+    message, or of its first when `quiet_s` is 0. Ends when none has come for `quiet_s` seconds, nor
+    before the answer to a question that is asked then.
+
+    The first piece is waited for until the timeout, or until the stream says that it is empty.
+    Raises `AmqpError` when it does not come, though there are messages, or when the connection is
+    lost. When `where` is a time, all messages may be older: then nothing is yielded.
+    """
     subscription = subscribe(options, queue, where, credit)
     wait_s = options.poll_timeout_ms / 1000
+    give_up_at = time.monotonic() + options.timeout_ms / 1000
+    is_found = False
     try:
         until = time.monotonic() + wait_s
-        while (left := until - time.monotonic()) > 0:
-            for event in subscription.poll(left):
+        while True:
+            for event in subscription.poll(max(until - time.monotonic(), 0)):
+                is_found = True
                 yield offset_of(event.content(-1 if quiet_s else 0))
                 subscription.acknowledge(event.tags[0], event.tags[-1])
                 until = time.monotonic() + quiet_s
+            if (now := time.monotonic()) < until:
+                continue
+            ready = subscription.count_ready()
+            if subscription.wire.kept_events():  # they came before the answer
+                continue
+            if is_found or not ready:
+                return
+            if now > give_up_at:
+                break
+            until = now + wait_s
     except BrokerError as error:
         raise AmqpError(f"queue {queue!r}: {error}") from error
     finally:
         subscription.wire.abandon()
+    if not isinstance(where, datetime):
+        raise AmqpError(
+            f"queue {queue!r}: has {ready} messages, of which none came in"
+            f" {options.timeout_ms / 1000:g} s"
+        )
 
 
 def start_of(options: Options, queue: str, end: int) -> int:
