@@ -55,7 +55,7 @@ def attempt(target: Target, *arguments: str, given: str = "") -> subprocess.Comp
     return run_command("ctl", *arguments, "--port", str(target.port), given=given)
 
 
-def killed(target: Target, process: subprocess.Popen[bytes]) -> None:
+def killed(target: Target, process: broker.Process) -> None:
     assert target.pid is not None
     os.kill(target.pid, signal.SIGKILL)
     process.wait()

@@ -8,7 +8,6 @@ bodies are in the queue index, large ones in the message store. Then everything 
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections import Counter
 from contextlib import suppress
@@ -105,7 +104,7 @@ def declare(target: broker.Target) -> None:
 def life(directory: Path, number: int, random: Random) -> list[Publisher]:
     """One life of the broker; it ends by kill -9."""
     errors = directory / "stderr.txt"
-    process: subprocess.Popen[bytes] = broker.start(directory, errors=errors)
+    process: broker.Process = broker.start(directory, errors=errors)
     target = broker.await_ready(process, errors)
     declare(target)
     publishers = [Publisher(target, queue, number, random.randrange(1 << 30)) for queue in SOURCES]

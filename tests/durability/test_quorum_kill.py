@@ -9,7 +9,6 @@ taken out.
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections import Counter
 from contextlib import suppress
@@ -124,7 +123,7 @@ def connect(target: broker.Target) -> pika.BlockingConnection:
 def life(directory: Path, number: int, random: Random, books: dict[str, Book]) -> None:
     """One life of the broker; it ends by kill -9."""
     errors = directory / "stderr.txt"
-    process: subprocess.Popen[bytes] = broker.start(directory, *SETTINGS, errors=errors)
+    process: broker.Process = broker.start(directory, *SETTINGS, errors=errors)
     target = broker.await_ready(process, errors)
     connection = connect(target)
     for queue, arguments in QUEUES.items():

@@ -9,7 +9,6 @@ seed. Every rule that lets go of a message leads to a queue that keeps it. Then 
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -144,7 +143,7 @@ def declare(target: broker.Target, queues: dict[str, dict[str, Any]]) -> None:
 def life(directory: Path, random: Random, seed: str) -> tuple[list[Publisher], list[Worker]]:
     """One life of the broker; it ends by kill -9."""
     errors = directory / "stderr.txt"
-    process: subprocess.Popen[bytes] = broker.start(directory, errors=errors)
+    process: broker.Process = broker.start(directory, errors=errors)
     target = broker.await_ready(process, errors)
     addresses = [("", queue) for queue in (*WORKED, "brief")] + [("later", "")]
     publishers = [Publisher(target, *address, f"{seed}{address}") for address in addresses]

@@ -7,7 +7,6 @@ everything is read from the first offset on.
 
 from __future__ import annotations
 
-import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -79,7 +78,7 @@ def read_all(target: broker.Target, count: int) -> list[tuple[int, bytes]]:
 def cycle(directory: Path, number: int, random: Random) -> list[Publisher]:
     """One life of the broker; it ends by kill -9."""
     errors = directory / "stderr.txt"
-    process: subprocess.Popen[bytes] = broker.start(directory, errors=errors)
+    process: broker.Process = broker.start(directory, errors=errors)
     target = broker.await_ready(process, errors)
     connect(target).channel().queue_declare("s", durable=True, arguments=ARGUMENTS)
     publishers = [

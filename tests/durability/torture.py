@@ -218,12 +218,12 @@ class Round:
 
     # -- lives
 
-    def start(self, prefix: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    def start(self, prefix: Sequence[str] = ()) -> broker.Process:
         return broker.start(
             self.data, *self.settings, program=(*prefix, *self.program), errors=self.log
         )
 
-    def ready(self, process: subprocess.Popen[bytes]) -> Target:
+    def ready(self, process: broker.Process) -> Target:
         """Wait for it, and take the time."""
         began = time.monotonic()
         try:
@@ -245,7 +245,7 @@ class Round:
         self.tally.kills += 1
         self.book.crash(KILL)
 
-    def live(self, end: Callable[[subprocess.Popen[bytes], Fleet], None]) -> None:
+    def live(self, end: Callable[[broker.Process, Fleet], None]) -> None:
         """Start, work, end."""
         process = self.start()
         try:
@@ -292,7 +292,7 @@ class Round:
         self.look_at_files()
         return hit
 
-    def live_until_killed(self, process: subprocess.Popen[bytes]) -> Fleet | None:
+    def live_until_killed(self, process: broker.Process) -> Fleet | None:
         """Work under a sword; None: it fell before the broker was ready."""
         try:
             target = broker.await_ready(process, self.log)
@@ -310,7 +310,7 @@ class Round:
                 self.serve(fleet)
         return fleet
 
-    def kill(self, process: subprocess.Popen[bytes], fleet: Fleet) -> None:
+    def kill(self, process: broker.Process, fleet: Fleet) -> None:
         """kill -9; then hear what was said before it."""
         self.note("killed")
         self.end(process, signal.SIGKILL)
@@ -318,7 +318,7 @@ class Round:
         self.tally.kills += 1
         self.book.crash(KILL)
 
-    def stop(self, process: subprocess.Popen[bytes], fleet: Fleet) -> None:
+    def stop(self, process: broker.Process, fleet: Fleet) -> None:
         """SIGTERM; the broker says goodbye to its clients."""
         self.note("stopped")
         fleet.expect_end = True
@@ -332,7 +332,7 @@ class Round:
         self.tally.stops += 1
         self.book.crash(STOP)
 
-    def end(self, process: subprocess.Popen[bytes], how: int) -> None:
+    def end(self, process: broker.Process, how: int) -> None:
         """With a signal, unless it is over."""
         if process.poll() is None:
             process.send_signal(how)

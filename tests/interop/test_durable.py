@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -61,7 +60,7 @@ class Life:
         self.directory = directory
         self.errors = directory / "stderr.txt"
         self.settings: list[str] = []
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: broker.Process | None = None
         self.opened: list[BlockingConnection] = []
         self.target: broker.Target
 

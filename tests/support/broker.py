@@ -9,14 +9,16 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 import sluicemq
 from support.commands import run_command
+from support.forks import Forked
 
 START_SECONDS = 240
 STOP_SECONDS = 240
@@ -24,6 +26,8 @@ READY = b"ready amqp"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(sluicemq.__file__).parents[1])}
 """Subprocesses run the very package the tests import."""
 OWN = (sys.executable, "-m", "sluicemq")
+Process = Forked | subprocess.Popen[bytes]
+"""A broker that runs: a copy of one that has imported everything, or a program of its own."""
 
 
 class NotReady(AssertionError):
@@ -103,9 +107,21 @@ def at(url: str) -> Target:
     )
 
 
-def start(
-    data_dir: Path, *settings: str, program: Sequence[str] = OWN, errors: Path
-) -> subprocess.Popen[bytes]:
+def launch(
+    command: Sequence[str],
+    env: Mapping[str, str] = ENVIRONMENT,
+    *,
+    stdout: BinaryIO | None = None,
+    stderr: BinaryIO,
+) -> Process:
+    """Start a program, as a copy when it is a module or a file that this Python runs. Without
+    `stdout` what it prints can be read from the process."""
+    if command[0] == sys.executable and command[1] != "-c":
+        return Forked.start(command[1:], env, stdout=stdout, stderr=stderr)
+    return subprocess.Popen(command, stdout=stdout or subprocess.PIPE, stderr=stderr, env=env)
+
+
+def start(data_dir: Path, *settings: str, program: Sequence[str] = OWN, errors: Path) -> Process:
     """Our broker as a subprocess on a port of its choice; what it logs is appended to `errors`.
 
     `settings` are `key=value` as `sluicemq serve --set` takes them; `program` is what stands before
@@ -116,7 +132,7 @@ def start(
     for setting in settings:
         command += ["--set", setting]
     with errors.open("ab") as log:
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=ENVIRONMENT)
+        return launch(command, stderr=log)
 
 
 @contextmanager
@@ -132,7 +148,7 @@ def serving(data_dir: Path, *settings: str) -> Iterator[Target]:
         assert code == 0, f"the broker exited with {code}; its last words:\n{said[-4000:]}"
 
 
-def await_ready(process: subprocess.Popen[bytes], errors: Path) -> Target:
+def await_ready(process: Process, errors: Path) -> Target:
     """Until it says where it listens; NotReady when it does not."""
     assert process.stdout is not None
     output = process.stdout.fileno()
@@ -152,7 +168,7 @@ def await_ready(process: subprocess.Popen[bytes], errors: Path) -> Target:
     return Target("127.0.0.1", port, pid=process.pid, tls_port=ports.get("amqps"))
 
 
-def stop(process: subprocess.Popen[bytes]) -> int:
+def stop(process: Process) -> int:
     """SIGTERM; returns the exit code."""
     process.send_signal(signal.SIGTERM)
     try:

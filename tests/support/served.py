@@ -6,13 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from support import broker
 from support.broker import ENVIRONMENT
 from support.commands import run_command
 
@@ -46,7 +46,7 @@ class Served:
         self.within = tuple(within)
         self.runtime = runtime
         self.env = ENVIRONMENT | {"XDG_RUNTIME_DIR": runtime}
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: broker.Process | None = None
         self.secret = self.root / "secret"
         self.secret.write_text(SECRET)
         self.secret.chmod(0o600)
@@ -66,13 +66,12 @@ class Served:
         ]
 
     def start(self, *options: str) -> None:
-        command = [*self.within, sys.executable, "-m", "sluicemq", "serve", "--host", self.host]
-        command += ["--port", str(self.port), "--data-dir", str(self.data)]
+        command = [*self.within, *broker.OWN, "serve"]
+        command += ["--host", self.host, "--port", str(self.port), "--data-dir", str(self.data)]
+        command += options or self.options()
         (self.root / "stdout").unlink(missing_ok=True)
         with (self.root / "stdout").open("wb") as said, (self.root / "stderr").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, *(options or self.options())], env=self.env, stdout=said, stderr=log
-            )
+            self.process = broker.launch(command, self.env, stdout=said, stderr=log)
 
     def send_signal(self, number: int) -> None:
         assert self.process is not None

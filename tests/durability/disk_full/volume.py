@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,7 +36,7 @@ class Volume:
         self.ballast = root / "ballast"
         with self.ballast.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, BALLAST_BYTES)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: broker.Process | None = None
 
     def start(self, *settings: str) -> Target:
         """A broker on it; NotReady when it does not get that far."""
