@@ -18,7 +18,7 @@ SCALE ?= 1
 TARGET ?= session
 SECONDS ?= 60
 # Five processes on two cores: many tests wait for sockets, syncs and restarts (tests/support/scheduling.py).
-ALL_TESTS := --numprocesses 5 --no-loadscope-reorder --timeout 900 --durations 25
+ALL_TESTS := --numprocesses 5 --dist loadgroup --no-loadscope-reorder --timeout 900 --durations 25
 
 # What is compiled once need not be by each of the many processes that tests start.
 unexport PYTHONDONTWRITEBYTECODE

@@ -1,6 +1,6 @@
 """Goal: the lab measures the same wherever its workers run. Method: one scenario with processes, as
-barrier tasks on local[2], and on a standalone cluster of two workers; a worker killed in the
-middle; places that are too few, or not there. Watching: what it tells against the counters.
+barrier tasks on local[2], and on a standalone cluster; a worker killed in the middle; places that
+are too few, or not there. Watching: what it tells against the counters.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,8 +28,6 @@ from sluicemq.spark.lab_watch import WatchedSecond, watch
 from sluicemq.spark.session import check_master
 from support.lab_runs import Notes, rows, small_plan
 
-from .cluster import standalone_cluster
-
 LIMITS = "10%,100%"
 STEP_SECONDS = 2
 
@@ -42,12 +39,6 @@ def here(broker_url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan = small_plan(broker_url, directory, limits=LIMITS, step_seconds=STEP_SECONDS)
     run_scenario(plan, Notes())
     return directory
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    with standalone_cluster(2) as url:
-        yield url
 
 
 def lab_command(url: str, out: Path, master: str, *more: str) -> list[str]:
@@ -99,9 +90,9 @@ def test_on_local_2(spark: SparkSession, broker_url: str, here: Path, tmp_path: 
     assert spark.range(3).count() == 3, "a session that was there stays"
 
 
-def test_on_a_cluster_of_two(broker_url: str, here: Path, cluster: str, tmp_path: Path) -> None:
+def test_on_a_cluster(broker_url: str, here: Path, spark_master: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        lab_command(broker_url, tmp_path / "run", cluster),
+        lab_command(broker_url, tmp_path / "run", spark_master),
         capture_output=True,
         text=True,
         check=False,

@@ -1,28 +1,21 @@
 """How a whole run of the tests is spread over processes (pytest-xdist, `--numprocesses`).
 
 A process takes file after file, so that what the tests of a file share is made once; where they
-are long and share nothing, it takes test after test. Tests that have a Spark session, or a cluster
-of Spark's, go to one process each: their JVMs take gigabytes, and long to get warm. What takes
-longest begins first, so that nothing long is left to run alone.
+are long and share nothing, it takes test after test. All tests that have the Spark session go to
+one process, and all that have the cluster of Spark's to another: their JVMs take gigabytes, and
+long to get warm. What takes longest begins first, so that nothing long is left to run alone.
 """
 
 from __future__ import annotations
 
-import re
-from functools import cache
-from pathlib import Path
+from typing import Final
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-ROOT = Path(__file__).resolve().parents[2]
-
-SPARK = "tests/spark/"
-SESSION = re.compile(r"\bspark: SparkSession\b")
-CLUSTER = re.compile(r"\b(spark_master: str|cluster_jobs: Path)\b")
-"""What a test file has that asks for the session, or for the cluster; others start Spark
-themselves, or not at all."""
+SHARED: Final = {"spark": "session", "cluster_jobs": "cluster", "spark_master": "cluster"}
+"""Fixtures whose tests go to one process, and the name of that group."""
 
 SINGLY = (
     "tests/cluster/test_real_links",
@@ -55,7 +48,7 @@ SLOW = (
     "tests/lab/",
     "tests/management/",
     "tests/sim/",
-    SPARK,
+    "tests/spark/",
 )
 
 
@@ -63,24 +56,15 @@ class FileScheduling(LoadFileScheduling):
     """By file, but all that share something of Spark's as if they were one, and some one by one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(SINGLY):
-            return nodeid
-        return shared_by(file_of(nodeid)) or super()._split_scope(nodeid)
+        if nodeid.rfind("@") > nodeid.rfind("]"):  # where xdist puts the name of a group
+            return nodeid.rpartition("@")[2]
+        return nodeid if nodeid.startswith(SINGLY) else super()._split_scope(nodeid)
 
 
-@cache
-def shared_by(file: str) -> str:
-    """What the tests of a file share with others: the Spark session, the cluster, or ""."""
-    if not file.startswith(SPARK):
-        return ""
-    text = (ROOT / file).read_text(encoding="utf-8")
-    if SESSION.search(text):
-        return "a session"
-    return "a cluster" if CLUSTER.search(text) else ""
-
-
-def file_of(nodeid: str) -> str:
-    return nodeid.partition("::")[0]
+def group_of(item: pytest.Item) -> str:
+    """The group whose tests share something of Spark's with this one, or ""."""
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    return next((SHARED[name] for name in fixtures if name in SHARED), "")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -88,15 +72,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileSch
     return FileScheduling(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: order(item.nodeid))
+    """In order; with `--dist loadgroup` xdist adds the names of groups to those of tests."""
+    items.sort(key=order)
+    for item in items:
+        if group := group_of(item):
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
-def order(nodeid: str) -> tuple[bool, int, bool]:
+def order(item: pytest.Item) -> tuple[bool, int, bool]:
     """Tests with less begin first."""
-    places = (place for place, name in enumerate(LONGEST) if nodeid.startswith(name))
+    places = (place for place, name in enumerate(LONGEST) if item.nodeid.startswith(name))
     return (
-        not shared_by(file_of(nodeid)),
+        not group_of(item),
         next(places, len(LONGEST)),
-        not nodeid.startswith(SLOW),
+        not item.nodeid.startswith(SLOW),
     )
