@@ -9,21 +9,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 import sluicemq
+from sim.seed_pool import reports_of
 from sluicemq.sim.cluster.__main__ import main
 from sluicemq.sim.cluster.run import LinkReport, simulate_links
 from support.thorough import thorough
 
 SEEDS = range(thorough(12, 40))
 REPLAYED = (1, 8)
-WORKERS = 2
 
 ENGAGED = {
     "ups": 25,
@@ -47,8 +45,7 @@ ENGAGED = {
 @cache
 def reports() -> list[LinkReport]:
     """All seeds, once a test run."""
-    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(simulate_links, SEEDS, chunksize=3))
+    return reports_of(simulate_links, SEEDS)
 
 
 def digests(hash_seed: str) -> list[str]:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +17,13 @@ import pytest
 from click.testing import CliRunner
 
 import sluicemq
+from sim.seed_pool import reports_of
 from sluicemq.cli.sim import sim
 from sluicemq.sim.nodes.__main__ import main
 from sluicemq.sim.nodes.run import NodesReport, simulate_nodes
 
 SEEDS: Final = range(200)
 REPLAYED: Final = (1, 16, 23)
-WORKERS: Final = 2
 
 ENGAGED: Final = {
     "confirmed": 7_000,
@@ -56,8 +54,7 @@ ENGAGED: Final = {
 @cache
 def reports() -> list[NodesReport]:
     """All seeds, once a test run."""
-    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(simulate_nodes, SEEDS, chunksize=5))
+    return reports_of(simulate_nodes, SEEDS)
 
 
 def digests(hash_seed: str) -> list[str]:

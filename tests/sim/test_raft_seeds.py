@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 import sluicemq
+from sim.seed_pool import reports_of
 from sluicemq.sim.raft.__main__ import main
 from sluicemq.sim.raft.linearizable import RegisterHistory
 from sluicemq.sim.raft.promise import RuleBroken
@@ -27,7 +26,6 @@ SEEDS = range(200)
 RUN_STEPS = thorough(4500, STEPS)
 """Of each."""
 REPLAYED = range(0, 200, 40)
-WORKERS = 2
 
 ENGAGED = {
     "leaders": 400,
@@ -46,9 +44,7 @@ ENGAGED = {
 @cache
 def reports() -> list[Report]:
     """All seeds, once a test run."""
-    run = partial(simulate, steps=RUN_STEPS)
-    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(run, SEEDS, chunksize=5))
+    return reports_of(partial(simulate, steps=RUN_STEPS), SEEDS)
 
 
 def digests(seeds: range, hash_seed: str) -> list[int]:

@@ -9,21 +9,19 @@ seen within SEEDS seeds.
 from __future__ import annotations
 
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
-from multiprocessing import get_context
 
 import pytest
 
 from sim.first_seeds import is_caught
 from sim.raft_stored_canaries import CANARIES
+from sim.seed_pool import reports_of
 from sluicemq.sim.raft.__main__ import main
 from sluicemq.sim.raft.run import Report, simulate
 from support.thorough import thorough
 
 RUNS = range(thorough(18, 36))
 SEEDS = 50
-WORKERS = 2
 
 ENGAGED = {
     "leaders": 50,
@@ -40,9 +38,7 @@ ENGAGED = {
 @cache
 def reports() -> list[Report]:
     """All runs, once."""
-    run = partial(simulate, with_storage=True)
-    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(run, RUNS, chunksize=3))
+    return reports_of(partial(simulate, with_storage=True), RUNS)
 
 
 @pytest.mark.timeout(600)

@@ -11,16 +11,15 @@ import os
 import pkgutil
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from importlib import import_module
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 import sluicemq
+from sim.seed_pool import reports_of
 from sluicemq.broker.node_notices import NodeNotices
 from sluicemq.broker.recovery_report import RecoveryReport
 from sluicemq.chain.channel.channel_port import ChannelPort
@@ -68,7 +67,6 @@ SEEDS = range(200)
 RUN_STEPS = thorough(2000, STEPS)
 """Of each; `sluicemq sim` takes STEPS."""
 REPLAYED = range(0, 200, 40)
-WORKERS = 2
 REGRESSIONS = Path(__file__).with_name("regressions.txt")
 
 ENGAGED = {
@@ -159,9 +157,7 @@ SPARED: Final[dict[type[Actor], str]] = {
 @cache
 def reports() -> list[RunReport]:
     """All seeds, once a test run."""
-    run = partial(simulate, steps=RUN_STEPS)
-    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(run, SEEDS, chunksize=5))
+    return reports_of(partial(simulate, steps=RUN_STEPS), SEEDS)
 
 
 def digests(seeds: range, hash_seed: str) -> list[str]:

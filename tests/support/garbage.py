@@ -10,10 +10,11 @@ import gc
 
 import pytest
 
+from support.collector import collect_seldom
+
 gc.disable()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    gc.freeze()
-    gc.enable()
+    collect_seldom()
