@@ -25,9 +25,12 @@ from history import keep  # noqa: E402
 from sluicemq.amqp import methods as m  # noqa: E402
 from sluicemq.amqp.frames import content_frames  # noqa: E402
 from sluicemq.amqp.properties import BasicProperties  # noqa: E402
+from sluicemq.host.control import parts  # noqa: E402
 from sluicemq.kernel.actor import Actor  # noqa: E402
 from sluicemq.manage.actions import ACTIONS  # noqa: E402
-from sluicemq.manage.task import CommandAnswer, start  # noqa: E402
+from sluicemq.manage.gateway import GATEWAY  # noqa: E402
+from sluicemq.manage.record_columns import RECORDS  # noqa: E402
+from sluicemq.manage.task import CommandAnswer, GoOn, start  # noqa: E402
 from unit.chain.client import NO_PROPERTIES, PERSISTENT, Broker, Client  # noqa: E402
 
 if TYPE_CHECKING:
@@ -53,12 +56,14 @@ class Longest:
         def run_turn(actor: Actor) -> None:
             begin = thread_time()
             self.plain(actor)
-            took = (thread_time() - begin) * 1000
-            if took > self.milliseconds:
-                self.milliseconds = took
-                self.who = type(actor).__name__
+            self.note((thread_time() - begin) * 1000, type(actor).__name__)
 
         return run_turn
+
+    def note(self, milliseconds: float, who: str) -> None:
+        """Something took so long."""
+        if milliseconds > self.milliseconds:
+            self.milliseconds, self.who = milliseconds, who
 
 
 class Bench:
@@ -124,10 +129,25 @@ class Bench:
         answers: list[CommandAnswer] = []
         begin = thread_time()
         start(self.broker.node, ACTIONS, command, arguments, answers.append)
-        took = (thread_time() - begin) * 1000
-        if took > LONGEST.milliseconds:
-            LONGEST.milliseconds, LONGEST.who = took, "the command itself"
+        LONGEST.note((thread_time() - begin) * 1000, "the command itself")
         self.broker.run()
+
+    def ask_pages(self, command: str, **arguments: Any) -> None:
+        """What the management process asks, page by page; each is written as the control socket
+        writes it, and a part of one counts as a turn."""
+        answers: list[CommandAnswer] = []
+        task = start(self.broker.node, GATEWAY, command, arguments, answers.append)
+        self.broker.run()
+        while True:
+            begin = thread_time()
+            for _ in parts(answers[-1]):
+                now = thread_time()
+                LONGEST.note((now - begin) * 1000, "the control socket")
+                begin = thread_time()
+            if not answers[-1].more:
+                return
+            task.post(GoOn(answers.append))
+            self.broker.run()
         for _ in range(1000):
             if answers:
                 break
@@ -490,6 +510,14 @@ def list_queues(bench: Bench) -> None:
         bench.ask(command, columns=columns if command == "list_queues" else None)
 
 
+def list_records(bench: Bench) -> None:
+    """10,000 queues and all else that a page of the management process asks for, as JSON."""
+    bench.declare(10_000)
+    for kind in RECORDS:
+        bench.ask_pages("records", kind=kind)
+    bench.ask_pages("node_figures")
+
+
 def export(bench: Bench) -> None:
     """Definitions of 20,000 durable queues."""
     bench.declare(bench.count(20_000), durable=True)
@@ -552,6 +580,7 @@ CASES: dict[str, Callable[[Bench], None]] = {
         expiry,
         max_length,
         list_queues,
+        list_records,
         export,
         channels,
         delete_vhost,

@@ -111,6 +111,9 @@ class Node:
         self.join_definitions(recovery.is_new)
         self.notices = self.make_notices()
         """What the nodes of the cluster let each other know; None: this one is alone."""
+        self.node_post: Actor | None = None
+        """Asks other nodes what people want to know of them; set by the owner of its World, None
+        without any."""
         self.monitor = Monitor(self.broker, config)
         self.broker.monitor = self.monitor.look
         self.broker.disk_full = self.monitor.disk_full

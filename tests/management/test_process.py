@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pika
 import pytest
 import requests
 
@@ -102,6 +103,18 @@ def test_it_comes_back_when_it_was_killed_and_the_broker_is_not_moved(own: Manag
     )
     assert found.json()["name"] == "before"
     assert "the management process has ended with code -9" in own.errors.read_text()
+
+
+def test_the_broker_is_ready_and_works_though_it_cannot_begin(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = ("management.enabled=true", f"management.port={port}")
+        with broker.serving(tmp_path, *settings) as target:
+            errors = tmp_path / "stderr.txt"
+            await_truth(
+                lambda: f"management.tcp.port = {port}: cannot listen" in errors.read_text()
+            )
+            pika.BlockingConnection(pika.ConnectionParameters(port=target.port)).close()
 
 
 def test_it_ends_with_the_broker_however_that_ends(tmp_path: Path) -> None:

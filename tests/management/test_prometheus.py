@@ -1,7 +1,7 @@
 """Goal: a Prometheus that scrapes the broker has a value for what RabbitMQ's dashboards ask for.
 Method: Debian's prometheus, a broker with clients; the metrics that RabbitMQ's Overview and Quorum
-Queues dashboards have in their expressions, joined as these do. What has no meaning here is in
-docs/management.md.
+Queues dashboards have in their expressions, joined as these do, and all that there are of a queue,
+for dashboards of single queues. What has no meaning here is in docs/management.md.
 """
 
 from __future__ import annotations
@@ -50,6 +50,15 @@ COUNTERS = """
     global_messages_redelivered_total global_messages_acknowledged_total
     raft_log_commit_index raft_commit_index raft_term raft_term_total
 """
+QUEUE = """
+    consumer_capacity consumer_utilisation consumers disk_reads_total disk_writes_total messages
+    messages_bytes messages_paged_out messages_paged_out_bytes messages_persistent
+    messages_persistent_bytes messages_published_total messages_ram messages_ram_bytes
+    messages_ready messages_ready_bytes messages_ready_ram messages_unacked messages_unacked_bytes
+    messages_unacked_ram process_memory_bytes
+"""
+"""What RabbitMQ 3.10 counts of each queue, but for what has no meaning here."""
+
 CONFIGURATION = """
 global: {{scrape_interval: 1s}}
 scrape_configs:
@@ -77,6 +86,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             channel.queue_declare("orders", durable=True)
             quorum = {"x-queue-type": "quorum"}
             channel.queue_declare("audit", durable=True, arguments=quorum)
+            channel.queue_declare("log", durable=True, arguments={"x-queue-type": "stream"})
             for queue in ("orders", "audit"):
                 for _ in range(3):
                     channel.basic_publish("", queue, b"x")
@@ -133,10 +143,10 @@ def test_everything_that_dashboards_ask_for_has_a_value(prometheus: str) -> None
     [ready] = asked(prometheus, f"sum(rabbitmq_queue_messages_ready {JOIN})")
     assert ready["value"][1] == "5"
     each = asked(prometheus, 'rabbitmq_queue_messages_ready{job="each"}')
-    assert {row["metric"]["queue"]: row["value"][1] for row in each} == {
-        "orders": "2",
-        "audit": "3",
-    }
+    found = {row["metric"]["queue"]: row["value"][1] for row in each}
+    assert found == {"orders": "2", "audit": "3", "log": "0"}
+    for metric in QUEUE.split():  # what a dashboard of one queue asks for, of whatever type
+        assert len(asked(prometheus, f'rabbitmq_queue_{metric}{{job="each"}}')) == 3, metric
     [detailed] = asked(prometheus, 'rabbitmq_detailed_raft_log_commit_index{queue="audit"}')
     assert int(detailed["value"][1]) > 0
     assert {row["value"][1] for row in asked(prometheus, "up")} == {"1"}

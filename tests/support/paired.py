@@ -80,6 +80,9 @@ class ListedWire(c.ClusterPort):
         is_up = self.group.is_up(self.node, node)
         return c.NodeStanding.UP if is_up else c.NodeStanding.DOWN
 
+    def name_of(self, node: int) -> str:
+        return f"n{node}"
+
     def incarnation_of(self, node: int) -> int:
         return 1
 

@@ -66,6 +66,7 @@ FOUNDING: Final = FrameType(19, "founding", CONTROL)
 NODE_NOTICE: Final = FrameType(20, "node notice", CONTROL)
 QUESTION: Final = FrameType(21, "question", ASK)
 ANSWER: Final = FrameType(22, "answer", ASK)
+NODE_COMMAND: Final = FrameType(23, "node command", DATA)
 QUEUE_ASKS: Final = FrameType(32, "queue asks", DATA)
 QUEUE_ANSWERS: Final = FrameType(33, "queue answers", DATA)
 REPLIES: Final = FrameType(34, "replies", DATA)
@@ -78,7 +79,7 @@ FRAME_TYPES: Final = {
     for each in (
         *(OPEN, GOODBYE, HEARTBEAT, GRANTS),
         *(RAFT_CONTROL, RAFT_DATA, DEFINITIONS, FOUNDING, NODE_NOTICE),
-        *(QUESTION, ANSWER),
+        *(QUESTION, ANSWER, NODE_COMMAND),
         *(QUEUE_ASKS, QUEUE_ANSWERS, REPLIES),
         *(QUORUM_ASK, QUORUM_LEADERS, QUORUM_STATUS),
     )

@@ -17,7 +17,7 @@ from sluicemq.errors import Corrupt, DiskFailed, LossRefused, Refused
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.cluster_secret import read_secret
 from sluicemq.host.companion import Companion
-from sluicemq.host.control import ControlServer, all_commands, commands_of
+from sluicemq.host.control import BeginCommand, ControlServer, all_commands, commands_of
 from sluicemq.host.descriptors import limit, raise_limit, shares
 from sluicemq.host.disk import HostDisk
 from sluicemq.host.files import HostFiles
@@ -181,11 +181,22 @@ class BrokerHost:
             for scheme, host, port in self.listeners():
                 bound = self.net.reserve(host, port, tls=scheme == "amqps")
                 self.port = self.port or bound
-        self.control = ControlServer(commands_of(self.node, self.commands), self.port)
+        begin = commands_of(self.node, self.commands)
+        self.control = ControlServer(begin, self.port)
         await self.control.start()
         self.log.write("info", f"data directory {self.disk.place}")
         if self.node.membership is not None:
+            self.answer_nodes(self.node.membership, begin)
             self.listen_for_nodes(self.node.membership)
+
+    def answer_nodes(self, membership: ClusterMembership, begin: BeginCommand) -> None:
+        """Carry out what other nodes ask for people, and ask them for the people here."""
+        from sluicemq.manage.node_post import (  # noqa: PLC0415 (start-up time of who is alone)
+            NodePost,
+        )
+
+        node, world = self.node, self.node.world
+        node.node_post = NodePost(node.scheduler, world.clock, world.log, membership.cluster, begin)
 
     def commands(self) -> Mapping[str, Action]:
         """Return what is carried out for who asks on the control socket, by name."""

@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from sluicemq import __version__
+from sluicemq.cluster.cluster_port import NodeStanding
+from sluicemq.limits import RECORDS_A_PAGE
 from sluicemq.manage import exporting, storage_view, views
 from sluicemq.manage.actions.users import user_named
 from sluicemq.manage.actions.vhosts import definition_of
-from sluicemq.manage.command import DATA, NO_USER, USAGE, CommandRefused
+from sluicemq.manage.command import DATA, NO_USER, UNAVAILABLE, USAGE, CommandRefused
+from sluicemq.manage.node_post import AskNode, NodePage
 from sluicemq.manage.records import record_pieces
+from sluicemq.manage.task import GoOn
 from sluicemq.metadata.changes import UpsertRecord
 from sluicemq.model.passwords import DEFAULT_ALGORITHM, SALT_BYTES, check_hash, hash_password
 from sluicemq.model.queue_types import TYPES_HERE
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from sluicemq.manage.command import Given
     from sluicemq.manage.task import Action, Task
     from sluicemq.manage.views import Row
+    from sluicemq.node import Node
 
 COUNTERS: Final = (
     *views.TOTALS,
@@ -48,9 +53,10 @@ NODE_WORK: Final = 150
 
 
 def records(task: Task, given: Given) -> None:
-    """Answer records of one kind, page by page."""
+    """Answer records of one kind, page by page; `page` is how many of them one has."""
     found: list[Any] = []
-    task.look_at_pages(record_pieces(task.broker, given, found), found)
+    page = min(max(1, given.number("page", RECORDS_A_PAGE)), RECORDS_A_PAGE)
+    task.look_at_pages(record_pieces(task.broker, given, found), found, page)
 
 
 def log_in(task: Task, given: Given) -> None:
@@ -159,6 +165,18 @@ def exchange_count(vhost: VirtualHost) -> int:
     return len(vhost.topology.exchanges) + 1
 
 
+def others_up(node: Node) -> dict[str, bool]:
+    """Return the other nodes of the cluster by name: whether each is up."""
+    if node.membership is None:
+        return {}
+    cluster = node.membership.cluster
+    return {
+        cluster.name_of(number): cluster.standing(number) is not NodeStanding.DOWN
+        for number in cluster.nodes
+        if number != cluster.node
+    }
+
+
 def node_figures(task: Task, _: Given) -> None:
     """Answer one row with the figures of the node."""
     found: list[Row] = []
@@ -179,6 +197,7 @@ def figures(task: Task, found: list[Row]) -> Iterator[int]:
             "version": __version__,
             "name": None if membership is None else membership.book.card.name,
             "cluster_id": None if membership is None else membership.cluster_id or None,
+            "others": others_up(node),
             "uptime_ms": broker.world.clock.wall_ms() - node.started_ms,
             "listeners": [*node.urls],
             "memory": views.memory(node),
@@ -215,6 +234,33 @@ def figures(task: Task, found: list[Row]) -> Iterator[int]:
     yield NODE_WORK
 
 
+def of_node(task: Task, given: Given) -> None:
+    """Answer what another node of the cluster answers to a command, page by page."""
+    post = task.node.node_post
+    if post is None:
+        raise CommandRefused("this node is alone", UNAVAILABLE)
+    arguments = given.values.get("arguments")
+    first = AskNode(
+        task,
+        given.text("node"),
+        given.text("command"),
+        arguments if isinstance(arguments, dict) else {},
+    )
+    last_number = 0
+
+    def on_message(message: object) -> None:
+        nonlocal last_number
+        if isinstance(message, NodePage):
+            last_number = message.number
+            task.answer(message.answer)
+        elif isinstance(message, GoOn):
+            task.reply = message.reply
+            post.post(first._replace(after=last_number))
+
+    task.on_message(on_message)
+    post.post(first)
+
+
 GATEWAY: Final[dict[str, Action]] = {
     "records": records,
     "log_in": log_in,
@@ -222,4 +268,5 @@ GATEWAY: Final[dict[str, Action]] = {
     "describe_vhost": describe_vhost,
     "declared": declared,
     "node_figures": node_figures,
+    "of_node": of_node,
 }

@@ -28,7 +28,7 @@ from sluicemq.manage.backing_view import (
     ram_bytes,
 )
 from sluicemq.model.definitions import EXCHANGE, QUEUE, BindingDefinition, ExchangeDefinition
-from sluicemq.model.queue_types import TYPES
+from sluicemq.model.queue_types import QUORUM, TYPES
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.stream.machine import Stream
 
@@ -213,6 +213,14 @@ def of_stream(queue: Queue, value: Callable[[StreamLog], object]) -> object:
     """Return a column that only streams have; empty text for other queues."""
     machine = queue.machine
     return value(machine.log) if isinstance(machine, Stream) else ""
+
+
+def is_at_home(queue: Queue) -> bool:
+    """Tell whether this node is the one to ask about a queue: it has the messages, or leads the
+    queue's group."""
+    if isinstance(queue, QuorumShell):
+        return queue.replicator.raft.is_leader
+    return queue.is_local and queue.definition.type != QUORUM
 
 
 def home_name(queue: Queue) -> str:

@@ -182,6 +182,12 @@ def all_queues(broker: Broker, vhosts: Sequence[VirtualHost]) -> Iterator[Queue 
         yield from lists.queues(broker, vhost)
 
 
+def queues_at_home(broker: Broker, vhosts: Sequence[VirtualHost]) -> Iterator[Queue | None]:
+    """Yield the queues of these virtual hosts that this node is to be asked about."""
+    for queue in all_queues(broker, vhosts):
+        yield queue if queue is not None and lists.is_at_home(queue) else None
+
+
 def all_consumers(
     broker: Broker, vhosts: Sequence[VirtualHost]
 ) -> Iterator[lists.ListedConsumer | None]:
@@ -225,7 +231,8 @@ KINDS: Final[dict[str, tuple[Callable[..., Iterator[Any]], Callable[[Any], Value
 def record_pieces(broker: Broker, given: Given, found: list[Any]) -> Iterator[int]:
     """Put into `found` a record of everything of the kind that is asked for, in pieces; with
     `vhost`, of what is in that virtual host, where the kind has one; with `name` besides, of one
-    queue or exchange. Raises CommandRefused when there is no such kind."""
+    queue; with `at_home`, of the queues that this node is to be asked about. Raises CommandRefused
+    when there is no such kind."""
     kind, only = given.text("kind"), given.text("vhost", "")
     if kind not in KINDS:
         raise CommandRefused(f"there is no kind {kind}; there are: {' '.join(KINDS)}", USAGE)
@@ -235,6 +242,8 @@ def record_pieces(broker: Broker, given: Given, found: list[Any]) -> Iterator[in
         name = given.text("name")
         of_name: Iterator[Any] = (vhost.queues.get(name) for vhost in vhosts)
         return making(of_name, record, kind, found)
+    if kind == QUEUES and given.flag("at_home"):
+        items = queues_at_home
     return making(items(broker, vhosts), record, kind, found)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sluicemq.errors import ProtocolViolation, Refused
 from sluicemq.kernel.actor import Actor
-from sluicemq.limits import RECORDS_A_PAGE
 from sluicemq.manage.command import DATA, SOFTWARE, UNAVAILABLE, CommandRefused, Given
 from sluicemq.manage.commands import COMMANDS
 from sluicemq.manage.views import Row, pieces
@@ -159,13 +158,13 @@ class Task(Actor):
         ends early when nobody waits for it any more."""
         self.begin(self.looking(pieces, found))
 
-    def look_at_pages(self, pieces: Iterator[int], found: list[Any]) -> None:
+    def look_at_pages(self, pieces: Iterator[int], found: list[Any], page_rows: int) -> None:
         """Do long work that changes nothing as `look` does, but answer page by page with what has
-        been `found`: the next one is begun when the task is told to go on."""
+        been `found`, so many rows each: the next one is begun when the task is told to go on."""
 
         def page() -> Iterator[int]:
             for work in pieces:
-                if len(found) >= RECORDS_A_PAGE:
+                if len(found) >= page_rows:
                     rows = [*found]
                     found.clear()
                     self.answer(CommandAnswer(rows, more=True))

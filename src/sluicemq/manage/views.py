@@ -16,7 +16,7 @@ from sluicemq.errors import Refused
 from sluicemq.manage import storage_view
 from sluicemq.manage.chain_view import chain
 from sluicemq.manage.command import Given
-from sluicemq.manage.lists import LISTS, queues, readers
+from sluicemq.manage.lists import LISTS, is_at_home, queues, readers
 from sluicemq.manage.tables import DEFAULTS
 from sluicemq.model.definitions import DEFAULT_VHOST
 
@@ -150,7 +150,8 @@ def status(node: Node, found: list[Row]) -> Iterator[int]:
 
 
 class BrokerTotals:
-    """Sums over everything on the node, for `status`."""
+    """Sums over everything that the node has itself, for `status`: all nodes of a cluster together
+    count nothing twice."""
 
     def __init__(self) -> None:
         self.channels = 0
@@ -165,7 +166,7 @@ class BrokerTotals:
             yield LOOK_WORK
         for vhost in [*broker.vhosts.values()]:
             for queue in queues(broker, vhost):
-                if queue is not None:
+                if queue is not None and is_at_home(queue):
                     depth = queue.machine.depth
                     self.consumers += depth.consumers
                     self.ready += depth.ready

@@ -60,7 +60,7 @@ class BrokerLink:
         self.pid = 0
         """The broker's process, as it was when it was connected to last; 0: it never was."""
 
-    async def ask(self, command: str, **arguments: object) -> list[Any]:
+    async def ask(self, command: str, /, **arguments: object) -> list[Any]:
         """Return the rows of an answer, all of its pages. Raises BrokerRefused with the broker's
         words, and BrokerAway when it does not answer."""
         rows: list[Any] = []
@@ -68,7 +68,7 @@ class BrokerLink:
             rows += page
         return rows
 
-    async def pages(self, command: str, **arguments: object) -> AsyncIterator[list[Any]]:
+    async def pages(self, command: str, /, **arguments: object) -> AsyncIterator[list[Any]]:
         """Yield the pages of an answer as they come; raises as `ask` does."""
         request = json.dumps({"command": command, "arguments": arguments}).encode() + b"\n"
         async with self.room:

@@ -75,7 +75,7 @@ def connection_shape(
     shown |= {name: row[name] or None for name in TLS}
     shown |= {
         "garbage_collection": NO_PROCESS,
-        "node": node,
+        "node": row["node"] or node,
         "peer_cert_validity": None,
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
@@ -96,7 +96,7 @@ def channel_shape(
     shown |= {
         "connection_details": peer_of(row["connection"]),
         "garbage_collection": NO_PROCESS,
-        "node": node,
+        "node": row["node"] or node,
         "pending_raft_commands": 0,
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
@@ -119,7 +119,7 @@ def consumer_shape(row: Record, node: str) -> dict[str, Any]:
         "channel_details": {
             "connection_name": row["connection_name"],
             "name": row["channel_name"],
-            "node": node,
+            "node": row["node"] or node,
             "number": row["number"],
             "peer_host": peer["peer_host"],
             "peer_port": peer["peer_port"],

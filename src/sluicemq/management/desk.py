@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sluicemq.management.broker_link import BrokerLink
-from sluicemq.management.inventory import Inventory
-from sluicemq.management.node_shape import node_name
+from sluicemq.management.cluster_inventory import ClusterInventory, node_name
 from sluicemq.management.sampler import BrokerSampler
 from sluicemq.management.sign_in import SignIn
 from sluicemq.management.user_session import UserSessions
@@ -21,7 +20,7 @@ class Desk:
     def __init__(self, config: Config, broker_port: int) -> None:
         self.config = config
         self.link = BrokerLink(broker_port)
-        self.inventory = Inventory(self.link)
+        self.inventory = ClusterInventory(self.link)
         self.sampler = BrokerSampler(self.inventory, config.management.sample_interval_ms)
         self.sign_in = SignIn(self.link, config.management.session_minutes * 60.0)
         self.sessions = UserSessions()
@@ -47,11 +46,17 @@ class Desk:
         """Return one table of what is declared, as it is now."""
         return await self.link.ask("declared", table=table)
 
-    async def change(self, command: str, **arguments: object) -> list[Any]:
-        """Have the broker carry out a command that changes something; returns when it is
-        durable."""
+    async def change(self, command: str, /, **arguments: object) -> list[Any]:
+        """Have the broker carry out a command that changes something; returns when it is durable.
+        Raises BrokerRefused."""
         self.inventory.changed()
         try:
             return await self.link.ask(command, **arguments)
         finally:
             self.inventory.changed()
+
+    async def change_at(self, node: str, command: str, /, **arguments: object) -> list[Any]:
+        """Have another node carry out a command, as `change` does; "" is the one beside."""
+        if not node:
+            return await self.change(command, **arguments)
+        return await self.change("of_node", node=node, command=command, arguments=arguments)

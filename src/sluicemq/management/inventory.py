@@ -1,4 +1,4 @@
-"""What there is at the broker now: lists of records, fetched when somebody asks.
+"""What there is at a node now: lists of records, fetched when somebody asks.
 
 Who asks at the same time shares one fetch. A short list is always fetched anew. A long one may be
 as old as LAZINESS times what it takes the broker to make it, so that whoever asks how often costs
@@ -8,6 +8,7 @@ the broker a part of its time that is bounded; but never older than the last cha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from sluicemq.manage.record_columns import QUEUES, RECORDS
@@ -23,6 +24,9 @@ RECORD_SECONDS: Final = 40e-6
 """About how long a record takes the broker."""
 
 LAZINESS: Final = 20
+FAR_ROWS: Final = 50
+"""Records of another node in a page: a short one keeps nothing waiting behind it between nodes."""
+
 SHORT: Final = 100
 """Lists of fewer records are always fetched anew."""
 
@@ -46,10 +50,12 @@ class ListSnapshot:
 
 
 class Inventory:
-    """Fetches lists of records, each kind by one fetch at a time."""
+    """Fetches lists of records, each kind by one fetch at a time: of the broker at the end of the
+    link, or of the other `node` of its cluster, by way of that broker."""
 
-    def __init__(self, link: BrokerLink) -> None:
+    def __init__(self, link: BrokerLink, node: str = "") -> None:
         self.link = link
+        self.node_name = node
         self.snapshots: dict[str, ListSnapshot] = {}
         self.locks: dict[str, asyncio.Lock] = {}
         self.changed_s = 0.0
@@ -82,15 +88,29 @@ class Inventory:
         """Fetch all records of a kind now."""
         snapshot = ListSnapshot(asyncio.get_running_loop().time())
         if kind == NODE:
-            snapshot.rows = await self.link.ask("node_figures")
+            async for page in self.pages("node_figures"):
+                snapshot.rows += page
             return snapshot
         if kind == CHAIN:
             snapshot.rows = await self.link.ask("chain")
             return snapshot
         names = RECORDS[kind]
-        async for page in self.link.pages("records", kind=kind):
-            snapshot.rows += [dict(zip(names, values, strict=True)) for values in page]
+        told_by = {} if "node" in names else {"node": self.node_name}
+        more = {"at_home": True, "page": FAR_ROWS} if self.node_name else {}
+        async for page in self.pages("records", kind=kind, **more):
+            snapshot.rows += [dict(zip(names, values, strict=True)) | told_by for values in page]
         return snapshot
+
+    def pages(self, command: str, /, **arguments: object) -> AsyncIterator[list[Any]]:
+        """Yield the pages of what the node answers. Raises BrokerRefused and BrokerAway."""
+        if not self.node_name:
+            return self.link.pages(command, **arguments)
+        return self.link.pages("of_node", node=self.node_name, command=command, arguments=arguments)
+
+    def last(self, kind: str) -> list[Record]:
+        """Return all records of a kind as they were when they were fetched last; none if never."""
+        snapshot = self.snapshots.get(kind)
+        return [] if snapshot is None else snapshot.rows
 
     async def node(self) -> Record:
         """Return the figures of the node."""
@@ -99,5 +119,7 @@ class Inventory:
 
     async def queue(self, vhost: str, name: str) -> Record | None:
         """Return the record of one queue as it is now; None when there is no such queue."""
-        found = await self.link.ask("records", kind=QUEUES, vhost=vhost, name=name)
-        return dict(zip(RECORDS[QUEUES], found[0], strict=True)) if found else None
+        async for page in self.pages("records", kind=QUEUES, vhost=vhost, name=name):
+            if page:
+                return dict(zip(RECORDS[QUEUES], page[0], strict=True))
+        return None

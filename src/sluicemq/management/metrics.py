@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.manage.record_columns import CHANNELS, CONNECTIONS, CONSUMERS, QUEUES, VHOSTS
+from sluicemq.management.cluster_inventory import node_name
 from sluicemq.management.exposition import Exposition, Sample
 from sluicemq.management.message_stats import DELIVERED
 from sluicemq.management.metric_tables import (
@@ -26,7 +27,8 @@ from sluicemq.management.metric_tables import (
     RAFT_METRICS,
     Metric,
 )
-from sluicemq.management.node_shape import RABBITMQ_VERSION, churn, node_name, node_shape
+from sluicemq.management.node_shape import RABBITMQ_VERSION, node_shape
+from sluicemq.management.node_watch import NodeWatch
 from sluicemq.model.traffic import TRAFFIC
 
 if TYPE_CHECKING:
@@ -79,17 +81,18 @@ class Scrape:
         self.lists: dict[str, Sequence[Record]] = {}
 
     async def fetch(self) -> None:
-        """Ask for everything that metrics are made of; of long lists a sample will do."""
+        """Ask for everything that metrics are made of, of the node beside alone; of long lists a
+        sample will do."""
         inventory = self.desk.inventory
         self.node = await inventory.node()
         for kind in (QUEUES, CONNECTIONS, CHANNELS, CONSUMERS, VHOSTS):
-            self.lists[kind] = await inventory.all(kind, self.desk.sampler.interval_s)
+            self.lists[kind] = await inventory.at_home(kind, self.desk.sampler.interval_s)
 
     async def aggregated(self) -> str:
         """Return the node's figures, and sums over all objects."""
         await self.fetch()
         await self.of_node("aggregated")
-        traffic = self.desk.sampler.traffic(self.lists[VHOSTS])
+        traffic = self.desk.sampler.through_own.traffic(self.lists[VHOSTS])
         self.sums("queue_", QUEUE_METRICS, QUEUES, {"publish": traffic["publish"]})
         self.sums("raft_", RAFT_METRICS, QUEUES, {})
         self.sums("channel_", CHANNEL_METRICS, CHANNELS, traffic)
@@ -110,7 +113,7 @@ class Scrape:
         self.prefetch(True)
         connections = self.lists[CONNECTIONS]
         self.each(PREFIX + "connection_", CONNECTION_METRICS, connections, of_connection)
-        self.of_everything(self.desk.sampler.traffic(self.lists[VHOSTS]))
+        self.of_everything(self.desk.sampler.through_own.traffic(self.lists[VHOSTS]))
         self.ours()
         return self.out.text()
 
@@ -187,8 +190,8 @@ class Scrape:
     async def of_node(self, endpoint: str) -> None:
         """Add the node's own figures and alarms."""
         out, desk = self.out, self.desk
-        shape = node_shape(self.node, desk.sampler, desk.listeners)
-        shape |= churn(self.node, desk.sampler)
+        watch = desk.sampler.nodes.get(node_name(self.node)) or NodeWatch(desk.link.pid)
+        shape = node_shape(self.node, watch, desk.listeners)
         await self.identity(endpoint)
         for name, alarm in ALARMS.items():
             value = int(alarm in self.node["alarms"])
@@ -216,8 +219,9 @@ class Scrape:
     def of_everything(self, traffic: Mapping[str, int]) -> None:
         """Add how many objects there are, and the counters of the whole broker."""
         out, totals = self.out, self.node["totals"]
+        counts = totals | {"queues": len(self.lists[QUEUES])}
         for name in ("connections", "channels", "consumers", "queues"):
-            out.one(PREFIX + name, GAUGE, f"The number of {name}", totals[name])
+            out.one(PREFIX + name, GAUGE, f"The number of {name}", counts[name])
         amqp = {"protocol": "amqp091"}
         beginning = PREFIX + "global_messages_"
         unconfirmed = sum(row["messages_unconfirmed"] for row in self.lists[CHANNELS])

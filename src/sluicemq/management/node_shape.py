@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from collections.abc import Iterable
 from typing import Any, Final
@@ -11,10 +10,12 @@ from urllib.parse import urlsplit
 from sluicemq import __version__
 from sluicemq.manage.record_columns import QUEUES
 from sluicemq.management.client_shapes import CHANNEL_STATS
+from sluicemq.management.cluster_inventory import node_name
 from sluicemq.management.history import details
 from sluicemq.management.inventory import Record
 from sluicemq.management.message_stats import NO_SAMPLES, SampleWish, message_stats, with_details
-from sluicemq.management.sampler import CHURN, NODE_FIGURES, BrokerSampler
+from sluicemq.management.node_watch import CHURN, NODE_FIGURES, NodeWatch, churn_of
+from sluicemq.management.sampler import BrokerSampler, churn_of_all
 from sluicemq.model.traffic import TRAFFIC
 
 RABBITMQ_VERSION: Final = "3.10.8"
@@ -31,6 +32,15 @@ EXCHANGE_TYPES: Final = (
     "x-random",
 )
 DEPTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
+SUMMED: Final = (
+    "channels",
+    "connections",
+    "consumers",
+    "messages_ready",
+    "messages_unacknowledged",
+)
+"""Totals of the overview that are sums over all nodes; what is declared, each of them knows."""
+
 PROTOCOLS: Final = {"amqp": "amqp", "amqps": "amqp/ssl"}
 AVERAGES: Final = ("io_read", "io_write", "io_sync", "io_seek")
 """Kinds of I/O of which the average time is shown, in milliseconds."""
@@ -54,11 +64,6 @@ QUEUE_BYTES: Final = 12_000
 
 INDEX_BYTES: Final = 150
 """About what a message takes of RAM beside its body."""
-
-
-def node_name(node: Record) -> str:
-    """Return the node's name: that in its cluster, or one made of the machine's."""
-    return node["name"] or f"sluicemq@{socket.gethostname()}"
 
 
 def exchange_types() -> list[dict[str, Any]]:
@@ -149,19 +154,21 @@ def average_ms(io: dict[str, int], kind: str) -> float:
 
 def node_shape(
     node: Record,
-    sampler: BrokerSampler,
+    watch: NodeWatch,
     own: Iterable[tuple[str, str, int]],
     wish: SampleWish = NO_SAMPLES,
+    is_running: bool = True,
 ) -> dict[str, Any]:
-    """Return the figures of the broker's node as RabbitMQ's API has them."""
+    """Return the figures of a node as RabbitMQ's API has them; `own` is what this process listens
+    at for it. Of one that is not running they are those that it told last."""
     own = [*own]
     memory, disk, io = node["memory"], node["disk"], node["io"]
-    ring = sampler.totals.ring(wish.of("node_stats")[0] or 0)
-    columns = sampler.totals.names
-    figures = sampler.node_figures(node)
+    span = wish.of("node_stats")
+    history = watch.history
+    ring = history.ring(span[0] or 0)
     shown: dict[str, Any] = {
         "partitions": [],
-        "os_pid": str(sampler.inventory.link.pid),
+        "os_pid": str(watch.pid or ""),
         "fd_total": node["sockets_max"] + io.get("file_handles_max", 0),
         "sockets_total": node["sockets_max"],
         "mem_limit": memory["limit_bytes"],
@@ -192,7 +199,7 @@ def node_shape(
         "ra_open_file_metrics": {"ra_log_wal": 1, "ra_log_segment_writer": 0},
         "name": node_name(node),
         "type": "disc",
-        "running": True,
+        "running": is_running,
         "cluster_links": [],
         "metrics_gc_queue_length": {},
         **{f"{kind}_avg_time": average_ms(io, kind) for kind in AVERAGES},
@@ -200,22 +207,12 @@ def node_shape(
         **dict.fromkeys(OF_ERLANG, 0),
         **{f"{name}_details": {"rate": 0.0} for name in OF_ERLANG},
     }
-    span = wish.of("node_stats")
-    shown |= with_details(figures, NODE_FIGURES, ring, columns, span)
-    return shown | churn(node, sampler, span)
-
-
-def churn(
-    node: Record, sampler: BrokerSampler, span: tuple[int | None, int | None] = (None, None)
-) -> dict[str, Any]:
-    """Return how many connections, channels and queues came and went, with rates."""
-    counts = {name: node["counters"][counter] for name, counter in CHURN.items()}
-    totals = sampler.totals
-    return with_details(counts, (*CHURN,), totals.ring(span[0] or 0), totals.names, span)
+    shown |= with_details(watch.figures(node), NODE_FIGURES, ring, history.names, span)
+    return shown | with_details(churn_of(node), (*CHURN,), ring, history.names, span)
 
 
 def other_node(row: Record) -> dict[str, Any]:
-    """Return another node of the cluster: what this one knows of it."""
+    """Return another node of the cluster that has told nothing yet: what this one knows of it."""
     return {"name": row["node"], "type": "disc", "running": row["running"], "partitions": []}
 
 
@@ -227,10 +224,13 @@ def overview_shape(
     cluster_name: str,
     wish: SampleWish,
 ) -> dict[str, Any]:
-    """Return the overview as RabbitMQ's API has it."""
+    """Return the overview of the cluster as RabbitMQ's API has it, `node` being the figures of the
+    node beside."""
     own = [*own]
-    totals = node["totals"]
-    traffic: dict[str, Any] = sampler.traffic(vhosts)
+    every = sampler.told_by_all(node)
+    traffic: dict[str, Any] = sampler.through_all.traffic(vhosts)
+    sums = {name: sum(told["totals"][name] for told in every) for name in SUMMED}
+    totals = node["totals"] | sums
     lengths, rates = wish.of("lengths"), wish.of("msg_rates")
     columns = sampler.totals.names
     newest = sampler.totals.rings[0]
@@ -267,7 +267,7 @@ def overview_shape(
         "disable_stats": False,
         "enable_queue_totals": False,
         "message_stats": dict(sorted(stats.items())),
-        "churn_rates": churn(node, sampler, rates),
+        "churn_rates": with_details(churn_of_all(every), (*CHURN,), ring, columns, rates),
         "queue_totals": with_details(
             depth, (*depth,), sampler.totals.ring(lengths[0] or 0), columns, lengths
         ),
@@ -277,15 +277,23 @@ def overview_shape(
         },
         "statistics_db_event_queue": 0,
         "node": node_name(node),
-        "listeners": listeners(node, own),
+        "listeners": [
+            *listeners(node, own),
+            *(each for told in every[1:] for each in listeners(told, ())),
+        ],
         "contexts": contexts(node, own),
     }
 
 
 def vhost_shape(
-    row: Record, sampler: BrokerSampler, queues: Iterable[Record], node: str, wish: SampleWish
+    row: Record,
+    sampler: BrokerSampler,
+    queues: Iterable[Record],
+    nodes: Iterable[str],
+    wish: SampleWish,
 ) -> dict[str, Any]:
-    """Return a virtual host as RabbitMQ's API has it; `queues` are those in it."""
+    """Return a virtual host as RabbitMQ's API has it; `queues` are those in it, and it is on all
+    `nodes`."""
     ring = sampler.vhosts.ring(row["name"])
     columns = sampler.vhosts.names
     depth = dict.fromkeys(DEPTHS, 0)
@@ -296,7 +304,7 @@ def vhost_shape(
     if row["default_queue_type"]:
         metadata["default_queue_type"] = row["default_queue_type"]
     shown: dict[str, Any] = {
-        "cluster_state": {node: "running"},
+        "cluster_state": dict.fromkeys(nodes, "running"),
         "default_queue_type": row["default_queue_type"] or "undefined",
         "description": row["description"],
         "metadata": metadata,

@@ -41,6 +41,10 @@ class Ring:
             self.rates = self.rates_now()
         return self.rates[column]
 
+    def restart_rates(self) -> None:
+        """Have no rates between the newest sample and those before: other counters began."""
+        self.rates = (0.0,) * self.width
+
     def rates_now(self) -> Sequence[float]:
         """Return how fast each figure changes a second, by the last two samples."""
         new, old = self.slot(0), self.slot(1)

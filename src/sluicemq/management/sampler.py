@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 import traceback
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sluicemq.manage.record_columns import CHANNELS, CONNECTIONS, EXCHANGES, QUEUES, VHOSTS
 from sluicemq.management.api_error import BrokerAway, BrokerRefused
+from sluicemq.management.cluster_inventory import ClusterInventory, home_of, merged, node_name
 from sluicemq.management.history import Histories, TotalsHistory, whole
-from sluicemq.management.inventory import Inventory, Record
+from sluicemq.management.inventory import NODE, Record
+from sluicemq.management.node_watch import CHURN, NodeWatch, churn_of
 from sluicemq.model.traffic import TRAFFIC
 
 QUEUE_FIGURES: Final = (
@@ -26,38 +26,6 @@ QUEUE_FIGURES: Final = (
 )
 CONNECTION_FIGURES: Final = ("recv_oct", "send_oct")
 EXCHANGE_FIGURES: Final = ("publish_in", "publish_out")
-CHURN: Final = {
-    "channel_closed": "channels_closed",
-    "channel_created": "channels_opened",
-    "connection_closed": "connections_closed",
-    "connection_created": "connections_opened",
-    "queue_created": "queues_created",
-    "queue_declared": "queues_declared",
-    "queue_deleted": "queues_deleted",
-}
-"""RabbitMQ's names of what comes and goes, with the broker's counters."""
-
-IO: Final = (
-    "io_read_count",
-    "io_read_bytes",
-    "io_write_count",
-    "io_write_bytes",
-    "io_sync_count",
-    "io_seek_count",
-    "io_reopen_count",
-)
-NODE_FIGURES: Final = (
-    "mem_used",
-    "fd_used",
-    "sockets_used",
-    "proc_used",
-    "disk_free",
-    *IO,
-    "msg_store_read_count",
-    "msg_store_write_count",
-    "queue_index_read_count",
-    "queue_index_write_count",
-)
 TOTALS: Final = (
     "messages",
     "messages_ready",
@@ -67,11 +35,11 @@ TOTALS: Final = (
     "disk_writes",
     *TRAFFIC,
     *CHURN,
-    *NODE_FIGURES,
 )
+"""What is sampled of the whole cluster."""
 
-STAGES: Final = {"reader": CONNECTIONS, "channel": CHANNELS, "queue": QUEUES}
-"""The stages of the chain that may be held up, with the kind of their records."""
+STAGES: Final = ("reader", "channel", "queue")
+"""The stages of the chain that may be held up, of which there are records."""
 
 
 class BlockedTime:
@@ -95,21 +63,48 @@ class TypeTotals:
         self.sums = [0] * len(TRAFFIC)
         self.seen: dict[Hashable, tuple[int, ...]] = {}
 
-    def take(self, rows: Mapping[Hashable, tuple[int, ...]]) -> None:
-        """Take a sample of all queues of the type that there are."""
+    def take(self, rows: Mapping[Hashable, tuple[int, ...]], counted: Container[Hashable]) -> None:
+        """Take a sample of all queues of the type that there are; those are `counted` now that the
+        node is to be asked about."""
         nothing = (0,) * len(TRAFFIC)
         for key, counts in rows.items():
             before = self.seen.get(key, nothing)
-            if counts != before:
+            if counts != before and key in counted:
                 for at, (new, old) in enumerate(zip(counts, before, strict=True)):
                     self.sums[at] += max(0, new - old)
         self.seen = dict(rows)
 
 
-class BrokerSampler:
-    """Samples all of one broker every `interval_ms` milliseconds."""
+class VhostTotals:
+    """Sums up what went through virtual hosts. Those that are gone stay counted."""
 
-    def __init__(self, inventory: Inventory, interval_ms: int) -> None:
+    def __init__(self) -> None:
+        self.gone: dict[str, int] = dict.fromkeys(TRAFFIC, 0)
+        self.last: dict[str, Record] = {}
+
+    def take(self, rows: Iterable[Record]) -> None:
+        """Take a sample of the virtual hosts that there are."""
+        found = {row["name"]: row for row in rows}
+        for name, row in self.last.items():
+            if name not in found:
+                for counter in TRAFFIC:
+                    self.gone[counter] += row[counter]
+        self.last = found
+
+    def traffic(self, rows: Iterable[Record]) -> dict[str, int]:
+        """Return the sums, given the virtual hosts as they are now."""
+        sums = dict(self.gone)
+        for row in rows:
+            for counter in TRAFFIC:
+                sums[counter] += row[counter]
+        return sums
+
+
+class BrokerSampler:
+    """Samples all of one broker, and of the cluster that it is in, every `interval_ms`
+    milliseconds."""
+
+    def __init__(self, inventory: ClusterInventory, interval_ms: int) -> None:
         self.inventory = inventory
         self.interval_s = interval_ms / 1000
         self.queues = Histories(QUEUE_FIGURES)
@@ -118,11 +113,16 @@ class BrokerSampler:
         self.exchanges = Histories(EXCHANGE_FIGURES)
         self.vhosts = Histories(("messages", "messages_ready", "messages_unacknowledged", *TRAFFIC))
         self.totals = TotalsHistory(TOTALS)
+        self.nodes: dict[str, NodeWatch] = {}
+        """By name, the node beside first."""
         self.blocked = {stage: BlockedTime() for stage in STAGES}
         self.by_type = {kind: TypeTotals() for kind in ("classic", "quorum", "stream")}
-        self.gone: dict[str, int] = dict.fromkeys(TRAFFIC, 0)
-        """What went through virtual hosts that are gone."""
-        self.last_vhosts: dict[str, Record] = {}
+        self.through_all = VhostTotals()
+        """What went through all nodes."""
+        self.through_own = VhostTotals()
+        """What went through the node beside: other nodes are scraped for themselves."""
+        self.homes: dict[Hashable, str] = {}
+        """Which node told of each queue in the last sample."""
         self.uptime_ms = 0
         self.is_connected = False
         self.sampled = asyncio.Event()
@@ -148,48 +148,80 @@ class BrokerSampler:
         """Take one sample of everything. Raises BrokerAway when the broker does not answer."""
         inventory = self.inventory
         now_ms = time.time_ns() // 1_000_000
-        node = await inventory.node()
-        if node["uptime_ms"] < self.uptime_ms:
-            self.gone = dict.fromkeys(TRAFFIC, 0)  # another broker, which has begun at 0
-            self.last_vhosts = {}
-        self.uptime_ms = node["uptime_ms"]
-        queues = await inventory.all(QUEUES)
-        by_name = {(row["vhost"], row["name"]): row for row in queues}
-        self.queues.add(now_ms, rows_of(by_name, QUEUE_FIGURES))
+        own = await inventory.node()
+        if own["uptime_ms"] < self.uptime_ms:  # another broker, which has begun at 0
+            self.through_all, self.through_own = VhostTotals(), VhostTotals()
+        self.uptime_ms = own["uptime_ms"]
+        await self.sample_nodes(now_ms, own)
+        parts = await inventory.parts(QUEUES)
+        queues = merged(QUEUES, parts)
+        self.sample_queues(now_ms, queues)
         await asyncio.sleep(0)
-        connections = {row["name"]: row for row in await inventory.all(CONNECTIONS)}
-        self.connections.add(now_ms, rows_of(connections, CONNECTION_FIGURES))
-        channels = {row["name"]: row for row in await inventory.all(CHANNELS)}
-        self.channels.add(now_ms, rows_of(channels, TRAFFIC))
+        own_queues = {(row["vhost"], row["name"]): row for row in parts[""]}
+        at_home = {key for key, row in own_queues.items() if inventory.is_at_home(row)}
+        for kind, type_totals in self.by_type.items():
+            rows: dict[Hashable, tuple[int, ...]] = {
+                key: tuple(row[name] for name in TRAFFIC)
+                for key, row in own_queues.items()
+                if row["type"] == kind
+            }
+            type_totals.take(rows, at_home)
+        self.blocked["queue"].take({key: row["blocked_ms"] for key, row in own_queues.items()})
+        await self.sample_clients(now_ms, CONNECTIONS, "reader", self.connections)
+        channels = await self.sample_clients(now_ms, CHANNELS, "channel", self.channels)
         await asyncio.sleep(0)
         exchanges = {(row["vhost"], row["name"]): row for row in await inventory.all(EXCHANGES)}
         self.exchanges.add(now_ms, rows_of(exchanges, EXCHANGE_FIGURES))
-        found: tuple[Mapping[Any, Record], ...] = (connections, channels, by_name)
-        for blocked, rows in zip(self.blocked.values(), found, strict=True):
-            blocked.take({key: row["blocked_ms"] for key, row in rows.items()})
-        for kind, type_totals in self.by_type.items():
-            type_totals.take(
-                {
-                    key: tuple(row[name] for name in TRAFFIC)
-                    for key, row in by_name.items()
-                    if row["type"] == kind
-                }
-            )
         await self.sample_vhosts(now_ms, queues)
-        unconfirmed = sum(row["messages_unconfirmed"] for row in channels.values())
-        figures = self.totals_now(node, queues, unconfirmed)
+        unconfirmed = sum(row["messages_unconfirmed"] for row in channels)
+        figures = self.totals_now(queues, unconfirmed)
         self.totals.add(now_ms, [figures[name] for name in TOTALS])
 
+    async def sample_nodes(self, now_ms: int, own: Record) -> None:
+        """Take a sample of the figures of all nodes that answer, and forget those that are gone."""
+        inventory = self.inventory
+        names = {node_name(own): own, **dict.fromkeys(own["others"])}
+        pid = inventory.link.pid
+        self.nodes = {
+            name: self.nodes.get(name) or NodeWatch(pid if told is own else 0)
+            for name, told in names.items()
+        }
+        own_watch = self.nodes[node_name(own)]
+        own_watch.pid = pid
+        own_watch.take(now_ms, own)
+        for name in [*inventory.others]:
+            rows = await inventory.of_other(name, NODE)
+            if rows and rows[0] is not self.nodes[name].told:
+                self.nodes[name].take(now_ms, rows[0])
+
+    def sample_queues(self, now_ms: int, queues: list[Record]) -> None:
+        """Take a sample of all queues. Where another node tells of one than before, it has counters
+        of its own: there is no rate between the two."""
+        by_name: dict[Any, Record] = {(row["vhost"], row["name"]): row for row in queues}
+        self.queues.add(now_ms, rows_of(by_name, QUEUE_FIGURES))
+        homes: dict[Hashable, str] = {key: home_of(row) for key, row in by_name.items()}
+        for key, home in homes.items():
+            if self.homes.get(key, home) != home:
+                self.queues.rings[key].restart_rates()
+        self.homes = homes
+
+    async def sample_clients(
+        self, now_ms: int, kind: str, stage: str, histories: Histories
+    ) -> list[Record]:
+        """Take a sample of all connections, or channels, and return them."""
+        parts = await self.inventory.parts(kind)
+        rows = merged(kind, parts)
+        histories.add(now_ms, rows_of({row["name"]: row for row in rows}, [*histories.names]))
+        self.blocked[stage].take({row["name"]: row["blocked_ms"] for row in parts[""]})
+        return rows
+
     async def sample_vhosts(self, now_ms: int, queues: Iterable[Record]) -> None:
-        """Take a sample of the virtual hosts, and remember what went through those that are
-        gone."""
-        vhosts = {row["name"]: row for row in await self.inventory.all(VHOSTS)}
-        for name, row in self.last_vhosts.items():
-            if name not in vhosts:
-                for counter in TRAFFIC:
-                    self.gone[counter] += row[counter]
-        self.last_vhosts = vhosts
-        depths = {name: [0, 0, 0] for name in vhosts}
+        """Take a sample of the virtual hosts."""
+        parts = await self.inventory.parts(VHOSTS)
+        vhosts = merged(VHOSTS, parts)
+        self.through_all.take(vhosts)
+        self.through_own.take(parts[""])
+        depths = {row["name"]: [0, 0, 0] for row in vhosts}
         for queue in queues:
             depth = depths.get(queue["vhost"])
             if depth is not None:
@@ -197,63 +229,50 @@ class BrokerSampler:
                 depth[1] += queue["messages_ready"]
                 depth[2] += queue["messages_unacknowledged"]
         rows: dict[Hashable, Sequence[int]] = {
-            name: [*depths[name], *(row[counter] for counter in TRAFFIC)]
-            for name, row in vhosts.items()
+            row["name"]: [*depths[row["name"]], *(row[counter] for counter in TRAFFIC)]
+            for row in vhosts
         }
         self.vhosts.add(now_ms, rows)
 
-    def traffic(self, vhosts: Iterable[Record]) -> dict[str, int]:
-        """Return what went through the broker in sum, given its virtual hosts as they are now."""
-        sums = dict(self.gone)
-        for row in vhosts:
-            for counter in TRAFFIC:
-                sums[counter] += row[counter]
-        return sums
+    def told_by_all(self, own: Record) -> list[Record]:
+        """Return the figures of all nodes that are up: those of the node beside as given, those of
+        others as they told them last."""
+        others = own["others"]
+        return [own, *(self.nodes[name].told for name in others if self.is_known(name, own))]
 
-    def totals_now(
-        self, node: Record, queues: Iterable[Record], unconfirmed: int
-    ) -> dict[str, int]:
-        """Return all figures of the broker as they are now, by their names."""
+    def is_known(self, name: str, own: Record) -> bool:
+        """Tell whether another node is up and has told its figures."""
+        watch = self.nodes.get(name)
+        return own["others"][name] and watch is not None and bool(watch.told)
+
+    def totals_now(self, queues: Iterable[Record], unconfirmed: int) -> dict[str, int]:
+        """Return all figures of the cluster as they are now, by their names."""
         queues = [*queues]
-        depth = node["totals"]
+        [own, *_] = self.nodes.values()
+        every = self.told_by_all(own.told)
+        ready = sum(told["totals"]["messages_ready"] for told in every)
+        unacked = sum(told["totals"]["messages_unacknowledged"] for told in every)
         return {
-            "messages": depth["messages_ready"] + depth["messages_unacknowledged"],
-            "messages_ready": depth["messages_ready"],
-            "messages_unacknowledged": depth["messages_unacknowledged"],
+            "messages": ready + unacked,
+            "messages_ready": ready,
+            "messages_unacknowledged": unacked,
             "messages_unconfirmed": unconfirmed,
             "disk_reads": sum(row["disk_reads"] for row in queues),
             "disk_writes": sum(row["disk_writes"] for row in queues),
-            **self.traffic(self.last_vhosts.values()),
-            **{name: node["counters"][counter] for name, counter in CHURN.items()},
-            **self.node_figures(node),
+            **self.through_all.traffic(self.through_all.last.values()),
+            **churn_of_all(every),
         }
 
-    def node_figures(self, node: Record) -> dict[str, int]:
-        """Return the figures of the node that are sampled, as they are now."""
-        io = node["io"]
-        totals = node["totals"]
-        free = node["disk"]["free_bytes"]
-        return {
-            "mem_used": node["memory"]["resident_bytes"],
-            "fd_used": descriptors_of(self.inventory.link.pid),
-            "sockets_used": totals["connections"],
-            "proc_used": totals["connections"] + totals["channels"] + totals["queues"],
-            "disk_free": free if isinstance(free, int) else 0,
-            **{name: io.get(name, 0) for name in IO},
-            "msg_store_read_count": node["store"]["reads"],
-            "msg_store_write_count": node["store"]["writes"],
-            "queue_index_read_count": 0,
-            "queue_index_write_count": 0,
-        }
+
+def churn_of_all(every: Iterable[Record]) -> dict[str, int]:
+    """Return how many connections, channels and queues came and went on these nodes."""
+    sums = dict.fromkeys(CHURN, 0)
+    for told in every:
+        for name, count in churn_of(told).items():
+            sums[name] += count
+    return sums
 
 
 def rows_of(records: Mapping[Any, Record], names: Sequence[str]) -> dict[Hashable, Sequence[int]]:
     """Return the figures of these names of all records."""
     return {key: whole(row[name] for name in names) for key, row in records.items()}
-
-
-def descriptors_of(pid: int) -> int:
-    """Return how many descriptors a process of this user has open; 0 when it is gone."""
-    with suppress(OSError):
-        return len(os.listdir(f"/proc/{pid}/fd")) if pid else 0
-    return 0

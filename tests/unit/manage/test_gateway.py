@@ -130,6 +130,36 @@ def test_a_long_list_comes_in_pages_each_asked_for(bench: Bench) -> None:
     assert all(one is not other for one, other in pairwise(answers))
 
 
+@pytest.mark.parametrize("kind", ["queues", "bindings", "exchanges"])
+def test_no_turn_makes_more_than_so_many_records(
+    bench: Bench, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many milliseconds that is says bench/turns.py."""
+    for at in range(300):
+        bench.say(
+            QueueDeclare(queue=f"q{at}", nowait=True).frame(1)
+            + ExchangeDeclare(f"e{at}", "fanout", nowait=True).frame(1)
+        )
+    made = 0
+    items, record = KINDS[kind]
+
+    def counting(item: Any) -> list[Any]:
+        nonlocal made
+        made += 1
+        return record(item)
+
+    monkeypatch.setitem(KINDS, kind, (items, counting))
+    start(bench.node, GATEWAY, "records", {"kind": kind}, lambda _: None)
+    turns: list[int] = []
+    is_busy = True
+    while is_busy:
+        before = made
+        is_busy = bench.node.run(1)
+        turns.append(made - before)
+    assert made == RECORDS_A_PAGE
+    assert max(turns) <= 100
+
+
 def test_one_queue_is_found_by_its_name(bench: Bench) -> None:
     assert [each["name"] for each in records(bench, "queues", name="orders", vhost="/")] == [
         "orders"

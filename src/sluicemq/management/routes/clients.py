@@ -82,7 +82,9 @@ async def close(call: Call) -> ApiAnswer:
     if row["user"] != call.visitor.name and not call.visitor.may(ADMINISTRATOR):
         raise not_authorised("User not authorised to close connection")
     reason = call.headers.get("x-reason") or REASON
-    await call.desk.change("close_connection", connection=row["name"], explanation=[reason])
+    await call.desk.change_at(
+        row["node"], "close_connection", connection=row["name"], explanation=[reason]
+    )
     return ApiAnswer(None, 204)
 
 
@@ -92,7 +94,10 @@ async def close_of(call: Call) -> ApiAnswer:
     if name != call.visitor.name and not call.visitor.may(ADMINISTRATOR):
         raise not_authorised("User not authorised to close connection")
     reason = call.headers.get("x-reason") or REASON
-    await call.desk.change("close_all_user_connections", username=name, explanation=[reason])
+    for node in ("", *call.desk.inventory.others):
+        await call.desk.change_at(
+            node, "close_all_user_connections", username=name, explanation=[reason]
+        )
     return ApiAnswer(None, 204)
 
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 from sluicemq.manage.record_columns import VHOSTS
 from sluicemq.management.api_error import bad_request
 from sluicemq.management.call import ApiAnswer, ApiRoute, Call
-from sluicemq.management.node_shape import listeners, node_name
+from sluicemq.management.cluster_inventory import node_name
+from sluicemq.management.node_shape import listeners
 from sluicemq.management.sign_in import MONITORING
 
 OK: Final = ApiAnswer({"status": "ok"})
@@ -25,21 +26,24 @@ def failed(reason: str, **more: Any) -> ApiAnswer:
 
 async def alarms(call: Call) -> ApiAnswer:
     """Check that no alarm is raised in the cluster."""
-    return await alarms_checked(call, "There are alarms in effect in the cluster")
+    name = await call.desk.node_name()
+    raised = [
+        {"node": name if row["scope"] == "local" else row["scope"], "resource": row["resource"]}
+        for row in await call.desk.link.ask("alarms")
+    ]
+    if not raised:
+        return OK
+    return failed("There are alarms in effect in the cluster", alarms=raised)
 
 
 async def local_alarms(call: Call) -> ApiAnswer:
     """Check that no alarm is raised on this node."""
-    return await alarms_checked(call, "There are alarms in effect on the node")
-
-
-async def alarms_checked(call: Call, reason: str) -> ApiAnswer:
-    """Check that no alarm is raised; `reason` is what else is said."""
     node = await call.desk.inventory.node()
     if not node["alarms"]:
         return OK
     name = node_name(node)
-    return failed(reason, alarms=[{"node": name, "resource": each} for each in node["alarms"]])
+    raised = [{"node": name, "resource": each} for each in node["alarms"]]
+    return failed("There are alarms in effect on the node", alarms=raised)
 
 
 async def port_listener(call: Call) -> ApiAnswer:

@@ -8,15 +8,16 @@ from typing import Any, Final
 from sluicemq.manage.record_columns import QUEUES, VHOSTS
 from sluicemq.management.api_error import bad_request, not_found
 from sluicemq.management.call import ApiAnswer, ApiRoute, Call, text_in
+from sluicemq.management.cluster_inventory import node_name
 from sluicemq.management.inventory import CHAIN, Record
 from sluicemq.management.listing import as_wanted, only
 from sluicemq.management.node_shape import (
     memory_breakdown,
-    node_name,
     node_shape,
     other_node,
     overview_shape,
 )
+from sluicemq.management.node_watch import NodeWatch
 from sluicemq.management.sign_in import ADMINISTRATOR, MANAGEMENT, MONITORING, public
 
 FEATURES: Final = (
@@ -87,14 +88,22 @@ async def extensions(_: Call) -> ApiAnswer:
 
 
 async def all_nodes(call: Call) -> list[dict[str, Any]]:
-    """Return all nodes of the cluster: of the one that is asked all figures, of others their
-    state."""
+    """Return all nodes of the cluster, the one beside first: its figures as they are now, those of
+    others as they told them last."""
     desk = call.desk
     node = await desk.inventory.node()
-    shown = [node_shape(node, desk.sampler, desk.listeners, call.wish)]
+    watches = desk.sampler.nodes
+    watch = watches.get(node_name(node)) or NodeWatch(desk.link.pid)
+    shown = [node_shape(node, watch, desk.listeners, call.wish)]
     if node["name"] is not None:
-        rows = await desk.link.ask("cluster_status")
-        shown += [other_node(row) for row in rows if row["node"] != node["name"]]
+        for row in await desk.link.ask("cluster_status"):
+            other = watches.get(row["node"])
+            if row["node"] == node["name"]:
+                continue
+            if other is None or not other.told:
+                shown.append(other_node(row))
+            else:
+                shown.append(node_shape(other.told, other, (), call.wish, row["running"]))
     return shown
 
 
@@ -107,10 +116,8 @@ async def node(call: Call) -> ApiAnswer:
     """Return one node; with `memory=true` its memory breakdown besides."""
     for shown in await all_nodes(call):
         if shown["name"] == call.path["node"]:
-            figures = await call.desk.inventory.node()
-            if call.query.get("memory") == "true" and node_name(figures) == shown["name"]:
-                breakdown = memory_breakdown(figures, figures["totals"]["queues"])
-                shown["memory"] = breakdown
+            if call.query.get("memory") == "true":
+                shown["memory"] = await memory_of(call, shown["name"])
             if call.query.get("columns"):
                 shown = only(shown, call.query["columns"])
             return ApiAnswer(shown)
@@ -119,10 +126,19 @@ async def node(call: Call) -> ApiAnswer:
 
 async def node_memory(call: Call) -> ApiAnswer:
     """Return what of the node takes how much memory."""
-    figures = await call.desk.inventory.node()
-    if node_name(figures) != call.path["node"]:
-        raise not_found()
-    return ApiAnswer({"memory": memory_breakdown(figures, figures["totals"]["queues"])})
+    return ApiAnswer({"memory": await memory_of(call, call.path["node"])})
+
+
+async def memory_of(call: Call, name: str) -> dict[str, Any]:
+    """Return what of a node takes how much memory. Raises ApiError when there is no such node, or
+    it has told nothing yet."""
+    told = await call.desk.inventory.node()
+    if node_name(told) != name:
+        watch = call.desk.sampler.nodes.get(name)
+        if watch is None or not watch.told:
+            raise not_found()
+        told = watch.told
+    return memory_breakdown(told, told["totals"]["queues"])
 
 
 async def chain(call: Call) -> ApiAnswer:

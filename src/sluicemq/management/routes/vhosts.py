@@ -21,12 +21,12 @@ ALIVENESS: Final = "aliveness-test"
 
 async def shown(call: Call, rows: list[Record]) -> list[dict[str, Any]]:
     """Return these virtual hosts, with what is in their queues."""
-    node = await call.desk.node_name()
+    nodes = [await call.desk.node_name(), *call.desk.inventory.others]
     queues: dict[str, list[Record]] = defaultdict(list)
     for row in await call.desk.inventory.all(QUEUES):
         queues[row["vhost"]].append(row)
     sampler, wish = call.desk.sampler, call.wish
-    return [vhost_shape(row, sampler, queues[row["name"]], node, wish) for row in rows]
+    return [vhost_shape(row, sampler, queues[row["name"]], nodes, wish) for row in rows]
 
 
 async def vhosts(call: Call) -> ApiAnswer:

@@ -10,8 +10,9 @@ const WORDS = { reader: "connection", message_store: "the", writer: "the client 
 const SHOWN = 12;
 const IDLE_SHOWN = 3;
 const WIDTH = 1100;
-const LETTERS = 33;
-const BOX = { width: 220, height: 40, gap: 10, top: 30 };
+const LETTERS = 36;
+const BOX = { width: 220, height: 40, gap: 10, top: 30, line: 14 };
+const LINES_MAX = 4;
 
 export function chain() {
   const parts = { verdict: h("p", { class: "verdict", role: "status" }), lane: h("ol", { class: "lane" }), picture: h("div", { class: "wide" }), held: h("div", {}) };
@@ -101,44 +102,57 @@ function drawPicture(stages, byId, links, holding, picture) {
   }
   const places = new Map();
   const boxes = [];
-  let rows = 1;
+  let height = 0;
   columns.forEach((column, at) => {
     column.sort((one, other) => rank(other) - rank(one) || other.blocked_ms - one.blocked_ms || other.inbox - one.inbox || one.id.localeCompare(other.id));
     const x = 5 + at * ((WIDTH - BOX.width - 10) / (COLUMNS.length - 1));
     boxes.push(svg("text", { x, y: 18 }, `${COLUMNS[at][1]} (${column.length})`));
     const busy = column.filter((stage) => rank(stage));
     const shown = busy.length ? busy.slice(0, SHOWN) : column.slice(0, IDLE_SHOWN);
-    shown.forEach((stage, row) => {
-      const y = BOX.top + row * (BOX.height + BOX.gap);
-      places.set(stage.id, { x, y });
-      boxes.push(box(stage, x, y, holding.get(stage.id), credit.get(stage.id)));
-    });
-    rows = Math.max(rows, shown.length + 0.5);
+    let y = BOX.top;
+    for (const stage of shown) {
+      const words = wordsOf(stage, holding.get(stage.id));
+      places.set(stage.id, { x, y, middle: y + (BOX.height + (words.length - 1) * BOX.line) / 2 });
+      boxes.push(box(stage, x, y, words, holding.has(stage.id), credit.get(stage.id)));
+      y += BOX.height + (words.length - 1) * BOX.line + BOX.gap;
+    }
     const others = column.length - shown.length;
-    if (others) boxes.push(svg("text", { x, y: BOX.top + shown.length * (BOX.height + BOX.gap) + 12 }, `and ${number(others)} with less to do`));
+    if (others) boxes.push(svg("text", { x, y: y + 12 }, `and ${number(others)} with less to do`));
+    height = Math.max(height, y + (others ? 20 : 0));
   });
   const lines = links.filter((link) => places.has(link.sender) && places.has(link.receiver)).map((link) => {
     const from = places.get(link.sender);
     const to = places.get(link.receiver);
     const [x1, x2] = from.x === to.x ? [from.x, to.x] : [from.x + BOX.width, to.x];
-    const line = svg("line", { x1, y1: from.y + BOX.height / 2, x2, y2: to.y + BOX.height / 2 });
+    const line = svg("line", { x1, y1: from.middle, x2, y2: to.middle });
     if (link.shut) line.setAttribute("class", "shut");
     return line;
   });
-  const height = BOX.top + rows * (BOX.height + BOX.gap) + 5;
   picture.replaceChildren(svg("svg", { class: "chain", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": "Readers, channels, queues and store, with the credit between them" }, ...lines, ...boxes));
 }
 
-function box(stage, x, y, link, credit) {
-  const cut = (text) => (text.length > LETTERS ? `${text.slice(0, LETTERS - 1)}…` : text);
+function wordsOf(stage, link) {
+  if (link) return [`waits for ${seconds(link.blocked_ms)}, ${number(stage.inbox)} on the way`];
   const before = stage.blocked_total_ms >= 10 ? `, held up ${seconds(stage.blocked_total_ms)} in all` : "";
-  const words = link ? `waits for ${seconds(link.blocked_ms)}, ${number(stage.inbox)} on the way` : `${stage.state}${before}`;
-  const mood = link ? "held" : (stage.state === "flow" ? "slowed" : "");
+  const lines = [""];
+  for (const word of `${stage.state}${before}`.split(" ")) {
+    const last = lines.length - 1;
+    if (lines[last] && lines[last].length + word.length >= LETTERS) lines.push(word);
+    else lines[last] = lines[last] ? `${lines[last]} ${word}` : word;
+  }
+  return lines.slice(0, LINES_MAX);
+}
+
+function box(stage, x, y, words, isHeld, credit) {
+  // what is within an svg of its own never reaches beyond its edge, however wide the letters are
+  const mood = isHeld ? "held" : (stage.kind === "alarm" ? "alarmed" : (stage.state === "flow" ? "slowed" : ""));
+  const height = BOX.height + (words.length - 1) * BOX.line;
+  const name = stage.name.length > LETTERS ? `${stage.name.slice(0, LETTERS - 1)}…` : stage.name;
   const drawn = svg("g", mood ? { class: mood } : {},
-    svg("rect", { x, y, width: BOX.width, height: BOX.height, rx: 5 }),
-    svg("text", { x: x + 7, y: y + 15 }, cut(stage.name)),
-    svg("text", { x: x + 7, y: y + 29, opacity: 0.75 }, cut(words)));
-  if (credit !== undefined) drawn.append(svg("rect", { class: "credit", x: x + 7, y: y + 34, width: credit * (BOX.width - 14), height: 2.5 }));
+    svg("rect", { x, y, width: BOX.width, height, rx: 5 }),
+    svg("svg", { x: x + 7, y, width: BOX.width - 14, height }, svg("text", { x: 0, y: 15 }, name),
+      ...words.map((line, at) => svg("text", { x: 0, y: 29 + at * BOX.line, class: "soft" }, line))));
+  if (credit !== undefined) drawn.append(svg("rect", { class: "credit", x: x + 7, y: y + height - 6, width: credit * (BOX.width - 14), height: 2.5 }));
   drawn.append(svg("title", {}, `${stage.id}: ${stage.state}`));
   return drawn;
 }

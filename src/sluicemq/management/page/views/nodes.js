@@ -8,7 +8,7 @@ const SPAN = "node_stats_age=600&node_stats_incr=5";
 const IO = [["read", "Reads"], ["write", "Writes"], ["sync", "Syncs"], ["seek", "Seeks"], ["reopen", "Reopened files"]];
 const MIB = 2 ** 20;
 
-export async function nodes() {
+export async function nodes(name) {
   const isHere = here();
   const list = h("div", {});
   const memory = new Chart("Memory of the broker, MiB", ["used", "limit"], true);
@@ -18,19 +18,22 @@ export async function nodes() {
   const title = h("h2", {}, "");
   show(h("h1", {}, "Nodes"), list, title, h("div", { class: "charts" }, memory.place, disk.place),
     h("h2", {}, "What takes the memory"), breakdown, h("h2", {}, "Files"), io);
-  const [own] = await get(`nodes?${SPAN}`);
+  const chosen = (found) => found.find((node) => node.name === name) ?? found[0];
+  const first = chosen(await get(`nodes?${SPAN}`));
   if (!isHere()) return;
-  title.textContent = own.name;
-  history(memory, [own.mem_used_details], false, (used) => [used / MIB, own.mem_limit / MIB]);
-  history(disk, [own.disk_free_details], false, (free) => [free / MIB, own.disk_free_limit / MIB]);
+  title.textContent = first.name;
+  history(memory, [first.mem_used_details], false, (used) => [used / MIB, first.mem_limit / MIB]);
+  history(disk, [first.disk_free_details], false, (free) => [free / MIB, first.disk_free_limit / MIB]);
   watch({
     nodes: (found) => {
       redraw(list, nodeTable(found));
-      drawFiles(found[0], io);
-      limited(memory, found[0].mem_used, found[0].mem_limit, found[0].mem_alarm);
-      limited(disk, found[0].disk_free, found[0].disk_free_limit, found[0].disk_free_alarm);
+      const node = chosen(found);
+      if (node.mem_used === undefined) return;
+      drawFiles(node, io);
+      limited(memory, node.mem_used, node.mem_limit, node.mem_alarm);
+      limited(disk, node.disk_free, node.disk_free_limit, node.disk_free_alarm);
     },
-    [`nodes/${part(own.name)}/memory`]: (found) => drawMemory(found.memory, breakdown),
+    [`nodes/${part(first.name)}/memory`]: (found) => drawMemory(found.memory, breakdown),
   });
 }
 
@@ -42,9 +45,9 @@ function limited(chart, value, limit, isAlarm) {
 
 export function nodeTable(found) {
   const rows = found.map((node) => [
-    node.name,
+    found.length > 1 ? h("a", { href: `#/nodes/${part(node.name)}` }, node.name) : node.name,
     node.running ? h("span", { class: "good" }, "running") : h("span", { class: "alarm" }, "down"),
-    ...(node.mem_used === undefined ? ["asked for at that node", "", "", "", "", ""] : [
+    ...(node.mem_used === undefined ? ["has told nothing yet", "", "", "", "", ""] : [
       gauge(bytes(node.mem_used), node.mem_used, node.mem_limit, node.mem_alarm, `of ${bytes(node.mem_limit)}`),
       gauge(bytes(node.disk_free), node.disk_free_limit, node.disk_free, node.disk_free_alarm, `at least ${bytes(node.disk_free_limit)}`),
       gauge(number(node.fd_used), node.fd_used, node.fd_total, false, `of ${number(node.fd_total)}`),

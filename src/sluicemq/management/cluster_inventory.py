@@ -1,0 +1,177 @@
+"""What there is in the whole cluster now: what the broker beside says of itself, and what it hears
+from the other nodes.
+
+Of a queue the node is asked that has its messages, or leads its group. A node that is down adds
+nothing, and of its queues is shown what the others know. One that is up and does not answer in time
+is shown as it last was, and left alone for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from typing import Final
+
+from sluicemq.manage.record_columns import (
+    CHANNELS,
+    CONNECTIONS,
+    CONSUMERS,
+    EXCHANGES,
+    QUEUES,
+    VHOSTS,
+)
+from sluicemq.management.api_error import BrokerAway, BrokerRefused
+from sluicemq.management.broker_link import BrokerLink
+from sluicemq.management.inventory import Inventory, Record
+from sluicemq.model.queue_types import QUORUM
+from sluicemq.model.traffic import TRAFFIC
+
+OF_EACH_NODE: Final = (QUEUES, CONNECTIONS, CHANNELS, CONSUMERS, EXCHANGES, VHOSTS)
+"""Of these each node knows something that the others do not."""
+
+SUMMED: Final = {
+    EXCHANGES: (("vhost", "name"), ("publish_in", "publish_out")),
+    VHOSTS: (("name",), TRAFFIC),
+}
+"""Kinds of which all nodes have the same records, each with counters of its own: what names a
+record, and these counters."""
+
+DOWN: Final = 69
+"""The exit code with which a broker refuses to ask a node that is down."""
+
+REST_S: Final = 5.0
+"""For how long a node is not asked after it has not answered in time."""
+
+Parts = Mapping[str, list[Record]]
+"""Records by the name of the node that has told them; the first is the one beside."""
+
+
+def node_name(node: Record) -> str:
+    """Return the name of a node, given its figures: that in its cluster, or one made of the
+    machine's."""
+    return node["name"] or f"sluicemq@{socket.gethostname()}"
+
+
+def home_of(queue: Record) -> str:
+    """Return the name of the node to ask about a queue; "" where a node is alone, or nobody leads
+    the queue's group."""
+    if queue["type"] == QUORUM and queue["node"]:
+        return str(queue["leader"])
+    return str(queue["node"])
+
+
+class ClusterInventory:
+    """Fetches lists of records of all nodes, by way of the broker beside."""
+
+    def __init__(self, link: BrokerLink) -> None:
+        self.link = link
+        self.far = BrokerLink(link.port)
+        """For what other nodes are asked: nothing waits for them that the broker beside knows."""
+        self.own = Inventory(link)
+        self.others: dict[str, Inventory] = {}
+        """By name, the nodes that were up when the broker beside was last asked for its figures."""
+        self.name = ""
+        """The name of the node beside, as soon as it has been asked; "" too when it is alone."""
+        self.rests_until_s: dict[str, float] = {}
+        """Until when nodes are left alone that have not answered in time."""
+
+    def changed(self) -> None:
+        """Note that something is being changed here: what was fetched before is out of date."""
+        for inventory in (self.own, *self.others.values()):
+            inventory.changed()
+
+    async def node(self) -> Record:
+        """Return the figures of the broker beside. Raises BrokerAway."""
+        figures = await self.own.node()
+        self.name = figures["name"] or ""
+        known = self.others
+        self.others = {
+            name: known.get(name) or Inventory(self.far, name)
+            for name, is_up in figures["others"].items()
+            if is_up
+        }
+        return figures
+
+    async def all(self, kind: str, age_s: float = 0.0) -> list[Record]:
+        """Return all records of a kind in the cluster, each once; those of a long list may be
+        `age_s` seconds old. Who gets them must not change them. Raises BrokerAway."""
+        return merged(kind, await self.parts(kind, age_s))
+
+    async def parts(self, kind: str, age_s: float = 0.0) -> Parts:
+        """Return what each node says, for who wants to tell them apart. Raises BrokerAway."""
+        names = [*self.others] if kind in OF_EACH_NODE else []
+        first, *rest = await asyncio.gather(
+            self.own.all(kind, age_s), *(self.of_other(name, kind, age_s) for name in names)
+        )
+        return {"": first, **dict(zip(names, rest, strict=True))}
+
+    async def of_other(self, name: str, kind: str, age_s: float = 0.0) -> list[Record]:
+        """Return what another node says; what it said last when it does not answer in time, and
+        nothing when it is down."""
+        inventory = self.others[name]
+        if self.rests(name):
+            return inventory.last(kind)
+        try:
+            return await inventory.all(kind, age_s)
+        except BrokerRefused as refused:
+            if refused.code == DOWN:
+                return []
+        except BrokerAway:
+            pass
+        self.rests_until_s[name] = asyncio.get_running_loop().time() + REST_S
+        return inventory.last(kind)
+
+    def rests(self, name: str) -> bool:
+        """Tell whether a node is left alone, for it has not answered in time."""
+        return self.rests_until_s.get(name, 0.0) > asyncio.get_running_loop().time()
+
+    async def at_home(self, kind: str, age_s: float = 0.0) -> list[Record]:
+        """Return what the broker beside has itself, without the queues of other nodes. Raises
+        BrokerAway."""
+        rows = await self.own.all(kind, age_s)
+        return rows if kind != QUEUES else [row for row in rows if self.is_at_home(row)]
+
+    def is_at_home(self, queue: Record) -> bool:
+        """Tell whether the node beside is the one to ask about a queue, given what that says."""
+        return not queue["node"] or home_of(queue) == self.name
+
+    async def queue(self, vhost: str, name: str) -> Record | None:
+        """Return the record of one queue as it is now; None when there is no such queue."""
+        row = await self.own.queue(vhost, name)
+        home = None if row is None else self.others.get(home_of(row))
+        if home is None or self.rests(home.node_name):
+            return row
+        try:
+            return await home.queue(vhost, name) or row
+        except (BrokerRefused, BrokerAway):
+            return row
+
+
+def merged(kind: str, parts: Parts) -> list[Record]:
+    """Return the records of all nodes, each once."""
+    first, *rest = parts.values()
+    if not any(rest):
+        return first
+    if kind in SUMMED:
+        return summed(*SUMMED[kind], [first, *rest])
+    if kind != QUEUES:
+        return [row for rows in (first, *rest) for row in rows]
+    found = {(row["vhost"], row["name"]): row for row in first}
+    for rows in rest:
+        found.update(((row["vhost"], row["name"]), row) for row in rows)
+    return [*found.values()]
+
+
+def summed(
+    key: tuple[str, ...], counters: tuple[str, ...], parts: list[list[Record]]
+) -> list[Record]:
+    """Return the records of the first part, with the sums of the counters of all parts."""
+    found = {tuple(row[name] for name in key): dict(row) for row in parts[0]}
+    for rows in parts[1:]:
+        for row in rows:
+            sums = found.get(tuple(row[name] for name in key))
+            if sums is not None:
+                for name in counters:
+                    sums[name] += row[name]
+    return [*found.values()]
