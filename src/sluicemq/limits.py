@@ -639,3 +639,31 @@ QUORUM_LEADERS_MAX: Final = 1_000_000
 QUORUM_LOW_PERCENT: Final = 80
 """Of its limits, down to which a quorum queue that was full must have been emptied before it takes
 messages again, as in RabbitMQ."""
+
+# mirrored queues
+
+MIRROR_GATE_BYTES: Final = 4 << 20
+"""How far a mirror of the in-sync set may be behind before publishers wait for it: what may be in
+flight to a member of a group, so that a mirror which keeps up is never waited for."""
+
+MIRROR_CLOSE_BYTES: Final = 2 << 20
+"""How far behind it may be when they go on, and when it joins the set: half of that, so that a gate
+does not flutter."""
+
+MIRROR_BEHIND_BYTES: Final = 16 << 20
+"""How far it may be behind before it is dropped from the set: publishers had credit when its gate
+was shut."""
+
+MIRROR_STALLED_MS: Final = 10_000
+"""How long it may get no further before it is dropped: as long as a disk may stand still before its
+node counts as down for replication."""
+
+MIRROR_REJOIN_MS: Final = 1000
+"""How long a mirror that was dropped stays out of the set at least, the first time."""
+
+MIRROR_REJOIN_MAX_MS: Final = 60_000
+"""How long at most, however often it falls out; who has been in the set for so long begins anew."""
+
+MIRROR_MARK_AHEAD: Final = 1024
+"""Messages that a master marks as delivered before they are: so many may come flagged after a
+change of master that nobody has seen, and so seldom a delivery waits for an entry."""

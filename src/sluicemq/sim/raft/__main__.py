@@ -1,11 +1,12 @@
-"""`python -m sluicemq.sim.raft SEED --count N --steps N --storage`: a line a seed, and the trace of
-what failed. The exit code is 1 when something did."""
+"""`python -m sluicemq.sim.raft SEED --count N --steps N [--storage | --mirrored]`: a line a seed,
+and the trace of what failed. The exit code is 1 when something did."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
+from sluicemq.sim.raft.mirrored_run import simulate_mirrored
 from sluicemq.sim.raft.run import STEPS, simulate
 
 
@@ -19,10 +20,16 @@ def main() -> int:
     parser.add_argument(
         "--storage", action="store_true", help="keep logs in a node's storage, over simulated files"
     )
+    parser.add_argument(
+        "--mirrored", action="store_true", help="have the group agree on a mirrored queue"
+    )
     chosen = parser.parse_args()
     failed = 0
     for seed in range(chosen.seed, chosen.seed + chosen.count):
-        report = simulate(seed, chosen.steps, with_storage=chosen.storage)
+        if chosen.mirrored:
+            report = simulate_mirrored(seed, chosen.steps)
+        else:
+            report = simulate(seed, chosen.steps, with_storage=chosen.storage)
         if report.failure or not chosen.failed_only:
             print(report.line(), flush=True)
         if report.failure:

@@ -16,7 +16,21 @@ PATIENCE_MS = 40
 """A client that has heard nothing for so long begins with something else."""
 
 
-class Clients:
+class SimClients:
+    """Those who use a group until the run is over."""
+
+    is_over: bool
+
+    def answers(self) -> list[int]:
+        """How many answers of each kind they have got."""
+        raise NotImplementedError
+
+    def figures(self) -> dict[str, int]:
+        """What they have done, by name."""
+        raise NotImplementedError
+
+
+class Clients(SimClients):
     """Several of them. Each write has a value of its own."""
 
     def __init__(self, events: Events, hosts: dict[int, SimMember], count: int) -> None:
@@ -30,6 +44,12 @@ class Clients:
         self.is_over = False
         for _ in range(count):
             self.next()
+
+    def answers(self) -> list[int]:
+        return [history.answers for history in self.histories.values()]
+
+    def figures(self) -> dict[str, int]:
+        return {"writes": self.writes, "reads": self.reads}
 
     def next(self) -> None:
         """One client's next operation, after a while."""

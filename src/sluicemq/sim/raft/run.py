@@ -12,7 +12,7 @@ from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.entry import LogSnapshot
 from sluicemq.raft.messages import RaftMessage
 from sluicemq.sim.raft.checkers import RaftCheckers
-from sluicemq.sim.raft.clients import Clients
+from sluicemq.sim.raft.clients import Clients, SimClients
 from sluicemq.sim.raft.events import Events
 from sluicemq.sim.raft.host import SimMember
 from sluicemq.sim.raft.nemesis import Nemesis
@@ -53,24 +53,34 @@ class Report:
 class RaftRun:
     """A run that is under way."""
 
-    def __init__(self, seed: int, steps: int, member_type: type[SimMember] = SimMember) -> None:
+    member_type: type[SimMember] = SimMember
+
+    def __init__(self, seed: int, steps: int) -> None:
         self.seed = seed
         self.steps = steps
         self.phase = "birth"
         self.events = events = Events(seed)
         names = (*range(1, events.random.choice([3, 3, 5]) + 1),)
         birth = Configuration(names)
-        self.checkers = RaftCheckers(birth)
+        self.checkers = self.make_checkers(birth)
         self.net = RaftNet(events, self.deliver, self.tell_link)
         for name in names:
             self.net.join(name, range(1, name))
         self.hosts: dict[int, SimMember] = {}
         for name in names:
-            disk = member_type.disk_type()
+            disk = self.member_type.disk_type()
             disk.platter.snapshot = LogSnapshot(0, 0, birth)
-            self.hosts[name] = member_type(name, disk, events, self.net, self.checkers)
-        self.clients = Clients(events, self.hosts, count=events.random.randint(2, 8))
-        self.nemesis = Nemesis(events, self.net, self.checkers, self.hosts, member_type)
+            self.hosts[name] = self.member_type(name, disk, events, self.net, self.checkers)
+        self.clients = self.make_clients(events.random.randint(2, 8))
+        self.nemesis = Nemesis(events, self.net, self.checkers, self.hosts, self.member_type)
+
+    def make_checkers(self, birth: Configuration) -> RaftCheckers:
+        """Who holds the run to what is promised."""
+        return RaftCheckers(birth)
+
+    def make_clients(self, count: int) -> SimClients:
+        """Those who use the group."""
+        return Clients(self.events, self.hosts, count)
 
     def deliver(self, message: RaftMessage) -> None:
         """A message has come to a member."""
@@ -89,7 +99,7 @@ class RaftRun:
         self.nemesis.call_off()
         self.until(self.is_repaired, "the members are not all right again")
         self.phase = "progress"
-        answers = [history.answers for history in self.clients.histories.values()]
+        answers = self.clients.answers()
         self.until(lambda: self.has_answered(answers), "clients get no answers")
         self.phase = "silence"
         self.clients.is_over = True
@@ -156,9 +166,9 @@ class RaftRun:
             return
 
     def has_answered(self, before: list[int]) -> bool:
-        """Clients got answers for every register."""
-        histories = self.clients.histories.values()
-        return all(now.answers >= was + 3 for now, was in zip(histories, before, strict=True))
+        """Clients got answers of every kind."""
+        answers = self.clients.answers()
+        return all(now >= was + 3 for now, was in zip(answers, before, strict=True))
 
     def is_quiet(self) -> bool:
         """Whether all members are quiet."""
@@ -176,8 +186,7 @@ class RaftRun:
             "leaders": len(self.checkers.leaders),
             "committed": self.checkers.commit,
             "changes": len(self.checkers.configurations) - 1,
-            "writes": self.clients.writes,
-            "reads": self.clients.reads,
+            **self.clients.figures(),
             **self.checkers.happened,
         }
         return Report(
@@ -192,10 +201,19 @@ class RaftRun:
         )
 
 
+class StoredRun(RaftRun):
+    """A run in which the members keep their logs in the storage of a node."""
+
+    member_type = StoredMember
+
+
 def simulate(seed: int, steps: int = STEPS, *, with_storage: bool = False) -> Report:
-    """Run a seed. An assertion that fails, here or in Raft, is the failure of the run. With
-    storage the members keep their logs in that of a node."""
-    run = RaftRun(seed, steps, StoredMember if with_storage else SimMember)
+    """Run a seed. With storage the members keep their logs in that of a node."""
+    return outcome_of((StoredRun if with_storage else RaftRun)(seed, steps))
+
+
+def outcome_of(run: RaftRun) -> Report:
+    """Go through a run. An assertion that fails, here or in Raft, is its failure."""
     try:
         run.go()
     except AssertionError as broken:

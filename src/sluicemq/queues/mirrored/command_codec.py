@@ -1,0 +1,207 @@
+"""Commands of mirrored queues as bytes, for the log. docs/command-format.md has each byte.
+
+An entry of the log is one or more commands, one behind the other. To apply a command no content is
+looked at: whoever makes a master's queue of a mirror reads them by `runs_of`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from struct import Struct
+from typing import Any, Final, cast
+
+from sluicemq.queues.command_codec import HEAD, CommandBody, UnreadableCommand
+from sluicemq.queues.mirrored.commands import (
+    BeginMastership,
+    DropMirror,
+    HoldMirror,
+    JoinMirror,
+    MarkDelivered,
+    MirrorCommand,
+    ReleaseMirror,
+    RemoveMessages,
+    WriteMessages,
+)
+from sluicemq.storage.entries import Run, decode_run, encode_run
+from sluicemq.text import octets, text_of
+
+WRITE: Final = 21
+WRITE_HEAD: Final = Struct("<QQIII4x")
+"""First position, expiry, count, place, bytes of all contents."""
+RANGE: Final = Struct("<QII")
+POSITION: Final = Struct("<Q")
+MEMBER: Final = Struct("<I")
+
+
+def write_of(run: Run) -> WriteMessages:
+    """Return the command that says that these messages are in the queue. They have their contents
+    with them, and their positions are without a gap."""
+    assert run.contents is not None and run.step == 1, "messages of one batch, with their contents"
+    return WriteMessages(run.first, run.count, sum(run.sizes), run.expiry, run)
+
+
+# -- to bytes
+
+
+def encode_entry(commands: list[MirrorCommand], head: bytes = b"") -> bytes:
+    """Return what the log has of these commands, which are applied in this order, behind `head`."""
+    parts = [head]
+    place = 0
+    for command in commands:
+        if isinstance(command, WriteMessages):
+            assert command.run is not None, "what is proposed has its contents"
+            parts += written(command.run, place)
+            place += command.count
+        else:
+            kind, encode = ENCODERS[type(command)]
+            body = encode(command)
+            parts += [HEAD.pack(kind, 0, len(body)), body]
+    return b"".join(parts)
+
+
+def written(run: Run, place: int) -> list[bytes]:
+    """Return a write of these messages, the first of which has that place in its entry."""
+    head = WRITE_HEAD.pack(run.first, run.expiry, run.count, place, sum(run.sizes))
+    parts: list[bytes] = []
+    size = encode_run(parts, run)
+    return [HEAD.pack(WRITE, 0, WRITE_HEAD.size + size), head, *parts]
+
+
+def encode_remove(command: RemoveMessages) -> bytes:
+    assert all(command.positions), "a remove of nothing cannot be read"
+    return b"".join(RANGE.pack(each.start, each.step, len(each)) for each in command.positions)
+
+
+def encode_delivered(command: MarkDelivered) -> bytes:
+    return POSITION.pack(command.position)
+
+
+def encode_member(command: BeginMastership | JoinMirror | HoldMirror | ReleaseMirror) -> bytes:
+    return MEMBER.pack(command.member)
+
+
+def encode_drop(command: DropMirror) -> bytes:
+    return MEMBER.pack(command.member) + octets(command.reason)
+
+
+ENCODERS: Final[dict[type, tuple[int, Callable[[Any], bytes]]]] = {
+    RemoveMessages: (22, encode_remove),
+    MarkDelivered: (23, encode_delivered),
+    BeginMastership: (24, encode_member),
+    JoinMirror: (25, encode_member),
+    DropMirror: (26, encode_drop),
+    HoldMirror: (27, encode_member),
+    ReleaseMirror: (28, encode_member),
+}
+"""The number of each type but a write, which is never given to another one; see
+`queues/command_codec.py`."""
+
+
+# -- and back
+
+
+def decode_entry(data: bytes, at: int = 0) -> list[MirrorCommand]:
+    """Return the commands of an entry that are in `data` from `at` on, without contents. Raises
+    UnreadableCommand when it is none, or one of them is not known here."""
+    return [DECODERS[kind](body) for kind, body in split(data, at)]
+
+
+def runs_of(data: bytes, at: int = 0) -> list[tuple[int, Run]]:
+    """Return the messages of an entry, whole or trimmed, that is in `data` from `at` on, each run
+    with the place of its first. Raises UnreadableCommand when it is none."""
+    return [read_run(body) for kind, body in split(data, at) if kind == WRITE]
+
+
+def trimmed(data: bytes, places: Sequence[range]) -> bytes:
+    """Return what is left of an entry, or of what this has returned for more places, when only the
+    messages at these places are needed, which are ascending and have no step: their writes. Raises
+    UnreadableCommand when it is neither."""
+    parts: list[bytes] = []
+    for first, run in runs_of(data):
+        for each in places:
+            start, end = max(first, each.start), min(first + run.count, each.stop)
+            if start < end:
+                parts += written(run.part(start - first, end - first), start)
+    return b"".join(parts)
+
+
+def split(data: bytes, at: int) -> Iterator[tuple[int, CommandBody]]:
+    """Give the commands of an entry, each with its type; contents are not copied. Raises
+    UnreadableCommand when one is cut off or not known here."""
+    view = memoryview(data)
+    while at < len(data):
+        if len(data) - at < HEAD.size:
+            raise UnreadableCommand(f"{len(data) - at} bytes are too few for a command")
+        kind, flags, length = HEAD.unpack_from(data, at)
+        if kind not in DECODERS or flags:
+            raise UnreadableCommand(f"type {kind}, flags {flags} of a command are not known here")
+        start, at = at, at + HEAD.size + length
+        if at > len(data):
+            there = len(data) - start - HEAD.size
+            raise UnreadableCommand(f"a command of {length} bytes has {there}")
+        whole = cast("bytes", view[start:at]) if kind == WRITE else data[start:at]
+        yield kind, CommandBody("command of a mirrored queue", flags, whole)
+
+
+def decode_write(body: CommandBody) -> WriteMessages:
+    first, expiry, count, _, size = body.take(WRITE_HEAD)
+    if not count:
+        raise UnreadableCommand("a write has no messages")
+    return WriteMessages(first, count, size, expiry)
+
+
+def read_run(body: CommandBody) -> tuple[int, Run]:
+    """Return the messages of a write, and the place of the first."""
+    first, _, count, place, _ = body.take(WRITE_HEAD)
+    try:
+        run, end = decode_run(memoryview(body.data), body.at)
+    except (struct.error, ValueError) as error:
+        raise UnreadableCommand(f"a write has no run of messages: {error}") from error
+    if (run.first, run.count, end) != (first, count, len(body.data)) or run.contents is None:
+        raise UnreadableCommand("a write has another run of messages than it says")
+    return place, run
+
+
+def decode_remove(body: CommandBody) -> RemoveMessages:
+    raw = body.rest()
+    if not raw or len(raw) % RANGE.size:
+        raise UnreadableCommand(f"a remove has {len(raw)} bytes of positions")
+    ranges = [
+        range(first, first + step * count, step) if step else range(0)
+        for first, step, count in RANGE.iter_unpack(raw)
+    ]
+    if not all(ranges):
+        raise UnreadableCommand("a remove has a range of no positions")
+    return RemoveMessages((*ranges,))
+
+
+def decode_delivered(body: CommandBody) -> MarkDelivered:
+    (position,) = body.take(POSITION)
+    body.end()
+    return MarkDelivered(position)
+
+
+def member_in(body: CommandBody) -> int:
+    """Return the member that is all that a command says."""
+    (member,) = body.take(MEMBER)
+    body.end()
+    return int(member)
+
+
+def decode_drop(body: CommandBody) -> DropMirror:
+    (member,) = body.take(MEMBER)
+    return DropMirror(member, text_of(body.rest()))
+
+
+DECODERS: Final[dict[int, Callable[[CommandBody], MirrorCommand]]] = {
+    WRITE: decode_write,
+    22: decode_remove,
+    23: decode_delivered,
+    24: lambda body: BeginMastership(member_in(body)),
+    25: lambda body: JoinMirror(member_in(body)),
+    26: decode_drop,
+    27: lambda body: HoldMirror(member_in(body)),
+    28: lambda body: ReleaseMirror(member_in(body)),
+}
+"""By number: how a type is read."""

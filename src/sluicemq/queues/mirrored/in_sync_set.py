@@ -1,0 +1,68 @@
+"""Who has all of a mirrored queue, as its log says: the master, the mirrors for which each confirm
+waits, and those that are held.
+
+Every member knows the same set, and it changes only by what a majority has agreed on.
+"""
+
+from __future__ import annotations
+
+from sluicemq.queues.mirrored.commands import (
+    BeginMastership,
+    DropMirror,
+    HoldMirror,
+    InSyncChanged,
+    JoinMirror,
+    MirrorEffect,
+    MirrorFree,
+    ReleaseMirror,
+)
+
+
+class InSyncSet:
+    """The set of one queue. `members` are in it, the eldest first, the master among them."""
+
+    def __init__(self) -> None:
+        self.master = 0
+        """Who serves; 0: nobody has yet."""
+        self.members: tuple[int, ...] = ()
+        self.held: dict[int, dict[int, int]] = {}
+        """Mirrors that wait until what was in the queue has gone: for each row of positions that
+        there was, the first one that was not given then."""
+
+    def begin(self, command: BeginMastership, effects: list[MirrorEffect]) -> None:
+        """Have a member serve. It is in the set, for it has applied all that was agreed on."""
+        self.master = command.member
+        if command.member not in self.members:
+            self.members = (*self.members, command.member)
+        effects.append(InSyncChanged(self.members, f"{command.member} is master"))
+
+    def join(self, command: JoinMirror, effects: list[MirrorEffect]) -> None:
+        if command.member not in self.members:
+            self.members = (*self.members, command.member)
+            effects.append(InSyncChanged(self.members, f"{command.member} has joined"))
+
+    def drop(self, command: DropMirror, effects: list[MirrorEffect]) -> None:
+        """Take a mirror out. The master stays: whoever drops it has begun before."""
+        if command.member in self.members and command.member != self.master:
+            self.members = (*(each for each in self.members if each != command.member),)
+            event = f"{command.member} was dropped: {command.reason}"
+            effects.append(InSyncChanged(self.members, event))
+
+    def hold(self, command: HoldMirror, nexts: dict[int, int]) -> None:
+        """Hold a mirror until no message is left that has a position below those of `nexts`."""
+        self.held.setdefault(command.member, nexts)
+
+    def release(self, command: ReleaseMirror, effects: list[MirrorEffect]) -> None:
+        if self.held.pop(command.member, None) is not None:
+            effects.append(MirrorFree(command.member))
+
+    def look_at_held(self, firsts: dict[int, int], effects: list[MirrorEffect]) -> None:
+        """Let go of held mirrors for which nothing is left: `firsts` has the position of the first
+        message of each row that has any."""
+        free = [
+            member
+            for member, nexts in self.held.items()
+            if not any(firsts.get(row, before) < before for row, before in nexts.items())
+        ]
+        for member in free:
+            self.release(ReleaseMirror(member), effects)

@@ -1,0 +1,103 @@
+"""What a master does beside serving its clients: it begins, has its mirrors keep up or drops them,
+and says what may be confirmed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container
+from typing import Generic, TypeVar
+
+from sluicemq.queues.mirrored.commands import (
+    BeginMastership,
+    DropMirror,
+    JoinMirror,
+    MirrorCommand,
+)
+from sluicemq.queues.mirrored.delivery_marks import DeliveryMarks
+from sluicemq.queues.mirrored.group_standing import GroupStanding, has_all
+from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
+from sluicemq.queues.mirrored.mirror_lag import MirrorLags
+from sluicemq.queues.mirrored.mirror_state import MirrorState
+
+R = TypeVar("R")
+
+
+class Mastership(Generic[R]):
+    """One mastership of the member `name`, from the first entry that it has applied of its own term
+    to the end of that term. `mirror` is what this member makes of the log; R is what a publisher
+    hears when its messages are safe."""
+
+    def __init__(self, mirror: MirrorState, name: int, bounds: MirrorBounds, now_ms: int) -> None:
+        self.mirror = mirror
+        self.name = name
+        self.marks = DeliveryMarks(mirror, bounds.mark_ahead)
+        self.lags = MirrorLags(bounds, now_ms)
+        self.gathered: list[MirrorCommand] = [BeginMastership(name)]
+        """What the next entry says."""
+        self.receipts: list[R] = []
+        """Who waits for that entry."""
+        self.waiting: deque[tuple[int, list[R]]] = deque()
+        """Entries for which somebody waits, with whom."""
+        self.changing: dict[int, bool] = {}
+        """Members that are to be in the set, or not, which is not agreed on yet."""
+
+    @property
+    def holding_up(self) -> list[int]:
+        """Return the mirrors that are so far behind that publishers wait for them."""
+        return self.lags.holding_up
+
+    def gather(self, command: MirrorCommand, receipt: R | None = None) -> None:
+        """Have the next entry say what has become of messages. `receipt` comes back when it is
+        safe."""
+        self.gathered.append(command)
+        if receipt is not None:
+            self.receipts.append(receipt)
+
+    def take_entry(self) -> list[MirrorCommand]:
+        """Return what the next entry says, perhaps nothing. It is proposed now, and told of by
+        `proposed`."""
+        self.gathered += self.marks.take_due()
+        commands, self.gathered = self.gathered, []
+        return commands
+
+    def proposed(self, index: int, size_bytes: int) -> None:
+        """Hear that what was taken last is the entry at `index`."""
+        self.lags.entries.add(index, size_bytes)
+        if self.receipts:
+            self.waiting.append((index, self.receipts))
+            self.receipts = []
+
+    def look(self, standing: GroupStanding, now_ms: int, mirrors: Container[int]) -> None:
+        """Look how the mirrors keep up, and have the in-sync set changed where that is due. Only
+        members in `mirrors` join it."""
+        in_sync = self.mirror.in_sync.members
+        others = (*(each for each in in_sync if each != self.name),)
+        self.lags.look(standing, others, now_ms)
+        self.changing = {
+            member: is_in for member, is_in in self.changing.items() if (member in in_sync) != is_in
+        }
+        if self.name not in in_sync:
+            return  # its beginning is not agreed on yet
+        for member in others:
+            if member not in self.changing:
+                reason = self.lags.gives_up(member, standing)
+                if not reason and member not in mirrors:
+                    reason = "it is to be no mirror"
+                if reason:
+                    self.changing[member] = False
+                    self.lags.dropped(member)
+                    self.gathered.append(DropMirror(member, reason))
+        for member in standing.durable:
+            is_new = member not in in_sync and member not in self.changing
+            if is_new and member in mirrors and self.lags.may_join(member, standing):
+                self.changing[member] = True
+                self.gathered.append(JoinMirror(member))
+
+    def confirmed(self, standing: GroupStanding) -> list[R]:
+        """Return who may hear now that its messages are safe: their entry is committed, and every
+        mirror of the set as it is agreed on has it on its disk."""
+        upto = has_all(standing, self.mirror.in_sync.members)
+        safe: list[R] = []
+        while self.waiting and self.waiting[0][0] <= upto:
+            safe += self.waiting.popleft()[1]
+        return safe

@@ -1,0 +1,109 @@
+"""The messages of a mirrored queue by their positions, without bodies: those are in its log.
+
+Messages that were written together are one run, of which each has a bit.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import islice
+
+from sluicemq.storage.bits import bits_of, ranges_of
+
+
+class MirroredRun:
+    """Messages at the `count` positions from `first` on, of which those are in the queue that have
+    their bit in `alive`. They are in the entry at `index`, at the places from `place` on; their
+    contents had `size` bytes together. `expiry` is in milliseconds since the epoch, 0: never."""
+
+    __slots__ = ("alive", "count", "expiry", "first", "index", "place", "size")
+
+    def __init__(
+        self, first: int, count: int, index: int, place: int, size: int, expiry: int
+    ) -> None:
+        self.first = first
+        self.count = count
+        self.index = index
+        self.place = place
+        self.size = size
+        self.expiry = expiry
+        self.alive = (1 << count) - 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether all of its messages are in the queue."""
+        return self.alive.bit_count() == self.count
+
+    @property
+    def positions(self) -> list[range]:
+        """Return the positions of its messages in the queue, ascending."""
+        return ranges_of(self.alive, self.first)
+
+    @property
+    def places(self) -> list[range]:
+        """Return where in their entry its messages are that are in the queue, ascending."""
+        return ranges_of(self.alive, self.place)
+
+    def remove(self, positions: range) -> int:
+        """Remove its messages among the ascending `positions`; returns how many there were."""
+        start, step = positions.start, positions.step
+        from_ = max(0, -(-(self.first - start) // step))
+        upto = max(0, -(-(self.first + self.count - start) // step))
+        gone = bits_of(positions[from_:upto], self.first) & self.alive
+        self.alive ^= gone
+        return gone.bit_count()
+
+
+class MirroredRow:
+    """A row of positions: that of a priority, or the only one of a queue without them. Positions
+    below `next` have been given, those below `delivered` may have been delivered."""
+
+    __slots__ = ("_firsts", "_gone", "_head", "_runs", "delivered", "messages", "next")
+
+    def __init__(self, first: int) -> None:
+        self.next = first
+        self.delivered = first
+        self.messages = 0
+        """So many are in the queue."""
+        self._runs: list[MirroredRun] = []
+        self._firsts: list[int] = []
+        """The first position of each run."""
+        self._gone = 0
+        """Runs of which nothing is left; when they are more than the others all of them go."""
+        self._head = 0
+        """So many of the first runs are gone."""
+
+    def runs(self) -> Iterator[MirroredRun]:
+        """Give the runs of which something is in the queue, in the order of positions."""
+        return (run for run in islice(self._runs, self._head, None) if run.alive)
+
+    @property
+    def head(self) -> MirroredRun | None:
+        """Return the first of those; None: there is no message."""
+        return self._runs[self._head] if self._head < len(self._runs) else None
+
+    def add(self, run: MirroredRun) -> None:
+        """Add messages behind all that have ever been there."""
+        assert run.first >= self.next, f"position {run.first} was given before"
+        self._runs.append(run)
+        self._firsts.append(run.first)
+        self.next = run.first + run.count
+        self.messages += run.alive.bit_count()
+
+    def remove(self, positions: range) -> None:
+        """Remove the messages at these ascending positions, as far as they are there."""
+        at = max(0, bisect_right(self._firsts, positions.start) - 1)
+        end = positions[-1]
+        while at < len(self._runs) and self._firsts[at] <= end:
+            run = self._runs[at]
+            if run.alive:
+                self.messages -= run.remove(positions)
+                self._gone += not run.alive
+            at += 1
+        while self._head < len(self._runs) and not self._runs[self._head].alive:
+            self._head += 1
+        if 2 * self._gone > len(self._runs):
+            self._runs = [*self.runs()]
+            self._firsts = [run.first for run in self._runs]
+            self._gone = self._head = 0

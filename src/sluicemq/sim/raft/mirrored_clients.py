@@ -1,0 +1,95 @@
+"""Clients of a mirrored queue: one operation after the other each, at any member that serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.sim.raft.clients import PATIENCE_MS, SimClients
+
+if TYPE_CHECKING:
+    from sluicemq.sim.raft.events import Events
+    from sluicemq.sim.raft.mirror_message import MirrorMessage
+    from sluicemq.sim.raft.mirrored_member import MirroredMember, SimMaster
+
+HOLD_MS = (1, 60)
+"""For so long a consumer has a message."""
+READY_MAX = 30
+"""Nobody publishes when there are more messages."""
+
+
+class MirroredClients(SimClients):
+    """Several that publish and consume."""
+
+    def __init__(self, events: Events, hosts: dict[int, MirroredMember], count: int) -> None:
+        self.events = events
+        self.hosts = hosts
+        self.is_over = False
+        self.confirmed = 0
+        self.removed = 0
+        for _ in range(count):
+            self.next()
+
+    def answers(self) -> list[int]:
+        return [self.confirmed, self.removed]
+
+    def figures(self) -> dict[str, int]:
+        return {"published": self.confirmed, "removed": self.removed}
+
+    def next(self) -> None:
+        """One client's next operation, after a while."""
+        if not self.is_over:
+            self.events.after(self.events.random.expovariate(1 / 5), self.begin)
+
+    def begin(self) -> None:
+        """At one that serves, perhaps not the one that really does."""
+        serving = [each for each in self.hosts.values() if each.is_up and each.master is not None]
+        if not serving or self.is_over:
+            self.next()
+            return
+        host = self.events.random.choice(serving)
+        assert host.master is not None
+        if len(host.master.ready) > READY_MAX or self.events.chance(0.5):
+            host.do(lambda: self.consume(host))
+            self.next()
+        else:
+            self.publish(host)
+
+    def publish(self, host: MirroredMember) -> None:
+        """Publish, and go on when that is confirmed, or after a while."""
+        is_over = False
+
+        def end() -> None:
+            nonlocal is_over
+            if not is_over:
+                is_over = True
+                self.next()
+
+        def done() -> None:
+            self.confirmed += 1
+            end()
+
+        def begin() -> None:
+            master = host.master
+            if master is not None and not master.mastership.holding_up:
+                master.publish(self.events.random.choice([1, 1, 2, 5]), done)
+
+        host.do(begin)
+        self.events.after(PATIENCE_MS, end)
+
+    def consume(self, host: MirroredMember) -> None:
+        """Get a message, and settle it later."""
+        master = host.master
+        message = master.deliver() if master is not None else None
+        if master is not None and message is not None:
+            later_ms = self.events.between(*HOLD_MS)
+            self.events.after(later_ms, lambda: host.do(lambda: self.settle(host, master, message)))
+
+    def settle(self, host: MirroredMember, master: SimMaster, message: MirrorMessage) -> None:
+        """Acknowledge a message, or have it come back, if that mastership is not over."""
+        if host.master is not master:
+            return
+        if self.events.chance(0.2):
+            master.requeue(message)
+        else:
+            self.removed += 1
+            master.remove(message)

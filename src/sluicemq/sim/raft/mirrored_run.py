@@ -1,0 +1,47 @@
+"""One run of a mirrored queue's group: as that of the registers, with masters, mirrors and perhaps
+a witness."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.sim.raft.mirrored_checkers import MirroredCheckers
+from sluicemq.sim.raft.mirrored_clients import MirroredClients
+from sluicemq.sim.raft.mirrored_member import MirroredMember
+from sluicemq.sim.raft.run import STEPS, RaftRun, Report, outcome_of
+
+if TYPE_CHECKING:
+    from sluicemq.raft.configuration import Configuration
+    from sluicemq.sim.raft.checkers import RaftCheckers
+    from sluicemq.sim.raft.clients import SimClients
+
+
+class MirroredGroupRun(RaftRun):
+    """A run that is under way."""
+
+    member_type = MirroredMember
+    checkers: MirroredCheckers
+    hosts: dict[int, MirroredMember]  # type: ignore[assignment]
+
+    def make_checkers(self, birth: Configuration) -> RaftCheckers:
+        checkers = MirroredCheckers(birth)
+        if self.events.chance(0.5):
+            checkers.witnesses = {self.events.random.choice(birth.voters)}
+        return checkers
+
+    def make_clients(self, count: int) -> SimClients:
+        return MirroredClients(self.events, self.hosts, count)
+
+    def has_answered(self, before: list[int]) -> bool:
+        """Clients got answers, and all mirrors have joined again."""
+        leader = self.leader()
+        if leader is None or not super().has_answered(before):
+            return False
+        assert isinstance(leader, MirroredMember)
+        in_sync = {*leader.register.mirror.in_sync.members}
+        return in_sync == {*leader.raft.configuration.voters} - self.checkers.witnesses
+
+
+def simulate_mirrored(seed: int, steps: int = STEPS) -> Report:
+    """Run a seed, as `simulate` does."""
+    return outcome_of(MirroredGroupRun(seed, steps))

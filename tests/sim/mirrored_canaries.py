@@ -1,0 +1,111 @@
+"""Bugs to be planted in mirrored queues: each breaks one of the promises of
+docs/decisions/0027-mirrored-queues.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from sluicemq.queues.mirrored import mastership
+from sluicemq.queues.mirrored.delivery_marks import DeliveryMarks
+from sluicemq.queues.mirrored.group_standing import GroupStanding, has_all
+from sluicemq.queues.mirrored.mastership import Mastership
+from sluicemq.queues.mirrored.mirror_lag import MirrorLags
+from sluicemq.queues.mirrored.mirrored_rows import MirroredRun
+from sluicemq.sim.raft import mirrored_member
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+CANARIES: Final[dict[str, Plant]] = {}
+
+
+def canary(plant: Plant) -> Plant:
+    """Register a bug under its function's name."""
+    CANARIES[plant.__name__] = plant
+    return plant
+
+
+@canary
+def an_unsynced_mirror_is_promoted(patch: pytest.MonkeyPatch) -> None:
+    """Who is elected serves at once, with what it has applied."""
+    patch.setattr(mirrored_member, "may_serve", lambda raft: raft.is_leader)
+
+
+@canary
+def confirmed_before_all_mirrors(patch: pytest.MonkeyPatch) -> None:
+    """A majority is enough."""
+    patch.setattr(mastership, "has_all", lambda standing, _members: standing.commit)
+
+
+@canary
+def confirmed_without_a_majority(patch: pytest.MonkeyPatch) -> None:
+    """The in-sync set is enough, which is the master alone at times."""
+
+    def on_all(standing: GroupStanding, members: tuple[int, ...]) -> int:
+        return min((standing.durable.get(member, 0) for member in members), default=0)
+
+    patch.setattr(mastership, "has_all", on_all)
+
+
+@canary
+def not_waited_for_while_it_is_dropped(patch: pytest.MonkeyPatch) -> None:
+    """Whom a master wants to drop it does not wait for any more, agreed or not."""
+    original = Mastership.confirmed
+
+    def confirmed(self: Mastership[Any], standing: GroupStanding) -> list[Any]:
+        going = {member for member, is_in in self.changing.items() if not is_in}
+
+        def of_others(standing: GroupStanding, members: tuple[int, ...]) -> int:
+            return has_all(standing, (*(each for each in members if each not in going),))
+
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(mastership, "has_all", of_others)
+            return original(self, standing)
+
+    patch.setattr(Mastership, "confirmed", confirmed)
+
+
+@canary
+def credit_of_a_dead_mirror_is_kept(patch: pytest.MonkeyPatch) -> None:
+    """A gate that was shut when its mirror was dropped stays."""
+    original = MirrorLags.look
+
+    def look(
+        self: MirrorLags, standing: GroupStanding, mirrors: tuple[int, ...], now_ms: int
+    ) -> None:
+        kept = {member: lag for member, lag in self.lags.items() if lag.is_shut}
+        original(self, standing, mirrors, now_ms)
+        self.lags = kept | self.lags
+
+    patch.setattr(MirrorLags, "look", look)
+
+
+@canary
+def delivered_beyond_the_mark(patch: pytest.MonkeyPatch) -> None:
+    """A mark counts as soon as it was asked for."""
+    original = DeliveryMarks.may_deliver
+
+    def may_deliver(self: DeliveryMarks, position: int) -> bool:
+        return original(self, position) or position < self.asked.get(0, 0)
+
+    patch.setattr(DeliveryMarks, "may_deliver", may_deliver)
+
+
+@canary
+def a_snapshot_forgets_what_was_removed(patch: pytest.MonkeyPatch) -> None:
+    """A run is either there or not."""
+    patch.setattr(MirroredRun, "is_whole", True)
+
+
+@canary
+def what_a_master_had_is_kept_when_it_is_deposed(patch: pytest.MonkeyPatch) -> None:
+    """It goes on with its own queue when it leads again, agreed or not."""
+
+    original = mirrored_member.MirroredMember._look
+
+    def look(self: mirrored_member.MirroredMember) -> bool:
+        return self.raft.leading is not None and self.raft.leading.knows_commit and original(self)
+
+    patch.setattr(mirrored_member.MirroredMember, "_look", look)
+    patch.setattr(mirrored_member.MirroredMember, "is_of_this_term", lambda _self, _master: True)

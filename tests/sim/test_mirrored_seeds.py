@@ -1,0 +1,57 @@
+"""Goal: a mirrored queue loses nothing that was confirmed, confirms nothing that is not on all
+mirrors of the in-sync set, and goes on when mirrors die, in seeded runs; a seed is a run.
+
+Method: run them, hold what happened against what the rules are there for.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+
+import pytest
+
+from sluicemq.sim.raft.__main__ import main
+from sluicemq.sim.raft.mirrored_run import simulate_mirrored
+from sluicemq.sim.raft.run import STEPS, Report
+from support.thorough import thorough
+
+SEEDS = range(thorough(40, 600))
+RUN_STEPS = thorough(4500, STEPS)
+
+ENGAGED = {
+    "masters": 60,
+    "confirms": 700,
+    "removed": 1000,
+    "drops": 35,
+    "joins": 85,
+    "held up": 1200,
+    "handed over": 10,
+    "flagged": 600,
+    "snapshots": 150,
+}
+"""What must have happened over all seeds; about half of what does."""
+
+
+@cache
+def reports() -> list[Report]:
+    """All seeds, once a test run."""
+    return [simulate_mirrored(seed, RUN_STEPS) for seed in SEEDS]
+
+
+def test_nothing_is_lost() -> None:
+    assert [report.line() for report in reports() if report.failure] == []
+
+
+@pytest.mark.parametrize("figure", ENGAGED)
+def test_there_is_something_to_check(figure: str) -> None:
+    assert sum(report.figures[figure] for report in reports()) >= ENGAGED[figure]
+
+
+def test_a_seed_is_a_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["raft", "5", "--count", "1", "--steps", str(RUN_STEPS), "--mirrored"]
+    monkeypatch.setattr(sys, "argv", command)
+    assert main() == 0
+    assert capsys.readouterr().out.splitlines() == [reports()[5].line(), "1 seeds, 0 failed"]
