@@ -25,9 +25,14 @@ Written by `tools/generate_configuration.py` from `src/sluicemq/config.py`; do n
 Every option can be set in four places. The first that has it wins:
 
 1. on the command line: `sluicemq serve --set KEY=VALUE` (and `--host`, `--port`, `--data-dir`);
-2. in the environment: `SLUICEMQ_` and the key in capitals, every dot an underscore;
+2. in the environment: `SLUICEMQ_` and the key in capitals, every dot an underscore; after these,
+   variables of a RabbitMQ node: `RABBITMQ_NODE_PORT` and its like
+   ([from-rabbitmq.md](from-rabbitmq.md));
 3. in a file: `sluicemq serve --config FILE`, TOML or RabbitMQ's `rabbitmq.conf` form;
 4. the default.
+
+`sluicemq config show --origin` shows each option with its value and where that comes from, and
+`sluicemq config check` whether a broker would start with them.
 
 The two files below say the same. The form is told by the file's name (`.toml`, `.conf`), else by
 what is in it.
@@ -50,7 +55,9 @@ vm_memory_high_watermark.relative = 0.5
 
 Sizes take RabbitMQ's units: `kB`, `MB`, `GB` are powers of 1000; `KiB`, `MiB`, `GiB` and plain `k`,
 `M`, `G` are powers of 1024. An unknown key or a value out of bounds stops the start with one line
-that names the option, the value and what is allowed.
+that names the option, the value and what is allowed. Keys of RabbitMQ's that set nothing here, and
+whose absence changes no promise (`cluster_partition_handling`, those of plug-ins), are passed over;
+the log names each with the reason.
 
 The keys are RabbitMQ's where it has one. RabbitMQ takes `credit_flow_default_credit` and
 `msg_store_credit_disc_bound` in its advanced.config only; here they are plain keys, written

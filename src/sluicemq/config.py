@@ -12,6 +12,7 @@ from typing import Final
 
 from sluicemq.cluster_config import ClusterConfig
 from sluicemq.errors import Refused
+from sluicemq.log_config import LogConfig
 from sluicemq.management_config import ManagementConfig, PrometheusConfig
 from sluicemq.options import Section, declared
 from sluicemq.queue_config import QueueConfig
@@ -635,6 +636,7 @@ class Config:
     channel: ChannelConfig = field(default_factory=ChannelConfig)
     auth: AuthConfig = field(default_factory=AuthConfig)
     definitions: DefinitionsConfig = field(default_factory=DefinitionsConfig)
+    log: LogConfig = field(default_factory=LogConfig)
     watchdog: WatchdogConfig = field(default_factory=WatchdogConfig)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     management: ManagementConfig = field(default_factory=ManagementConfig)
@@ -676,6 +678,7 @@ SECTIONS: Final[dict[str, type[Section]]] = {
     "channel": ChannelConfig,
     "auth": AuthConfig,
     "definitions": DefinitionsConfig,
+    "log": LogConfig,
     "watchdog": WatchdogConfig,
     "cluster": ClusterConfig,
     "management": ManagementConfig,

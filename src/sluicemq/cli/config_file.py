@@ -2,7 +2,8 @@
 
 A file is TOML, with our tables or RabbitMQ's dotted keys, or rabbitmq.conf. Every source becomes
 entries (origin, key, value); the last entry for an option wins. Whatever is wrong is refused with
-its origin, the option, the value and what is allowed; nothing is skipped.
+its origin, the option, the value and what is allowed. What only RabbitMQ has is passed over, and
+noted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from sluicemq.cli import rabbitmq_environment
+from sluicemq.cli.rabbitmq_keys import why_passed_over
 from sluicemq.config import SECTIONS, Config
 from sluicemq.errors import Refused
 from sluicemq.options import Option, names_of, options_of, size_of
@@ -30,6 +33,15 @@ NOT_OPTIONS: Final = ("SLUICEMQ_CONFIG", "SLUICEMQ_TEST_")
 
 KEY_PARTS_MAX: Final = 20
 """The most parts of a key that dots may separate: the longest key there is has four."""
+
+TOML_TABLE: Final = re.compile(r"\s*\[([^\[\]]+)\]")
+TOML_KEY: Final = re.compile(r"\s*([\w\"'. \t-]+?)\s*=")
+
+NOTHING: Final[dict[tuple[str, str], tuple[object, ...]]] = {
+    ("net", "connection_max"): ("infinity",),
+    ("log", "file"): ("false", False),
+}
+"""Words that leave an option without a value, as RabbitMQ has them."""
 
 DIGITS: Final = re.compile("[0-9]{1,18}")
 
@@ -50,24 +62,48 @@ class SettingTarget(NamedTuple):
     option: Option
 
 
-def load(file: Path | None, sets: Sequence[str], env: Mapping[str, str]) -> Config:
-    """Return the configuration: `sets` over `env` over `file` over the defaults. Raises Refused,
-    which names the place at fault."""
-    return config_of([*(read_file(file) if file else ()), *read_environment(env), *read_sets(sets)])
+class ReadConfig(NamedTuple):
+    """A configuration, and what is known about where it comes from."""
+
+    config: Config
+    origins: Mapping[tuple[str, str], str]
+    """Where an option was set, by section and field; one that is missing has its default."""
+    notes: Sequence[str]
+    """Sentences about what was passed over."""
 
 
-def config_of(entries: Iterable[Setting]) -> Config:
+def load(file: Path | None, sets: Sequence[str], env: Mapping[str, str]) -> ReadConfig:
+    """Return the configuration: `sets` over `env` over `file` over the defaults. Without a file
+    those that RabbitMQ's variables name are read. Raises Refused, which names the place at
+    fault."""
+    files = [file] if file else rabbitmq_environment.files_of(env)
+    entries = [entry for each in files for entry in read_file(each)]
+    own = [*read_environment(env), *read_sets(sets)]
+    clustered = any(each.key.startswith("cluster") for each in (*entries, *own))
+    of_rabbitmq = rabbitmq_environment.settings_of(env, clustered=clustered)
+    entries += [Setting(variable, key, value) for variable, key, value in of_rabbitmq]
+    found = config_of([*entries, *own])
+    return found._replace(notes=[*found.notes, *rabbitmq_environment.notes_on(env)])
+
+
+def config_of(entries: Iterable[Setting]) -> ReadConfig:
     """Return the configuration that these entries make; of two about one option the later
     counts."""
     targets = _targets()
     chosen: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    origins: dict[tuple[str, str], str] = {}
+    notes: list[str] = []
     for entry in entries:
         target = _find(entry, targets)
+        if isinstance(target, str):
+            notes.append(f"{entry.origin}: {entry.key} is passed over: {target}")
+            continue
         into = chosen[target.section]
         for name, value in _values(entry, target, into):
             into[name] = value
+            origins[target.section, name] = entry.origin
     sections: dict[str, Any] = {name: SECTIONS[name](**chosen[name]) for name in SECTIONS}
-    return Config(**sections)
+    return ReadConfig(Config(**sections), origins, notes)
 
 
 def read_sets(sets: Sequence[str]) -> Iterator[Setting]:
@@ -137,17 +173,38 @@ def _read_toml(path: Path, text: str) -> Iterator[Setting]:
         tree = _toml_tree(text)
     except ValueError as error:
         raise Refused(f"{path}: is not TOML: {error}") from error
-    yield from _flatten(str(path), "", tree)
+    lines = _toml_lines(text)
+    for key, value in _flatten(str(path), "", tree):
+        line = lines.get(key)
+        yield Setting(f"{path}:{line}" if line else str(path), key, value)
 
 
-def _flatten(origin: str, prefix: str, tree: Mapping[str, object]) -> Iterator[Setting]:
+def _flatten(origin: str, prefix: str, tree: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     if prefix.count(".") > KEY_PARTS_MAX:
         raise Refused(f"{origin}: {prefix[:60]}… is not an option: it has too many parts")
     for key, value in tree.items():
         if isinstance(value, dict):
             yield from _flatten(origin, f"{prefix}{key}.", value)
         else:
-            yield Setting(origin, prefix + key, value)
+            yield prefix + key, value
+
+
+def _toml_lines(text: str) -> dict[str, int]:
+    """Return the line of each key that stands at the beginning of one; tomllib does not tell. Of
+    keys in an inline table nothing is known."""
+    found: dict[str, int] = {}
+    prefix = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if table := TOML_TABLE.match(line):
+            prefix = _plain_key(table[1]) + "."
+        elif key := TOML_KEY.match(line):
+            found[prefix + _plain_key(key[1])] = number
+    return found
+
+
+def _plain_key(key: str) -> str:
+    """Return a key of TOML without its quotes and blanks."""
+    return ".".join(part.strip(" \t\"'") for part in key.split("."))
 
 
 def _read_conf(path: Path, text: str) -> Iterator[Setting]:
@@ -194,13 +251,17 @@ def _targets() -> dict[str, SettingTarget]:
     return targets
 
 
-def _find(entry: Setting, targets: Mapping[str, SettingTarget]) -> SettingTarget:
+def _find(entry: Setting, targets: Mapping[str, SettingTarget]) -> SettingTarget | str:
+    """Return what an entry sets, or why it sets nothing."""
     one = ONE_OF_SEVERAL.fullmatch(entry.key) or ONE_NAME.fullmatch(entry.key)
     key = one[1] if one else entry.key
     target = targets.get(key)
-    if target is None:
+    if target is not None:
+        return target
+    reason = why_passed_over(entry.key, entry.value)
+    if reason is None:
         raise Refused(f"{entry.origin}: {entry.key} is not an option{_nearest(key, targets)}")
-    return target
+    return reason
 
 
 def _nearest(word: str, known: Mapping[str, object]) -> str:
@@ -222,7 +283,7 @@ def _values(
         value = _with_name(entry, one[2], so_far.get(target.field, ()))
     elif ONE_OF_SEVERAL.fullmatch(entry.key):
         value = [*so_far.get(target.field, ()), *_names(value)]
-    elif target.field == "connection_max" and value == "infinity":
+    elif value in NOTHING.get((target.section, target.field), ()):
         yield target.field, None
         return
     try:

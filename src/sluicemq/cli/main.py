@@ -10,6 +10,7 @@ import click
 from sluicemq import __version__
 from sluicemq.cli.lazy import Later, LazyGroup
 from sluicemq.errors import Refused
+from sluicemq.host.build_kind import build_kind
 
 COMMANDS: Final = {
     "serve": Later("sluicemq.cli.serve", "serve", "Run the broker."),
@@ -18,6 +19,7 @@ COMMANDS: Final = {
     "management": Later(
         "sluicemq.cli.management", "management", "Serve the HTTP API and pages of a broker."
     ),
+    "config": Later("sluicemq.cli.config", "config", "Check a configuration, or show it."),
     "fsck": Later("sluicemq.cli.fsck", "fsck", "Check a data directory."),
     "inspect": Later(
         "sluicemq.cli.inspect", "inspect", "Print the content of a file of a data directory."
@@ -27,12 +29,26 @@ COMMANDS: Final = {
 }
 
 
+def say_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
+    """Print the version and end, if that is what is wanted."""
+    if is_wanted:
+        click.echo(f"sluicemq {__version__} ({build_kind()})")
+        context.exit()
+
+
 @click.group(
     cls=LazyGroup,
     later=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=say_version,
+    help="Show the version, and whether it is pure Python or compiled.",
+)
 def sluicemq() -> None:
     """SluiceMQ: an AMQP 0-9-1 broker, and a lab that measures any AMQP broker."""
 

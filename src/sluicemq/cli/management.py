@@ -41,7 +41,7 @@ def management(
     one line, `management http://HOST:PORT`, when it listens.
     """
     given = [] if port is None else [f"management.port={port}"]
-    config = load(file, [*sets, *given], os.environ)
+    config = load(file, [*sets, *given], os.environ).config
     try:
         from sluicemq.management.server import serve  # noqa: PLC0415 (what is not always there)
     except ImportError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from sluicemq.cli.config_file import load
+from sluicemq.cli.config_file import ReadConfig, load
 from sluicemq.cli.configured import configured
 from sluicemq.config import Config
 
@@ -82,7 +82,8 @@ def serve(
     management_port: str | None,
     **cluster: str | None,
 ) -> None:
-    """Run the broker until SIGTERM or ^C. SIGHUP makes it read its configuration again.
+    """Run the broker until SIGTERM or ^C. SIGHUP makes it read its configuration and
+    open its log file again.
 
     It prints one line, `ready amqp://HOST:PORT`, when it accepts connections; with TLS followed by
     ` amqps://HOST:PORT`. A node of a cluster accepts them once it is a member. Options override
@@ -95,10 +96,10 @@ def serve(
         flags["management.enabled"] = "false" if management is False else "true"
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
 
-    def read() -> Config:
+    def read() -> ReadConfig:
         return load(file, [*sets, *given], os.environ)
 
-    config = read()
+    config, _, notes = read()
 
     gc.disable()  # looking through what is imported takes an eighth of the time, and finds nothing
     from sluicemq.host.data_dir import chosen  # noqa: PLC0415 (a bad option is refused at once)
@@ -107,10 +108,10 @@ def serve(
     with chosen(config, os.environ) as place:
 
         def read_again() -> Config:
-            return at(place, read())
+            return at(place, read().config)
 
         beside = companion(file, [*sets, *given]) if config.management.enabled else []
-        code = run(at(place, config), place, read_again, accept_loss, beside)
+        code = run(at(place, config), place, read_again, accept_loss, beside, notes)
     end(code)
 
 

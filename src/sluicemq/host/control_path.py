@@ -19,11 +19,15 @@ PATH_BYTES_MAX: Final = 107
 """The longest path of a socket: on Linux sun_path has 108 bytes, with its end."""
 
 
+SERVICE_DIR: Final = Path("/run/sluicemq")
+"""What deploy/sluicemq.service has for the socket."""
+
+
 def runtime_dirs(env: Mapping[str, str], uid: int) -> list[Path]:
     """Return the directories for the socket, best first. The first two depend on the environment,
-    the last never does."""
+    the others never do: the last is that of a service of systemd, whose `/tmp` is its own."""
     own = f"sluicemq-{uid}"
-    places = [Path("/tmp") / own]
+    places = [Path("/tmp") / own, SERVICE_DIR]
     if env.get("TMPDIR"):
         places.insert(0, Path(env["TMPDIR"]) / own)
     if env.get("XDG_RUNTIME_DIR"):

@@ -67,7 +67,7 @@ class JoiningHost:
     def __init__(self, config: Config, directory: Path) -> None:
         self.config = config
         self.loop = asyncio.get_running_loop()
-        self.log = HostLog()
+        self.log = HostLog(config.log)
         self.secret = read_secret(config.cluster)
         self.ended = asyncio.Event()
         """Set when the node is a member, or it is time to end."""

@@ -13,7 +13,9 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
+from sluicemq import __version__
 from sluicemq.errors import Corrupt, DiskFailed, LossRefused, Refused
+from sluicemq.host.build_kind import build_kind
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.cluster_secret import read_secret
 from sluicemq.host.companion import Companion
@@ -28,6 +30,7 @@ from sluicemq.host.memory import HostMemory, tune_allocator
 from sluicemq.host.memory_disk import MemoryDisk, MemoryFiles
 from sluicemq.host.net import Connection, HostNet
 from sluicemq.host.reload import merged, summary
+from sluicemq.host.service_manager import ServiceManager
 from sluicemq.host.start_definitions import load_definitions
 from sluicemq.host.tls import TlsSettings
 from sluicemq.host.watchdog import Watchdog
@@ -137,7 +140,7 @@ class BrokerHost:
 
     def make_log(self) -> Log:
         """Return where the log goes."""
-        return HostLog()
+        return HostLog(self.config.log)
 
     def make_disk(self, place: Path | MemoryFiles, handles_max: int) -> HostDisk | MemoryDisk:
         """Return the disk over `place`; of a directory at most so many files are open."""
@@ -258,12 +261,15 @@ class BrokerHost:
         self.urls.append(f"{scheme}://{host}:{bound}")
 
     def reload(self, read: Callable[[], Config]) -> None:
-        """Read the configuration again and apply what has changed to new connections."""
+        """Open the log's file again, for it may have been moved away; read the configuration again
+        and apply what has changed to new connections."""
         try:
+            if isinstance(self.log, HostLog):
+                self.log.reopen()
             config, changed, kept = merged(self.config, read())
             if self.net.tls is not None:
                 self.net.tls.load(config)
-        except Refused as error:
+        except (OSError, Refused) as error:
             text = f"cannot reload the configuration, nothing is changed: {error}"
             self.log.write("error", text)
             return
@@ -371,8 +377,11 @@ async def run_until_signal(
     read: Callable[[], Config],
     accept_loss: bool = False,
     companion: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> int:
-    """Serve until SIGTERM or SIGINT, and return the exit code. `companion` is as in `serve`."""
+    """Serve until SIGTERM or SIGINT, and return the exit code. `companion` and `notes` are as in
+    `serve`."""
+    manager = ServiceManager(os.environ)
     try:
         if config.cluster.takes_part and not config.cluster.nodes and isinstance(place, Path):
             from sluicemq.host.joining import join_cluster  # noqa: PLC0415 (few need it)
@@ -389,24 +398,46 @@ async def run_until_signal(
     except Corrupt as error:
         raise Refused(f"data_dir {place}: cannot start with it: {error}") from error
     await host.start()
+    greet(host, notes)
     host.collector.begin(host.loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         host.loop.add_signal_handler(number, host.stopped.set)
     host.loop.add_signal_handler(signal.SIGHUP, host.reload, read)
     await host.open()
     beside: Companion | None = None
-    watchdog = Watchdog(config.watchdog, host.loop, host.node.scheduler)
+    assert isinstance(host.log, HostLog)
+    watchdog = Watchdog(config.watchdog, host.loop, host.node.scheduler, host.log, manager)
     if not host.stopped.is_set():
+        tell_where(host)
         print("ready", *host.urls, flush=True)
+        manager.ready(f"clients connect to {' '.join(host.urls)}")
         if companion:
             beside = Companion([*companion, "--broker-port", str(host.port)], host.log)
     await host.stopped.wait()
     watchdog.stop()
+    manager.stopping()
     end_in_time(host)
     if beside is not None:
         await beside.stop()
     await host.stop()
     return host.exit_code
+
+
+def greet(host: BrokerHost, notes: Sequence[str]) -> None:
+    """Log who this is, and what is to be said about the configuration."""
+    loop = type(host.loop).__module__.partition(".")[0]
+    python = sys.version.partition(" ")[0]
+    what = f"SluiceMQ {__version__} ({build_kind()}), Python {python}, {loop}"
+    host.log.write("info", f"{what}, process {os.getpid()}")
+    for note in notes:
+        host.log.write("warning", note)
+
+
+def tell_where(host: BrokerHost) -> None:
+    """Log where clients connect, and how to look inside."""
+    host.log.write("info", f"clients connect to {' and '.join(host.urls)}")
+    look = f"sluicemq ctl status --port {host.port}, sluicemq top --port {host.port}"
+    host.log.write("info", f"to look inside: {look}")
 
 
 def end_in_time(host: BrokerHost) -> None:
@@ -427,12 +458,13 @@ def serve(
     read: Callable[[], Config],
     accept_loss: bool = False,
     companion: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> int:
     """Serve, and return the process's exit code: 0 after a signal. `place` is the data
     directory, held, or memory; `read` reads the configuration again. With `accept_loss` the broker
     starts though something that must be in the directory is missing. `companion` is the command of
     a process that is kept running beside the broker, which is told its port; empty: there is
-    none.
+    none. `notes` are sentences about the configuration, for the log.
 
     What was imported before is never garbage; who has imported it may have disabled the collector
     of cycles until now."""
@@ -443,7 +475,7 @@ def serve(
     leave_old_ones()
     gc.enable()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        code = runner.run(run_until_signal(config, place, read, accept_loss, companion))
+        code = runner.run(run_until_signal(config, place, read, accept_loss, companion, notes))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one while Python ends is no reason
     sys.stdout.flush()
     return code

@@ -7,7 +7,7 @@ service manager can start one that answers, and what was confirmed is on the dis
 
 Only time in which this thread itself ran on time counts: a process that is stopped, a machine that
 sleeps and one that has no processor time to give are no reason. (Nor is work in C that lets no
-other thread run: it cannot be seen from here.) What it says goes to standard error by itself and
+other thread run: it cannot be seen from here.) What it says goes to the log's file by itself and
 only as far as that takes it: a log that nobody reads may be just what the loop waits for.
 """
 
@@ -23,13 +23,14 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.host.log import line_of
 from sluicemq.kernel.actor import Actor
 
 if TYPE_CHECKING:
     import asyncio
     from types import FrameType
 
+    from sluicemq.host.log import HostLog
+    from sluicemq.host.service_manager import ServiceManager
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.watchdog_config import WatchdogConfig
 
@@ -39,7 +40,6 @@ TICK_SECONDS: Final = 1.0
 TICKS_LEAST: Final = 4
 """The least number of looks in the shortest time that is to be noticed."""
 
-STDERR: Final = 2
 PIPE_BYTES: Final = 4096
 """A pipe that has room at all takes so many bytes without blocking."""
 
@@ -74,24 +74,28 @@ def frames_of_threads() -> dict[int, FrameType]:
 
 
 class Watchdog:
-    """Watches one event loop. Call `begin` in the loop's own thread. `end` is what it does after a
-    silence of `end_s` seconds."""
+    """Watches one event loop. Make it in the loop's own thread. `manager` hears each time that the
+    broker has answered; `end` is what it does after a silence of `end_s` seconds."""
 
     def __init__(
         self,
         config: WatchdogConfig,
         loop: asyncio.AbstractEventLoop,
         scheduler: Scheduler,
+        log: HostLog,
+        manager: ServiceManager,
         end: Callable[[int], None] = os._exit,
     ) -> None:
         self.report_s = config.report_after_ms / 1000
         self.end_s = config.end_after_ms / 1000
         self.loop = loop
         self.pulse = Pulse(scheduler)
+        self.host_log = log
+        self.manager = manager
         self.end = end
         self.watched = threading.get_ident()
         self.over = threading.Event()
-        limits = [limit for limit in (self.report_s, self.end_s) if limit]
+        limits = [each for each in (self.report_s, self.end_s, manager.watchdog_s) if each]
         self.tick_s = min([TICK_SECONDS, *(limit / TICKS_LEAST for limit in limits)])
         self.thread = threading.Thread(target=self.watch, name="watchdog", daemon=True)
         if limits:
@@ -116,6 +120,7 @@ class Watchdog:
                     self.log("warning", f"the broker answers again after {silent_s:.0f} s")
                 asked += 1
                 silent_s = 0.0
+                self.manager.alive()
                 reported = False
                 self.ask(asked)
             else:
@@ -147,14 +152,17 @@ class Watchdog:
         return "\n" + "".join(traceback.format_stack(frame)) if frame is not None else " nothing"
 
     def log(self, level: str, text: str) -> None:
-        """Write a line to standard error, if that can be done without waiting."""
-        data = line_of(level, text).encode() + b"\n"
+        """Write a line to the log, if that can be done without waiting."""
+        if not self.host_log.shows(level):
+            return
+        data = self.host_log.line(level, text).encode() + b"\n"
+        descriptor = self.host_log.descriptor
         poll = select.poll()
-        poll.register(STDERR, select.POLLOUT)
+        poll.register(descriptor, select.POLLOUT)
         for start in range(0, len(data), PIPE_BYTES):
             if not any(event & select.POLLOUT for _, event in poll.poll(0)):
                 return
             try:
-                os.write(STDERR, data[start : start + PIPE_BYTES])
+                os.write(descriptor, data[start : start + PIPE_BYTES])
             except OSError:
                 return

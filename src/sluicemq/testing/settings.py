@@ -39,4 +39,4 @@ def written(value: object) -> str:
 def configured(settings: list[str]) -> Config:
     """Return the configuration that these settings make, whatever the environment says. Raises
     Refused for one that cannot be."""
-    return config_of(read_sets(settings))
+    return config_of(read_sets(settings)).config

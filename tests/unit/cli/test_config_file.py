@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from sluicemq.cli.config_file import load
+from sluicemq.cli import config_file
 from sluicemq.config import SECTIONS, Config
 from sluicemq.errors import Refused
 from sluicemq.options import options_of
+
+
+def load(file: Path | None, sets: list[str], env: dict[str, str]) -> Config:
+    return config_file.load(file, sets, env).config
 
 
 def written(tmp_path: Path, name: str, text: str) -> Path:

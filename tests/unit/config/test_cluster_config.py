@@ -23,7 +23,7 @@ def cluster(**given: object) -> ClusterConfig:
 
 
 def test_without_any_of_it_there_is_no_cluster() -> None:
-    assert load(None, [], {}).cluster == ClusterConfig()
+    assert load(None, [], {}).config.cluster == ClusterConfig()
     assert ClusterConfig().nodes == ()
 
 
@@ -53,7 +53,7 @@ cluster.secret_file = /etc/secret
 def test_rabbitmq_conf(tmp_path: Path, name: str, number: int, port: int) -> None:
     file = tmp_path / "rabbitmq.conf"
     file.write_text(RABBITMQ_CONF)
-    config = load(file, [f"cluster.name={name}"], {}).cluster
+    config = load(file, [f"cluster.name={name}"], {}).config.cluster
     assert config.addresses == ["host1:25672", "host2:25672", "host2:25673"]
     assert (config.own_number, config.own.port) == (number, port)
     assert config.own_name == config.own.name
@@ -62,11 +62,11 @@ def test_rabbitmq_conf(tmp_path: Path, name: str, number: int, port: int) -> Non
 def test_toml_variables_and_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text('[cluster]\nname = "n2"\nnodes = ["h:1", "[::1]:2"]\nsecret_file = "s"\n')
-    config = load(file, ["cluster.port=2"], {}).cluster
+    config = load(file, ["cluster.port=2"], {}).config.cluster
     assert config.own == ("::1", 2, "")
     assert config.own.address == "[::1]:2"
     env = {"SLUICEMQ_CLUSTER_NODES": "h:1,h:2", "SLUICEMQ_CLUSTER_NAME": "x"}
-    config = load(None, ["cluster.port=1", "cluster.secret_file=s"], env).cluster
+    config = load(None, ["cluster.port=1", "cluster.secret_file=s"], env).config.cluster
     assert (config.own_number, config.own_name) == (1, "x")
 
 

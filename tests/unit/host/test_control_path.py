@@ -22,6 +22,7 @@ def test_places_are_the_runtime_directory_then_the_temporary_ones() -> None:
         "/run/user/7",
         "/var/tmp/sluicemq-7",
         "/tmp/sluicemq-7",
+        "/run/sluicemq",
     ]
     assert runtime_dirs({"TMPDIR": "/tmp"}, 7) == [Path("/tmp/sluicemq-7")]
 

@@ -1,0 +1,112 @@
+"""`sluicemq config`: what a broker would be configured with, and whether it could be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sluicemq.cli.config_file import load
+from sluicemq.cli.configured import configured
+from sluicemq.config import SECTIONS, Config
+from sluicemq.errors import Refused
+from sluicemq.options import options_of
+
+if TYPE_CHECKING:
+    from sluicemq.options import Option
+
+KEY_COLUMNS = 60
+"""How far to the left the origins begin, when the setting is short enough."""
+
+
+@click.group()
+def config() -> None:
+    """Check a configuration, or show what it comes to; no broker is asked or started.
+
+    Both commands read what `sluicemq serve` would: the file, SLUICEMQ_* and RABBITMQ_* variables
+    and --set.
+    """
+
+
+@config.command()
+@configured("TOML, or RabbitMQ's rabbitmq.conf")
+def check(file: Path | None, sets: tuple[str, ...]) -> None:
+    """Check a configuration, with the files that it names.
+
+    Exit code 2 with the reason when `sluicemq serve` would refuse it. What is passed over because
+    only RabbitMQ has it is named, one line each.
+    """
+    found = load(file, sets, os.environ)
+    look_at_files(found.config)
+    for note in found.notes:
+        click.echo(f"note: {note}")
+    count = len(found.origins)
+    click.echo(f"ok: {count} option{'s' if count != 1 else ''} set, all others have their defaults")
+
+
+@config.command()
+@configured("TOML, or RabbitMQ's rabbitmq.conf")
+@click.option(
+    "--origin",
+    is_flag=True,
+    help="Say where each value comes from: file and line, variable, command line, or default.",
+)
+def show(file: Path | None, sets: tuple[str, ...], origin: bool) -> None:
+    """Show every option with its value, as a file that --config takes.
+
+    What is not set stands in comments, and so do passwords, without their values.
+    """
+    found = load(file, sets, os.environ)
+    for section, line, key in lines_of(found.config):
+        where = found.origins.get((section, key), "default")
+        click.echo(f"{line:<{KEY_COLUMNS}} # {where}" if origin else line)
+
+
+def lines_of(config: Config) -> Iterator[tuple[str, str, str]]:
+    """Yield the section, the line and the field of each option."""
+    for section, declared in SECTIONS.items():
+        for field, option in options_of(declared):
+            value = getattr(getattr(config, section), field.name)
+            yield section, line_of(f"{section}.{field.name}", option, value), field.name
+
+
+def line_of(key: str, option: Option, value: object) -> str:
+    """Return an option and its value as a line of a rabbitmq.conf."""
+    if option.secret and value is not None:
+        return f"# {key} = (hidden)"
+    if value is None:
+        return f"# {key}: {option.default_words}"
+    if isinstance(value, bool):
+        return f"{key} = {str(value).lower()}"
+    if isinstance(value, tuple):
+        return f"{key} = {','.join(str(part) for part in value) or 'none'}"
+    return f"{key} = {quoted(str(value))}"
+
+
+def quoted(value: str) -> str:
+    """Return a value that a rabbitmq.conf's comments and blanks leave as it is."""
+    return f"'{value}'" if "#" in value or value != value.strip() else value
+
+
+def look_at_files(config: Config) -> None:
+    """Read the files that a configuration names, as a start does. Raises Refused for one that
+    cannot be read, or has not what it should have."""
+    from sluicemq.host.cluster_secret import read_secret  # noqa: PLC0415 (start-up time)
+    from sluicemq.host.tls import TlsSettings  # noqa: PLC0415
+
+    read_secret(config.cluster)
+    if config.tls.port is not None:
+        TlsSettings(config)
+    elif config.net.tcp_listener == "none":
+        raise Refused("listeners.tcp = none: listeners.ssl.default must be set")
+    named: Mapping[str, str | None] = {
+        "load_definitions": config.definitions.load,
+        "management.ssl.certfile": config.management.certfile,
+        "management.ssl.keyfile": config.management.keyfile,
+    }
+    for key, path in named.items():
+        if path is not None and not os.access(path, os.R_OK):
+            raise Refused(f"{key} = {path}: there is no such file that can be read")

@@ -1,0 +1,81 @@
+"""What the environment variables of a RabbitMQ node mean here: RABBITMQ_NODE_PORT and its like.
+
+They weigh less than SLUICEMQ_* variables and more than a file. One that is empty counts as not set,
+as with RabbitMQ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+PREFIX: Final = "RABBITMQ_"
+OPTIONS: Final = {
+    "NODE_IP_ADDRESS": "net.host",
+    "NODE_PORT": "net.port",
+    "DEFAULT_USER": "auth.default_user",
+    "DEFAULT_PASS": "auth.default_pass",
+    "DEFAULT_VHOST": "auth.default_vhost",
+    "LOG_BASE": "log.dir",
+    "LOGS": "log.file",
+}
+"""Variables that are an option here, in the order of growing weight."""
+
+FILES: Final = ("CONFIG_FILE", "CONFIG_FILES")
+STORAGE: Final = ("MNESIA_DIR", "MNESIA_BASE")
+BESIDE: Final = "-sluicemq"
+"""What is appended to the directory of a RabbitMQ node: the two never share one."""
+
+NODE_NAME: Final = "NODENAME"
+KNOWN: Final = frozenset((*OPTIONS, *FILES, *STORAGE, NODE_NAME))
+
+
+def given(env: Mapping[str, str]) -> dict[str, str]:
+    """Return RabbitMQ's variables that say something, without their prefix."""
+    return {
+        name.removeprefix(PREFIX): value
+        for name, value in sorted(env.items())
+        if name.startswith(PREFIX) and value
+    }
+
+
+def files_of(env: Mapping[str, str]) -> list[Path]:
+    """Return the configuration files that the variables name: one, whose ending may be left out,
+    then those of a directory in the order of their names."""
+    rabbitmq = given(env)
+    found = []
+    if "CONFIG_FILE" in rabbitmq:
+        path = Path(rabbitmq["CONFIG_FILE"])
+        with_ending = path.with_name(path.name + ".conf")
+        found.append(with_ending if with_ending.exists() and not path.exists() else path)
+    if "CONFIG_FILES" in rabbitmq:
+        path = Path(rabbitmq["CONFIG_FILES"])
+        found += sorted(path.glob("*.conf")) if path.is_dir() else [path]
+    return found
+
+
+def settings_of(env: Mapping[str, str], *, clustered: bool) -> Iterator[tuple[str, str, str]]:
+    """Yield variable, option and value for each that is an option here. A name is one only for a
+    node of a cluster."""
+    rabbitmq = given(env)
+    for variable in OPTIONS:
+        value = rabbitmq.get(variable)
+        if value is not None:
+            yield PREFIX + variable, OPTIONS[variable], "false" if value == "-" else value
+    if "MNESIA_DIR" in rabbitmq:
+        yield PREFIX + "MNESIA_DIR", "storage.data_dir", rabbitmq["MNESIA_DIR"] + BESIDE
+    elif "MNESIA_BASE" in rabbitmq:
+        name = rabbitmq.get(NODE_NAME, "rabbit") + BESIDE
+        place = str(Path(rabbitmq["MNESIA_BASE"], name))
+        yield PREFIX + "MNESIA_BASE", "storage.data_dir", place
+    if clustered and NODE_NAME in rabbitmq:
+        yield PREFIX + NODE_NAME, "cluster.name", rabbitmq[NODE_NAME]
+
+
+def notes_on(env: Mapping[str, str]) -> list[str]:
+    """Return a sentence that names the variables that mean nothing here, if there are any."""
+    others = [PREFIX + name for name in given(env) if name not in KNOWN]
+    if not others:
+        return []
+    return [f"these variables of RabbitMQ's mean nothing here: {', '.join(others)}"]

@@ -1,0 +1,52 @@
+"""What the broker tells the service manager that has started it: systemd's protocol `Type=notify`.
+
+A service manager that wants to hear has put the address of a datagram socket into NOTIFY_SOCKET.
+Nothing waits for it: a datagram that cannot be sent at once is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import MutableMapping
+from contextlib import suppress
+from typing import Final
+
+ADDRESS: Final = "NOTIFY_SOCKET"
+WATCHDOG: Final = "WATCHDOG_USEC"
+WATCHDOG_PROCESS: Final = "WATCHDOG_PID"
+
+
+class ServiceManager:
+    """Speaks to the service manager of which `env` knows; to nobody when it knows of none. What is
+    said about it there is taken out, so that no process started later speaks for this one."""
+
+    def __init__(self, env: MutableMapping[str, str]) -> None:
+        address = env.pop(ADDRESS, "")
+        interval_us, process = env.pop(WATCHDOG, ""), env.pop(WATCHDOG_PROCESS, "")
+        is_meant = process in ("", str(os.getpid())) and interval_us.isdecimal()
+        self.watchdog_s = int(interval_us) / 1e6 if is_meant else 0.0
+        """How often it wants to hear that the broker answers, in seconds; 0: it does not."""
+        self.address = "\0" + address[1:] if address.startswith("@") else address
+        self.socket: socket.socket | None = None
+        if address:
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+            self.socket.setblocking(False)
+
+    def ready(self, status: str) -> None:
+        """Tell that clients can connect; `status` is shown to who asks the service manager."""
+        self.send(f"READY=1\nSTATUS={status}")
+
+    def alive(self) -> None:
+        """Tell that the broker answers; also from another thread than the event loop's."""
+        self.send("WATCHDOG=1")
+
+    def stopping(self) -> None:
+        """Tell that the broker has begun to end."""
+        self.send("STOPPING=1\nSTATUS=stopping")
+
+    def send(self, text: str) -> None:
+        """Send one datagram, if somebody listens."""
+        if self.socket is not None:
+            with suppress(OSError):
+                self.socket.sendto(text.encode(), self.address)
