@@ -24,7 +24,7 @@ ALL_TESTS := --numprocesses 5 --dist loadgroup --no-loadscope-reorder --timeout 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough compiled fuzz differential interop torture torture-cluster jepsen torture-spark check format generated serve java debian strace clean
+.PHONY: help setup demo test thorough compiled fuzz differential interop dist docs torture torture-cluster jepsen torture-spark check format generated serve java debian strace clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,9 @@ thorough: java debian $(READY)  ## tests whose run tries a part, trying all; hou
 
 interop: $(READY)  ## the suites of real clients, RabbitMQ beside it; ARGS="kombu pika" for some
 	@PYTHONPATH=src:tests:bench $(BIN)/python tools/interop $(ARGS)
+
+dist: $(READY)  ## build the source distribution and the wheel, into dist/
+	@$(BIN)/python tools/dist.py
 
 fuzz: $(READY)  ## look for input that breaks something: TARGET=session SECONDS=60; fuzz/__main__.py
 	@$(BIN)/python -c "import atheris" 2>/dev/null \
@@ -116,6 +119,6 @@ strace:
 		|| echo "strace is missing and cannot be installed: faults at system calls are NOT tested"
 
 clean:  ## remove .venv and whatever tools left behind
-	rm -rf $(VENV) build out spark-warehouse src/*.egg-info
+	rm -rf $(VENV) build dist out spark-warehouse src/*.egg-info
 	rm -rf .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -67,5 +67,8 @@ def test_what_the_locked_packages_need_is_locked_too() -> None:
 
 
 def test_the_version_is_the_same_everywhere() -> None:
+    """It is written in one place, which the packages read."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["project"]["version"] == __version__
+    assert "version" not in project["project"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "sluicemq.__version__"}
+    assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", __version__)
