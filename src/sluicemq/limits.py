@@ -525,6 +525,13 @@ RAFT_UNCOMMITTED_ENTRIES: Final = 1024
 RAFT_UNCOMMITTED_BYTES: Final = 4 << 20
 """The same in bytes."""
 
+RAFT_LATE_ENTRIES: Final = 64
+"""What a follower lacks that need not be sent each entry at once: it costs little more than one
+entry does, and is little for one turn."""
+
+RAFT_LATE_BYTES: Final = RAFT_IN_FLIGHT_BYTES
+"""The same in bytes: as much as may be in flight anyway."""
+
 RAFT_PIECE_BYTES: Final = 256 << 10
 """Of a snapshot, sent at a time: no frame between nodes is larger."""
 
@@ -610,6 +617,10 @@ credit. It is what some syncs take, and what publishers without confirms always 
 QUORUM_GATHER_BYTES: Final = 128 << 10
 """Of a quorum queue's own entries that are not agreed on; what comes then gathers and is one entry,
 for each entry costs as much whatever is in it."""
+
+QUORUM_HOLD_MAX_MS: Final = 100
+"""How long what is to be the next entry of a quorum queue waits, at most, for those who hear of the
+one before."""
 
 QUORUM_BODIES_BYTES: Final = 32 << 20
 """Bodies of a quorum queue that stay in RAM when they can be read from its log as well, what will

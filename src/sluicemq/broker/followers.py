@@ -147,6 +147,8 @@ class Followers:
         """Let the virtual host forget a queue that was deleted. If that was not the wish of the
         connection that owns it alone, because this node was taken for dead, this ends, too."""
         self.broker.counters.queues_deleted += 1
+        if self.broker.ask_post is not None:
+            self.broker.ask_post.forget(event.queue.id)
         definition = event.queue.definition
         went_on = self.vhosts[definition.vhost].queue_removed(event.queue)
         owner = None if definition.owner is None else self.named.get(definition.owner)

@@ -3,7 +3,7 @@ changes the members, hands over, and lets a group with nothing to do fall quiet.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Container
 
 from sluicemq.errors import Refused
 from sluicemq.raft.configuration import Configuration
@@ -48,6 +48,12 @@ class Leading:
         self.quiet_round = 0
         """The first of the heartbeats after which followers may miss further ones; 0: none."""
         self.is_quiet = False
+        self.patient: Collection[int] = ()
+        """Followers that need not hear at once what is committed: see `let_wait`."""
+        self.late: list[int] = []
+        """Those of them that need not even be sent entries at once, as others are a majority."""
+        self.commit_at_tick = 0
+        """What was committed at the last tick."""
         log = member.log
         self.first_index = log.last_index + 1
         """Of the no-op. Before it is committed it is not known what of the log is."""
@@ -94,7 +100,10 @@ class Leading:
             self.knows_commit and log.configurations.current_index <= log.commit
         ), "one change of members at a time, and none before an entry of the own term is committed"
         log.append(entry, self.member.next_number)
-        self.uncommitted_bytes += entry.size_bytes
+        size_bytes = entry.size_bytes
+        self.uncommitted_bytes += size_bytes
+        for progress in self.progress.values():
+            progress.unsent_bytes += size_bytes
         self.wake()
 
     # members
@@ -137,6 +146,44 @@ class Leading:
             for name in log.configuration.members
             if name != self.member.name
         }
+        self.hurry()
+
+    # who may wait
+
+    def let_wait(self, patient: Collection[int]) -> None:
+        """From now on these followers need not hear at once what is committed, for nobody at their
+        hosts waits for it: the next append says it, or the next heartbeat. As long as others are a
+        majority, and commit, some of them are not sent entries either before the next heartbeat, or
+        before there are many: what is written for many at once costs them as much as for one."""
+        self.patient = patient
+        self.hurry()
+
+    def hurry(self) -> None:
+        """Send everybody everything until the next tick, for somebody may be needed."""
+        self.late = []
+
+    def choose_late(self) -> None:
+        """Choose who need not be sent entries at once: voters that may wait, without those whom a
+        majority needs, for which those are taken that have most. Who lacks something that was
+        committed at the last tick makes no majority; and when nothing was committed since, and
+        something is to be, nobody is late."""
+        log = self.member.log
+        was_committed, self.commit_at_tick = self.commit_at_tick, log.commit
+        self.late = []
+        is_stuck = log.commit == was_committed < log.last_index
+        if is_stuck or self.heir or not self.patient:
+            return
+        able = [
+            name
+            for name, progress in self.progress.items()
+            if name in log.configuration.voters
+            and name not in self.member.lost
+            and progress.match >= was_committed
+        ]
+        waiting = [each for each in able if each in self.patient]
+        needed = log.configuration.majority - 1 - (len(able) - len(waiting))
+        waiting.sort(key=lambda each: self.progress[each].match, reverse=True)
+        self.late = waiting[max(0, needed) :]
 
     # sending
 
@@ -146,24 +193,29 @@ class Leading:
         return bool(
             self.heartbeat_is_due
             or self.due_reads
-            or any(map(self.has_for, self.progress.values()))
+            or any(self.has_for(*each) for each in self.progress.items())
         )
 
-    def has_for(self, progress: FollowerProgress) -> bool:
+    def has_for(self, name: int, progress: FollowerProgress) -> bool:
         """Whether there may be something to send to that follower but heartbeats and pieces."""
-        log = self.member.log
-        return (
-            progress.next <= log.last_index
-            or progress.commit_sent < min(progress.match, log.commit)
-            or progress.state == PROBE
-        )
+        log, settings = self.member.log, self.member.settings
+        if progress.next <= log.last_index:
+            return name not in self.late or (
+                progress.state == PROBE
+                or log.last_index + 1 - progress.next >= settings.late_entries
+                or progress.unsent_bytes >= settings.late_bytes
+            )
+        is_untold = progress.commit_sent < min(progress.match, log.commit)
+        return progress.state == PROBE or (is_untold and name not in self.patient)
 
     def replicate(self) -> None:
-        """Send every follower what there is for it and room for."""
-        if self.heartbeat_is_due:
+        """Send every follower what there is for it and room for; with heartbeats also what may
+        wait."""
+        is_due = self.heartbeat_is_due
+        if is_due:
             self.send_heartbeats()
         for name, progress in self.progress.items():
-            if self.has_for(progress):
+            if is_due or self.has_for(name, progress):
                 self.send_entries(name, progress)
 
     def send_entries(self, name: int, progress: FollowerProgress) -> None:
@@ -383,6 +435,7 @@ class Leading:
             raise Refused(f"member {self.heir} is about to take over")
         self.heir = heir
         self.heir_ticks = 0
+        self.hurry()
         self.wake()
         self.hand_over()
 
@@ -407,6 +460,7 @@ class Leading:
             self.heir_ticks += 1
             if self.heir_ticks >= settings.election_ticks:
                 self.heir = 0
+        self.choose_late()
         for name, progress in self.progress.items():
             self.tick_snapshot(name, progress)
         if self.quorum_ticks >= settings.election_ticks:

@@ -37,6 +37,7 @@ class FollowerProgress:
         "settings",
         "snapshot",
         "state",
+        "unsent_bytes",
         "waited_ticks",
         "was_sent",
     )
@@ -53,6 +54,8 @@ class FollowerProgress:
         self.in_flight: deque[tuple[int, int]] = deque()
         """Of each append on its way: its last index, and its bytes."""
         self.in_flight_bytes = 0
+        self.unsent_bytes = 0
+        """Of entries that were added since it was sent some."""
         self.commit_sent = 0
         """What was said last to be committed."""
         self.was_sent = False
@@ -95,6 +98,7 @@ class FollowerProgress:
         """They were sent, from `next` on."""
         assert not entries or entries[0].index == self.next
         self.was_sent = True
+        self.unsent_bytes = 0
         if self.state == PROBE:
             self.is_asked = True
         elif entries:

@@ -11,7 +11,7 @@ assertion that fails means that going on could lose what was agreed on, and has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 
 from sluicemq.errors import Refused
 from sluicemq.raft import election
@@ -93,6 +93,12 @@ class Raft:
         return self.leading is not None and self.leading.takes_proposals
 
     @property
+    def is_all_committed(self) -> bool:
+        """Whether this member leads, and all of its log is agreed on."""
+        log = self.member.log
+        return self.leading is not None and log.commit == log.last_index
+
+    @property
     def uncommitted_bytes(self) -> int:
         """What the entries count for that this member has proposed and that are not committed."""
         return 0 if self.leading is None else self.leading.uncommitted_bytes
@@ -132,6 +138,12 @@ class Raft:
     def transfer(self, heir: int) -> None:
         """Let another voter lead, unless it does not come to that within an election timeout."""
         self._leading().transfer(heir)
+
+    def let_wait(self, patient: Collection[int]) -> None:
+        """From now on these members need not hear at once of what this leader has agreed on, for
+        nobody at their hosts waits for it. It is forgotten with the lead."""
+        if self.leading is not None:
+            self.leading.let_wait(patient)
 
     def best_heir(self, preferred: Container[int] = ()) -> int:
         """The voter that could take over soonest: it can be reached, and lacks the least of the
@@ -251,6 +263,7 @@ class Raft:
         if cause not in self.configuration.members:
             return
         if self.leading is not None:
+            self.leading.hurry()
             self.leading.wake()
         elif self.following.is_quiet:
             self.following.is_quiet = False

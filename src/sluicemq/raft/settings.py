@@ -11,6 +11,8 @@ from sluicemq.limits import (
     RAFT_HEARTBEAT_TICKS,
     RAFT_IN_FLIGHT_BYTES,
     RAFT_IN_FLIGHT_ENTRIES,
+    RAFT_LATE_BYTES,
+    RAFT_LATE_ENTRIES,
     RAFT_PIECE_BYTES,
     RAFT_PROMOTE_LAG_ENTRIES,
     RAFT_QUIET_TICKS,
@@ -32,6 +34,8 @@ class RaftSettings:
     in_flight_bytes: int = RAFT_IN_FLIGHT_BYTES
     uncommitted_entries: int = RAFT_UNCOMMITTED_ENTRIES
     uncommitted_bytes: int = RAFT_UNCOMMITTED_BYTES
+    late_entries: int = RAFT_LATE_ENTRIES
+    late_bytes: int = RAFT_LATE_BYTES
     piece_bytes: int = RAFT_PIECE_BYTES
     promote_lag_entries: int = RAFT_PROMOTE_LAG_ENTRIES
 

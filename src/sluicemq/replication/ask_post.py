@@ -122,6 +122,10 @@ class AskPost(Actor):
         elif term:
             self.ceased(group, term)
 
+    def forget(self, group: int) -> None:
+        """Forget who leads a group, for its queue is not declared any more."""
+        self.leaders.pop(group, None)
+
     def leads(self, group: int, term: int) -> None:
         """Tell everybody that this node leads a group from now on."""
         self.led[group] = self.news[group] = term

@@ -62,6 +62,37 @@ def test_what_comes_while_an_entry_is_being_agreed_on_goes_in_one_entry() -> Non
     run.no_faults()
 
 
+def test_a_node_where_nobody_waits_is_sent_several_entries_at_once() -> None:
+    run = Cluster()
+    run.declare()
+    leader = run.leader()
+    publisher = leader.connect()
+    shell = leader.shell()
+    leading = shell.raft.leading
+    assert leading is not None
+    sent = 0
+    while not leading.late:
+        sent += 1
+        publisher.publish(b"once more")
+        run.until(publisher.all_confirmed)
+        run.rest(50)
+    assert [*shell.listening] == [leader.number]
+    [late] = [each for each in run.brokers if each.shell().raft.member.name in leading.late]
+    written = late.shell().raft.member.number
+    for n in range(40):
+        publisher.publish(b"%d" % n)
+        run.until(publisher.all_confirmed)
+    assert late.shell().raft.member.number - written < 20, "it writes each of 40 entries"
+
+    consumer = late.connect()
+    consumer.consume()
+    run.until(lambda: len(consumer.bodies) == sent + 40)
+    assert late.number in shell.listening
+    publisher.publish(b"40")
+    run.until(lambda: len(consumer.bodies) == sent + 41, limit_ms=60)
+    run.no_faults()
+
+
 def test_clients_at_other_nodes_go_on_when_the_leader_dies() -> None:
     run = Cluster()
     run.declare()

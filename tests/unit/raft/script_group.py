@@ -36,6 +36,8 @@ SETTINGS = RaftSettings(
     in_flight_bytes=1000,
     uncommitted_entries=8,
     uncommitted_bytes=2000,
+    late_entries=2,
+    late_bytes=1000,
     piece_bytes=4,
     promote_lag_entries=2,
 )

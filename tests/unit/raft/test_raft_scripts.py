@@ -10,6 +10,7 @@ say and become. docs/raft.md has the commands a reader needs; here are all of th
     elect 1                      the same, and everything arrives, unseen; says only that it leads
     propose 1 [times=3] [size=400]       read 1 name
     add 1 4    promote 1 4    remove 1 3    transfer 1 2
+    patient 1 2 3                those at 2 and 3 need not hear at once of what 1 has agreed on
     tick 1 [times=3]
     deliver [1->2] [kind] [times=1] [skip=1]     what is on its way arrives; without arguments,
                                  everything, and all that follows from it
@@ -136,6 +137,10 @@ class Interpreter:
 
     def do_transfer(self, plain: list[str], _options: dict[str, str]) -> None:
         self.group.at(int(plain[0]), lambda seat: seat.raft.transfer(int(plain[1])))
+
+    def do_patient(self, plain: list[str], _options: dict[str, str]) -> None:
+        leader, *patient = map(int, plain)
+        self.group.at(leader, lambda seat: seat.raft.let_wait(patient))
 
     def do_snapshot(self, plain: list[str], options: dict[str, str]) -> None:
         live = [int(each) for each in options.get("live", "").split(",") if each]

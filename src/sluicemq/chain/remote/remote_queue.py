@@ -34,7 +34,7 @@ from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
 from sluicemq.flow.prefetch import Limiter, Resume
 from sluicemq.kernel.cleanup_steps import take
-from sluicemq.model.queue_types import TYPES
+from sluicemq.model.queue_types import QUORUM, TYPES
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
 from sluicemq.queues.commands import LinkId
@@ -459,9 +459,13 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         end.actor.post(e.Refuse(end.actor, *s.decode_refusal(answer.body)))
 
     def ended(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
-        """The queue was deleted, or has failed: then all that is not answered is lost."""
+        """The queue was deleted, or its member there was removed, or has failed: then all that is
+        not answered is lost."""
         if answer.flags & s.IS_LOST:
-            self.lose(end, f"{self.title} has crashed and is being restarted")
+            why = "has crashed and is being restarted"
+            if self.definition.type == QUORUM:
+                why = f"is not served by node {self.office.name_of(end.mail.node)} any more"
+            self.lose(end, f"{self.title} {why}")
             self.turn_on(end.mail.node)
             self.vhost.topology.has_changed()
         else:

@@ -20,12 +20,10 @@ AWAY: Final = "is down or inaccessible"
 """So ends what is said of a queue whose node is not reached."""
 GONE: Final = (
     AWAY,
-    "has no member on this node any more",
     "has lost this node's channels",
-    "has crashed and is being restarted",
+    "any more",
 )
-"""So ends what is said of a queue that a channel cannot go on with, and may begin anew with. Of a
-crash of its own the run hears anyway; this is said of a member that served another node, too."""
+"""So ends what is said of a queue that a channel cannot go on with, and may begin anew with."""
 TIMES_MAX: Final = 4
 """A message is given back at most so often, so that every run comes to an end."""
 

@@ -57,6 +57,7 @@ class Nemesis:
             (self.pause_leader, 3),
             (self.resume, 4),
             (self.transfer, 3),
+            (self.let_wait, 8),
             (self.add, 3),
             (self.promote, 6),
             (self.remove, 2),
@@ -254,6 +255,16 @@ class Nemesis:
             self.events.note(f"{host.name} is told to hand over to {heir}")
             raft = host.raft
             host.do(lambda: raft.transfer(heir))
+
+    def let_wait(self) -> None:
+        """Nobody waits at some members' hosts for what is agreed on."""
+        host = self.leader()
+        if host is not None:
+            members = host.raft.configuration.members
+            patient = [each for each in members if self.events.chance(0.6)]
+            self.events.note(f"{patient} may wait for what {host.name} says")
+            raft = host.raft
+            host.do(lambda: raft.let_wait(patient))
 
     def add(self) -> None:
         """A new member is added, as a learner with nothing on its disk."""

@@ -9,7 +9,7 @@ goes (member_changes.py).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.chain.queue.quorum.member_changes import MemberChanges
 from sluicemq.chain.queue.quorum.shell import QuorumShell
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from sluicemq.raft.raft import Raft
     from sluicemq.replication.ask_post import AskPost
     from sluicemq.replication.raft_post import RaftPost
+
+
+LISTEN_TICKS: Final = 10
+"""Ticks between two looks of a leader who uses its queue."""
+LISTENERS_MAX: Final = 1000
+"""Addresses that it looks at."""
 
 
 class MembersDue(NamedTuple):
@@ -74,6 +80,13 @@ class MemberShell(QuorumShell):
         self.changes = MemberChanges(services, vhost.name, definition.name, queue_id, raft)
         self.is_serving = True
         """Channels use it. A member that was added does not serve them before it has caught up."""
+        self.listening: dict[int, None] = {}
+        """Nodes on which somebody uses the queue, as this leader knows; the members of all others
+        may hear a little later of what is agreed on."""
+        self.asking_nodes: dict[int, None] = {}
+        """Nodes that have asked for something since it was looked last who uses it."""
+        self.look_in_ticks = 0
+        """After so many it is looked again."""
         self.swept_term = 0
         """The term in which this leader has ended what nodes without a member have left."""
         self.former: FormerQueue | None = None
@@ -151,6 +164,49 @@ class MemberShell(QuorumShell):
                 if address.node not in nodes:
                     self.lead(q.AddressDown(address, is_lost=True))
 
+    def tick_leading(self) -> None:
+        """Look, as who leads, at what may have changed with time."""
+        self.look_at_changes()
+        self.look_in_ticks -= 1
+        if self.look_in_ticks <= 0:
+            self.look_who_listens()
+
+    # -- who waits for what is agreed on
+
+    def begin_listening(self) -> None:
+        """Take it, as a new leader, that the queue is used on all nodes, until it is looked."""
+        self.listening = dict.fromkeys(self.nodes.values())
+        self.asking_nodes = {}
+        self.look_in_ticks = LISTEN_TICKS
+
+    def look_who_listens(self) -> None:
+        """Look on which nodes somebody uses the queue: those of all addresses, and those that have
+        asked for something a while ago at most. With very many addresses all nodes count."""
+        self.look_in_ticks = LISTEN_TICKS
+        listening, self.asking_nodes = self.asking_nodes, {}
+        fifo = self.fifo
+        if len(fifo.enqueuers.members) + len(fifo.consumers.members) > LISTENERS_MAX:
+            listening = dict.fromkeys(self.nodes.values())
+        else:
+            listening |= dict.fromkeys(address.node for address in fifo.addresses())
+        if listening != self.listening:
+            self.listening = listening
+            self.let_others_wait()
+
+    def node_asks(self, node: int) -> None:
+        """Let the member of a node that has asked for something hear of it at once."""
+        self.asking_nodes[node] = None
+        if node not in self.listening:
+            self.listening[node] = None
+            self.let_others_wait()
+
+    def let_others_wait(self) -> None:
+        """Have members wait on whose nodes nobody does."""
+        listening = self.listening
+        self.raft.let_wait([name for name, node in self.nodes.items() if node not in listening])
+
+    # -- the members
+
     def look_at_members(self) -> None:
         """Note on which nodes the members are, and which of those that are new are not reached."""
         configuration = self.raft.configuration
@@ -163,3 +219,4 @@ class MemberShell(QuorumShell):
                 self.raft.link_lost(name)
         self.nodes.clear()
         self.nodes.update(nodes)
+        self.let_others_wait()

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sluicemq.chain.queue.quorum.gathering import Gathering, GatheringDue
 from sluicemq.chain.queue.quorum.member_log import GroupLog, pieces_in, wrapped
 from sluicemq.chain.queue.quorum.member_mail import MemberMail
 from sluicemq.chain.queue.quorum.replicator import CODEC, FifoReplicator
-from sluicemq.limits import QUORUM_GATHER_BYTES, RAFT_APPEND_BYTES
+from sluicemq.kernel.actor import Actor
+from sluicemq.limits import RAFT_APPEND_BYTES
 from sluicemq.queues.quorum.command_codec import encode_entry
 from sluicemq.queues.quorum.commands import FifoCommand
 from sluicemq.queues.quorum.effects import DeadLettered
@@ -19,7 +21,6 @@ from sluicemq.raft.messages import AppendEntries, LivePiece, SnapshotPiece
 if TYPE_CHECKING:
     from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
     from sluicemq.chain.store.message_store import MessageStore
-    from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.world import Clock
     from sluicemq.queues.quorum.effects import FifoEffect
     from sluicemq.queues.quorum.fifo import Fifo
@@ -106,7 +107,7 @@ class WaitingRow(NamedTuple):
 class SharedReplicator(FifoReplicator):
     """Has rows of commands agreed on, many in one entry, beside what the leader itself submits."""
 
-    __slots__ = ("_rows", "_rows_bytes", "_shared_log")
+    __slots__ = ("_rows", "_rows_bytes", "_shared_log", "_timer_runs", "gathering")
 
     def __init__(
         self,
@@ -123,6 +124,9 @@ class SharedReplicator(FifoReplicator):
         self.former_index = 0  # what is made real for addresses of earlier lives is heard by nobody
         self._rows: deque[WaitingRow] = deque()
         self._rows_bytes = 0
+        self.gathering = Gathering(clock)
+        self._timer_runs = False
+        """A GatheringDue is on its way."""
 
     def add_row(self, commands: list[FifoCommand] | bytes, size_bytes: int) -> None:
         """Have a row agreed on: one of this node, or one of another in bytes."""
@@ -130,29 +134,50 @@ class SharedReplicator(FifoReplicator):
         self._rows_bytes += size_bytes
 
     def would_wait(self, size_bytes: int) -> bool:
-        """Tell whether so much more would wait for what is under way: each entry costs as much
-        whatever is in it, so one at a time is agreed on unless there is much, and more of them only
-        if they are large."""
+        """Tell whether so much more would wait: each entry costs as much whatever is in it, so one
+        at a time is agreed on, and more of them only if they are large."""
         raft = self.raft
         if not raft.takes_proposals:
             return True
-        log = raft.member.log
-        if log.commit == log.last_index:
-            return False
-        under_way_bytes = raft.uncommitted_bytes
-        wanted = (
-            RAFT_APPEND_BYTES if under_way_bytes >= QUORUM_GATHER_BYTES else QUORUM_GATHER_BYTES
-        )
-        return self._rows_bytes + size_bytes < wanted
+        waiting_bytes = self._rows_bytes + size_bytes
+        if raft.is_all_committed:
+            self._look_whether_agreed(waiting_bytes)
+            return self.gathering.waits(waiting_bytes)
+        return waiting_bytes < RAFT_APPEND_BYTES
+
+    def _look_whether_agreed(self, waiting_bytes: int) -> None:
+        """When all entries that were made are agreed on have the next one wait for more."""
+        if self.gathering.under_way_bytes:
+            hold_ms = self.gathering.agreed(waiting_bytes)
+            if hold_ms:
+                self._wake_after(hold_ms)
+
+    def _wake_after(self, delay_ms: int) -> None:
+        if not self._timer_runs:
+            self._timer_runs = True
+            owner = self._owner()
+            assert isinstance(owner, Actor), "a replicator without its owner"
+            self._clock.call_after(delay_ms, owner, GatheringDue())
+
+    def gathering_due(self) -> None:
+        """Go on waiting if the timer was for an earlier entry; else the turn makes the next one."""
+        self._timer_runs = False
+        left_ms = self.gathering.left_ms
+        if left_ms:
+            self._wake_after(left_ms)
 
     def turn_ended(self) -> None:
         """Have entries made of what waits, unless more should gather, and done what the member
         wants done."""
+        if self.raft.is_all_committed:
+            self._look_whether_agreed(self._rows_bytes)
         if self.gathered:
             self.propose()
         while self._rows and not self.would_wait(0):
+            was_bytes = self._rows_bytes
             index = self.raft.propose(self._next_entry())
             assert index, "a leader that takes proposals has taken one"
+            self.gathering.made(was_bytes - self._rows_bytes)
         if self.raft.has_work:
             self.pump()
 
@@ -182,6 +207,7 @@ class SharedReplicator(FifoReplicator):
         super().drop_proposals()
         self._rows.clear()
         self._rows_bytes = 0
+        self.gathering.forget()
 
     def step(self, message: RaftMessage) -> None:
         """Take what another member has said; what follows is done at the end of the turn."""

@@ -20,6 +20,7 @@ from sluicemq.chain.queue.quorum.asked_queue import (
 )
 from sluicemq.chain.queue.quorum.asking import Asking
 from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
+from sluicemq.chain.queue.quorum.gathering import GatheringDue
 from sluicemq.chain.queue.quorum.lease import DeliveryLease
 from sluicemq.chain.queue.quorum.member_mail import RaftContentRead
 from sluicemq.chain.queue.quorum.member_shell import MemberShell
@@ -236,7 +237,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         elif isinstance(message, RaftTick):
             tick_fit(self.raft, self.raft_post.cluster)
             if self.led_term:
-                self.look_at_changes()
+                self.tick_leading()
         else:
             super().receive(message)
 
@@ -256,6 +257,8 @@ class SharedShell(MemberShell, SnapshotTaker):
             self.look_lost(message.node)
         elif isinstance(message, LeaseDue):
             self.looks_for_lease = False
+        elif isinstance(message, GatheringDue):
+            self.replicator.gathering_due()
         elif not self.heard_of_members(message) and not self.was_read_for_mail(message):
             super().receive_rare(message)
 
@@ -281,6 +284,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         if not row.is_first and self.expected.get(row.node) != row.number:
             self.ask_post.leads(self.id, self.led_term)
             return
+        self.node_asks(row.node)
         self.expected[row.node] = row.number + 1
         self.replicator.add_row(row.data, len(row.data))
 
@@ -312,6 +316,7 @@ class SharedShell(MemberShell, SnapshotTaker):
     def begin_leading(self) -> None:
         """Take over what a leader does beside having rows agreed on."""
         self.led_since_ns = self.clock.now_ns()
+        self.begin_listening()
         self.ask_post.leads(self.id, self.led_term)
         self.lead(c.Configure(self.settings))
         self.lead(q.ResumeConsumer(q.DEAD_LETTER_WORKER, 0))

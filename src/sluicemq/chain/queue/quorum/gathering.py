@@ -1,0 +1,103 @@
+"""When a leader makes the next entry of its queue: what one costs hardly depends on what is in it.
+
+Publishers who wait for confirms come in two crowds: while the one's messages are agreed on the
+other's gather, and each entry is for one of them. So when an entry is agreed on, what has gathered
+waits for those who hear of that, for about half as long as that took: then each entry is for both.
+Where nobody comes, as those publish at a rate of their own, it is tried ever more seldom.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.limits import QUORUM_HOLD_MAX_MS, RAFT_APPEND_BYTES
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.world import Clock
+
+NS_A_MS: Final = 1_000_000
+HOLD_MIN_MS: Final = 1
+"""As long as a timer takes."""
+PASSED_MAX: Final = 64
+"""So many entries in a row are not waited for, at most, after it was of no use."""
+
+
+class GatheringDue:
+    """A timer's message that those who have heard of an entry have had the time to send more."""
+
+    __slots__ = ()
+
+
+class Gathering:
+    """What one leader waits for between two entries."""
+
+    __slots__ = (
+        "_clock",
+        "began_ns",
+        "passes",
+        "passes_next",
+        "under_way_bytes",
+        "until_ns",
+        "wanted_bytes",
+    )
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.under_way_bytes = 0
+        """Of the entries that are being agreed on."""
+        self.began_ns = 0
+        """When the first of them was made."""
+        self.wanted_bytes = 0
+        """The next entry waits until so much has gathered, or it is `until_ns`; 0: it does not."""
+        self.until_ns = 0
+        self.passes = 0
+        """So many more entries are not waited for."""
+        self.passes_next = 1
+        """And so many when it is of no use the next time."""
+
+    def forget(self) -> None:
+        """Begin anew: somebody else leads, or has led."""
+        self.under_way_bytes = self.wanted_bytes = self.passes = 0
+        self.passes_next = 1
+
+    def made(self, size_bytes: int) -> None:
+        """Take note that an entry of about so many bytes was made."""
+        if not self.under_way_bytes:
+            self.began_ns = self._clock.now_ns()
+        self.under_way_bytes += size_bytes
+        self.wanted_bytes = 0
+
+    def agreed(self, waiting_bytes: int) -> int:
+        """Take note that all that was made is agreed on, while so much waits for the next entry.
+        Returns for how many milliseconds that is to wait for more; 0: it is not."""
+        come, self.under_way_bytes = self.under_way_bytes, 0
+        if self.passes:
+            self.passes -= 1
+            return 0
+        now_ns = self._clock.now_ns()
+        took_ms = (now_ns - self.began_ns) // NS_A_MS
+        hold_ms = min(max(took_ms // 2, HOLD_MIN_MS), QUORUM_HOLD_MAX_MS)
+        self.until_ns = now_ns + hold_ms * NS_A_MS
+        self.wanted_bytes = min((come + waiting_bytes) * 3 // 4, RAFT_APPEND_BYTES)
+        return hold_ms
+
+    def waits(self, waiting_bytes: int) -> bool:
+        """Tell whether the next entry waits for more than this."""
+        if not self.wanted_bytes:
+            return False
+        if waiting_bytes >= self.wanted_bytes:
+            self.passes_next = 1
+        elif self._clock.now_ns() < self.until_ns:
+            return True
+        else:
+            self.passes = self.passes_next
+            self.passes_next = min(2 * self.passes_next, PASSED_MAX)
+        self.wanted_bytes = 0
+        return False
+
+    @property
+    def left_ms(self) -> int:
+        """Return for how many milliseconds it waits still, at most; 0: it does not."""
+        if not self.wanted_bytes:
+            return 0
+        return max(0, -((self._clock.now_ns() - self.until_ns) // NS_A_MS))
