@@ -15,6 +15,7 @@ import re
 import statistics
 import tempfile
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,12 +102,13 @@ class Cluster:
                     name = f"publisher at {place + 1}"
                     Publisher(run.crowd, name, queue, PUBLISH_RATE, 1000, place)
             run.book.set_mark()
-            run.pump(run.all_confirm, "nothing is confirmed")
+            is_confirmed = partial(run.book.news.__getitem__, queue)
+            run.pump(is_confirmed, "nothing is confirmed")
             run.rest(1.0)
             run.book.fault_begins()
             fault = kill(self.site, victim)
             fault.begin()
-            run.pump(run.all_confirm, "a majority is there, and does not confirm")
+            run.pump(is_confirmed, "a majority is there, and does not confirm")
             run.rest(1.0)
             (silence,) = run.book.fault_is_over()
             silences.append(silence.seconds)
