@@ -500,6 +500,10 @@ RAFT_ELECTION_TICKS: Final = 10
 """Without a word from the leader for so long, and up to twice that by chance, a member asks to be
 elected; a leader without a majority for so long steps down. Ten heartbeats: some may be lost."""
 
+RAFT_LEARNER_PATIENCE: Final = 10
+"""After so many election timeouts without a leader a learner asks to be elected, too: it may be the
+only one whose log all others can follow."""
+
 RAFT_HEARTBEAT_TICKS: Final = 1
 """Between two heartbeats of a leader whose group is not quiet."""
 

@@ -383,11 +383,13 @@ class Leading:
 
     @property
     def is_removed(self) -> bool:
-        """Whether this member is committed to be no voter any more, so that its leading is over."""
+        """Whether this member is committed to be no voter, so that its leading is over: others have
+        what it was elected for."""
         log = self.member.log
         return (
             self.member.name not in log.configuration.voters
             and log.configurations.current_index <= log.commit
+            and self.knows_commit
         )
 
     # reads

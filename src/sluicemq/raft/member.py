@@ -65,6 +65,8 @@ class RaftMember:
         """Since the leader was heard or a vote given."""
         self.patience_ticks = 0
         """After so many this member asks to be elected."""
+        self.leaderless = 0
+        """How often in a row a learner has waited so long for a leader."""
         self.be_patient()
 
     @property
@@ -80,13 +82,23 @@ class RaftMember:
     @property
     def may_campaign(self) -> bool:
         """Only a voter may, and only one that can apply what is in its log. One that is to be
-        removed is needed until that is committed: nobody else may have that entry."""
+        removed is needed until that is committed: nobody else may have that entry. So is a learner
+        when no voter is elected for long: one to whom it counts as a voter already, by an entry
+        that the learner lacks, is refused by it if it lacks entries that the learner has."""
         log = self.log
-        is_voter = self.name in log.configuration.voters or (
-            log.configurations.current_index > log.commit
-            and self.name in log.configurations.at(log.commit).voters
+        configuration = log.configuration
+        is_candidate = (
+            self.name in configuration.voters
+            or (
+                log.configurations.current_index > log.commit
+                and self.name in log.configurations.at(log.commit).voters
+            )
+            or (
+                self.name in configuration.learners
+                and self.leaderless >= self.settings.learner_patience
+            )
         )
-        return is_voter and self.version >= log.versions.current
+        return is_candidate and self.version >= log.versions.current
 
     def be_patient(self) -> None:
         """Wait anew for a leader, between one election timeout and two."""

@@ -240,6 +240,7 @@ class Raft:
             return
         member.silent_ticks += 1
         if member.silent_ticks >= member.patience_ticks:
+            member.leaderless += 1
             if member.may_campaign:
                 self._campaign(is_pre=True)
             else:
@@ -323,7 +324,7 @@ class Raft:
         if self.election is not None:
             self._follow(message.sender)
         member.leader = message.sender
-        member.silent_ticks = 0
+        member.silent_ticks = member.leaderless = 0
         if isinstance(message, AppendEntries):
             self.following.append(message)
         elif isinstance(message, CommitNotice):
@@ -367,6 +368,7 @@ class Raft:
         member = self.member
         assert member.vote == member.name, "a leader has voted for itself"
         self._end_roles(LEADER, member.name)
+        member.leaderless = 0
         self.leading = Leading(member)
 
     def _enter_term(self, term: int) -> None:

@@ -13,6 +13,7 @@ from sluicemq.limits import (
     RAFT_IN_FLIGHT_ENTRIES,
     RAFT_LATE_BYTES,
     RAFT_LATE_ENTRIES,
+    RAFT_LEARNER_PATIENCE,
     RAFT_PIECE_BYTES,
     RAFT_PROMOTE_LAG_ENTRIES,
     RAFT_QUIET_TICKS,
@@ -26,6 +27,7 @@ class RaftSettings:
     """The same for all members of a group; `limits.py` has the reasons."""
 
     election_ticks: int = RAFT_ELECTION_TICKS
+    learner_patience: int = RAFT_LEARNER_PATIENCE
     heartbeat_ticks: int = RAFT_HEARTBEAT_TICKS
     quiet_ticks: int = RAFT_QUIET_TICKS
     append_entries: int = RAFT_APPEND_ENTRIES
