@@ -27,7 +27,7 @@ from sluicemq.errors import Refused
 from sluicemq.kernel.actor import NEVER_NS, Scheduler
 from sluicemq.kernel.containment import traceback_text
 from sluicemq.kernel.endpoints import Peer
-from sluicemq.metadata.changes import Life
+from sluicemq.metadata.changes import Life, RemoveNode
 from sluicemq.metadata.events import NodeAdded, NodeRemoved
 from sluicemq.metadata.joined_nodes import was_removed
 from sluicemq.model.passwords import SALT_BYTES, hash_password
@@ -198,7 +198,15 @@ class Node:
         if self.config.definitions.load is None:
             auth = self.config.auth
             agreement.first_changes = lambda: tuple(first_changes(auth, self.hashed))
+        agreement.when_ready(lambda: self.leave_behind(membership, agreement))
         membership.when_member(lambda: agreement.begin(membership.founders))
+
+    def leave_behind(self, membership: ClusterMembership, agreement: ClusterAgreement) -> None:
+        """Have the nodes removed from which this one was parted by force, with all that lived there
+        alone."""
+        for each in membership.book.record.left_behind:
+            if not agreement.state.nodes.is_gone(each.node):
+                agreement.propose(RemoveNode(each.node, each.name, each.home))
 
     def follow_members(self, membership: ClusterMembership, agreement: ClusterAgreement) -> None:
         """Have links to the nodes that have joined the cluster since it was founded, and none to

@@ -20,6 +20,11 @@ COMMANDS: Final = {
         "sluicemq.cli.management", "management", "Serve the HTTP API and pages of a broker."
     ),
     "config": Later("sluicemq.cli.config", "config", "Check a configuration, or show it."),
+    "force-boot": Later(
+        "sluicemq.cli.force_boot",
+        "force_boot",
+        "Go on with one node of a cluster that lost its majority.",
+    ),
     "fsck": Later("sluicemq.cli.fsck", "fsck", "Check a data directory."),
     "inspect": Later(
         "sluicemq.cli.inspect", "inspect", "Print the content of a file of a data directory."

@@ -50,7 +50,8 @@ class NodeRecord(Struct, frozen=True, omit_defaults=True):
     """All that the file says. `cluster` is "" before there is one; `nodes` are the addresses of all
     its nodes when it was founded. `home` is the mark of this data directory, in hexadecimal.
     `address` is where the others reach a node that has joined since; as long as it `is_joining`
-    nothing that it has stored counts."""
+    nothing that it has stored counts. `left_behind` are the nodes that were lost when this one was
+    made a cluster of its own by force."""
 
     format: int
     cluster: str
@@ -62,6 +63,7 @@ class NodeRecord(Struct, frozen=True, omit_defaults=True):
     nodes: list[str] = []
     address: str = ""
     is_joining: bool = False
+    left_behind: list[MetMember] = []
 
 
 def encode_node_file(record: NodeRecord) -> bytes:

@@ -55,6 +55,6 @@ class JoinedNodes:
 def was_removed(node: RemoveNode) -> str:
     """Return the sentence for who comes with the data directory of a node that was removed."""
     return (
-        f"node {node.number} ({node.name}) was removed from the cluster by forget_cluster_node;"
-        " only with a new data directory can it join again, as a new node"
+        f"node {node.number} ({node.name}) was removed from the cluster by forget_cluster_node or"
+        " force-boot; only with a new data directory can it join again, as a new node"
     )

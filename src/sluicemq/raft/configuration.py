@@ -76,6 +76,20 @@ class Configuration:
             max(self.removed_max, member),
         )
 
+    def steps_to_sole(self, survivor: int) -> list[Configuration]:
+        """Return the configurations, one member apart, that lead from this one to a group of this
+        member alone; none if it is that already. Raises Refused if it is not in the group."""
+        steps: list[Configuration] = []
+        now = self
+        if survivor not in self.voters:
+            now = self.with_promoted(survivor)
+            steps.append(now)
+        for member in self.members:
+            if member != survivor:
+                now = now.without(member)
+                steps.append(now)
+        return steps
+
     def is_one_step_from(self, other: Configuration) -> bool:
         """Whether at most one voter differs, which is what makes majorities overlap."""
         return len({*self.voters} ^ {*other.voters}) <= 1
