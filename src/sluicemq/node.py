@@ -76,8 +76,8 @@ class Node:
         self.world = world
         self.config = config
         self.scheduler = Scheduler()
-        self.scheduler.witness = self.witness  # type: ignore[method-assign]
-        self.scheduler.broke = self.broke  # type: ignore[method-assign]
+        self.scheduler.witness = self.witness
+        self.scheduler.broke = self.broke
         self.membership = self.make_membership(secret)
         """This node's part in its cluster; None: it is alone."""
         self.raft_post, self.ask_post = self.make_posts()

@@ -64,8 +64,8 @@ class LinkedNode:
         world = World(HostClock(self.loop), HostDice(), self.disk, self.net, HostMemory(), self.log)
         self.book = begin_life(world, "real", f"n{number}", number)
         self.scheduler = Scheduler()
-        self.scheduler.wake = self.wake  # type: ignore[method-assign]
-        self.scheduler.witness = self.witness  # type: ignore[method-assign]
+        self.scheduler.wake = self.wake
+        self.scheduler.witness = self.witness
         members = [
             Member(each, host, PORT) for each, host in enumerate(hosts, start=1) if each != number
         ]

@@ -106,7 +106,7 @@ class Scene:
         def witness(_: Actor, error: Exception) -> None:
             self.faults.append(error)
 
-        node.scheduler.witness = witness  # type: ignore[method-assign]
+        node.scheduler.witness = witness
 
     def until(self, done: Callable[[], object]) -> None:
         while not done():

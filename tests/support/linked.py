@@ -68,11 +68,9 @@ class Machine:
         self.run = run
         self.is_frozen = False
         self.scheduler = Scheduler()
-        self.scheduler.wake = self.wake  # type: ignore[method-assign]
+        self.scheduler.wake = self.wake
         self.faults: list[Exception] = []
-        self.scheduler.witness = (  # type: ignore[method-assign]
-            lambda _, error: self.faults.append(error)
-        )
+        self.scheduler.witness = lambda _, error: self.faults.append(error)
         others = [each for each in (1, 2, 3) if each != number]
         members = [Member(each, f"h{each}", PORT) for each in others]
         self.cluster = NodeCluster(

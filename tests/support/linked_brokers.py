@@ -131,9 +131,9 @@ class LinkedBroker:
             run.timeline.after(1000 + random.randrange(100_000), self.host, "run", go)
 
         self.wake = wake
-        scheduler.wake = wake  # type: ignore[method-assign]
-        scheduler.witness = witness  # type: ignore[method-assign]
-        scheduler.broke = self.broke  # type: ignore[method-assign]
+        scheduler.wake = wake
+        scheduler.witness = witness
+        scheduler.broke = self.broke
 
     def broke(self, actor: Actor, error: Exception) -> None:
         raise error

@@ -31,7 +31,7 @@ def in_loop(body: Callable[[Scheduler, MovableClock], Coroutine[None, None, None
     async def main() -> None:
         loop = asyncio.get_running_loop()
         scheduler = Scheduler()
-        scheduler.wake = lambda: loop.call_soon(scheduler.run, 1000)  # type: ignore[method-assign]
+        scheduler.wake = lambda: loop.call_soon(scheduler.run, 1000)
         await body(scheduler, MovableClock(loop, lambda: scheduler.is_busy))
 
     asyncio.run(main())

@@ -85,8 +85,8 @@ class JoiningHost:
             HostClock(self.loop), HostDice(), self.disk, self.net, HostMemory(), self.log
         )
         self.scheduler = Scheduler()
-        self.scheduler.wake = self.wake  # type: ignore[method-assign]
-        self.scheduler.broke = self.broke  # type: ignore[method-assign]
+        self.scheduler.wake = self.wake
+        self.scheduler.broke = self.broke
         self.control = ControlServer(self.begin, config.net.port)
         self.joining: ClusterJoining | None = None
 

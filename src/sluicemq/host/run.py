@@ -125,8 +125,8 @@ class BrokerHost:
         index = partial(make_index, config, place, self.log)
         self.node = Node(world, config, index, accept_loss, secret)
         self.net.divides = self.node.broker.pacer is not None
-        self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
-        self.node.scheduler.now_ns = perf_counter_ns  # type: ignore[method-assign]
+        self.node.scheduler.wake = self.wake
+        self.node.scheduler.now_ns = perf_counter_ns
         self.collector = Collector(self.is_memory_short)
         self.control: ControlServer
         self.port = 0

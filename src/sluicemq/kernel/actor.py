@@ -17,7 +17,7 @@ and the actor, which says by its kind what a fault in it means (`Actor.faulted`)
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from sluicemq.kernel.containment import is_vital
@@ -66,12 +66,36 @@ NS_A_UNIT: Final = 1000
 """Nanoseconds that a unit of work is meant to take."""
 
 
+def no_wake() -> None:
+    """Wake nobody: whoever has this scheduler calls `run` by itself."""
+
+
+def no_clock() -> int:
+    """Return 0: there is no clock, and work counts by its units alone."""
+    return 0
+
+
+def no_witness(actor: Actor, error: Exception) -> None:
+    """Keep a fault to oneself."""
+
+
 class Scheduler:
-    """The node's own run queue: actors with something in their inbox, in order of arrival. `wake`
-    is called when the queue goes from empty to non-empty; the World sets it and calls `run` soon
-    after. Everything runs to completion in there; nothing else runs actors."""
+    """The node's own run queue: actors with something in their inbox, in order of arrival.
+    Everything runs to completion in there; nothing else runs actors."""
 
     def __init__(self) -> None:
+        self.wake: Callable[[], None] = no_wake
+        """Called when the queue goes from empty to non-empty. The World sets it, and calls `run`
+        soon after (host: `loop.call_soon`; sim: an event)."""
+        self.now_ns: Callable[[], int] = no_clock
+        """Gives nanoseconds of a clock that shows what turns really take, set by the World where
+        there is one. Shares and patient actors then go by it where it shows more than their units
+        of work do."""
+        self.witness: Callable[[Actor, Exception], None] = no_witness
+        """Called when a turn of an actor has ended by an error; set by the node, for the log and
+        the counters."""
+        self.broke: Callable[[Actor, Exception], None] = no_witness
+        """Called when an error cannot be contained and the process has to end; set by the node."""
         self.ready: deque[Actor] = deque()
         self.patient: TurnGroups[Actor] = TurnGroups()
         """The actors that bring work in; they have their turns behind those that do it."""
@@ -93,23 +117,6 @@ class Scheduler:
         """Do patient actors wait until `take_some_in`, even when nobody else has anything to do?"""
         self.is_broken = False
         """True when a fault has hit what all share: nobody gets a turn any more."""
-
-    def wake(self) -> None:
-        """Ask the World to call `run` soon. Set by the World (host: `loop.call_soon`; sim: an
-        event)."""
-
-    def now_ns(self) -> int:
-        """Return nanoseconds of a clock that shows what turns really take, set by the World where
-        there is one. Shares and patient actors then go by it where it shows more than their units
-        of work do."""
-        return 0
-
-    def witness(self, actor: Actor, error: Exception) -> None:
-        """Called when a turn of `actor` has ended by `error`; set by the node, for the log and the
-        counters."""
-
-    def broke(self, actor: Actor, error: Exception) -> None:
-        """Called when `error` cannot be contained and the process has to end; set by the node."""
 
     def add(self, actor: Actor) -> None:
         """Queue an actor that has something to do. Only `Actor.schedule` calls this."""

@@ -102,7 +102,7 @@ class Simulation(ReportedRun):
         self.node = self.machine.node
 
     def _prepare(self, node: Node) -> None:
-        node.scheduler.witness = self._witness  # type: ignore[method-assign]
+        node.scheduler.witness = self._witness
         node.broken = self._broken
         self._shrink(node)
 

@@ -111,13 +111,13 @@ class Cpu:
     def attach(self, node: Node) -> None:
         """Run this node from now on; it may have something to do already."""
         self.node = node
-        node.scheduler.wake = self.wake  # type: ignore[method-assign]
+        node.scheduler.wake = self.wake
         self.wake()
 
     def detach(self) -> None:
         """Stop running the node, which is no more."""
         if self.node is not None:
-            self.node.scheduler.wake = lambda: None  # type: ignore[method-assign]
+            self.node.scheduler.wake = lambda: None
             self.node = None
 
     def wake(self) -> None:

@@ -105,7 +105,7 @@ def test_what_was_settled_as_the_fault_came_counts_for_no_limit(
     """Whether it was credited before the fault or not, it is credited once."""
     bench = Limited()
     faults: list[Exception] = []
-    bench.node.scheduler.witness = lambda _, error: faults.append(error)  # type: ignore[method-assign]
+    bench.node.scheduler.witness = lambda _, error: faults.append(error)
     bench.publish("q", b"1", b"2")
     tags = deliveries(bench.both)
     machine = bench.queue.machine
@@ -154,7 +154,7 @@ def test_what_was_dealt_out_to_an_exchange_that_delays_is_let_go_quietly() -> No
     bench = Bench()
     client = bench.client()
     faults: list[Exception] = []
-    bench.node.scheduler.witness = lambda _, error: faults.append(error)  # type: ignore[method-assign]
+    bench.node.scheduler.witness = lambda _, error: faults.append(error)
     kind = {"x-delayed-type": "direct"}
     client.call(1, m.ExchangeDeclare("x", "x-delayed-message", durable=True, arguments=kind))
     [holding] = bench.node.broker.vhosts["/"].queues.holding.values()

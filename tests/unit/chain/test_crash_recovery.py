@@ -160,7 +160,7 @@ def test_an_acknowledgement_with_which_the_fault_came_is_not_taken_twice() -> No
     queue = bench.queue
     settle = queue.machine.settle
     faults: list[Exception] = []
-    bench.node.scheduler.witness = lambda _, error: faults.append(error)  # type: ignore[method-assign]
+    bench.node.scheduler.witness = lambda _, error: faults.append(error)
 
     def mistaken(*arguments: Any) -> None:
         queue.machine.settle = settle  # type: ignore[method-assign]

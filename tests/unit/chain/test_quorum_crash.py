@@ -110,7 +110,7 @@ def test_a_snapshot_that_was_kept_just_before_a_fault_is_kept_once() -> None:
     queue = shell(broker)
     receive = queue.receive
     witnessed: list[Exception] = []
-    broker.node.scheduler.witness = lambda _, error: witnessed.append(error)  # type: ignore[method-assign]
+    broker.node.scheduler.witness = lambda _, error: witnessed.append(error)
 
     def fail_behind(message: object) -> None:
         receive(message)

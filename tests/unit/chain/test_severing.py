@@ -28,7 +28,7 @@ class Severed:
         self.faults: list[Exception] = []
         self.fails = fails
         self.scheduler = Scheduler()
-        self.scheduler.witness = lambda _, error: self.faults.append(error)  # type: ignore[method-assign]
+        self.scheduler.witness = lambda _, error: self.faults.append(error)
         self.channels = {
             each: SimpleNamespace(abandon=self.step(f"abandon {each}")) for each in (1, 2)
         }

@@ -33,8 +33,9 @@ class Alarm(Scheduler):
     def __init__(self) -> None:
         super().__init__()
         self.woken = 0
+        self.wake = self.ring
 
-    def wake(self) -> None:
+    def ring(self) -> None:
         self.woken += 1
 
 
@@ -368,9 +369,7 @@ class Watch(Alarm):
     def __init__(self) -> None:
         super().__init__()
         self.time_us = 0
-
-    def now_ns(self) -> int:
-        return self.time_us * 1000
+        self.now_ns = lambda: self.time_us * 1000
 
 
 def test_a_round_ends_with_the_turn_that_has_taken_too_long() -> None:
@@ -407,7 +406,7 @@ class Faulty(Scribe):
 def test_a_fault_costs_its_message_and_nobody_else_anything() -> None:
     scheduler = Alarm()
     witnessed: list[object] = []
-    scheduler.witness = lambda actor, _: witnessed.append(actor)  # type: ignore[method-assign]
+    scheduler.witness = lambda actor, _: witnessed.append(actor)
     log: list[tuple[str, object]] = []
     share = Share(scheduler)
     alone, member = Faulty(scheduler, "a", log), Faulty(scheduler, "m", log)
@@ -432,7 +431,7 @@ def test_a_fault_costs_its_message_and_nobody_else_anything() -> None:
 def test_a_fault_of_one_that_says_nothing_ends_all_turns() -> None:
     scheduler = Alarm()
     broke: list[object] = []
-    scheduler.broke = lambda actor, _: broke.append(actor)  # type: ignore[method-assign]
+    scheduler.broke = lambda actor, _: broke.append(actor)
     log: list[tuple[str, object]] = []
     share = Share(scheduler)
     actor, fellow, other = (Scribe(scheduler, name, log) for name in "anb")

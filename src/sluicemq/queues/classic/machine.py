@@ -14,7 +14,6 @@ from sluicemq.model.traits import NO_TRAITS
 from sluicemq.queues.classic.chunk import Chunk, same_cost
 from sluicemq.queues.classic.delivery_counts import DeliveryCounts
 from sluicemq.queues.classic.limits import DELIVERY_LIMIT, REJECTED, Limits
-from sluicemq.queues.classic.local_calls import LocalCalls
 from sluicemq.queues.classic.memory_target import Rates
 from sluicemq.queues.classic.pieces import (
     CONSUMER_WORK,
@@ -76,7 +75,7 @@ if TYPE_CHECKING:
     from sluicemq.storage.queue_index import QueueIndex
 
 
-class ClassicQueue(LocalCalls, StoredClassic):
+class ClassicQueue(StoredClassic):
     """Holds the state of one classic queue. `title` is how errors name it: "queue 'q' in vhost
     '/'"; `term` tells its lives apart, each of which begins with what is read back."""
 

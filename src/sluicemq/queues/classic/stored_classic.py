@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.queues.classic.chunk import within
-from sluicemq.queues.classic.head import Head
+from sluicemq.queues.classic.local_calls import LocalCalls
 from sluicemq.queues.classic.stored import Stored
 from sluicemq.storage.checkpoint import QueueState
 
@@ -13,17 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sluicemq.queues.classic.chunk import Chunk
-    from sluicemq.queues.classic.limits import Limits
     from sluicemq.storage.entries import Run
     from sluicemq.storage.positions import Mark
     from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
 
 
-class StoredClassic(Head, Stored):
+class StoredClassic(LocalCalls, Stored):
     """This is a classic queue as its storage sees it. Most of it is the backing queue's; here it is
     counted, and what is lost leaves the queue."""
-
-    limits: Limits
 
     def hungry(self) -> bool:
         raise NotImplementedError

@@ -140,9 +140,9 @@ class SimNode:
         self.starts += 1
         world = self._world()
         scheduler = Scheduler()
-        scheduler.wake = self._wake  # type: ignore[method-assign]
-        scheduler.broke = self._broke  # type: ignore[method-assign]
-        scheduler.witness = self._broke  # type: ignore[method-assign]
+        scheduler.wake = self._wake
+        scheduler.broke = self._broke
+        scheduler.witness = self._broke
         config = ClusterConfig(
             name=f"n{self.number}",
             host=self.host,

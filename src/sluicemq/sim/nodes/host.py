@@ -192,7 +192,7 @@ class NodeHost:
         return True
 
     def _begin(self, node: Node) -> None:
-        node.scheduler.witness = self._witness  # type: ignore[method-assign]
+        node.scheduler.witness = self._witness
         node.broken = self._broken
         self.node = node
         before = self.image if self.image.files is self.disk.files else None

@@ -104,8 +104,8 @@ class StoreNode:
         clock, dice = SimClock(self.timeline), SimDice(Random(events.random.getrandbits(64)))
         world = World(clock, dice, self.disk, Net(), SimMemory(MEMORY_BYTES), log)
         self.scheduler = Scheduler()
-        self.scheduler.wake = self.run_soon  # type: ignore[method-assign]
-        self.scheduler.witness = self.fault  # type: ignore[method-assign]
+        self.scheduler.wake = self.run_soon
+        self.scheduler.witness = self.fault
         storage = CONFIG.storage
         persistent, transient = (
             MessageFiles(kind, DictIndex(), storage.msg_store_file_size_limit, self.file_id)
