@@ -147,7 +147,7 @@ RECORDS: Final[dict[str, tuple[str, ...]]] = {
     ),
     CONNECTIONS: (*CONNECTION_LISTED, "blocked_ms", "gates_shut"),
     CHANNELS: (
-        *CHANNEL_LISTED,
+        *("confirm_mode" if name == "confirm" else name for name in CHANNEL_LISTED),
         "blocked_ms",
         "gates_shut",
         *TRAFFIC,
@@ -164,4 +164,5 @@ RECORDS: Final[dict[str, tuple[str, ...]]] = {
     BINDINGS: (*BINDING_LISTED, "vhost"),
     VHOSTS: ("name", "description", "tags", "default_queue_type", "limits", *TRAFFIC),
 }
-"""The kinds of records, each with the names of its values."""
+"""The kinds of records, each with the names of its values; in that of a channel `confirm` is what
+was counted."""

@@ -43,7 +43,6 @@ CONNECTION: Final = (
 TLS: Final = ("peer_cert_issuer", "peer_cert_subject", "ssl_cipher", "ssl_protocol")
 CHANNEL: Final = (
     "acks_uncommitted",
-    "confirm",
     "consumer_count",
     "global_prefetch_count",
     "messages_unacknowledged",
@@ -94,6 +93,7 @@ def channel_shape(
     ring = sampler.channels.ring(row["name"])
     shown: dict[str, Any] = {name: row[name] for name in CHANNEL}
     shown |= {
+        "confirm": row["confirm_mode"],
         "connection_details": peer_of(row["connection"]),
         "garbage_collection": NO_PROCESS,
         "node": row["node"] or node,
