@@ -13,9 +13,11 @@ export class Chart {
     this.place = h("div", { class: "chart", role: "img", "aria-label": title });
     const ink = getComputedStyle(document.body).color;
     const axis = { stroke: ink, grid: { stroke: "#8884", width: 1 }, ticks: { stroke: "#8884" } };
-    const series = names.map((name, index) => ({ label: name, stroke: COLOURS[index], width: 1.5 }));
+    const times = { ...axis, size: 32, space: 80, values: (_, splits) => splits.map(clock) };
+    const values = { ...axis, size: 75, ...(isLog ? { grid: { show: false }, ticks: { show: false } } : {}) };
+    const series = names.map((name, index) => ({ label: name, stroke: COLOURS[index], width: 1.5, points: { show: false } }));
     this.plot = new uPlot(
-      { title, width: 400, height: 200, series: [{}, ...series], axes: [axis, { ...axis, size: 75, ...(isLog ? { grid: { show: false } } : {}) }], scales: { y: isLog ? { distr: 3 } : {} } },
+      { title, width: 400, height: 200, series: [{ value: (_, time) => clock(time) }, ...series], axes: [times, values], scales: { y: isLog ? { distr: 3 } : {} } },
       [[], ...this.columns],
       this.place,
     );
@@ -37,6 +39,10 @@ export class Chart {
     this.plot.setData([this.times, ...this.columns]);
     if (this.plot.cursor.idx == null) this.plot.setLegend({ idx: this.times.length - 1 }, false);
   }
+}
+
+function clock(time) {
+  return time == null ? "" : new Date(time * 1000).toTimeString().slice(0, 8);
 }
 
 export function history(chart, details, asRates, shown = (...values) => values) {

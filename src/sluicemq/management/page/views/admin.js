@@ -27,7 +27,7 @@ export async function admin() {
     form("Add virtual host", { name: "text", description: "text" },
       ({ name, description }) => act("PUT", `vhosts/${part(name)}`, { description })),
     h("h2", {}, "Policies"),
-    table(["Virtual host", "Name", "Pattern", "Apply to", "Definition", "Priority", ""], policies.map((row) => [row.vhost, row.name, row.pattern, row["apply-to"], JSON.stringify(row.definition), String(row.priority), remove(`policies/${part(row.vhost)}/${part(row.name)}`, row.name)])),
+    policies.length === 0 ? h("p", {}, "None are set.") : table(["Virtual host", "Name", "Pattern", "Apply to", "Definition", "Priority", ""], policies.map((row) => [row.vhost, row.name, row.pattern, row["apply-to"], JSON.stringify(row.definition), String(row.priority), remove(`policies/${part(row.vhost)}/${part(row.name)}`, row.name)])),
     form("Set policy", { vhost: "text", name: "text", pattern: "text", definition: "text" },
       ({ vhost, name, pattern, definition }) => act("PUT", `policies/${part(vhost)}/${part(name)}`, { pattern, definition: JSON.parse(definition) })),
     ...limits({ vhost: vhostLimits, user: userLimits }, act, remove, form),

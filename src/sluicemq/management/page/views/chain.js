@@ -10,8 +10,9 @@ const WORDS = { reader: "connection", message_store: "the", writer: "the client 
 const SHOWN = 12;
 const IDLE_SHOWN = 3;
 const WIDTH = 1100;
-const LETTERS = 36;
-const BOX = { width: 220, height: 40, gap: 10, top: 30, line: 14 };
+const LETTERS = 29;
+const BOX = { width: 220, height: 40, gap: 10, top: 34, line: 14 };
+const DETOUR = { y: 26, x: 14 };
 const LINES_MAX = 4;
 
 export function chain() {
@@ -47,11 +48,15 @@ function drawVerdict(stages, holding, byId, place) {
   }
   const slowed = stages.filter((stage) => stage.kind === "reader" && stage.state === "flow").length;
   const sentences = [...groups].map(([root, { count, longest }]) =>
-    `${count} ${count === 1 ? "publisher waits" : "publishers wait"} for ${called(byId, root)}, for ${seconds(longest)} now.`);
+    `${count} ${count === 1 ? "publisher waits" : "publishers wait"} for ${called(byId, root)}, for ${seconds(longest)} now${reason(byId.get(root))}.`);
   place.className = `verdict ${groups.size ? "alarm" : (slowed ? "flow" : "good")}`;
   if (!sentences.length) sentences.push(slowed ? `Nobody waits now; ${slowed} ${slowed === 1 ? "publisher was" : "publishers were"} slowed down a moment ago.` : "Nobody is held up.");
   const text = sentences.slice(0, 3).join(" ");
   if (place.textContent !== text) place.textContent = text;
+}
+
+function reason(stage) {
+  return stage?.kind === "alarm" && stage.state ? `: ${stage.state}` : "";
 }
 
 function cause(id, holding) {
@@ -112,7 +117,7 @@ function drawPicture(stages, byId, links, holding, picture) {
     let y = BOX.top;
     for (const stage of shown) {
       const words = wordsOf(stage, holding.get(stage.id));
-      places.set(stage.id, { x, y, middle: y + (BOX.height + (words.length - 1) * BOX.line) / 2 });
+      places.set(stage.id, { at, x, middle: y + (BOX.height + (words.length - 1) * BOX.line) / 2 });
       boxes.push(box(stage, x, y, words, holding.has(stage.id), credit.get(stage.id)));
       y += BOX.height + (words.length - 1) * BOX.line + BOX.gap;
     }
@@ -123,8 +128,12 @@ function drawPicture(stages, byId, links, holding, picture) {
   const lines = links.filter((link) => places.has(link.sender) && places.has(link.receiver)).map((link) => {
     const from = places.get(link.sender);
     const to = places.get(link.receiver);
-    const [x1, x2] = from.x === to.x ? [from.x, to.x] : [from.x + BOX.width, to.x];
-    const line = svg("line", { x1, y1: from.middle, x2, y2: to.middle });
+    const [x1, x2] = from.at === to.at ? [from.x, to.x] : [from.x + BOX.width, to.x];
+    const [turn, back] = [x1 + DETOUR.x, x2 - DETOUR.x];
+    // what goes past other columns goes above their boxes, for it has nothing to do with these
+    const detour = to.at - from.at > 1 ? [[turn, from.middle], [turn, DETOUR.y], [back, DETOUR.y], [back, to.middle]] : [];
+    const points = [[x1, from.middle], ...detour, [x2, to.middle]].join(" ");
+    const line = svg("polyline", { points });
     if (link.shut) line.setAttribute("class", "shut");
     return line;
   });
@@ -133,7 +142,7 @@ function drawPicture(stages, byId, links, holding, picture) {
 
 function wordsOf(stage, link) {
   if (link) return [`waits for ${seconds(link.blocked_ms)}, ${number(stage.inbox)} on the way`];
-  const before = stage.blocked_total_ms >= 10 ? `, held up ${seconds(stage.blocked_total_ms)} in all` : "";
+  const before = stage.blocked_total_ms >= 10 ? `, was held up ${seconds(stage.blocked_total_ms)}` : "";
   const lines = [""];
   for (const word of `${stage.state}${before}`.split(" ")) {
     const last = lines.length - 1;

@@ -32,8 +32,9 @@ function list(kind, title, columns, sort, more = null) {
     h("h1", {}, title),
     h("form", { onsubmit: (event) => event.preventDefault() },
       field("Name has", filter),
-      h("button", { type: "button", onclick: step(-1), "aria-label": "Page before" }, "‹"), pages,
-      h("button", { type: "button", onclick: step(1), "aria-label": "Next page" }, "›")),
+      h("div", { class: "pager" },
+        h("button", { type: "button", onclick: step(-1), "aria-label": "Page before" }, "‹"), pages,
+        h("button", { type: "button", onclick: step(1), "aria-label": "Next page" }, "›"))),
     h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, heads)), body)),
     ...(more === null ? [] : [more]),
   );
@@ -50,11 +51,12 @@ export function connections() {
     if (confirm(`Close ${row.name}?`)) await request("DELETE", `/api/connections/${part(row.name)}`).catch((error) => say(error.message));
   };
   list("connections", "Connections", [
-    ["Name", "name", (row) => h("span", {}, row.name, h("br"), h("small", {}, row.user_provided_name ?? ""))],
-    ["Virtual host", "vhost", (row) => row.vhost],
-    ["User", "user", (row) => row.user],
+    ["Name", "name", (row) => h("span", {}, row.name, h("br"), h("small", {}, row.user_provided_name ?? "")), "long"],
+    ["Virtual host", "vhost", (row) => row.vhost, "wide"],
+    ["User", "user", (row) => row.user, "wide"],
     ["State", "state", state],
-    ["TLS", "ssl", (row) => (row.ssl ? "yes" : "no")],
+    ["Node", "node", (row) => row.node, "wide"],
+    ["TLS", "ssl", (row) => (row.ssl ? "yes" : "no"), "wide"],
     ["Channels", "channels", (row) => number(row.channels), "number"],
     ["From client", "recv_oct_details.rate", (row) => `${bytes(row.recv_oct_details.rate)}/s`, "number"],
     ["To client", "send_oct_details.rate", (row) => `${bytes(row.send_oct_details.rate)}/s`, "number"],
@@ -64,9 +66,9 @@ export function connections() {
 
 export function channels() {
   list("channels", "Channels", [
-    ["Name", "name", (row) => row.name],
-    ["Virtual host", "vhost", (row) => row.vhost],
-    ["User", "user", (row) => row.user],
+    ["Name", "name", (row) => row.name, "long"],
+    ["Virtual host", "vhost", (row) => row.vhost, "wide"],
+    ["User", "user", (row) => row.user, "wide"],
     ["State", "state", state],
     ["Unconfirmed", "messages_unconfirmed", (row) => number(row.messages_unconfirmed), "number"],
     ["Unacked", "messages_unacknowledged", (row) => number(row.messages_unacknowledged), "number"],
@@ -79,7 +81,7 @@ export function channels() {
 
 export function exchanges() {
   list("exchanges", "Exchanges", [
-    ["Virtual host", "vhost", (row) => row.vhost],
+    ["Virtual host", "vhost", (row) => row.vhost, "wide"],
     ["Name", "name", (row) => row.name || "(default)"],
     ["Type", "type", (row) => row.type],
     ["Features", "", (row) => ["durable", "auto_delete", "internal"].filter((name) => row[name]).join(" ")],
@@ -101,9 +103,10 @@ export function queues() {
   const form = h("form", { onsubmit: declare }, field("Virtual host", vhost), field("New queue", name),
     field("Type", type), h("button", { class: "main", type: "submit" }, "Declare"));
   list("queues", "Queues", [
-    ["Virtual host", "vhost", (row) => row.vhost],
+    ["Virtual host", "vhost", (row) => row.vhost, "wide"],
     ["Name", "name", (row) => h("a", { href: `#/queue/${part(row.vhost)}/${part(row.name)}` }, row.name)],
-    ["Type", "type", (row) => row.type],
+    ["Type", "type", (row) => row.type, "wide"],
+    ["Node", "node", (row) => row.node, "wide"],
     ["State", "state", state],
     ["Ready", "messages_ready", (row) => number(row.messages_ready), "number"],
     ["Unacked", "messages_unacknowledged", (row) => number(row.messages_unacknowledged), "number"],
@@ -115,7 +118,7 @@ export function queues() {
 
 export function streams() {
   list("sluicemq/streams", "Streams", [
-    ["Virtual host", "vhost", (row) => row.vhost],
+    ["Virtual host", "vhost", (row) => row.vhost, "wide"],
     ["Name", "name", (row) => h("a", { href: `#/queue/${part(row.vhost)}/${part(row.name)}` }, row.name)],
     ["State", "state", state],
     ["Messages", "messages", (row) => number(row.messages), "number"],
