@@ -82,8 +82,12 @@ def at_work(works: Sequence[Work]) -> Iterator[None]:
             thread.join(30)
 
 
-def page(own: Managed) -> Work:
-    """Somebody who looks at the overview."""
+OVERVIEW: Final = ("overview", "nodes")
+"""What the page asks for live where somebody looks at the overview."""
+
+
+def page(own: Managed, *watched: str) -> Work:
+    """Somebody who looks at a page that asks for these live."""
 
     def look(over: threading.Event) -> None:
         session = requests.Session()
@@ -96,7 +100,7 @@ def page(own: Managed) -> Work:
             suppress(WebSocketException, OSError),
             connect(place, additional_headers=headers, origin=own.url) as live,  # type: ignore[arg-type]
         ):
-            live.send(json.dumps({"watch": ["overview", "nodes", "queues?page=1"]}))
+            live.send(json.dumps({"watch": watched}))
             while not over.is_set():
                 with suppress(TimeoutError):
                     live.recv(0.5)
@@ -124,7 +128,7 @@ def cost_of_a_message(own: Managed, pid: int, options: argparse.Namespace) -> fl
 def cost(options: argparse.Namespace) -> None:
     """Print what one page and one scraper cost."""
     with broker(options.queues) as (own, pid, _):
-        watched = [page(own), scrapes(own, SCRAPE_S)]
+        watched = [page(own, *OVERVIEW), scrapes(own, SCRAPE_S)]
 
         def part(works: Sequence[Work]) -> float:
             with at_work(works):
@@ -207,7 +211,8 @@ def crowd(options: argparse.Namespace) -> None:
         memory = {"broker": resident_megabytes(pid), "management": resident_megabytes(child)}
         calm = cost_of_a_message(own, pid, options)
         works = [silent, deaf, *[heavy] * 3, *[guess] * 3]
-        works += [page(own) for _ in range(50)] + [scrapes(own, 0.0) for _ in range(100)]
+        works += [page(own, *OVERVIEW, "queues?page=1") for _ in range(50)]
+        works += [scrapes(own, 0.0) for _ in range(100)]
         with at_work(works):
             time.sleep(5)
             crowded = cost_of_a_message(own, pid, options)

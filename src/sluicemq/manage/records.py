@@ -7,6 +7,7 @@ order, for both ends.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sluicemq.chain.queue.quorum.shell import QuorumShell
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from sluicemq.model.traffic import Traffic
 
 NS_PER_MS: Final = 1_000_000
+COUNTERS: Final = attrgetter(*TRAFFIC)
 
 Values = list[Any]
 
@@ -65,17 +67,16 @@ def listed(
     return [columns[name] for name in names]
 
 
-def flow(actor: FlowActor) -> Iterator[object]:
-    """Yield for how many milliseconds an actor was held up in sum, and how many gates of it are
+def flow(actor: FlowActor) -> tuple[int, int]:
+    """Return for how many milliseconds an actor was held up in sum, and how many gates of it are
     shut now."""
-    yield actor.keeper.blocked_ns(actor.keeper.clock.now_ns()) // NS_PER_MS
-    yield actor.keeper.gates_shut
+    keeper = actor.keeper
+    return keeper.blocked_ns(keeper.clock.now_ns()) // NS_PER_MS, keeper.gates_shut
 
 
-def counted(traffic: Traffic) -> Iterator[int]:
-    """Yield all counters in the order of their names."""
-    for name in TRAFFIC:
-        yield getattr(traffic, name)
+def counted(traffic: Traffic) -> Values:
+    """Return all counters in the order of their names."""
+    return [*COUNTERS(traffic)]
 
 
 QUEUE_VALUES: Final = listed(QUEUE_LISTED, lists.QUEUE_COLUMNS)
@@ -84,28 +85,25 @@ CHANNEL_VALUES: Final = listed(CHANNEL_LISTED, lists.CHANNEL_COLUMNS)
 CONSUMER_VALUES: Final = listed(CONSUMER_LISTED, lists.CONSUMER_COLUMNS)
 EXCHANGE_VALUES: Final = listed(EXCHANGE_LISTED, lists.EXCHANGE_COLUMNS)
 BINDING_VALUES: Final = listed(BINDING_LISTED, lists.BINDING_COLUMNS)
+NO_GROUP: Final = (0,) * len(RAFT_FIGURES)
 PUBLISHED_AT: Final = TRAFFIC.index("publish")
 
 
 def queue_record(queue: Queue) -> Values:
     """Return what is known of a queue; what was published to it, it counts itself."""
-    traffic = [*counted(queue.traffic)]
+    traffic = counted(queue.traffic)
     traffic[PUBLISHED_AT] = queue.published
-    return [
-        *(value(queue) for value in QUEUE_VALUES),
-        queue.vhost.name,
-        *flow(queue),
-        *special_consumers(queue),
-        *raft_figures(queue),
-        *traffic,
-    ]
+    values = [value(queue) for value in QUEUE_VALUES]
+    values += (queue.vhost.name, *flow(queue), *special_consumers(queue), *raft_figures(queue))
+    return values + traffic
 
 
-def raft_figures(queue: Queue) -> Iterator[int]:
-    """Yield where the log of the queue's Raft group is, as its member here knows it."""
-    known = queue.replicator.figures() if isinstance(queue, QuorumShell) else {}
-    for name in RAFT_FIGURES:
-        yield known.get(name, 0)
+def raft_figures(queue: Queue) -> Sequence[int]:
+    """Return where the log of the queue's Raft group is, as its member here knows it."""
+    if not isinstance(queue, QuorumShell):
+        return NO_GROUP
+    known = queue.replicator.figures()
+    return [known.get(name, 0) for name in RAFT_FIGURES]
 
 
 def special_consumers(queue: Queue) -> tuple[str | None, str | None]:

@@ -23,6 +23,9 @@ CHAIN: Final = "chain"
 RECORD_SECONDS: Final = 40e-6
 """About how long a record takes the broker."""
 
+LOOK_SECONDS: Final = 1e-6
+"""About how long it takes the broker to look at a queue for the figures of its node."""
+
 LAZINESS: Final = 20
 FAR_ROWS: Final = 50
 """Records of another node in a page: a short one keeps nothing waiting behind it between nodes."""
@@ -43,10 +46,12 @@ class ListSnapshot:
     @property
     def lasts_s(self) -> float:
         """For how many seconds it may be shown."""
-        count = len(self.rows)
+        count, each_s = len(self.rows), RECORD_SECONDS
         if count == 1 and "stages" in self.rows[0]:
             count = len(self.rows[0]["stages"]) + len(self.rows[0]["links"])
-        return 0.0 if count < SHORT else count * RECORD_SECONDS * LAZINESS
+        elif count == 1 and "totals" in self.rows[0]:
+            count, each_s = self.rows[0]["totals"]["queues"], LOOK_SECONDS
+        return 0.0 if count < SHORT else count * each_s * LAZINESS
 
 
 class Inventory:
