@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicemq.management.broker_link import BrokerLink
 from sluicemq.management.cluster_inventory import ClusterInventory, node_name
+from sluicemq.management.inventory import GLOBAL_PARAMETERS
 from sluicemq.management.sampler import BrokerSampler
 from sluicemq.management.sign_in import SignIn
 from sluicemq.management.user_session import UserSessions
@@ -37,7 +38,7 @@ class Desk:
 
     async def cluster_name(self) -> str:
         """Return the name that was set, or the node's name."""
-        for parameter in await self.declared("global_parameters"):
+        for parameter in await self.inventory.all(GLOBAL_PARAMETERS):
             if parameter["name"] == "cluster_name" and isinstance(parameter["value"], str):
                 return parameter["value"]
         return await self.node_name()
@@ -49,11 +50,16 @@ class Desk:
     async def change(self, command: str, /, **arguments: object) -> list[Any]:
         """Have the broker carry out a command that changes something; returns when it is durable.
         Raises BrokerRefused."""
-        self.inventory.changed()
+        self.changed()
         try:
             return await self.link.ask(command, **arguments)
         finally:
-            self.inventory.changed()
+            self.changed()
+
+    def changed(self) -> None:
+        """Note that something is being changed here: what was heard before is out of date."""
+        self.inventory.changed()
+        self.sign_in.changed()
 
     async def change_at(self, node: str, command: str, /, **arguments: object) -> list[Any]:
         """Have another node carry out a command, as `change` does; "" is the one beside."""

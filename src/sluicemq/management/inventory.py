@@ -1,6 +1,7 @@
 """What there is at a node now: lists of records, fetched when somebody asks.
 
-Who asks at the same time shares one fetch. A short list is always fetched anew. A long one may be
+Who asks at the same time shares one fetch. A short list is fetched anew, unless a crowd wants it
+again and again: then 20 times a second. A long one may be
 as old as LAZINESS times what it takes the broker to make it, so that whoever asks how often costs
 the broker a part of its time that is bounded; but never older than the last change made here.
 """
@@ -8,6 +9,7 @@ the broker a part of its time that is bounded; but never older than the last cha
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -19,6 +21,16 @@ NODE: Final = "node"
 
 CHAIN: Final = "chain"
 """The kind whose only row has the stages and links of the flow control chain."""
+
+GLOBAL_PARAMETERS: Final = "global_parameters"
+"""The kind whose rows are global parameters."""
+
+CROWD_FETCHES: Final = 10
+CROWD_S: Final = 0.5
+"""So many fetches of a kind in that time, in seconds, are a crowd's."""
+
+CROWD_LASTS_S: Final = 0.05
+"""For how long in a crowd any list may be shown."""
 
 RECORD_SECONDS: Final = 40e-6
 """About how long a record takes the broker."""
@@ -62,6 +74,8 @@ class Inventory:
         self.link = link
         self.node_name = node
         self.snapshots: dict[str, ListSnapshot] = {}
+        self.fetched_s: dict[str, deque[float]] = {}
+        """When each kind was fetched lately."""
         self.locks: dict[str, asyncio.Lock] = {}
         self.changed_s = 0.0
         """When something was last changed here."""
@@ -76,16 +90,21 @@ class Inventory:
         asked_s = asyncio.get_running_loop().time()
         async with self.locks.setdefault(kind, asyncio.Lock()):
             snapshot = self.snapshots.get(kind)
-            if snapshot is None or not self.serves(snapshot, asked_s, age_s):
+            if snapshot is None or not self.serves(kind, snapshot, asked_s, age_s):
                 snapshot = await self.fetch(kind)
                 self.snapshots[kind] = snapshot
+                times = self.fetched_s.setdefault(kind, deque(maxlen=CROWD_FETCHES))
+                times.append(snapshot.began_s)
             return snapshot.rows
 
-    def serves(self, snapshot: ListSnapshot, asked_s: float, age_s: float) -> bool:
+    def serves(self, kind: str, snapshot: ListSnapshot, asked_s: float, age_s: float) -> bool:
         """Tell whether a snapshot may be shown to who has asked at that time."""
         lasts_s = snapshot.lasts_s
         if lasts_s:
             lasts_s = max(lasts_s, age_s)
+        times = self.fetched_s.get(kind)
+        if times is not None and len(times) == CROWD_FETCHES and asked_s - times[0] < CROWD_S:
+            lasts_s = max(lasts_s, CROWD_LASTS_S)
         is_new = snapshot.began_s + lasts_s >= asked_s and snapshot.began_s > self.changed_s
         return is_new or snapshot.began_s > asked_s
 
@@ -98,6 +117,9 @@ class Inventory:
             return snapshot
         if kind == CHAIN:
             snapshot.rows = await self.link.ask("chain")
+            return snapshot
+        if kind == GLOBAL_PARAMETERS:
+            snapshot.rows = await self.link.ask("declared", table=kind)
             return snapshot
         names = RECORDS[kind]
         told_by = {} if "node" in names else {"node": self.node_name}

@@ -1,7 +1,9 @@
 """Who asks: users of the broker, by their names and passwords or by a session of the page.
 
-The broker is asked each time, so what is changed there holds at once. Whoever fails again and again
-has to wait longer and longer, by address and by name, and the log says so.
+The broker is asked about each of them once a second at most, and anew after every change that is
+made here: so that a crowd of pages costs it nothing, and what is changed elsewhere holds in a
+second. Whoever fails again and again has to wait longer and longer, by address and by name, and the
+log says so.
 """
 
 from __future__ import annotations
@@ -43,6 +45,12 @@ FAILURES_MAX: Final = 4096
 """Addresses and names of which failures are remembered."""
 
 FORGOTTEN_S: Final = 300.0
+LET_IN_S: Final = 1.0
+"""For how long the broker's word counts that somebody may come in."""
+
+LET_IN_MAX: Final = 1000
+"""Users of whom that is remembered; the oldest are forgotten first."""
+
 SESSIONS_MAX: Final = 1000
 COOKIE: Final = "sluicemq_session"
 PAGE_HEADER: Final = "x-sluicemq-page"
@@ -125,6 +133,11 @@ class SignIn:
         self.failures = Failures()
         self.attempts = Attempts()
         self.waiting = 0
+        self.let_in: dict[tuple[str, str, bool], tuple[float, Visitor]] = {}
+        """Until when whom the broker has let in need not be asked about: by name, password, and
+        whether from this machine."""
+        self.changes = 0
+        """How often something was changed here."""
         self.sessions: dict[str, PageSession] = {}
 
     async def visitor(self, request: HTTPConnection) -> Visitor:
@@ -151,9 +164,15 @@ class SignIn:
                 await asyncio.sleep(delay_s)
             finally:
                 self.waiting -= 1
+        key = name, password, is_near(address)
+        until_s, known = self.let_in.get(key, (0.0, None))
+        if known is not None and not delay_s and loop.time() < until_s:
+            self.attempts.succeeded += 1
+            return known
+        asked_s, changes = loop.time(), self.changes
         try:
             [found] = await self.link.ask(
-                "log_in", username=name, password=password, from_loopback=is_near(address)
+                "log_in", username=name, password=password, from_loopback=key[2]
             )
         except BrokerRefused as refused:
             self.failures.failed(keys, loop.time())
@@ -164,7 +183,18 @@ class SignIn:
         self.attempts.succeeded += 1
         if delay_s:
             self.failures.succeeded(keys)
-        return Visitor(name, password, tuple(found["tags"]), frozenset(found["vhosts"]))
+        visitor = Visitor(name, password, tuple(found["tags"]), frozenset(found["vhosts"]))
+        if changes == self.changes:
+            self.let_in.pop(key, None)
+            self.let_in[key] = asked_s + LET_IN_S, visitor
+            while len(self.let_in) > LET_IN_MAX:
+                del self.let_in[next(iter(self.let_in))]
+        return visitor
+
+    def changed(self) -> None:
+        """Note that something is being changed here: the broker is asked about everybody anew."""
+        self.changes += 1
+        self.let_in.clear()
 
     def open_session(self, visitor: Visitor) -> str:
         """Begin a session of the page and return its token; the oldest one ends when there are too
