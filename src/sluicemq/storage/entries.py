@@ -301,9 +301,9 @@ def decode_entries(payload: bytes | memoryview) -> list[Entry]:
     return entries
 
 
-def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
-    """Return the run at data[at:], and where it ends. Raises ValueError or struct.error when there
-    is none."""
+def decode_run(data: memoryview, at: int, has_bodies: bool = True) -> tuple[Run, int]:
+    """Return the run at data[at:], and where it ends; without its contents unless `has_bodies`.
+    Raises ValueError or struct.error when there is none."""
     fields = RUN_HEAD.unpack_from(data, at)
     _, flags, channel_number, count, queue, first, first_id, step, id_step, size, length, zero = (
         fields
@@ -332,11 +332,12 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
     contents = None
     if embedded:
         body = cut(data, at, total)
-        contents = (
-            cut_same_size(body, size, count)
-            if same_size
-            else cut_mixed_sizes(body.tobytes(), sizes)
-        )
+        if has_bodies:
+            contents = (
+                cut_same_size(body, size, count)
+                if same_size
+                else cut_mixed_sizes(body.tobytes(), sizes)
+            )
         at += total
     run = Run(
         queue,

@@ -36,8 +36,8 @@ class MirrorModel:
         place = 0
         for command in commands:
             if isinstance(command, WriteMessages):
-                for each in range(command.count):
-                    self.messages[command.first + each] = (index, place)
+                for position in command.run.positions:
+                    self.messages[position] = (index, place)
                     place += 1
             elif isinstance(command, RemoveMessages):
                 for position in (each for part in command.positions for each in part):

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicemq.queues.mirrored.command_codec import encode_entry, write_of
+from sluicemq.queues.mirrored.command_codec import encode_entry
 from sluicemq.queues.mirrored.commands import (
     HoldMirror,
     InSyncChanged,
@@ -96,7 +96,9 @@ class Interpreter:
         if commands:
             self.last += 1
             data = encode_entry(commands)
-            padding = sum(each.size for each in commands if isinstance(each, WriteMessages))
+            padding = sum(
+                sum(each.run.sizes) for each in commands if isinstance(each, WriteMessages)
+            )
             mastership.proposed(self.last, padding or len(data))
             self.entries[self.last] = commands
             self.durable[1] = self.last
@@ -108,18 +110,18 @@ class Interpreter:
 
     def do_publish(self, count: int, size: str = "10", name: str | None = None) -> None:
         first = max(
-            (each.first + each.count for each in self.writes()),
+            (run.first + run.count for run in self.written()),
             default=self.mirror.next_position(0),
         )
         sizes = [int(size)] * count
         contents = [bytes(each) for each in sizes]
         run = Run(0, first, 1, count, TRAITS, True, contents, sizes)
-        self.mastership.gather(write_of(run), name)
+        self.mastership.gather(WriteMessages(run), name)
 
-    def writes(self) -> list[WriteMessages]:
-        """All writes that are not applied."""
+    def written(self) -> list[Run]:
+        """All messages that are not applied."""
         return [
-            each
+            each.run
             for commands in self.entries.values()
             for each in commands
             if isinstance(each, WriteMessages)
@@ -179,7 +181,7 @@ class Interpreter:
 def shown(command: MirrorCommand) -> str:
     """A command, for a reader."""
     if isinstance(command, WriteMessages):
-        return f"write {command.first}-{command.first + command.count - 1}"
+        return f"write {command.run.first}-{command.run.first + command.run.count - 1}"
     word = re.findall("[A-Z][a-z]+", type(command).__name__)[0].lower()
     return " ".join([word, *map(str, command)])
 

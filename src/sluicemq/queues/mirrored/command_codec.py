@@ -27,18 +27,10 @@ from sluicemq.storage.entries import Run, decode_run, encode_run
 from sluicemq.text import octets, text_of
 
 WRITE: Final = 21
-WRITE_HEAD: Final = Struct("<QQIII4x")
-"""First position, expiry, count, place, bytes of all contents."""
+PLACE: Final = Struct("<I4x")
 RANGE: Final = Struct("<QII")
 POSITION: Final = Struct("<Q")
 MEMBER: Final = Struct("<I")
-
-
-def write_of(run: Run) -> WriteMessages:
-    """Return the command that says that these messages are in the queue. They have their contents
-    with them, and their positions are without a gap."""
-    assert run.contents is not None and run.step == 1, "messages of one batch, with their contents"
-    return WriteMessages(run.first, run.count, sum(run.sizes), run.expiry, run)
 
 
 # -- to bytes
@@ -50,9 +42,8 @@ def encode_entry(commands: list[MirrorCommand], head: bytes = b"") -> bytes:
     place = 0
     for command in commands:
         if isinstance(command, WriteMessages):
-            assert command.run is not None, "what is proposed has its contents"
             parts += written(command.run, place)
-            place += command.count
+            place += command.run.count
         else:
             kind, encode = ENCODERS[type(command)]
             body = encode(command)
@@ -62,10 +53,10 @@ def encode_entry(commands: list[MirrorCommand], head: bytes = b"") -> bytes:
 
 def written(run: Run, place: int) -> list[bytes]:
     """Return a write of these messages, the first of which has that place in its entry."""
-    head = WRITE_HEAD.pack(run.first, run.expiry, run.count, place, sum(run.sizes))
+    assert run.contents is not None and run.step == 1, "messages of one batch, with their contents"
     parts: list[bytes] = []
     size = encode_run(parts, run)
-    return [HEAD.pack(WRITE, 0, WRITE_HEAD.size + size), head, *parts]
+    return [HEAD.pack(WRITE, 0, PLACE.size + size), PLACE.pack(place), *parts]
 
 
 def encode_remove(command: RemoveMessages) -> bytes:
@@ -145,21 +136,19 @@ def split(data: bytes, at: int) -> Iterator[tuple[int, CommandBody]]:
 
 
 def decode_write(body: CommandBody) -> WriteMessages:
-    first, expiry, count, _, size = body.take(WRITE_HEAD)
-    if not count:
-        raise UnreadableCommand("a write has no messages")
-    return WriteMessages(first, count, size, expiry)
+    return WriteMessages(read_run(body, has_bodies=False)[1])
 
 
-def read_run(body: CommandBody) -> tuple[int, Run]:
-    """Return the messages of a write, and the place of the first."""
-    first, _, count, place, _ = body.take(WRITE_HEAD)
+def read_run(body: CommandBody, has_bodies: bool = True) -> tuple[int, Run]:
+    """Return the place of the first message of a write, and the messages; without their contents
+    unless `has_bodies`."""
+    (place,) = body.take(PLACE)
     try:
-        run, end = decode_run(memoryview(body.data), body.at)
+        run, end = decode_run(memoryview(body.data), body.at, has_bodies)
     except (struct.error, ValueError) as error:
         raise UnreadableCommand(f"a write has no run of messages: {error}") from error
-    if (run.first, run.count, end) != (first, count, len(body.data)) or run.contents is None:
-        raise UnreadableCommand("a write has another run of messages than it says")
+    if end != len(body.data) or run.step != 1 or run.first_id:
+        raise UnreadableCommand("a write has another run of messages than those of a batch")
     return place, run
 
 

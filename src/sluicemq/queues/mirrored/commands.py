@@ -6,27 +6,16 @@ Members are named by their ids in the Raft group.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-if TYPE_CHECKING:
-    from sluicemq.storage.entries import Run
+from sluicemq.storage.entries import Run
 
 
-class WriteMessages:
-    """Says that `count` messages are in the queue, at the positions from `first` on. Their contents
-    have `size` bytes; `expiry` is in milliseconds since the epoch, 0: they never expire. `run` has
-    the messages themselves; None: they are in the bytes of the entry."""
+class WriteMessages(NamedTuple):
+    """Says that these messages are in the queue, at positions without a gap. One that was read has
+    no contents: these are in the bytes of the entry."""
 
-    __slots__ = ("count", "expiry", "first", "run", "size")
-
-    def __init__(
-        self, first: int, count: int, size: int, expiry: int = 0, run: Run | None = None
-    ) -> None:
-        self.first = first
-        self.count = count
-        self.size = size
-        self.expiry = expiry
-        self.run = run
+    run: Run
 
 
 class RemoveMessages(NamedTuple):

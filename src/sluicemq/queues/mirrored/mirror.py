@@ -24,6 +24,7 @@ from sluicemq.queues.mirrored.commands import (
 from sluicemq.queues.mirrored.mirror_state import MirrorState
 from sluicemq.queues.mirrored.mirrored_rows import MirroredRow, MirroredRun
 from sluicemq.queues.mirrored.snapshot import pieces_of, restore_from
+from sluicemq.storage.entries import Run
 from sluicemq.storage.positions import first_of_priority, priority_at
 
 
@@ -41,7 +42,7 @@ class Mirror(MirrorState):
 
     def apply(self, command: MirrorCommand, effects: list[MirrorEffect]) -> None:
         if isinstance(command, WriteMessages):
-            self.write(command)
+            self.write(command.run)
         elif isinstance(command, RemoveMessages):
             for positions in command.positions:
                 self.row_of(positions.start).remove(positions)
@@ -73,12 +74,21 @@ class Mirror(MirrorState):
             row = self.rows[priority] = MirroredRow(first_of_priority(priority))
         return row
 
-    def write(self, command: WriteMessages) -> None:
+    def write(self, run: Run) -> None:
         """Take note of messages that are in the entry which is being applied."""
-        first, count = command.first, command.count
-        run = MirroredRun(first, count, self.index, self.place, command.size, command.expiry)
-        self.row_of(first).add(run)
-        self.place += count
+        sizes = None if run.same_size else run.sizes
+        mirrored = MirroredRun(
+            run.first,
+            run.count,
+            self.index,
+            self.place,
+            run.traits,
+            run.sizes[0] if run.same_size else 0,
+            sizes,
+            run.expiry,
+        )
+        self.row_of(run.first).add(mirrored)
+        self.place += run.count
 
     def live(self) -> Iterator[tuple[int, Sequence[range]]]:
         for index, runs in groupby(self.runs(), key=lambda run: run.index):

@@ -8,25 +8,51 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from sluicemq.storage.bits import bits_of, ranges_of
+
+if TYPE_CHECKING:
+    from sluicemq.model.traits import MessageTraits
 
 
 class MirroredRun:
     """Messages at the `count` positions from `first` on, of which those are in the queue that have
-    their bit in `alive`. They are in the entry at `index`, at the places from `place` on; their
-    contents had `size` bytes together. `expiry` is in milliseconds since the epoch, 0: never."""
+    their bit in `alive`. They are in the entry at `index`, at the places from `place` on. Each
+    content has `size` bytes, or as many as `sizes` says. `expiry` is in milliseconds since the
+    epoch, 0: never."""
 
-    __slots__ = ("alive", "count", "expiry", "first", "index", "place", "size")
+    __slots__ = (
+        "alive",
+        "count",
+        "expiry",
+        "first",
+        "index",
+        "place",
+        "size",
+        "sizes",
+        "traits",
+    )
 
     def __init__(
-        self, first: int, count: int, index: int, place: int, size: int, expiry: int
+        self,
+        first: int,
+        count: int,
+        index: int,
+        place: int,
+        traits: MessageTraits,
+        size: int,
+        sizes: list[int] | None,
+        expiry: int,
     ) -> None:
+        assert sizes is None or len(sizes) == count, "one size a message"
         self.first = first
         self.count = count
         self.index = index
         self.place = place
+        self.traits = traits
         self.size = size
+        self.sizes = sizes
         self.expiry = expiry
         self.alive = (1 << count) - 1
 
@@ -44,6 +70,12 @@ class MirroredRun:
     def places(self) -> list[range]:
         """Return where in their entry its messages are that are in the queue, ascending."""
         return ranges_of(self.alive, self.place)
+
+    def sizes_at(self, positions: range) -> list[int]:
+        """Return the bytes of the contents at these of its positions."""
+        if self.sizes is None:
+            return [self.size] * len(positions)
+        return self.sizes[positions.start - self.first : positions.stop - self.first]
 
     def remove(self, positions: range) -> int:
         """Remove its messages among the ascending `positions`; returns how many there were."""

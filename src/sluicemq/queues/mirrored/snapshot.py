@@ -3,8 +3,9 @@ equal pieces.
 
     head    magic, version, index, time, master, in-sync set, held mirrors each with [priority,
             position], rows each with [priority, next position, delivered]
-    runs    priority, then at most 500 of its runs: first position, count, index, place, bytes,
-            expiry, bits of the messages that are there, lowest first (nil: all are)
+    runs    priority, then at most 500 of its runs: first position, count, index, place, expiry,
+            bytes of each content, or of all (nil: they are alike), bits of the messages that are
+            there, lowest first (nil: all are), channel, persistent, exchange and routing key
     end     -1, and how many pieces were before it
 """
 
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sluicemq.model.traits import message_traits
 from sluicemq.queues.mirrored.in_sync_set import InSyncSet
 from sluicemq.queues.mirrored.mirror_state import MirrorState
 from sluicemq.queues.mirrored.mirrored_rows import MirroredRow, MirroredRun
@@ -27,7 +29,7 @@ ROWS_MAX: Final = 500
 """Runs in a piece: some hundred microseconds' work."""
 END: Final = -1
 
-RunRow = tuple[int, int, int, int, int, int, bytes | None]
+RunRow = tuple[int, int, int, int, int, int, list[int] | None, bytes | None, int, bool, bytes]
 
 
 class MirrorHead(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -85,7 +87,20 @@ def encoded(head: MirrorHead, runs: list[tuple[int, list[RunRow]]]) -> Iterator[
 def row_of_run(run: MirroredRun) -> RunRow:
     """Return what a snapshot has of a run."""
     bits = None if run.is_whole else run.alive.to_bytes((run.count + 7) // 8, "little")
-    return (run.first, run.count, run.index, run.place, run.size, run.expiry, bits)
+    traits = run.traits
+    return (
+        run.first,
+        run.count,
+        run.index,
+        run.place,
+        run.expiry,
+        run.size,
+        run.sizes,
+        bits,
+        traits.channel_number,
+        traits.persistent,
+        traits.envelope,
+    )
 
 
 def digest_of(state: MirrorState) -> bytes:
@@ -130,12 +145,15 @@ def restore_from(state: MirrorState, pieces: Iterable[bytes]) -> None:
 
 def add(row: MirroredRow, run_row: RunRow) -> None:
     """Add a run to a row. Raises ValueError when it cannot be one."""
-    *fields, bits = run_row
-    run = MirroredRun(*fields)
-    if bits is not None:
-        run.alive = int.from_bytes(bits, "little")
-    if run.first < row.next or run.count < 1 or not 0 < run.alive < 1 << run.count:
-        raise ValueError(f"a snapshot has no run of {run.count} messages at {run.first}")
+    first, count, index, place, expiry, size, sizes, bits, *traits = run_row
+    channel_number, persistent, envelope = traits
+    alive = (1 << max(0, count)) - 1 if bits is None else int.from_bytes(bits, "little")
+    is_one = first >= row.next and (sizes is None or len(sizes) == count)
+    if not (is_one and 0 < alive < 1 << count):
+        raise ValueError(f"a snapshot has no run of {count} messages at {first}")
+    of_all = message_traits(envelope, channel_number, persistent)
+    run = MirroredRun(first, count, index, place, of_all, size, sizes, expiry)
+    run.alive = alive
     row.add(run)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sluicemq.chain.queue.quorum.member_log import joined_pieces, pieces_in
 from sluicemq.model.traits import message_traits
-from sluicemq.queues.mirrored.command_codec import decode_entry, encode_entry, write_of
-from sluicemq.queues.mirrored.commands import MirrorEffect, RemoveMessages
+from sluicemq.queues.mirrored.command_codec import decode_entry, encode_entry
+from sluicemq.queues.mirrored.commands import MirrorEffect, RemoveMessages, WriteMessages
 from sluicemq.queues.mirrored.group_standing import may_serve, standing_of
 from sluicemq.queues.mirrored.mastership import Mastership
 from sluicemq.queues.mirrored.mirror import Mirror
@@ -103,7 +103,7 @@ class SimMaster:
         run = Run(0, positions.start, 1, count, TRAITS, False, contents, sizes)
         published = Published(positions, done)
         self.unwritten.append(published)
-        self.mastership.gather(write_of(run), published)
+        self.mastership.gather(WriteMessages(run), published)
 
     def written(self, index: int) -> None:
         """What was published is the entry at this index: it may be delivered."""
@@ -178,8 +178,7 @@ class MirroredMember(SimMember):
     def _hand_over(self) -> bool:
         """A witness serves nobody."""
         raft = self.raft
-        in_sync = self.register.mirror.in_sync.members
-        heir = raft.best_heir(in_sync) or raft.best_heir(self.mirrors)
+        heir = raft.best_heir(self.mirrors)
         if raft.is_handing_over or heir not in self.mirrors:
             return False
         self.checkers.happened["handed over"] += 1
