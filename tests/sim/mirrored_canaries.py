@@ -9,11 +9,13 @@ from typing import Any, Final
 import pytest
 
 from sluicemq.queues.mirrored import mastership
+from sluicemq.queues.mirrored.commands import MirrorCommand, RemoveMessages
 from sluicemq.queues.mirrored.delivery_marks import DeliveryMarks
 from sluicemq.queues.mirrored.group_standing import GroupStanding, has_all
 from sluicemq.queues.mirrored.mastership import Mastership
 from sluicemq.queues.mirrored.mirror_lag import MirrorLags
 from sluicemq.queues.mirrored.mirrored_rows import MirroredRun
+from sluicemq.replication import mirrored_master
 from sluicemq.sim.raft import mirrored_member
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -83,13 +85,33 @@ def credit_of_a_dead_mirror_is_kept(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def delivered_beyond_the_mark(patch: pytest.MonkeyPatch) -> None:
-    """A mark counts as soon as it was asked for."""
-    original = DeliveryMarks.may_deliver
+    """What is delivered is marked afterwards."""
+    original = DeliveryMarks.cover
 
-    def may_deliver(self: DeliveryMarks, position: int) -> bool:
-        return original(self, position) or position < self.asked.get(0, 0)
+    def cover(self: DeliveryMarks, delivered: list[int]) -> bool:
+        original(self, delivered)
+        return True
 
-    patch.setattr(DeliveryMarks, "may_deliver", may_deliver)
+    patch.setattr(DeliveryMarks, "cover", cover)
+
+
+@canary
+def removed_before_it_is_written(patch: pytest.MonkeyPatch) -> None:
+    """What came and went in one turn comes behind its going."""
+    original = Mastership.take_entry
+
+    def take_entry(self: Mastership[Any]) -> list[MirrorCommand]:
+        commands = original(self)
+        return sorted(commands, key=lambda each: not isinstance(each, RemoveMessages))
+
+    patch.setattr(Mastership, "take_entry", take_entry)
+
+
+@canary
+def restored_messages_are_not_flagged(patch: pytest.MonkeyPatch) -> None:
+    """A new master begins as if nothing had been delivered."""
+    original = mirrored_master.chunks_of
+    patch.setattr(mirrored_master, "chunks_of", lambda run, _delivered: original(run, 0))
 
 
 @canary

@@ -20,14 +20,14 @@ SEEDS = range(thorough(40, 600))
 RUN_STEPS = thorough(4500, STEPS)
 
 ENGAGED = {
-    "masters": 60,
-    "confirms": 700,
-    "removed": 1000,
-    "drops": 35,
-    "joins": 85,
-    "held up": 1200,
-    "handed over": 10,
-    "flagged": 600,
+    "masters": 70,
+    "confirms": 750,
+    "delivered": 2200,
+    "drops": 40,
+    "joins": 70,
+    "held up": 3000,
+    "handed over": 9,
+    "flagged": 900,
     "snapshots": 150,
 }
 """What must have happened over all seeds; about half of what does."""

@@ -27,12 +27,9 @@ import pytest
 
 from sluicemq.queues.mirrored.command_codec import encode_entry
 from sluicemq.queues.mirrored.commands import (
-    HoldMirror,
     InSyncChanged,
     MirrorCommand,
     MirrorEffect,
-    ReleaseMirror,
-    RemoveMessages,
     WriteMessages,
 )
 from sluicemq.queues.mirrored.group_standing import GroupStanding
@@ -116,7 +113,7 @@ class Interpreter:
         sizes = [int(size)] * count
         contents = [bytes(each) for each in sizes]
         run = Run(0, first, 1, count, TRAITS, True, contents, sizes)
-        self.mastership.gather(WriteMessages(run), name)
+        self.mastership.write(run, name)
 
     def written(self) -> list[Run]:
         """All messages that are not applied."""
@@ -159,16 +156,16 @@ class Interpreter:
             self.said[said:] = [f"at {self.now_ms} ms: {line}" for line in self.said[said:]]
 
     def do_deliver(self, position: int) -> None:
-        self.said.append("yes" if self.mastership.marks.may_deliver(position) else "not yet")
+        self.said.append("yes" if self.mastership.marks.cover([position + 1]) else "not yet")
 
     def do_remove(self, start: int, end: int) -> None:
-        self.mastership.gather(RemoveMessages((range(start, end),)))
+        self.mastership.remove(range(start, end))
 
     def do_hold(self, member: int) -> None:
-        self.mastership.gather(HoldMirror(member))
+        self.mastership.hold(member)
 
     def do_release(self, member: int) -> None:
-        self.mastership.gather(ReleaseMirror(member))
+        self.mastership.release(member)
 
     def do_state(self) -> None:
         in_sync = self.mirror.in_sync

@@ -264,6 +264,11 @@ class Backing:
         many messages that is."""
         raise NotImplementedError
 
+    def restore(self, chunk: Chunk) -> None:
+        """Take messages without their bodies, behind all others of their row, when nothing has been
+        published to that since it was recovered."""
+        raise NotImplementedError
+
     # -- for people
 
     @property

@@ -77,7 +77,8 @@ if TYPE_CHECKING:
 
 class ClassicQueue(StoredClassic):
     """Holds the state of one classic queue. `title` is how errors name it: "queue 'q' in vhost
-    '/'"; `term` tells its lives apart, each of which begins with what is read back."""
+    '/'"; `term` tells its lives apart, each of which begins with what is read back. `is_mirrored`:
+    whoever has mirrors of it has to hear of every message that comes and goes."""
 
     def __init__(
         self,
@@ -89,10 +90,12 @@ class ClassicQueue(StoredClassic):
         settings: QueueSettings = NO_SETTINGS,
         term: int = FIRST_TERM,
         deduplication: Deduplication | None = None,
+        is_mirrored: bool = False,
     ) -> None:
         self.begin_term(term)
         self.title = title
         self.durable = durable
+        self.is_mirrored = is_mirrored
         self.belong_to(queue)
         self.depth = Depth()
         self.rates = Rates()
@@ -216,7 +219,7 @@ class ClassicQueue(StoredClassic):
         """Confirm what was stored from `position` on, or have it written and confirmed then, where
         that makes it safer."""
         count = len(batch.contents)
-        if self.durable and batch.traits.persistent:
+        if self.is_mirrored or (self.durable and batch.traits.persistent):
             receipt = None
             if command.confirm:
                 receipt = Receipt(command.link, command.first_seq, count)
@@ -332,8 +335,9 @@ class ClassicQueue(StoredClassic):
         indexed = False
         if index.segments:
             indexed = index.acknowledge(positions)
-        if durable or ids is not None:
-            effects.append(Remove(positions, durable, indexed, ids))
+        is_told = durable or self.is_mirrored
+        if is_told or ids is not None:
+            effects.append(Remove(positions, is_told, indexed, ids))
         if self.delivery_counts is not None:
             self.delivery_counts.forget(positions, self.depth)
 
@@ -547,7 +551,7 @@ class ClassicQueue(StoredClassic):
             self.remove(positions, chunk.traits.persistent, ids, effects)
             counted = 0 if self.delivery_counts is None else len(positions) // RETURNS_A_UNIT
             yield work_of(len(positions)) + counted
-        if self.durable:
+        if self.durable or self.is_mirrored:
             effects.extend(Remove(positions, True, True, None) for positions in on_disk)
         if self.delivery_counts is not None:
             for positions in on_disk:

@@ -294,6 +294,11 @@ class PriorityBacking(Backing):
             count += ready
         return count
 
+    def restore(self, chunk: Chunk) -> None:
+        priority = priority_at(chunk.position)
+        self.occupied |= 1 << priority
+        self.level(priority).restore(chunk)
+
     # -- for people
 
     def info(self) -> dict[str, object]:

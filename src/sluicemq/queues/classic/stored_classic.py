@@ -147,6 +147,16 @@ class StoredClassic(LocalCalls, Stored):
             others,
         )
 
+    def restore(self, chunk: Chunk) -> None:
+        """Have messages ready, behind all others of their row, that were in the queue in an earlier
+        life; their bodies have to be read. `recover` is called before."""
+        assert not chunk.bodies, "restored with bodies"
+        self.depth.ready += chunk.left()
+        self.depth.ready_bytes += chunk.size()
+        if chunk.expiry:
+            self.limits.saw_expiry(chunk.expiry)
+        self.backing.restore(chunk)
+
     def recover(self, marks: Sequence[Mark], expiring: bool) -> None:
         """Begin with what a restart has found; the marks are those of all priorities. `expiring`:
         some messages may expire."""

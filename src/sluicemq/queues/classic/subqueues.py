@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.machine import Depth
     from sluicemq.storage.queue_index import QueueIndex
 
-PUBLISH, OUT, REQUEUE = "publish", "out", "requeue"
+PUBLISH, OUT, REQUEUE, RESTORE = "publish", "out", "requeue", "restore"
 Q1, Q2, DELTA, Q3, Q4 = "q1", "q2", "delta", "q3", "q4"
 
 MOVES: Final[dict[tuple[str, str], str]] = {
@@ -39,6 +39,7 @@ MOVES: Final[dict[tuple[str, str], str]] = {
     (Q1, Q4): "q3 and delta have become empty",
     (Q3, OUT): "fetched; its body was read before when it had none",
     (Q4, OUT): "fetched",
+    (RESTORE, Q3): "in the queue in an earlier life, its body is to be read",
     (REQUEUE, Q4): "before everything in q3",
     (REQUEUE, Q3): "before delta, but not before all of q3",
     (REQUEUE, DELTA): "behind the beginning of delta",
@@ -273,6 +274,10 @@ class SubQueues(Backing):
             delta.bytes = mark.size
             delta.references = True
         return count
+
+    def restore(self, chunk: Chunk) -> None:
+        assert not (self.q1.count or self.delta.count), "restored behind what was published"
+        self.q3.add(self.moved(RESTORE, Q3, chunk))
 
     def count_in(self, depth: Depth) -> None:
         self.depth = depth

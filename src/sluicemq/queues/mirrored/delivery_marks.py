@@ -3,9 +3,11 @@ next: not beyond the mark that is agreed on, which it moves ahead of what it del
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sluicemq.queues.mirrored.commands import MarkDelivered
 from sluicemq.queues.mirrored.mirror_state import MirrorState
-from sluicemq.storage.positions import priority_at
+from sluicemq.storage.positions import first_of_priority, priority_at
 
 
 class DeliveryMarks:
@@ -20,15 +22,18 @@ class DeliveryMarks:
         self.due: dict[int, int] = {}
         """Those that are in no entry yet."""
 
-    def may_deliver(self, position: int) -> bool:
-        """Tell whether the message at this position may be delivered now; and see to it that those
-        behind it may soon."""
-        agreed = self.mirror.delivered(position)
-        row = priority_at(position)
-        asked = max(agreed, self.asked.get(row, 0))
-        if position + self.ahead // 2 >= asked:
-            self.asked[row] = self.due[row] = position + 1 + self.ahead
-        return position < agreed
+    def cover(self, delivered: Iterable[int]) -> bool:
+        """Tell whether a master may have delivered what is below these positions, each in its row;
+        and see to it that what is behind it may be delivered soon."""
+        is_covered = True
+        for position in delivered:
+            agreed = self.mirror.delivered(position)
+            row = priority_at(position)
+            asked = max(agreed, self.asked.get(row, 0))
+            if position > first_of_priority(row) and position + self.ahead // 2 >= asked:
+                self.asked[row] = self.due[row] = position + self.ahead
+            is_covered = is_covered and position <= agreed
+        return is_covered
 
     def take_due(self) -> list[MarkDelivered]:
         """Return the marks that have to be agreed on; asked again, only others."""

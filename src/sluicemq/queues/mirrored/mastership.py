@@ -10,14 +10,19 @@ from typing import Generic, TypeVar
 from sluicemq.queues.mirrored.commands import (
     BeginMastership,
     DropMirror,
+    HoldMirror,
     JoinMirror,
     MirrorCommand,
+    ReleaseMirror,
+    RemoveMessages,
+    WriteMessages,
 )
 from sluicemq.queues.mirrored.delivery_marks import DeliveryMarks
 from sluicemq.queues.mirrored.group_standing import GroupStanding, has_all
 from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
 from sluicemq.queues.mirrored.mirror_lag import MirrorLags
 from sluicemq.queues.mirrored.mirror_state import MirrorState
+from sluicemq.storage.entries import Run
 
 R = TypeVar("R")
 
@@ -34,6 +39,9 @@ class Mastership(Generic[R]):
         self.lags = MirrorLags(bounds, now_ms)
         self.gathered: list[MirrorCommand] = [BeginMastership(name)]
         """What the next entry says."""
+        self.removed: list[range] = []
+        """Positions that it says are removed, behind all else: what came and went in one turn must
+        not come behind its going."""
         self.receipts: list[R] = []
         """Who waits for that entry."""
         self.waiting: deque[tuple[int, list[R]]] = deque()
@@ -46,17 +54,35 @@ class Mastership(Generic[R]):
         """Return the mirrors that are so far behind that publishers wait for them."""
         return self.lags.holding_up
 
-    def gather(self, command: MirrorCommand, receipt: R | None = None) -> None:
-        """Have the next entry say what has become of messages. `receipt` comes back when it is
-        safe."""
-        self.gathered.append(command)
+    def write(self, run: Run, receipt: R | None = None) -> None:
+        """Have the next entry say that these messages are in the queue. `receipt` comes back when
+        they are safe."""
+        self.gathered.append(WriteMessages(run))
         if receipt is not None:
             self.receipts.append(receipt)
+
+    def remove(self, positions: range) -> None:
+        """Have the next entry say that the messages at these positions are gone."""
+        last = self.removed[-1] if self.removed else positions
+        if last.stop == positions.start and last.step == positions.step == 1:
+            positions = range(self.removed.pop().start, positions.stop)
+        self.removed.append(positions)
+
+    def hold(self, member: int) -> None:
+        """Have the next entry say that what is in the queue is not for this mirror."""
+        self.gathered.append(HoldMirror(member))
+
+    def release(self, member: int) -> None:
+        """Have the next entry say that it is all the same."""
+        self.gathered.append(ReleaseMirror(member))
 
     def take_entry(self) -> list[MirrorCommand]:
         """Return what the next entry says, perhaps nothing. It is proposed now, and told of by
         `proposed`."""
         self.gathered += self.marks.take_due()
+        if self.removed:
+            self.gathered.append(RemoveMessages((*self.removed,)))
+            self.removed = []
         commands, self.gathered = self.gathered, []
         return commands
 

@@ -115,6 +115,15 @@ class MirroredRow:
         """Return the first of those; None: there is no message."""
         return self._runs[self._head] if self._head < len(self._runs) else None
 
+    def run_at(self, position: int) -> MirroredRun | None:
+        """Return the run that has the message at this position; None: it is not there."""
+        at = bisect_right(self._firsts, position) - 1
+        if at < 0:
+            return None
+        run = self._runs[at]
+        offset = position - run.first
+        return run if offset < run.count and run.alive >> offset & 1 else None
+
     def add(self, run: MirroredRun) -> None:
         """Add messages behind all that have ever been there."""
         assert run.first >= self.next, f"position {run.first} was given before"

@@ -8,11 +8,8 @@ from sluicemq.sim.raft.clients import PATIENCE_MS, SimClients
 
 if TYPE_CHECKING:
     from sluicemq.sim.raft.events import Events
-    from sluicemq.sim.raft.mirror_message import MirrorMessage
-    from sluicemq.sim.raft.mirrored_member import MirroredMember, SimMaster
+    from sluicemq.sim.raft.mirrored_member import MirroredMember
 
-HOLD_MS = (1, 60)
-"""For so long a consumer has a message."""
 READY_MAX = 30
 """Nobody publishes when there are more messages."""
 
@@ -25,15 +22,15 @@ class MirroredClients(SimClients):
         self.hosts = hosts
         self.is_over = False
         self.confirmed = 0
-        self.removed = 0
+        self.asked = 0
         for _ in range(count):
             self.next()
 
     def answers(self) -> list[int]:
-        return [self.confirmed, self.removed]
+        return [self.confirmed, self.asked]
 
     def figures(self) -> dict[str, int]:
-        return {"published": self.confirmed, "removed": self.removed}
+        return {"published": self.confirmed, "asked": self.asked}
 
     def next(self) -> None:
         """One client's next operation, after a while."""
@@ -48,7 +45,7 @@ class MirroredClients(SimClients):
             return
         host = self.events.random.choice(serving)
         assert host.master is not None
-        if len(host.master.ready) > READY_MAX or self.events.chance(0.5):
+        if host.master.ready > READY_MAX or self.events.chance(0.5):
             host.do(lambda: self.consume(host))
             self.next()
         else:
@@ -70,26 +67,23 @@ class MirroredClients(SimClients):
 
         def begin() -> None:
             master = host.master
-            if master is not None and not master.mastership.holding_up:
+            if master is not None and not master.queue.mastership.holding_up:
                 master.publish(self.events.random.choice([1, 1, 2, 5]), done)
 
         host.do(begin)
         self.events.after(PATIENCE_MS, end)
 
     def consume(self, host: MirroredMember) -> None:
-        """Get a message, and settle it later."""
+        """Get some messages, or do what is done seldom."""
         master = host.master
-        message = master.deliver() if master is not None else None
-        if master is not None and message is not None:
-            later_ms = self.events.between(*HOLD_MS)
-            self.events.after(later_ms, lambda: host.do(lambda: self.settle(host, master, message)))
-
-    def settle(self, host: MirroredMember, master: SimMaster, message: MirrorMessage) -> None:
-        """Acknowledge a message, or have it come back, if that mastership is not over."""
-        if host.master is not master:
+        if master is None:
             return
-        if self.events.chance(0.2):
-            master.requeue(message)
+        self.asked += 1
+        dice = self.events.random.random()
+        if dice < 0.01:
+            master.purge()
+        elif dice < 0.05:
+            master.go_down()
         else:
-            self.removed += 1
-            master.remove(message)
+            for _ in range(self.events.random.choice([1, 3, 8])):
+                master.get(self.events.chance(0.2))

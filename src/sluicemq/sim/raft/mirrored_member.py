@@ -1,40 +1,23 @@
-"""A member of a mirrored queue's group, and the queue that it serves while it is master: positions
-without bodies, which are published, delivered, requeued and removed."""
+"""A member of a mirrored queue's group: a mirror, and the queue while it is master."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue.quorum.member_log import joined_pieces, pieces_in
-from sluicemq.model.traits import message_traits
 from sluicemq.queues.mirrored.command_codec import decode_entry, encode_entry
-from sluicemq.queues.mirrored.commands import MirrorEffect, RemoveMessages, WriteMessages
+from sluicemq.queues.mirrored.commands import MirrorEffect
 from sluicemq.queues.mirrored.group_standing import may_serve, standing_of
-from sluicemq.queues.mirrored.mastership import Mastership
 from sluicemq.queues.mirrored.mirror import Mirror
-from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
 from sluicemq.queues.mirrored.snapshot import digest_of
 from sluicemq.sim.raft.host import SETTINGS, SimMember
-from sluicemq.sim.raft.mirror_message import MirrorMessage
 from sluicemq.sim.raft.register import Register
-from sluicemq.storage.entries import Run
+from sluicemq.sim.raft.sim_master import MasterHost, SimMaster
 
 if TYPE_CHECKING:
+    from sluicemq.queues.mirrored.group_standing import GroupStanding
     from sluicemq.sim.raft.mirrored_checkers import MirroredCheckers
-
-BOUNDS = MirrorBounds(
-    gate_bytes=900,
-    close_bytes=500,
-    behind_bytes=2500,
-    stalled_ms=150,
-    rejoin_ms=10,
-    rejoin_max_ms=80,
-    mark_ahead=6,
-)
-"""So small that every bound is met."""
-TRAITS = message_traits(b"\1e\1k", 1, True)
 
 
 class MirrorRegister(Register):
@@ -64,79 +47,11 @@ class MirrorRegister(Register):
             self.digest = self.digested()
 
 
-class Published(NamedTuple):
-    """Messages of a client that wants to hear when they are safe."""
-
-    positions: range
-    done: Callable[[], None]
-
-
-class SimMaster:
-    """The queue of one mastership. It applies what it is asked at once."""
-
-    def __init__(self, member: MirroredMember) -> None:
-        self.member = member
-        self.term = member.raft.member.term
-        mirror = member.register.mirror
-        self.mastership: Mastership[Published] = Mastership(
-            mirror, member.name, BOUNDS, int(member.events.now_ms)
-        )
-        self.next = mirror.next_position(0)
-        self.ready: dict[int, bool] = {}
-        """By position, those that may be delivered: whether they come again."""
-        self.messages: dict[int, MirrorMessage] = {}
-        """By position."""
-        for run in mirror.runs():
-            for position in (each for part in run.positions for each in part):
-                self.ready[position] = position < mirror.delivered(position)
-                term = member.checkers.term_of(run.index)
-                self.messages[position] = MirrorMessage(position, run.index, term)
-        self.unwritten: list[Published] = []
-        """In no entry yet."""
-
-    def publish(self, count: int, done: Callable[[], None]) -> None:
-        """Take so many messages, and call `done` when they are safe."""
-        positions = range(self.next, self.next + count)
-        self.next = positions.stop
-        contents = [b"%0*d" % (each % 20 + 5, each) for each in positions]
-        sizes = [*map(len, contents)]
-        run = Run(0, positions.start, 1, count, TRAITS, False, contents, sizes)
-        published = Published(positions, done)
-        self.unwritten.append(published)
-        self.mastership.gather(WriteMessages(run), published)
-
-    def written(self, index: int) -> None:
-        """What was published is the entry at this index: it may be delivered."""
-        for published in self.unwritten:
-            for position in published.positions:
-                self.messages[position] = MirrorMessage(position, index, self.term)
-                self.ready[position] = False
-        self.unwritten = []
-
-    def deliver(self) -> MirrorMessage | None:
-        """Deliver the first message that is ready, if that may be done now."""
-        first = min(self.ready, default=None)
-        if first is None or not self.mastership.marks.may_deliver(first):
-            return None
-        message = self.messages[first]
-        self.member.checkers.delivers(self.term, message, self.ready.pop(first))
-        return message
-
-    def requeue(self, message: MirrorMessage) -> None:
-        self.ready[message.position] = True
-
-    def remove(self, message: MirrorMessage) -> None:
-        """Let go of a message for good."""
-        self.member.checkers.removes(message)
-        position = message.position
-        self.mastership.gather(RemoveMessages((range(position, position + 1),)))
-
-
-class MirroredMember(SimMember):
+class MirroredMember(SimMember, MasterHost):
     """A member that may be a mirror, or a witness."""
 
     register_type = MirrorRegister
-    settings = replace(SETTINGS, piece_bytes=160)
+    settings = replace(SETTINGS, piece_bytes=800)
     register: MirrorRegister
     checkers: MirroredCheckers
     master: SimMaster | None
@@ -149,6 +64,9 @@ class MirroredMember(SimMember):
     def mirrors(self) -> set[int]:
         """Return everybody but the witnesses."""
         return {*self.raft.configuration.members} - self.checkers.witnesses
+
+    def standing(self) -> GroupStanding:
+        return standing_of(self.raft)
 
     def pump(self) -> None:
         super().pump()
@@ -166,9 +84,9 @@ class MirroredMember(SimMember):
                 return False
             if self.name in self.checkers.witnesses:
                 return self._hand_over()
-            self.master = SimMaster(self)
-            self.checkers.serves(self.name, self.master.term, {*self.master.messages.values()})
-        self._confirm(self.master)
+            self.master = SimMaster(self.name, raft.member.term, self.register.mirror, self)
+            self.checkers.serves(self.name, self.master.term, {*self.master.ids.values()})
+        self.master.turn()
         return self._propose(self.master)
 
     def is_of_this_term(self, master: SimMaster) -> bool:
@@ -185,18 +103,8 @@ class MirroredMember(SimMember):
         raft.transfer(heir)
         return True
 
-    def _confirm(self, master: SimMaster) -> None:
-        mastership = master.mastership
-        standing = standing_of(self.raft)
-        mastership.look(standing, int(self.events.now_ms), self.mirrors)
-        self.checkers.holds_up(self.applied, mastership.holding_up)
-        for published in mastership.confirmed(standing):
-            messages = [master.messages[position] for position in published.positions]
-            self.checkers.confirms(self.applied, messages)
-            published.done()
-
     def _propose(self, master: SimMaster) -> bool:
-        mastership = master.mastership
+        mastership = master.queue.mastership
         if not self.raft.takes_proposals:
             return False
         commands = mastership.take_entry()
@@ -206,5 +114,5 @@ class MirroredMember(SimMember):
         index = self.raft.propose(data)
         assert index, "a leader that takes proposals has taken one"
         mastership.proposed(index, len(data))
-        master.written(index)
+        master.written(index, commands)
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.queues.settings import NO_SETTINGS, REJECT_PUBLISH, QueueSettings
 from sluicemq.sim.raft.mirrored_checkers import MirroredCheckers
 from sluicemq.sim.raft.mirrored_clients import MirroredClients
 from sluicemq.sim.raft.mirrored_member import MirroredMember
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     from sluicemq.sim.raft.clients import SimClients
 
 
+SETTINGS = (
+    NO_SETTINGS,
+    QueueSettings(max_priority=3),
+    QueueSettings(max_length=9),
+    QueueSettings(max_length=9, overflow=REJECT_PUBLISH),
+    QueueSettings(delivery_limit=2),
+)
+"""What the queue of a run may be like."""
+
+
 class MirroredGroupRun(RaftRun):
     """A run that is under way."""
 
@@ -25,6 +36,7 @@ class MirroredGroupRun(RaftRun):
 
     def make_checkers(self, birth: Configuration) -> RaftCheckers:
         checkers = MirroredCheckers(birth)
+        checkers.settings = self.events.random.choice(SETTINGS)
         if self.events.chance(0.5):
             checkers.witnesses = {self.events.random.choice(birth.voters)}
         return checkers
