@@ -68,7 +68,7 @@ class MirroredMaster:
 
     def take(self, effects: list[Effect]) -> list[Effect]:
         """Take the effects of a turn, and return those that may be made real now, in order, with
-        those of former turns."""
+        those of former turns. Of what was removed that is what the message store has had of it."""
         real: list[Effect] = []
         bound: list[Effect] = []
         for effect in effects:
@@ -76,6 +76,8 @@ class MirroredMaster:
                 self.mastership.write(run_of(effect), effect.receipt)
             elif isinstance(effect, Remove):
                 self.mastership.remove(effect.positions)
+                if effect.ids is not None and effect.ids.start < LOG_IDS:
+                    real.append(Remove(effect.positions, False, effect.indexed, effect.ids))
             elif isinstance(effect, UNHELD):
                 real.append(effect)
             else:

@@ -188,6 +188,7 @@ class Bench:
 
     moves: set[tuple[str, str]]
     backing: WatchedBacking | WatchedPriorities
+    is_mirrored = False
 
     def __init__(self, durable: bool = True, lazy: bool = False, highest: int = 0) -> None:
         self.durable = durable
@@ -215,7 +216,9 @@ class Bench:
 
     def new_queue(self) -> None:
         index = QueueIndex(7, "queues/7", ENTRIES, lambda: next(self.numbers).to_bytes(16))
-        self.machine = ClassicQueue("queue 'q'", self.durable, self.actor, index, IO_BATCH)
+        self.machine = ClassicQueue(
+            "queue 'q'", self.durable, self.actor, index, IO_BATCH, is_mirrored=self.is_mirrored
+        )
         depth = self.machine.depth
         if self.highest:
             self.backing = WatchedPriorities(depth, index, self.durable, self.highest)

@@ -154,7 +154,7 @@ class StoredClassic(LocalCalls, Stored):
         self.depth.ready += chunk.left()
         self.depth.ready_bytes += chunk.size()
         if chunk.expiry:
-            self.limits.saw_expiry(chunk.expiry)
+            self.limits.saw_expiry()
         self.backing.restore(chunk)
 
     def recover(self, marks: Sequence[Mark], expiring: bool) -> None:
