@@ -498,14 +498,16 @@ LEASE_LOOK_MS: Final = 200
 
 RAFT_ELECTION_TICKS: Final = 10
 """Without a word from the leader for so long, and up to twice that by chance, a member asks to be
-elected; a leader without a majority for so long steps down. Ten heartbeats: some may be lost."""
+elected; a leader without a majority for so long steps down."""
 
 RAFT_LEARNER_PATIENCE: Final = 10
 """After so many election timeouts without a leader a learner asks to be elected, too: it may be the
 only one whose log all others can follow."""
 
-RAFT_HEARTBEAT_TICKS: Final = 1
-"""Between two heartbeats of a leader whose group is not quiet."""
+RAFT_HEARTBEAT_TICKS: Final = 3
+"""Between two heartbeats of a leader whose group is not quiet. Links lose nothing while they last,
+and have heartbeats of their own, so three in an election timeout are enough; with thousands of
+groups they are most of what members say."""
 
 RAFT_QUIET_TICKS: Final = 10
 """A group in which all members have had everything for so long may fall quiet: soon, as thousands

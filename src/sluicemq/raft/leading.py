@@ -4,6 +4,7 @@ changes the members, hands over, and lets a group with nothing to do fall quiet.
 from __future__ import annotations
 
 from collections.abc import Collection, Container
+from typing import Final
 
 from sluicemq.errors import Refused
 from sluicemq.raft.configuration import Configuration
@@ -24,6 +25,9 @@ from sluicemq.raft.messages import (
 from sluicemq.raft.progress import PROBE, SNAPSHOT, STREAM, FollowerProgress
 from sluicemq.raft.read_rounds import ReadRounds
 from sluicemq.raft.ready import Read
+
+STUCK_TICKS: Final = 2
+"""For so long nothing is committed before it is taken for more than a slow disk."""
 
 
 class Leading:
@@ -54,6 +58,10 @@ class Leading:
         """Those of them that need not even be sent entries at once, as others are a majority."""
         self.commit_at_tick = 0
         """What was committed at the last tick."""
+        self.stuck_ticks = 0
+        """For so long nothing was committed, though something is to be."""
+        self.has_ticked = False
+        """Who may wait is to have now what it lacks."""
         log = member.log
         self.first_index = log.last_index + 1
         """Of the no-op. Before it is committed it is not known what of the log is."""
@@ -165,13 +173,14 @@ class Leading:
     def choose_late(self) -> None:
         """Choose who need not be sent entries at once: voters that may wait, without those whom a
         majority needs, for which those are taken that have most. Who lacks something that was
-        committed at the last tick makes no majority; and when nothing was committed since, and
-        something is to be, nobody is late."""
+        committed at the last tick makes no majority; and when nothing is committed for two ticks,
+        and something is to be, nobody is late."""
         log = self.member.log
         was_committed, self.commit_at_tick = self.commit_at_tick, log.commit
-        self.late = []
         is_stuck = log.commit == was_committed < log.last_index
-        if is_stuck or self.heir or not self.patient:
+        self.stuck_ticks = self.stuck_ticks + 1 if is_stuck else 0
+        self.late = []
+        if self.stuck_ticks >= STUCK_TICKS or self.heir or not self.patient:
             return
         able = [
             name
@@ -201,22 +210,25 @@ class Leading:
         log, settings = self.member.log, self.member.settings
         if progress.next <= log.last_index:
             return name not in self.late or (
-                progress.state == PROBE
+                self.has_ticked
+                or progress.state == PROBE
                 or log.last_index + 1 - progress.next >= settings.late_entries
                 or progress.unsent_bytes >= settings.late_bytes
             )
         is_untold = progress.commit_sent < min(progress.match, log.commit)
-        return progress.state == PROBE or (is_untold and name not in self.patient)
+        return progress.state == PROBE or (
+            is_untold and (self.has_ticked or name not in self.patient)
+        )
 
     def replicate(self) -> None:
-        """Send every follower what there is for it and room for; with heartbeats also what may
+        """Send every follower what there is for it and room for; after a tick also what may
         wait."""
-        is_due = self.heartbeat_is_due
-        if is_due:
+        if self.heartbeat_is_due:
             self.send_heartbeats()
         for name, progress in self.progress.items():
-            if is_due or self.has_for(name, progress):
+            if self.has_for(name, progress):
                 self.send_entries(name, progress)
+        self.has_ticked = False
 
     def send_entries(self, name: int, progress: FollowerProgress) -> None:
         """Send appends while there are entries and room, which say what is committed, or say it at
@@ -465,6 +477,8 @@ class Leading:
         self.choose_late()
         for name, progress in self.progress.items():
             self.tick_snapshot(name, progress)
+        self.has_ticked = True
+        self.has_ticked = any(self.has_for(*each) for each in self.progress.items())
         if self.quorum_ticks >= settings.election_ticks:
             self.quorum_ticks = 0
             if not self.has_quorum():

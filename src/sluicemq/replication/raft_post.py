@@ -33,7 +33,7 @@ from sluicemq.replication.raft_wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sluicemq.cluster.cluster_port import ClusterPort
     from sluicemq.flow.gate import Gate
@@ -56,7 +56,8 @@ class MemberReach(NamedTuple):
 
 
 class RaftTick:
-    """Posted to the owner of a member who has asked for it: a tick of the clock."""
+    """Posted to the owner of a member: of a tick of the clock, which has passed for it, there
+    follows something."""
 
     __slots__ = ()
 
@@ -130,8 +131,8 @@ class RaftPost(Actor):
         self.cluster = cluster
         self.members: dict[int, PostedMember] = {}
         """The members on this node, by group."""
-        self.ticking: dict[int, None] = {}
-        """The groups whose members' owners want ticks."""
+        self.ticking: dict[int, Callable[[], bool]] = {}
+        """The groups whose members want ticks, and what lets one pass."""
         self.ticks = 0
         self.is_awake = False
         """A PostTick is on its way."""
@@ -168,9 +169,11 @@ class RaftPost(Actor):
         for source, message in [*self.stale.pop(group, ()), *self.early.pop(group, ())]:
             self._hand_on(group, message, source)
 
-    def tick(self, group: int) -> None:
-        """Post a RaftTick to the owner of that group's member each RAFT_TICK_MS, until `rest`."""
-        self.ticking[group] = None
+    def tick(self, group: int, pass_tick: Callable[[], bool]) -> None:
+        """Call `pass_tick` each RAFT_TICK_MS, until `rest`: it lets a tick pass for that group's
+        member, and says whether something follows from it. Then its owner gets a RaftTick. Of most
+        ticks nothing follows, and thousands of groups have some."""
+        self.ticking[group] = pass_tick
         self._stay_awake()
 
     def rest(self, group: int) -> None:
@@ -263,8 +266,8 @@ class RaftPost(Actor):
         """Let time go by for those members that want to know, and for what came early."""
         self.is_awake = False
         self.spend(len(self.ticking))
-        for group in self.ticking:
-            self.members[group].owner.post(RaftTick())
+        for group, pass_tick in [*self.ticking.items()]:
+            let_pass(self.members[group].owner, pass_tick)
         self.ticks += 1
         if self.ticks % EARLY_TICKS == 0:
             self.strays += sum(map(len, self.stale.values()))
@@ -295,6 +298,17 @@ class RaftPost(Actor):
                 self.cluster.send(node, RAFT_DATA, next_frame(mail))
                 if mail.data:
                     self.schedule()
+
+
+def let_pass(owner: Actor, pass_tick: Callable[[], bool]) -> None:
+    """Let a tick pass for the member of `owner`, whose fault it is if that goes wrong."""
+    try:
+        is_due = pass_tick()
+    except Exception as error:
+        owner.scheduler.contain(owner, error)
+    else:
+        if is_due:
+            owner.post(RaftTick())
 
 
 def next_frame(mail: NodeMail) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
-from sluicemq.chain.queue.quorum import shared_shell
+from sluicemq.chain.queue.quorum import member_shell
 from sluicemq.queues.quorum.commands import Enqueue
 from support.linked_brokers import Cluster
 
@@ -149,7 +149,7 @@ def test_what_is_got_is_settled_once_though_all_that_is_asked_comes_twice(seed: 
 def test_a_channel_that_was_taken_for_gone_keeps_nothing_from_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shared_shell, "RAFT_LOST_MS", 1000)
+    monkeypatch.setattr(member_shell, "RAFT_LOST_MS", 1000)
     run = Cluster()
     run.declare()
     leader = run.leader()

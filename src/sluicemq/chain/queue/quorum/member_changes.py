@@ -81,6 +81,8 @@ class MemberChanges:
         self.raft = raft
         self.gone: set[int] = set()
         """Members of which was said that they are gone."""
+        self.is_done = False
+        """The group's members were those that are declared when it was looked last."""
 
     @property
     def declared(self) -> DeclaredQueue | None:
@@ -102,6 +104,7 @@ class MemberChanges:
         """Take the next step, if this member leads. What cannot be done now is done later: time
         goes by for a group in which somebody lags or cannot be reached."""
         declared, raft = self.declared, self.raft
+        self.is_done = False
         if declared is None or not raft.is_settled:
             return
         self.look_who_left(declared)
@@ -114,6 +117,8 @@ class MemberChanges:
             raft.has_caught_up,
             raft.member.lost,
         )
+        members = raft.configuration.voters
+        self.is_done = step is None and {*members} == {*declared.members}
         if step is not None:
             try:
                 self.take(step, declared.members)

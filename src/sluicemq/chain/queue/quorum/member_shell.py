@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.chain.queue.quorum.member_changes import MemberChanges
 from sluicemq.chain.queue.quorum.shell import QuorumShell
+from sluicemq.limits import RAFT_LOST_MS
 from sluicemq.queues import commands as c
 from sluicemq.queues.quorum import commands as q
 
@@ -28,10 +29,18 @@ if TYPE_CHECKING:
     from sluicemq.replication.raft_post import RaftPost
 
 
+MS: Final = 1_000_000
 LISTEN_TICKS: Final = 10
 """Ticks between two looks of a leader who uses its queue."""
 LISTENERS_MAX: Final = 1000
 """Addresses that it looks at."""
+
+
+class LostTooLong(NamedTuple):
+    """Tells a leader that it is to look whether a node has been out of reach for so long that its
+    channels are gone."""
+
+    node: int
 
 
 class MembersDue(NamedTuple):
@@ -87,6 +96,8 @@ class MemberShell(QuorumShell):
         """Nodes that have asked for something since it was looked last who uses it."""
         self.look_in_ticks = 0
         """After so many it is looked again."""
+        self.led_since_ns = 0
+        """When this member was elected last."""
         self.swept_term = 0
         """The term in which this leader has ended what nodes without a member have left."""
         self.former: FormerQueue | None = None
@@ -164,10 +175,14 @@ class MemberShell(QuorumShell):
                 if address.node not in nodes:
                     self.lead(q.AddressDown(address, is_lost=True))
 
-    def tick_leading(self) -> None:
+    @property
+    def has_to_look(self) -> bool:
+        """Tell whether a leader has to look at what may have changed with time."""
+        return self.look_in_ticks <= 0 or not self.changes.is_done
+
+    def look_with_time(self) -> None:
         """Look, as who leads, at what may have changed with time."""
         self.look_at_changes()
-        self.look_in_ticks -= 1
         if self.look_in_ticks <= 0:
             self.look_who_listens()
 
@@ -204,6 +219,32 @@ class MemberShell(QuorumShell):
         """Have members wait on whose nodes nobody does."""
         listening = self.listening
         self.raft.let_wait([name for name, node in self.nodes.items() if node not in listening])
+
+    # -- nodes that cannot be reached
+
+    def watch_lost(self, node: int) -> None:
+        """Look at a node that cannot be reached when it has been so for long."""
+        lost_ns = self.lost_ns(node)
+        if self.led_term and lost_ns:
+            left_ms = RAFT_LOST_MS - (self.clock.now_ns() - lost_ns) // MS
+            self.clock.call_after(max(0, left_ms), self, LostTooLong(node))
+
+    def lost_ns(self, node: int) -> int:
+        """Return since when this leader cannot reach a node; 0: it can. It counts from its election
+        on: the node may have had a lease till then that the leader before has given."""
+        lost_ns = self.raft_post.lost_ns(node)
+        return 0 if lost_ns is None else max(lost_ns, self.led_since_ns)
+
+    def look_lost(self, node: int) -> None:
+        """Take the channels of a node for gone that has been out of reach for too long."""
+        lost_ns = self.lost_ns(node)
+        if not self.led_term or not lost_ns:
+            return
+        if self.clock.now_ns() - lost_ns < RAFT_LOST_MS * MS:
+            return  # it was back meanwhile, and is watched anew
+        for address in self.fifo.addresses():
+            if address.node == node:
+                self.lead(q.AddressDown(address, is_lost=True))
 
     # -- the members
 

@@ -181,6 +181,10 @@ class SharedReplicator(FifoReplicator):
         if self.raft.has_work:
             self.pump()
 
+    def has_due(self) -> bool:
+        """Tell whether an entry is to be made now."""
+        return bool(self.gathered) or (bool(self._rows) and not self.would_wait(0))
+
     @property
     def has_waiting(self) -> bool:
         """Tell whether something is in no entry yet."""

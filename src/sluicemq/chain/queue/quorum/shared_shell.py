@@ -23,7 +23,7 @@ from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
 from sluicemq.chain.queue.quorum.gathering import GatheringDue
 from sluicemq.chain.queue.quorum.lease import DeliveryLease
 from sluicemq.chain.queue.quorum.member_mail import RaftContentRead
-from sluicemq.chain.queue.quorum.member_shell import MemberShell
+from sluicemq.chain.queue.quorum.member_shell import LostTooLong, MemberShell
 from sluicemq.chain.queue.quorum.replicator import CODEC
 from sluicemq.chain.queue.quorum.shared_log import SharedLog, SharedReplicator, SnapshotTaker
 from sluicemq.chain.queue.quorum.shell import (
@@ -38,7 +38,6 @@ from sluicemq.limits import (
     LEASE_LOOK_MS,
     QUORUM_GATHER_BYTES,
     RAFT_APPEND_BYTES,
-    RAFT_LOST_MS,
 )
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
@@ -73,14 +72,6 @@ NOBODY_LEADS: Final = LeaderKnown(0, 0)
 ROWS_UNDER_WAY: Final = 2
 """Small rows on their way to another node that leads: one that is being agreed on, and one that
 waits there to be the next."""
-MS: Final = 1_000_000
-
-
-class LostTooLong(NamedTuple):
-    """Tells a leader that it is to look whether a node has been out of reach for so long that its
-    channels are gone."""
-
-    node: int
 
 
 class StateDivergedError(AssertionError):
@@ -127,8 +118,6 @@ class SharedShell(MemberShell, SnapshotTaker):
         self.is_ticking = False
         self.compared = 0
         """The last entry as of which this leader has had the states compared."""
-        self.led_since_ns = 0
-        """When this member was elected last."""
         self.looks_for_lease = False
         """A LeaseDue is on its way."""
         super().__init__(vhost, definition, queue_id, raft, content, is_born=is_born, term=term)
@@ -235,9 +224,8 @@ class SharedShell(MemberShell, SnapshotTaker):
         elif isinstance(message, RowCame):
             self.row_came(message)
         elif isinstance(message, RaftTick):
-            tick_fit(self.raft, self.raft_post.cluster)
-            if self.led_term:
-                self.tick_leading()
+            if self.led_term and self.has_to_look:
+                self.look_with_time()
         else:
             super().receive(message)
 
@@ -323,30 +311,6 @@ class SharedShell(MemberShell, SnapshotTaker):
         for name in self.raft.configuration.members:
             self.watch_lost(node_of(name))
         self.seen = NOTHING_SEEN
-
-    def watch_lost(self, node: int) -> None:
-        """Look at a node that cannot be reached when it has been so for long."""
-        lost_ns = self.lost_ns(node)
-        if self.led_term and lost_ns:
-            left_ms = RAFT_LOST_MS - (self.clock.now_ns() - lost_ns) // MS
-            self.clock.call_after(max(0, left_ms), self, LostTooLong(node))
-
-    def lost_ns(self, node: int) -> int:
-        """Return since when this leader cannot reach a node; 0: it can. It counts from its election
-        on: the node may have had a lease till then that the leader before has given."""
-        lost_ns = self.raft_post.lost_ns(node)
-        return 0 if lost_ns is None else max(lost_ns, self.led_since_ns)
-
-    def look_lost(self, node: int) -> None:
-        """Take the channels of a node for gone that has been out of reach for too long."""
-        lost_ns = self.lost_ns(node)
-        if not self.led_term or not lost_ns:
-            return
-        if self.clock.now_ns() - lost_ns < RAFT_LOST_MS * MS:
-            return  # it was back meanwhile, and is watched anew
-        for address in self.fifo.addresses():
-            if address.node == node:
-                self.lead(q.AddressDown(address, is_lost=True))
 
     # -- what is agreed on
 
@@ -536,17 +500,31 @@ class SharedShell(MemberShell, SnapshotTaker):
 
     # -- the end of a turn
 
-    @property
+    def pass_tick(self) -> bool:
+        """Let a tick pass for the member. Returns whether something follows from it, or may."""
+        raft = self.raft
+        tick_fit(raft, self.raft_post.cluster)
+        self.look_in_ticks -= 1
+        return (
+            raft.has_work
+            or raft.is_quiet
+            or raft.is_leader != bool(self.led_term)
+            or (self.led_term > 0 and self.has_to_look)
+            or self.replicator.has_waiting
+            or bool(self.asking.gathered)
+            or not self.is_serving
+        )
+
     def has_changed(self) -> bool:
-        """Tell whether this turn has led to anything. Ticks and answers from members often do
-        not."""
+        """Tell whether this turn has led to anything. Answers from members often do not, and what
+        is asked waits for more."""
         raft, asking, due = self.raft, self.asking, self.deliveries_due
         return bool(
             self.effects
             or raft.has_work
-            or asking.gathered
+            or (asking.gathered and self.is_row_due())
             or (asking.rows and asking.rows[-1].number > asking.sent)
-            or self.replicator.has_waiting
+            or self.replicator.has_due()
             or self.inspections
             or due.has_work
             or self.lost_ends
@@ -556,7 +534,6 @@ class SharedShell(MemberShell, SnapshotTaker):
             or raft.configuration is not self.members_known
             or not self.is_serving
             or self.is_ticking == (raft.is_quiet or self.machine.deleted)
-            or self.accounted != self.bodies.ram_bytes + self.unagreed_bytes
         )
 
     def may_deliver(self) -> bool:
@@ -569,7 +546,10 @@ class SharedShell(MemberShell, SnapshotTaker):
         return False
 
     def turn_ended(self) -> None:
-        if not self.has_changed:
+        if not self.has_changed():
+            if self.accounted != self.bodies.ram_bytes + self.unagreed_bytes:
+                self.look_at_backlog()
+                self.account()
             return
         super().turn_ended()
         if self.lost_ends:
@@ -585,7 +565,10 @@ class SharedShell(MemberShell, SnapshotTaker):
         is_ticking = not (self.raft.is_quiet or self.machine.deleted)
         if is_ticking != self.is_ticking:
             self.is_ticking = is_ticking
-            (self.raft_post.tick if is_ticking else self.raft_post.rest)(self.id)
+            if is_ticking:
+                self.raft_post.tick(self.id, self.pass_tick)
+            else:
+                self.raft_post.rest(self.id)
 
     @property
     def unagreed_bytes(self) -> int:

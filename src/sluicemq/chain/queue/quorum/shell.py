@@ -430,11 +430,15 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
                 self.seen = self.done
                 self.look_at_state()
             self.propose()
-            if self.unagreed_bytes > self.backlog_bytes_max or self.storage_failed:
-                self.full.shut()
-            else:
-                self.full.open()
+            self.look_at_backlog()
         self.account()
+
+    def look_at_backlog(self) -> None:
+        """Take no more from publishers while too much is not agreed on."""
+        if self.unagreed_bytes > self.backlog_bytes_max or self.storage_failed:
+            self.full.shut()
+        else:
+            self.full.open()
 
     @property
     def unagreed_bytes(self) -> int:
