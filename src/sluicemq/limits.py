@@ -535,6 +535,10 @@ RAFT_LATE_ENTRIES: Final = 64
 """What a follower lacks that need not be sent each entry at once: it costs little more than one
 entry does, and is little for one turn."""
 
+RAFT_LATE_TICKS: Final = 10
+"""So long a follower lacks something for that reason, as long as more comes. What is asked about a
+queue on a node that does not use it is so old at most, as with classic queues of other nodes."""
+
 RAFT_LATE_BYTES: Final = RAFT_IN_FLIGHT_BYTES
 """The same in bytes: as much as may be in flight anyway."""
 

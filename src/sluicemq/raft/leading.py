@@ -60,8 +60,14 @@ class Leading:
         """What was committed at the last tick."""
         self.stuck_ticks = 0
         """For so long nothing was committed, though something is to be."""
-        self.has_ticked = False
+        self.wait_is_over = False
         """Who may wait is to have now what it lacks."""
+        self.waited_ticks = 0
+        """For so long it was not sent anything for that reason."""
+        self.sent_then = (0, 0)
+        """What was committed when it was so last, and the time before."""
+        self.last_at_tick = 0
+        """The last index at the last tick."""
         log = member.log
         self.first_index = log.last_index + 1
         """Of the no-op. Before it is committed it is not known what of the log is."""
@@ -160,9 +166,10 @@ class Leading:
 
     def let_wait(self, patient: Collection[int]) -> None:
         """From now on these followers need not hear at once what is committed, for nobody at their
-        hosts waits for it: the next append says it, or the next heartbeat. As long as others are a
-        majority, and commit, some of them are not sent entries either before the next heartbeat, or
-        before there are many: what is written for many at once costs them as much as for one."""
+        hosts waits for it: the next append says it. As long as others are a majority, and commit,
+        some of them are not sent entries either before there are many: what is written for many at
+        once costs them as much as for one. A tick before which nothing was added ends the wait, and
+        so do `late_ticks` of them."""
         self.patient = patient
         self.hurry()
 
@@ -173,13 +180,14 @@ class Leading:
     def choose_late(self) -> None:
         """Choose who need not be sent entries at once: voters that may wait, without those whom a
         majority needs, for which those are taken that have most. Who lacks something that was
-        committed at the last tick makes no majority; and when nothing is committed for two ticks,
-        and something is to be, nobody is late."""
+        committed at the last tick makes no majority, or, if it is late, what was when it was sent
+        something; and when nothing is committed for two ticks, and something is to be, nobody is
+        late."""
         log = self.member.log
         was_committed, self.commit_at_tick = self.commit_at_tick, log.commit
         is_stuck = log.commit == was_committed < log.last_index
         self.stuck_ticks = self.stuck_ticks + 1 if is_stuck else 0
-        self.late = []
+        were_late, self.late = self.late, []
         if self.stuck_ticks >= STUCK_TICKS or self.heir or not self.patient:
             return
         able = [
@@ -187,12 +195,24 @@ class Leading:
             for name, progress in self.progress.items()
             if name in log.configuration.voters
             and name not in self.member.lost
-            and progress.match >= was_committed
+            and progress.match >= (self.sent_then[1] if name in were_late else was_committed)
         ]
         waiting = [each for each in able if each in self.patient]
         needed = log.configuration.majority - 1 - (len(able) - len(waiting))
         waiting.sort(key=lambda each: self.progress[each].match, reverse=True)
         self.late = waiting[max(0, needed) :]
+
+    def look_at_wait(self) -> None:
+        """Look, at a tick, whether those who may wait have waited for long enough."""
+        log = self.member.log
+        self.waited_ticks += 1
+        is_idle = log.last_index == self.last_at_tick
+        self.last_at_tick = log.last_index
+        if is_idle or self.waited_ticks >= self.member.settings.late_ticks:
+            self.waited_ticks = 0
+            self.sent_then = (log.commit, self.sent_then[0])
+            self.wait_is_over = True
+            self.wait_is_over = any(self.has_for(*each) for each in self.progress.items())
 
     # sending
 
@@ -210,25 +230,24 @@ class Leading:
         log, settings = self.member.log, self.member.settings
         if progress.next <= log.last_index:
             return name not in self.late or (
-                self.has_ticked
+                self.wait_is_over
                 or progress.state == PROBE
                 or log.last_index + 1 - progress.next >= settings.late_entries
                 or progress.unsent_bytes >= settings.late_bytes
             )
         is_untold = progress.commit_sent < min(progress.match, log.commit)
         return progress.state == PROBE or (
-            is_untold and (self.has_ticked or name not in self.patient)
+            is_untold and (self.wait_is_over or name not in self.patient)
         )
 
     def replicate(self) -> None:
-        """Send every follower what there is for it and room for; after a tick also what may
-        wait."""
+        """Send every follower what there is for it and room for."""
         if self.heartbeat_is_due:
             self.send_heartbeats()
         for name, progress in self.progress.items():
             if self.has_for(name, progress):
                 self.send_entries(name, progress)
-        self.has_ticked = False
+        self.wait_is_over = False
 
     def send_entries(self, name: int, progress: FollowerProgress) -> None:
         """Send appends while there are entries and room, which say what is committed, or say it at
@@ -313,6 +332,7 @@ class Leading:
             if is_busy and not is_needed:
                 continue
             commit = min(progress.match, member.log.commit)
+            progress.commit_sent = max(progress.commit_sent, commit)
             beat = LeaderBeat(member.name, name, member.term, commit, self.round, quiet_at)
             member.send(beat)
         self.confirm_reads()
@@ -477,8 +497,7 @@ class Leading:
         self.choose_late()
         for name, progress in self.progress.items():
             self.tick_snapshot(name, progress)
-        self.has_ticked = True
-        self.has_ticked = any(self.has_for(*each) for each in self.progress.items())
+        self.look_at_wait()
         if self.quorum_ticks >= settings.election_ticks:
             self.quorum_ticks = 0
             if not self.has_quorum():

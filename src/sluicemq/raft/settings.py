@@ -13,6 +13,7 @@ from sluicemq.limits import (
     RAFT_IN_FLIGHT_ENTRIES,
     RAFT_LATE_BYTES,
     RAFT_LATE_ENTRIES,
+    RAFT_LATE_TICKS,
     RAFT_LEARNER_PATIENCE,
     RAFT_PIECE_BYTES,
     RAFT_PROMOTE_LAG_ENTRIES,
@@ -38,6 +39,7 @@ class RaftSettings:
     uncommitted_bytes: int = RAFT_UNCOMMITTED_BYTES
     late_entries: int = RAFT_LATE_ENTRIES
     late_bytes: int = RAFT_LATE_BYTES
+    late_ticks: int = RAFT_LATE_TICKS
     piece_bytes: int = RAFT_PIECE_BYTES
     promote_lag_entries: int = RAFT_PROMOTE_LAG_ENTRIES
 

@@ -38,6 +38,7 @@ SETTINGS = RaftSettings(
     uncommitted_bytes=2000,
     late_entries=2,
     late_bytes=1000,
+    late_ticks=3,
     piece_bytes=4,
     promote_lag_entries=2,
 )
