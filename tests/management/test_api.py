@@ -208,6 +208,8 @@ def test_users_rights_and_tags_decide_who_sees_what(own: Managed) -> None:
     own.do("PUT", "vhosts/third", 401, json={}, **mon)
     own.do("GET", "whoami", 401, user="none", password="p")
     own.do("GET", "whoami", 401, user="nobody", password="p")
+    [tried] = own.get(f"auth/attempts/{own.get('overview')['node']}")
+    assert tried["auth_attempts"] > tried["auth_attempts_failed"] >= 1
     own.do("DELETE", "queues/%2F/man-1", 204, **man)
     own.do("POST", "users/bulk-delete", 204, json={"users": ["man", "mon", "none", "gone"]})
     own.do("DELETE", "vhosts/other", 204)
@@ -274,6 +276,7 @@ def test_the_node_its_memory_and_its_health_are_shown(own: Managed) -> None:
     parts = [size for name, size in memory.items() if name != "strategy"]
     assert sum(parts) == pytest.approx(total, rel=0.1)
     own.do("GET", "nodes/other", 404)
+    own.do("POST", "rebalance/queues", 204)
     for check in ("alarms", "local-alarms", "virtual-hosts", "is-in-service"):
         assert own.get(f"health/checks/{check}") == {"status": "ok"}
     assert own.get("health/checks/node-is-quorum-critical") == {

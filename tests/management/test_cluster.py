@@ -107,6 +107,7 @@ def queues_are_as_their_homes_know_them(url: str) -> None:
     assert {homes["spread-0"], homes["spread-1"]} == {"n2", "n3"}
     shown = await_truth(lambda: (found := get(url, "queues/%2F/q"))["leader"] and found)
     assert shown["members"] == shown["online"] == ["n1", "n2", "n3"]
+    assert requests.post(f"{url}/rebalance/queues", auth=GUEST, timeout=60).status_code == 204
     body = {"routing_key": "spread-0", "payload": "x", "payload_encoding": "string"}
     place = f"{url}/exchanges/%2F/amq.default/publish"
     sent = requests.post(place, json={**body, "properties": {}}, auth=GUEST, timeout=60)

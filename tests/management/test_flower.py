@@ -1,12 +1,10 @@
-"""Goal: flower, the monitor of Celery, shows the queues of its broker. Method: the real flower
-where it is installed, as a process that a test asks for its broker page; elsewhere the request that
-it makes, as it was seen on the wire.
+"""Goal: flower, the monitor of Celery, shows the queues of its broker. Method: the real flower, as
+a process that a test asks for its broker page; and the request that it makes, as it was seen on the
+wire.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
 import socket
 import subprocess
@@ -18,12 +16,8 @@ import pika
 import pytest
 import requests
 
-from support.broker import ENVIRONMENT
 from support.management import Managed, managed
 from support.waiting import await_truth
-
-PATH = os.environ.get("FLOWER_PATH", "")
-"""Where flower is: pip install --target that directory flower."""
 
 SHOWN = ("messages", "messages_unacknowledged", "messages_ready", "consumers", "idle_since")
 """What its page shows of a queue, and N/A for what is not there."""
@@ -56,10 +50,6 @@ def test_the_request_of_its_broker_page(own: Managed) -> None:
     assert (queue["vhost"], queue["messages"]) == ("/", 3)
 
 
-@pytest.mark.skipif(
-    not PATH and importlib.util.find_spec("flower") is None,
-    reason="FLOWER IS MISSING: pip install --target DIRECTORY flower, FLOWER_PATH=DIRECTORY",
-)
 def test_its_broker_page_shows_the_queue(own: Managed, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -68,10 +58,7 @@ def test_its_broker_page_shows_the_queue(own: Managed, tmp_path: Path) -> None:
     command += [f"--broker-api=http://guest:guest@127.0.0.1:{own.port}/api/"]
     log = tmp_path / "flower.log"
     with log.open("wb") as out:
-        environment = ENVIRONMENT | {"PYTHONPATH": PATH}
-        process = subprocess.Popen(
-            command, cwd=tmp_path, env=environment, stdout=out, stderr=subprocess.STDOUT
-        )
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=out, stderr=subprocess.STDOUT)
 
     def page() -> str:
         assert process.poll() is None, log.read_text()

@@ -177,6 +177,14 @@ def others_up(node: Node) -> dict[str, bool]:
     }
 
 
+def log_file(node: Node) -> str | None:
+    """Return where the node logs; None for standard error."""
+    log = node.config.log
+    if log.file is None or log.dir is None or log.file.startswith("/"):
+        return log.file
+    return f"{log.dir}/{log.file}"
+
+
 def node_figures(task: Task, _: Given) -> None:
     """Answer one row with the figures of the node."""
     found: list[Row] = []
@@ -203,6 +211,7 @@ def figures(task: Task, found: list[Row]) -> Iterator[int]:
             "memory": views.memory(node),
             "memory_total": node.monitor.total_bytes,
             "disk": storage_view.disk(node.monitor, node.config.storage.data_dir),
+            "log_file": log_file(node),
             "alarms": dict(broker.alarms.reasons),
             "flow": views.flow(node),
             "counters": {name: getattr(counters, name) for name in COUNTERS},

@@ -190,7 +190,7 @@ def node_shape(
             {"name": "rabbitmq_management", "description": "HTTP API", "version": __version__},
         ],
         "contexts": contexts(node, own),
-        "log_files": ["<stderr>"],
+        "log_files": [node["log_file"] or "<stderr>"],
         "db_dir": disk["data_dir"],
         "config_files": [],
         "net_ticktime": 60,

@@ -169,6 +169,15 @@ async def nothing(_: Call) -> ApiAnswer:
     return ApiAnswer([])
 
 
+async def rebalance(call: Call) -> ApiAnswer:
+    """Have the leaders of quorum queues spread evenly over the nodes; a node that is alone leads
+    all."""
+    node = await call.desk.inventory.node()
+    if node["name"] is not None:
+        await call.desk.change("rebalance", type="all")
+    return ApiAnswer(None, 204)
+
+
 async def done(_: Call) -> ApiAnswer:
     """Return what asks for something that has no meaning here, or is so already."""
     return ApiAnswer(None, 204)
@@ -190,5 +199,5 @@ ROUTES: Final = (
     ApiRoute("GET", "deprecated-features/used", MANAGEMENT, nothing),
     ApiRoute("GET", "federation-links", MONITORING, nothing),
     ApiRoute("GET", "shovels", MONITORING, nothing),
-    ApiRoute("POST", "rebalance/queues", ADMINISTRATOR, done),
+    ApiRoute("POST", "rebalance/queues", ADMINISTRATOR, rebalance),
 )

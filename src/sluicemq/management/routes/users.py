@@ -9,7 +9,7 @@ from typing import Any, Final
 from sluicemq.management.api_error import bad_request, not_found
 from sluicemq.management.call import ApiAnswer, ApiRoute, Call, text_in
 from sluicemq.management.listing import as_wanted
-from sluicemq.management.sign_in import ADMINISTRATOR
+from sluicemq.management.sign_in import ADMINISTRATOR, MONITORING
 
 Shown = dict[str, Any]
 
@@ -218,6 +218,24 @@ async def hash_password(call: Call) -> ApiAnswer:
     return ApiAnswer({"ok": row["password_hash"]})
 
 
+async def attempts(call: Call) -> ApiAnswer:
+    """Return how often users have logged in over HTTP at this process, and how often not. Raises
+    ApiError for other nodes, of which only their own processes know."""
+    if call.path["node"] != await call.desk.node_name():
+        raise not_found()
+    counted = call.desk.sign_in.attempts
+    return ApiAnswer(
+        [
+            {
+                "protocol": "http",
+                "auth_attempts": counted.succeeded + counted.failed,
+                "auth_attempts_failed": counted.failed,
+                "auth_attempts_succeeded": counted.succeeded,
+            }
+        ]
+    )
+
+
 PERMISSION: Final = "permissions/{vhost}/{user}"
 TOPIC: Final = "topic-permissions/{vhost}/{user}"
 ROUTES: Final = (
@@ -242,4 +260,5 @@ ROUTES: Final = (
     ApiRoute("PUT", "user-limits/{user}/{limit}", ADMINISTRATOR, set_limit),
     ApiRoute("DELETE", "user-limits/{user}/{limit}", ADMINISTRATOR, clear_limit),
     ApiRoute("GET", "auth/hash_password/{password}", ADMINISTRATOR, hash_password),
+    ApiRoute("GET", "auth/attempts/{node}", MONITORING, attempts),
 )
