@@ -177,6 +177,20 @@ def test_answers_are_late(broker: Broker, channel: BlockingChannel) -> None:
     channel.queue_declare("q2")  # and still in order
 
 
+def test_what_is_late_is_bounded(admin: Admin, broker: Broker, channel: BlockingChannel) -> None:
+    """A consumer without a prefetch gets all there is, but not into the broker's memory."""
+    admin.declare_queue("q")
+    admin.publish("q", *(b"%d" % number + b"x" * 100_000 for number in range(60)))
+    broker.delay(200)
+    found = []
+    for method, _, body in channel.consume("q", auto_ack=True, inactivity_timeout=240):
+        assert method is not None, f"nothing comes behind message {len(found)}"
+        found.append(int(body.rstrip(b"x")))
+        if len(found) == 60:
+            break
+    assert found == [*range(60)]
+
+
 def test_time_is_moved(broker: Broker, admin: Admin) -> None:
     admin.declare_queue("dead")
     arguments = {

@@ -63,5 +63,5 @@ def test_a_users_suite(tmp_path: Path) -> None:
     assert "1 failed, 5 passed" in done.stdout, done.stdout + done.stderr
     assert "AssertionError: messages are left" in done.stdout
     assert "SluiceMQ, virtual host test-" in done.stdout
-    assert "orders: 1 ready, 0 unacknowledged, 0 consumers" in done.stdout
+    assert "orders: 1 ready, 0 unacknowledged, 0 consumers\n  orders: b'order'\n" in done.stdout
     assert "MESSAGE STORE" in done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import weakref
 from pathlib import Path
 
 from sluicemq.kernel.world import Memory
@@ -36,6 +37,7 @@ class HostMemory(Memory):
         self.trimmer = None
         # Kept open: with no descriptor left for it the alarm would be blind.
         self.statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self.statm).atexit = False
         libc = ctypes.CDLL(None)
         if hasattr(libc, "malloc_trim"):
             self.trimmer = libc.malloc_trim

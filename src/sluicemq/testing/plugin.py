@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 SHOWN_MAX: Final = 50
 """As many queues are printed, and as many of each stage of the chain."""
+HEADS_MAX: Final = 3
+"""As many messages of a queue are printed."""
+BODY_MAX: Final = 60
+"""As many bytes of each."""
 WIDTH: Final = 100
 """Characters in a line of the chain's picture."""
 
@@ -89,14 +93,34 @@ def picture(broker: Broker, vhost: str) -> str:
     """Return what is in the queues of a virtual host, and who holds up whom, as text."""
     columns = ["name", "messages_ready", "messages_unacknowledged", "consumers"]
     queues = broker.ask("list_queues", vhost=vhost, columns=columns)
-    lines = [
-        f"{row['name']}: {row['messages_ready']} ready, {row['messages_unacknowledged']}"
-        f" unacknowledged, {row['consumers']} consumers"
-        for row in queues[:SHOWN_MAX]
-    ]
+    lines = []
+    for row in queues[:SHOWN_MAX]:
+        lines.append(
+            f"{row['name']}: {row['messages_ready']} ready, {row['messages_unacknowledged']}"
+            f" unacknowledged, {row['consumers']} consumers"
+        )
+        if row["messages_ready"] and broker.is_calm:
+            lines += heads(broker, vhost, row["name"])
     if len(queues) > SHOWN_MAX:
         lines.append(f"and {len(queues) - SHOWN_MAX} queues more")
     return "\n".join([*(lines or ["there are no queues"]), "", chain(broker)])
+
+
+def heads(broker: Broker, vhost: str, queue: str) -> list[str]:
+    """Return the next messages of a queue, one a line; of one that cannot be got from, why."""
+    from sluicemq.testing.admin import Admin  # noqa: PLC0415 (as above)
+
+    try:
+        found = Admin(broker, vhost).peek(queue, HEADS_MAX)
+    except SluiceError as error:
+        return [f"  {error}"]
+    return [f"  {each.routing_key}: {shown(each.body)}" for each in found]
+
+
+def shown(body: bytes) -> str:
+    """Return the beginning of a body, and how long it is when that is not all."""
+    more = f"... ({len(body)} bytes)" if len(body) > BODY_MAX else ""
+    return f"{body[:BODY_MAX]!r}{more}"
 
 
 def chain(broker: Broker) -> str:
