@@ -53,6 +53,9 @@ interop: $(READY)  ## the suites of real clients, RabbitMQ beside it; ARGS="komb
 dist: $(READY)  ## build the source distribution and the wheel, into dist/
 	@$(BIN)/python tools/dist.py
 
+docs: $(READY)  ## build the site of the documents, into out/docs/site
+	@$(BIN)/python tools/site
+
 fuzz: $(READY)  ## look for input that breaks something: TARGET=session SECONDS=60; fuzz/__main__.py
 	@$(BIN)/python -c "import atheris" 2>/dev/null \
 		|| $(BIN)/python -m pip install --quiet --no-deps --requirement fuzz/requirements.txt

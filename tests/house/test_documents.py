@@ -35,6 +35,35 @@ def test_every_link_leads_somewhere(path: Path) -> None:
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
+def anchors_of(path: Path) -> set[str]:
+    """The anchors of a page's headings, as the site makes them (`make docs`)."""
+    prose = re.sub(r"^```.*?^```$", "", text_of(path), flags=re.MULTILINE | re.DOTALL)
+    found = set()
+    for heading in re.findall(r"^#+ +(.*)$", prose, re.MULTILINE):
+        words = re.sub(r"[^\w\s-]", "", re.sub(r"\]\([^)]*\)", "]", heading)).strip().lower()
+        found.add(re.sub(r"[-\s]+", "-", words))
+    return found
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_anchor_is_a_heading(path: Path) -> None:
+    named = re.findall(r"\]\(([^)#\s:]*\.md)?#([^)\s]+)\)", text_of(path))
+    missing = [
+        f"{page}#{anchor}"
+        for page, anchor in named
+        if anchor not in anchors_of(path.parent / page if page else path)
+    ]
+    assert missing == []
+
+
+def test_the_site_has_every_page() -> None:
+    nav = text_of(ROOT / "tools" / "site" / "mkdocs.yml").partition("\nnav:\n")[2]
+    listed = re.findall(r"([\w-]+\.md)$", nav, re.MULTILINE)
+    elsewhere = {"architecture.md", "contributing.md", "benchmarks.md", "changelog.md"}
+    assert sorted(set(listed)) == sorted(listed)
+    assert set(listed) - elsewhere == {path.name for path in (ROOT / "docs").glob("*.md")}
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_source_file_that_is_named_exists(path: Path) -> None:
     places = (ROOT, ROOT / "src" / "sluicemq")
