@@ -79,11 +79,12 @@ class MirroredMember(SimMember, MasterHost):
         raft = self.raft
         if self.master is not None and not (raft.is_leader and self.is_of_this_term(self.master)):
             self.master = None
+        if self.name in self.checkers.witnesses:
+            self.master = None
+            return may_serve(raft) and self._hand_over()
         if self.master is None:
             if not may_serve(raft):
                 return False
-            if self.name in self.checkers.witnesses:
-                return self._hand_over()
             self.master = SimMaster(self.name, raft.member.term, self.register.mirror, self)
             self.checkers.serves(self.name, self.master.term, {*self.master.ids.values()})
         self.master.turn()
@@ -94,7 +95,7 @@ class MirroredMember(SimMember, MasterHost):
         return master.term == self.raft.member.term
 
     def _hand_over(self) -> bool:
-        """A witness serves nobody."""
+        """A witness serves nobody, also one that has served until a policy has made it one."""
         raft = self.raft
         heir = raft.best_heir(self.mirrors)
         if raft.is_handing_over or heir not in self.mirrors:

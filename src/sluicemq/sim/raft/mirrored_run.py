@@ -25,6 +25,8 @@ SETTINGS = (
     QueueSettings(delivery_limit=2),
 )
 """What the queue of a run may be like."""
+POLICY_MS = 500
+"""So long a policy holds, on the average."""
 
 
 class MirroredGroupRun(RaftRun):
@@ -34,12 +36,25 @@ class MirroredGroupRun(RaftRun):
     checkers: MirroredCheckers
     hosts: dict[int, MirroredMember]  # type: ignore[assignment]
 
+    def __init__(self, seed: int, steps: int) -> None:
+        super().__init__(seed, steps)
+        self.change_policy()
+
     def make_checkers(self, birth: Configuration) -> RaftCheckers:
         checkers = MirroredCheckers(birth)
         checkers.settings = self.events.random.choice(SETTINGS)
-        if self.events.chance(0.5):
-            checkers.witnesses = {self.events.random.choice(birth.voters)}
         return checkers
+
+    def change_policy(self) -> None:
+        """Say who is no mirror: nobody, or one member, which may be the master. It is said anew
+        every so often."""
+        if self.nemesis.is_over:
+            return
+        name = self.events.random.choice([*self.hosts])
+        self.checkers.witnesses = {name} if self.events.chance(0.5) else set()
+        self.events.note(f"no mirrors are {sorted(self.checkers.witnesses)}")
+        delay_ms = self.events.random.expovariate(1 / POLICY_MS)
+        self.events.after(delay_ms, self.change_policy)
 
     def make_clients(self, count: int) -> SimClients:
         return MirroredClients(self.events, self.hosts, count)
