@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from sim.canaries import CANARIES
-from sim.first_seeds import is_caught
+from sim.canaries import CANARIES, Plant
+from sim.first_seeds import is_caught, planted
 from sluicemq.sim.history import History
 from sluicemq.sim.model import QueueModel
 from sluicemq.sim.run import STEPS, simulate
@@ -89,14 +89,19 @@ def seeds_for(name: str) -> Iterator[int]:
     return filter(lambda seed: is_needed(swarm_of(seed)), range(SEEDS))
 
 
-def failure(seed: int) -> str:
-    return simulate(seed).failure
+def fails_with(plant: Plant) -> Callable[[int], bool]:
+    """Tell of a seed whether it notices a bug."""
+
+    def fails(seed: int) -> bool:
+        with planted(plant):
+            return bool(simulate(seed).failure)
+
+    return fails
 
 
 @pytest.mark.parametrize("name", CANARIES)
-def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, rewrite: bool) -> None:
-    CANARIES[name](monkeypatch)
-    found = is_caught(f"node: {name}", seeds_for(name), failure, rewrite)
+def test_a_planted_bug_is_caught(name: str, rewrite: bool) -> None:
+    found = is_caught(f"node: {name}", seeds_for(name), fails_with(CANARIES[name]), rewrite)
     assert found, f"{name} was not noticed in {SEEDS} seeds"
 
 
@@ -112,8 +117,8 @@ def test_a_planted_bug_is_seen_by_clients_alone(
 ) -> None:
     """The same with the models of the queues switched off: two ways to notice it."""
     switch_models_off(monkeypatch)
-    CANARIES[name](monkeypatch)
-    found = is_caught(f"node, by clients: {name}", seeds_for(name), failure, rewrite)
+    fails = fails_with(CANARIES[name])
+    found = is_caught(f"node, by clients: {name}", seeds_for(name), fails, rewrite)
     assert found, f"{name} was not noticed in {SEEDS} seeds"
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from sim.first_seeds import is_caught
+from sim.first_seeds import is_caught, planted
 from sim.nodes_canaries import CANARIES
 from sluicemq.sim.nodes import run
 from sluicemq.sim.nodes.run import simulate_nodes
@@ -22,11 +22,11 @@ IN_TIME_MS: Final = 15_000
 
 @pytest.mark.parametrize("name", CANARIES)
 def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, rewrite: bool) -> None:
-    CANARIES[name](monkeypatch)
     monkeypatch.setattr(run, "IN_TIME_MS", IN_TIME_MS)
 
     def fails(seed: int) -> bool:
-        return bool(simulate_nodes(seed).failure)
+        with planted(CANARIES[name]):
+            return bool(simulate_nodes(seed).failure)
 
     found = is_caught(f"whole nodes: {name}", range(SEEDS), fails, rewrite)
     assert found, f"{name} passed {SEEDS} seeds"

@@ -15,6 +15,7 @@ from random import Random
 import pytest
 
 from sim.crash_bench import Recorder, State
+from sim.first_seeds import is_caught, planted
 from sim.quorum_bench import QUORUM, QuorumBench, first_quorum_state
 from sim.quorum_canaries import QUORUM_CANARIES
 from sim.test_storage_crashes import fall, halves
@@ -33,9 +34,10 @@ SECOND_EVERY = thorough(160, 80)
 """Of so many first crashes one is followed by crashes while the node starts."""
 SECOND_STRIDE = 2
 CANARY_SEEDS = (1, 3, 2, 5)
-CANARY_STRIDE = 7
-CANARY_STATES = 100
-"""States that are beside one another are alike: a bug is looked for in every seventh first."""
+STATES_MAX = 1000
+"""No run of a canary's has more states."""
+CANARY_STATES = range(0, STATES_MAX, 7)
+"""States that are beside one another are alike: a bug is looked for in every seventh."""
 
 
 @pytest.fixture(autouse=True)
@@ -166,16 +168,22 @@ def test_after_a_failed_sync_nothing_is_confirmed(seed: int) -> None:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", QUORUM_CANARIES)
-def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    QUORUM_CANARIES[name](monkeypatch)
-    tried = 0
-    for seed in CANARY_SEEDS:
+def test_a_planted_bug_is_caught(name: str, rewrite: bool) -> None:
+    lives: dict[int, list[State]] = {}
+
+    def states(seed: int) -> list[State]:
+        with planted(QUORUM_CANARIES[name]):
+            return live(seed)
+
+    def fails(crash: int) -> object:
+        seed, n = divmod(crash, STATES_MAX)
         try:
-            states = live(seed)
+            found = lives[seed] = lives.get(seed) or states(seed)
         except Exception:
-            return
-        for n in sorted(range(len(states)), key=lambda n: n % CANARY_STRIDE)[:CANARY_STATES]:
-            tried += 1
-            if outcome(states[n].copy(), (POWER, KILL)[n % 2], n):
-                return
-    pytest.fail(f"{name} was not noticed in {tried} crashes")
+            return True
+        with planted(QUORUM_CANARIES[name]):
+            return n < len(found) and outcome(found[n].copy(), (POWER, KILL)[n % 2], n)
+
+    crashes = [seed * STATES_MAX + n for seed in CANARY_SEEDS for n in CANARY_STATES]
+    found = is_caught(f"quorum crashes: {name}", crashes, fails, rewrite)
+    assert found, f"{name} was not noticed in {len(crashes)} crashes"

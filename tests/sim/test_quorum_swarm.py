@@ -13,7 +13,7 @@ import pytest
 
 from sim.first_seeds import is_caught
 from sim.quorum_swarm_canaries import QUORUM_SWARM_CANARIES
-from sim.test_canaries import SOUND_STEPS, failure
+from sim.test_canaries import SOUND_STEPS, fails_with
 from sim.test_canaries import switch_models_off as switch_classic_models_off
 from sluicemq.sim import run
 from sluicemq.sim.quorum_checks import QuorumChecks
@@ -65,9 +65,9 @@ def seeds_for(name: str) -> Iterator[int]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", QUORUM_SWARM_CANARIES)
-def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, rewrite: bool) -> None:
-    QUORUM_SWARM_CANARIES[name](monkeypatch)
-    found = is_caught(f"quorum queues: {name}", seeds_for(name), failure, rewrite)
+def test_a_planted_bug_is_caught(name: str, rewrite: bool) -> None:
+    fails = fails_with(QUORUM_SWARM_CANARIES[name])
+    found = is_caught(f"quorum queues: {name}", seeds_for(name), fails, rewrite)
     assert found, f"{name} was not noticed in {RUNS} runs"
 
 
@@ -86,8 +86,8 @@ def test_a_planted_bug_is_seen_by_clients_alone(
 ) -> None:
     """The same without looking into the queues: two ways to notice it."""
     switch_models_off(monkeypatch)
-    QUORUM_SWARM_CANARIES[name](monkeypatch)
-    found = is_caught(f"quorum queues, by clients: {name}", seeds_for(name), failure, rewrite)
+    fails = fails_with(QUORUM_SWARM_CANARIES[name])
+    found = is_caught(f"quorum queues, by clients: {name}", seeds_for(name), fails, rewrite)
     assert found, f"{name} was not noticed in {RUNS} runs"
 
 

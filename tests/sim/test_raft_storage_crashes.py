@@ -13,6 +13,7 @@ from random import Random
 import pytest
 
 from sim.crash_bench import Recorder, State
+from sim.first_seeds import is_caught, planted
 from sim.raft_storage_bench import RaftBench, first_raft_state
 from sim.raft_storage_canaries import RAFT_STORAGE_CANARIES
 from sim.test_storage_crashes import fall, halves, unlike
@@ -34,7 +35,9 @@ CANARY_SEEDS = (2, 3, 1, 4, 5, 6)
 LATE = ("trimmed_to_what_an_earlier_snapshot_says", "trimmed_for_a_snapshot_that_does_not_say_how")
 LATE_STEPS = 80
 """They show when segments are rewritten for the second time."""
-STRIDE = 7
+STATES_MAX = 1000
+"""No run of a canary's has more states."""
+CANARY_STATES = sorted(range(STATES_MAX), key=lambda n: n % 7)
 """States that are beside one another are alike: a bug is looked for in every seventh first."""
 
 
@@ -211,16 +214,22 @@ def test_after_a_failed_sync_nothing_is_said_to_be_durable(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", RAFT_STORAGE_CANARIES)
-def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    RAFT_STORAGE_CANARIES[name](monkeypatch)
-    tried = 0
-    for seed in CANARY_SEEDS:
+def test_a_planted_bug_is_caught(name: str, rewrite: bool) -> None:
+    lives: dict[int, list[State]] = {}
+
+    def states(seed: int) -> list[State]:
+        with planted(RAFT_STORAGE_CANARIES[name]):
+            return live(seed, LATE_STEPS if name in LATE else 20)
+
+    def fails(crash: int) -> object:
+        seed, n = divmod(crash, STATES_MAX)
         try:
-            states = live(seed, LATE_STEPS if name in LATE else 20)
+            found = lives[seed] = lives.get(seed) or states(seed)
         except Exception:
-            return
-        for n in sorted(range(len(states)), key=lambda n: n % STRIDE):
-            tried += 1
-            if outcome(states[n].copy(), (POWER, KILL)[n % 2], n):
-                return
-    pytest.fail(f"{name} was not noticed in {tried} crashes")
+            return True
+        with planted(RAFT_STORAGE_CANARIES[name]):
+            return n < len(found) and outcome(found[n].copy(), (POWER, KILL)[n % 2], n)
+
+    crashes = [seed * STATES_MAX + n for seed in CANARY_SEEDS for n in CANARY_STATES]
+    found = is_caught(f"Raft storage: {name}", crashes, fails, rewrite)
+    assert found, f"{name} was not noticed in {len(crashes)} crashes"

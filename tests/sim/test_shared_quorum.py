@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
+from sim.first_seeds import is_caught, planted
+from sim.shared_quorum_bench import SharedRun
 from sluicemq.chain.queue.quorum import snapshots
 from sluicemq.chain.queue.quorum.asking import Asking
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
@@ -19,8 +21,6 @@ from sluicemq.queues.quorum.commands import Enqueue
 from sluicemq.queues.quorum.effects import FifoEffect
 from sluicemq.queues.quorum.fifo import HANDLERS, Fifo
 from sluicemq.raft.configuration import Configuration
-
-from .shared_quorum_bench import SharedRun
 
 SEEDS = 16
 CANARY_SEEDS = 50
@@ -75,13 +75,14 @@ BUGS = (nothing_is_sent_again, repeats_are_new, one_disk_is_a_majority, a_new_le
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda each: each.__name__)
-def test_planted_bugs_are_found(
-    bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bug(monkeypatch)
-    for seed in range(CANARY_SEEDS):
-        try:
-            SharedRun(seed).run()
-        except AssertionError:
-            return
-    raise AssertionError("nobody has noticed")
+def test_a_planted_bug_is_caught(bug: Callable[[pytest.MonkeyPatch], None], rewrite: bool) -> None:
+    def fails(seed: int) -> bool:
+        with planted(bug):
+            try:
+                SharedRun(seed).run()
+            except AssertionError:
+                return True
+            return False
+
+    name = f"shared quorum: {bug.__name__}"
+    assert is_caught(name, range(CANARY_SEEDS), fails, rewrite), "nobody has noticed"

@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from sim.crash_bench import BOTH, WORKING, Bench, Facts, Recorder, State, first_state
-from sim.first_seeds import is_caught
+from sim.first_seeds import is_caught, planted
 from sim.storage_canaries import STORAGE_CANARIES
 from sluicemq.amqp import methods as m
 from sluicemq.sim.records import KILL, POWER, STOP, promise
@@ -282,13 +282,14 @@ def test_a_crash_at_every_change_of_the_recovery_from_a_crash(kind: str) -> None
 
 
 @pytest.mark.parametrize("name", STORAGE_CANARIES)
-def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, rewrite: bool) -> None:
-    STORAGE_CANARIES[name](monkeypatch)
-    states = live()
+def test_a_planted_bug_is_caught(name: str, rewrite: bool) -> None:
+    with planted(STORAGE_CANARIES[name]):
+        states = live()
 
     def fails(crash: int) -> str:
         n, kind = divmod(crash, 2)
-        return outcome(states[n].copy(), (POWER, KILL)[kind], n)
+        with planted(STORAGE_CANARIES[name]):
+            return outcome(states[n].copy(), (POWER, KILL)[kind], n)
 
     found = is_caught(f"storage: {name}", range(2 * len(states)), fails, rewrite)
     assert found, f"{name} was not noticed in {2 * len(states)} crashes"
