@@ -1,5 +1,8 @@
 """Goal: nothing is lost when drivers, planners, workers and the broker die. Method: `killing.py`,
 with one of each (`make torture-spark` kills many, with BROKER=rabbitmq on RabbitMQ).
+
+Of a driver its JVM dies; `test_amqp_example_kill.py` ends JVM and Python at once, and `make
+torture-spark` the Python alone.
 """
 
 from __future__ import annotations
@@ -12,8 +15,7 @@ from spark.killing import Run
 
 pytestmark = pytest.mark.spark
 
-VICTIMS = ("broker", "worker", "planner", "jvm", "driver")
-"""Not the `machine`, which is driver and JVM at once."""
+VICTIMS = ("broker", "worker", "planner", "jvm")
 
 
 @pytest.mark.timeout(1800)
