@@ -18,9 +18,6 @@ WITHOUT_ARCHIVE = (
 """Spark puts an archive of pyspark's sources before pyspark itself, and each of its Python
 processes would compile them anew, for a second."""
 
-NEVER_IMPORTED = r"/tests?/"
-"""What nobody imports need not be compiled: half of what pandas and numpy bring are their tests."""
-
 
 def fail(message: str) -> None:
     """Say it and stop."""
@@ -50,22 +47,16 @@ def install(python: Path) -> None:
     print(f"Installing {count} packages (about 600 MB to fetch, once) ...", flush=True)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install"]
     ours = ["--quiet", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)]
-    # The lock names all that anything needs, so nobody has to look for more.
+    # The lock names all that anything needs, so nobody has to look for more. What is imported of it
+    # is compiled then: a part.
     locked = ["--no-deps", "--no-compile", "--requirement", str(ROOT / "requirements.lock")]
     for arguments in (locked, ours):
         if subprocess.run(pip + arguments, check=False).returncode:
             fail("pip could not install the packages; its message stands above")
 
 
-def compile_all(packages: Path, python: Path) -> None:
-    """Compile what may be imported, on all cores; pip takes one, and compiles the rest, too. A file
-    that cannot be compiled (a template, say) says so when it is imported."""
-    command = [str(python), "-m", "compileall", "-qq", "-j", "0", "-x", NEVER_IMPORTED]
-    subprocess.run([*command, str(packages)], check=False)
-
-
 def import_from_files(packages: Path) -> None:
-    """Have each Python of the environment import pyspark from its files, compiled already."""
+    """Have each Python of the environment import pyspark from its files, compiled once."""
     (packages / FROM_FILES).write_text(WITHOUT_ARCHIVE + "\n")
 
 
@@ -82,9 +73,7 @@ def main() -> None:
         fail("Python 3.11 or newer is needed, this is " + found + "; try: make PYTHON=python3.11")
     python = make_venv(Path(sys.argv[1]))
     install(python)
-    packages = packages_of(python)
-    compile_all(packages, python)
-    import_from_files(packages)
+    import_from_files(packages_of(python))
 
 
 if __name__ == "__main__":
