@@ -17,8 +17,8 @@ NODES ?= 3
 SCALE ?= 1
 TARGET ?= session
 SECONDS ?= 60
-# Five processes on two cores: many tests wait for sockets, syncs and restarts (tests/support/scheduling.py).
-ALL_TESTS := --numprocesses 5 --dist loadgroup --no-loadscope-reorder --timeout 900 --durations 25
+# Six processes on two cores: many tests wait for sockets, syncs and restarts (tests/support/scheduling.py).
+ALL_TESTS := --numprocesses 6 --dist loadgroup --no-loadscope-reorder --timeout 900 --durations 25
 
 # What is compiled once need not be by each of the many processes that tests start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -104,7 +104,7 @@ $(ARCHIVE): $(READY) tools/archive_classes.py
 	@echo "archiving Spark's classes, so that its starts in the tests take half as long"
 	@$(BIN)/python tools/archive_classes.py $@ >$@.log 2>&1 || echo "that failed: see $@.log"
 
-compiled:  # before five processes begin with that at once
+compiled:  # before six processes begin with that at once
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null
 
 java:
@@ -116,6 +116,8 @@ debian: strace  ## have what tests need of Debian's packages; who lacks one skip
 	@command -v prometheus >/dev/null \
 		|| apt-get install -y --no-install-recommends prometheus >/dev/null \
 		|| echo "prometheus is missing and cannot be installed: scrapes are NOT tested"
+	@command -v amqp-publish >/dev/null || apt-get install -y amqp-tools >/dev/null \
+		|| echo "amqp-tools are missing and cannot be installed: librabbitmq is NOT tested"
 
 strace:
 	@command -v strace >/dev/null || apt-get install -y strace >/dev/null \
