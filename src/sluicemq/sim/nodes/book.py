@@ -2,7 +2,8 @@
 
     lost         a confirmed message is seen by a consumer of each queue it was for, in the end; a
                  transient one only if the queue's node has not ended since
-    invented     whatever is seen was published, to the last bit, to the queue it comes from
+    invented     whatever is seen was published, to the last bit, to the queue it comes from, and not
+                 rolled back
     confirms     each number once, and only numbers that were used; a refusal only after an outage
     duplicates   seen again only when the holder gave it back or is gone, or after an outage between
                  it and the queue; and flagged then, unless it was on its way to who gets it before
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 Standing = tuple[int, int]
 """How often a queue's node has ended, and how often its link to another node has."""
-NOT_CONFIRMED, CONFIRMED, REFUSED = range(3)
+NOT_CONFIRMED, CONFIRMED, REFUSED, ROLLED_BACK = range(4)
 FIGURES: Final = ("published", "confirmed", "refused", "delivered", "redelivered", "settled")
 
 
@@ -208,6 +209,7 @@ class ClusterBook:
         promise(known, holder, "receives", message, "which was not sent yet")
         sent = self.streams[number].sent[sequence]
         promise(queue.name in sent.queues, message, "comes from", queue.name)
+        promise(sent.state != ROLLED_BACK, message, "comes, and was rolled back")
         before = queue.seen.setdefault(message, [])
         is_late = consumer.standing != self._standing(consumer.queue, holder.node)
         for earlier in before if not is_late else ():  # it may have been on its way for long
@@ -276,6 +278,8 @@ class ClusterBook:
         if sent.state == CONFIRMED and (sent.is_persistent or queue.is_quorum):
             return True
         if queue.is_quorum:
+            return False
+        if sent.state == ROLLED_BACK:
             return False
         is_sound = not self.outages.ends[queue.home]
         is_near = queue.home == stream.node and stream.ended == ENDED_WELL

@@ -13,7 +13,7 @@ from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
-    from sluicemq.sim.nodes.book import BookedConsumer, BookedDelivery
+    from sluicemq.sim.nodes.book import BookedConsumer, BookedDelivery, ClusterStream
     from sluicemq.sim.nodes.site_port import SitePort
 
 AWAY: Final = "is down or inaccessible"
@@ -24,6 +24,8 @@ GONE: Final = (
     "any more",
 )
 """So ends what is said of a queue that a channel cannot go on with, and may begin anew with."""
+TO_ALL: Final = "to all"
+"""The exchange that is bound to all queues."""
 TIMES_MAX: Final = 4
 """A message is given back at most so often, so that every run comes to an end."""
 
@@ -58,6 +60,22 @@ class SiteRole(Role):
     def successor(self) -> SiteRole | None:
         """Return who goes on where this one ended, on another channel; None when nobody does."""
         raise NotImplementedError
+
+
+def publish(role: SiteRole, stream: ClusterStream, queue: str) -> None:
+    """Publish a message to the queue, or now and then to all queues of the run."""
+    site = role.site
+    plan, random = site.plan, site.random
+    kind = PERSISTENT if random.randrange(100) < plan.persistent_percent else TRANSIENT
+    queues: tuple[str, ...] = (queue,)
+    method = m.BasicPublish(routing_key=queue)
+    if plan.fans_out and not random.randrange(3):
+        queues = tuple(each.name for each in plan.queues)
+        method = m.BasicPublish(exchange=TO_ALL)
+    number, sequence = site.book.publish(stream, queues, kind == PERSISTENT)
+    size = random.randrange(plan.body_bytes_max)
+    content = content_of(role.number, number, sequence, kind, size, FRAME_MAX)
+    role.peer.send(method.frame(role.number) + content)
 
 
 class SitePublisher(SiteRole):
@@ -120,12 +138,7 @@ class SitePublisher(SiteRole):
         random = site.random
         if random.randrange(10) == 0:
             self.queue = site.any_queue()
-        kind = PERSISTENT if random.randrange(100) < site.plan.persistent_percent else TRANSIENT
-        number, sequence = site.book.publish(self.stream, (self.queue,), kind == PERSISTENT)
-        size = random.randrange(site.plan.body_bytes_max)
-        content = content_of(self.number, number, sequence, kind, size, FRAME_MAX)
-        method = m.BasicPublish(routing_key=self.queue)
-        self.peer.send(method.frame(self.number) + content)
+        publish(self, self.stream, self.queue)
 
     def ended(self, how: str) -> None:
         self.stream.ended = how

@@ -51,6 +51,12 @@ class NodesPlan:
     publishers: int
     consumers: int
     messages_each: int
+    fans_out: bool
+    """Is something published to an exchange that is bound to all queues?"""
+    getters: int
+    """At each node, at most: clients that ask for one message at a time."""
+    transactors: int
+    """At each node, at most: clients that publish in transactions."""
     moves_each: int
     """What a client at each node does with exchanges; 0: nothing."""
     moves_members: bool
@@ -113,6 +119,7 @@ def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:
     nodes = nodes or chosen
     dice_of_members = Random(f"members {seed}")
     moves_members = dice_of_members.randrange(3) == 0
+    dice_of_ways = Random(f"ways {seed}")
     count = dice.choice((1, 2, 3))
     return NodesPlan(
         seed=seed,
@@ -129,6 +136,9 @@ def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:
             for nth in range(count)
         ),
         moves_members=moves_members,
+        fans_out=dice_of_ways.randrange(2) == 0,
+        getters=dice_of_ways.choice((0, 0, 1, 2)),
+        transactors=dice_of_ways.choice((0, 0, 1, 2)),
         publishers=dice.randrange(1, 4),
         consumers=dice.randrange(1, 4),
         messages_each=dice.choice((10, 30, 60)),

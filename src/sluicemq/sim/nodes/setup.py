@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.amqp import methods as m
-from sluicemq.sim.nodes.clients import AWAY, GONE, SiteRole
+from sluicemq.sim.nodes.clients import AWAY, GONE, TO_ALL, SiteRole
 from sluicemq.sim.records import promise
 from sluicemq.sim.units import MS
 
@@ -16,21 +16,27 @@ if TYPE_CHECKING:
 
 class SiteSetup(SiteRole):
     """Declares each queue of the plan that its node does not know of yet; the others must be there.
-    A queue whose node is away is known all the same."""
+    A queue whose node is away is known all the same. Then it binds them to the exchange of all, if
+    there is one."""
 
     def __init__(self, site: SitePort) -> None:
         super().__init__(site)
         self.pause_ns = 50 * MS
         self.todo = [*site.plan.queues]
+        self.to_bind = [*site.plan.queues] if site.plan.fans_out else []
         self.is_asking = False
 
     def opened(self) -> None:
+        if self.to_bind:
+            self.send(m.ExchangeDeclare(exchange=TO_ALL, exchange_type="fanout", durable=True))
         self.wake()
 
     def act(self) -> None:
         """Go on with the next queue, if there is one."""
-        if self.todo and not self.is_asking:
-            self.is_asking = True
+        if self.is_asking:
+            return
+        self.is_asking = True
+        if self.todo:
             queue = self.todo[0]
             is_known = queue.name in self.site.known
             self.send(
@@ -38,18 +44,30 @@ class SiteSetup(SiteRole):
                     queue=queue.name, durable=True, passive=is_known, arguments=queue.arguments
                 )
             )
+        elif self.to_bind:
+            self.send(m.QueueBind(queue=self.to_bind[0].name, exchange=TO_ALL))
+        else:
+            self.is_asking = False
 
     def on_method(self, method: Method) -> None:
-        promise(isinstance(method, m.QueueDeclareOk), self.peer.name, "gets", method)
+        if isinstance(method, m.ExchangeDeclareOk):
+            return
         self.is_asking = False
-        self._found()
+        if self.todo:
+            promise(isinstance(method, m.QueueDeclareOk), self.peer.name, "gets", method)
+            self._found()
+        else:
+            promise(isinstance(method, m.QueueBindOk), self.peer.name, "gets", method)
+            self.to_bind.pop(0)
+            if not self.to_bind:
+                self.site.bound()
         self.act()
 
     def _found(self) -> None:
         self.site.found(self.todo.pop(0).name)
 
     def is_refused(self, close: m.ChannelClose) -> bool:
-        if close.reply_code == 404 and AWAY in close.reply_text:
+        if self.todo and close.reply_code == 404 and AWAY in close.reply_text:
             self._found()
             return True
         return any(each in close.reply_text for each in (*GONE, "have not agreed on it", "storage"))
@@ -61,11 +79,11 @@ class SiteSetup(SiteRole):
         """Do nothing: what is not done is done by the next one."""
 
     def is_done(self) -> bool:
-        return self.over or not self.todo
+        return self.over or not (self.todo or self.to_bind)
 
     def successor(self) -> SiteRole | None:
-        if self.site.is_leaving or not self.todo:
+        if self.site.is_leaving or not (self.todo or self.to_bind):
             return None
         successor = SiteSetup(self.site)
-        successor.todo = self.todo
+        successor.todo, successor.to_bind = self.todo, self.to_bind
         return successor

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.sim.nodes.clients import SiteConsumer, SitePublisher, SiteRole
 from sluicemq.sim.nodes.definer import SiteDefiner
+from sluicemq.sim.nodes.getter import SiteGetter
 from sluicemq.sim.nodes.setup import SiteSetup
 from sluicemq.sim.nodes.site_port import SitePort
+from sluicemq.sim.nodes.transactor import SiteTransactor
 from sluicemq.sim.peer import Role, SimPeer
 from sluicemq.sim.records import promise
 from sluicemq.sim.units import MS
@@ -48,6 +50,8 @@ class ClientSite(SitePort):
         self.is_up = False
         """Can clients come: does the node let them, and know of all queues?"""
         self.known: dict[str, None] = {}
+        self.is_bound = not plan.fans_out
+        """Does the node know that all queues are bound to the exchange of all?"""
         self.is_healing = self.is_leaving = False
         self.waiting: list[list[SiteRole]] = []
         """Connections that are made when the node is there."""
@@ -69,7 +73,15 @@ class ClientSite(SitePort):
         is_there = booked.home in (0, declared.home) or booked.is_quorum
         promise(is_there, queue, "has moved to", declared.home)
         booked.home = declared.home
-        if len(self.known) == len(self.plan.queues) and not self.is_up:
+        self._may_go_on()
+
+    def bound(self) -> None:
+        self.is_bound = True
+        self._may_go_on()
+
+    def _may_go_on(self) -> None:
+        is_ready = self.is_bound and len(self.known) == len(self.plan.queues)
+        if is_ready and not self.is_up and self.host.is_open:
             self._go_on()
 
     # -- who takes part
@@ -84,6 +96,10 @@ class ClientSite(SitePort):
         for _ in range(1 + self.random.randrange(plan.consumers)):
             queue = self.random.choice(plan.queues).name
             self.come([SiteConsumer(self, self.name("consumer"), queue, drains=False)])
+        for _ in range(self.random.randrange(plan.getters + 1)):
+            self.come([SiteGetter(self, self.name("getter"), self.any_queue())])
+        for _ in range(self.random.randrange(plan.transactors + 1)):
+            self.come([SiteTransactor(self, self.name("transactor"), plan.messages_each)])
 
     def come(self, roles: list[SiteRole]) -> None:
         """Connect when the node is there: now, or later."""
@@ -95,8 +111,7 @@ class ClientSite(SitePort):
     def opened(self) -> None:
         """The node lets clients connect: look for what is needed, and let the others come."""
         self.peers.insert(0, SimPeer(self, self.name("setup"), [SiteSetup(self)]))
-        if len(self.known) == len(self.plan.queues):
-            self._go_on()
+        self._may_go_on()
 
     def _go_on(self) -> None:
         self.is_up = True

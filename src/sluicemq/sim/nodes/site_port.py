@@ -33,6 +33,10 @@ class SitePort(PeerStage):
         """Note that the node knows of this queue."""
         raise NotImplementedError
 
+    def bound(self) -> None:
+        """Note that the node knows that all queues are bound to the exchange of all."""
+        raise NotImplementedError
+
     def any_queue(self) -> str:
         """Return the name of a queue that its clients use."""
         raise NotImplementedError
