@@ -9,12 +9,14 @@ from typing import Any, Final
 import pytest
 
 from sim import raft_canaries
+from sluicemq.chain.channel.transactions import Transaction
 from sluicemq.chain.definitions import cluster_agreement
 from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
 from sluicemq.chain.queue.quorum.asking import Asking
 from sluicemq.chain.remote.remote_channel import PeerLost, RemoteChannel
 from sluicemq.chain.remote.remote_end import HeldDelivery, RemoteEnd
 from sluicemq.chain.remote.remote_queue import RemoteQueue
+from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.kernel.actor import Actor
 from sluicemq.metadata.agreement import Agreed
 from sluicemq.metadata.changes import Change
@@ -148,3 +150,27 @@ def what_a_leader_has_not_taken_is_not_sent_again(patch: pytest.MonkeyPatch) -> 
 @canary
 def earlier_lives_of_a_node_keep_their_messages(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(fifo.HANDLERS, q.NodeRestarted, lambda _self, _command, _effects: None)
+
+
+@canary
+def the_first_queue_answers_for_all(patch: pytest.MonkeyPatch) -> None:
+    """What is published to several queues is confirmed when one has it."""
+    original = Unconfirmed.expect
+
+    def expect(self: Unconfirmed, first_seq: int, count: int, links: Any, to_come: int = 0) -> None:
+        original(self, first_seq, count, [*links][:1], 0 if links else to_come)
+
+    patch.setattr(Unconfirmed, "expect", expect)
+    patch.setattr(Unconfirmed, "sent", lambda *_: None)
+
+
+@canary
+def a_commit_is_not_told_what_was_refused(patch: pytest.MonkeyPatch) -> None:
+    original = Transaction.answers
+
+    def answers(self: Transaction) -> list[bytes]:
+        self.publishing.unconfirmed.drain()
+        self.failed = False
+        return original(self)
+
+    patch.setattr(Transaction, "answers", answers)

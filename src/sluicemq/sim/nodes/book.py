@@ -2,8 +2,8 @@
 
     lost         a confirmed message is seen by a consumer of each queue it was for, in the end; a
                  transient one only if the queue's node has not ended since
-    invented     whatever is seen was published, to the last bit, to the queue it comes from, and not
-                 rolled back
+    invented     whatever is seen was published, to the last bit, to the queue it comes from, and
+                 not rolled back
     confirms     each number once, and only numbers that were used; a refusal only after an outage
     duplicates   seen again only when the holder gave it back or is gone, or after an outage between
                  it and the queue; and flagged then, unless it was on its way to who gets it before

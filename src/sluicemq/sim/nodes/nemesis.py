@@ -55,6 +55,7 @@ class NodesNemesis:
             (self.isolate, 2),
             (self.isolate_leader, 4),
             (self.crash_leader, 4),
+            (self.depose, 4),
             (self.halve, 2),
             (self.one_way, 2),
             (self.bridge, 2),
@@ -272,6 +273,22 @@ class NodesNemesis:
         host = self._any(host for host in self.hosts if host.moves and leads(host.node))
         if host is not None:
             self._cut(f"{host.name}, which leads, is cut off", self._between([host.name]))
+
+    def depose(self) -> None:
+        """One leader after the other is cut off soon after it was elected, when the one before is
+        back."""
+        self._depose(1 + self.random.randrange(4))
+
+    def _depose(self, times: int) -> None:
+        """Cut off the leader that is not cut off, so often."""
+        if not self.is_over and times:
+            cut_off = {way[0] for way in self.network.cuts}
+            new = [host for host in self.hosts if host.moves and leads(host.node)]
+            host = self._any([each for each in new if each.name not in cut_off] or new)
+            if host is not None:
+                self._cut(f"{host.name}, which leads, is deposed", self._between([host.name]))
+            wait_ns = 1 + self.random.randrange(400 * MS)
+            self.timeline.after(wait_ns, "nemesis", "deposes", self._depose, times - 1)
 
     def halve(self) -> None:
         """Two parts do not hear each other."""
