@@ -126,6 +126,7 @@ def consumer_shape(row: Record, node: str) -> dict[str, Any]:
             "user": row["user"],
         },
         "consumer_tag": row["consumer_tag"],
+        "consumer_timeout": 0,
         "exclusive": row["exclusive"],
         "prefetch_count": row["prefetch_count"],
         "queue": {"name": row["queue_name"], "vhost": row["vhost"]},

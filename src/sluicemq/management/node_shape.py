@@ -54,6 +54,14 @@ OF_ERLANG: Final = (
 )
 """Figures of Erlang's, which are 0 here."""
 
+OF_LATER_ONES: Final = (
+    "stream_queue_replica_reader_procs",
+    "stream_queue_coordinator_procs",
+    "metadata_store",
+    "metadata_store_ets",
+)
+"""Parts of the memory that only later RabbitMQs have, and some clients insist on."""
+
 CODE_BYTES: Final = 45_000_000
 """What a broker that has nothing yet takes of RAM: the interpreter, its modules and buffers."""
 
@@ -137,6 +145,7 @@ def memory_breakdown(node: Record, queues: int) -> dict[str, Any]:
         **dict.fromkeys(
             ("plugins", "other_proc", "metrics", "mgmt_db", "mnesia", "other_ets", "atom"), 0
         ),
+        **dict.fromkeys(OF_LATER_ONES, 0),
         "quorum_ets": 0,
         "other_system": 0,
         "allocated_unused": left,
@@ -168,7 +177,8 @@ def node_shape(
     ring = history.ring(span[0] or 0)
     shown: dict[str, Any] = {
         "partitions": [],
-        "os_pid": str(watch.pid or ""),
+        "os_pid": str(watch.pid),
+        "being_drained": False,
         "fd_total": node["sockets_max"] + io.get("file_handles_max", 0),
         "sockets_total": node["sockets_max"],
         "mem_limit": memory["limit_bytes"],
