@@ -24,7 +24,7 @@ ALL_TESTS := --numprocesses 6 --dist loadgroup --no-loadscope-reorder --timeout 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough compiled fuzz differential interop dist docs torture torture-cluster jepsen torture-spark check format generated serve java debian strace clean
+.PHONY: help setup demo test thorough compiled fuzz differential interop dist docs torture torture-cluster jepsen torture-spark check format generated serve java debian strace clients clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -47,7 +47,7 @@ thorough: java debian $(READY)  ## tests whose run tries a part, trying all; hou
 	THOROUGH_TESTS=yes $(BIN)/python -m pytest --timeout 7200 \
 		$(or $(ARGS),--numprocesses 2 tests/unit tests/sim tests/durability tests/wire)
 
-interop: $(READY)  ## the suites of real clients, RabbitMQ beside it; ARGS="kombu pika" for some
+interop: clients $(READY)  ## the suites of real clients, RabbitMQ beside it; ARGS="kombu pika" for some
 	@PYTHONPATH=src:tests:bench $(BIN)/python tools/interop $(ARGS)
 
 dist: $(READY)  ## build the source distribution and the wheel, into dist/
@@ -118,6 +118,14 @@ debian: strace  ## have what tests need of Debian's packages; who lacks one skip
 		|| echo "prometheus is missing and cannot be installed: scrapes are NOT tested"
 	@command -v amqp-publish >/dev/null || apt-get install -y amqp-tools >/dev/null \
 		|| echo "amqp-tools are missing and cannot be installed: librabbitmq is NOT tested"
+
+clients:
+	@command -v amqp-publish >/dev/null || apt-get install -y amqp-tools >/dev/null \
+		|| echo "amqp-tools are missing and cannot be installed: librabbitmq is NOT tested"
+	@test -d /usr/share/gocode/src/github.com/rabbitmq/amqp091-go && command -v go >/dev/null \
+		|| apt-get install -y --no-install-recommends golang-go \
+			golang-github-rabbitmq-amqp091-go-dev >/dev/null \
+		|| echo "Go is missing and cannot be installed: its client is NOT tested"
 
 strace:
 	@command -v strace >/dev/null || apt-get install -y strace >/dev/null \

@@ -33,7 +33,7 @@ def commands_of_page() -> str:
     """All of them, but for the last, which would stop what the test's `with` stops."""
     blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) == 6
-    script = "set -eu\n" + "".join(blocks)
+    script = "trap '[ $? = 0 ] || kill $(jobs -p)' EXIT\nset -eu\n" + "".join(blocks)
     assert script.count("rabbitmqctl stop\n") == 1
     return script.replace("rabbitmqctl stop\n", "")
 

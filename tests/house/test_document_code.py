@@ -55,6 +55,9 @@ def start_worker(url):
     ready.close()
     threading.Thread(target=work, daemon=True).start()
 """
+ENDING = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
+"""Whatever a script has started ends with it."""
+
 BEHIND_TESTS = """
 def test_that_fixtures_work(rabbitmq_url, rabbitmq, app):
     assert rabbitmq_url == app.conf.broker_url
@@ -87,7 +90,7 @@ def run(script: str, place: Path, **more: str) -> str:
     said = place / "said.txt"
     with said.open("wb") as output:  # no pipe: a broker that the page starts would hold it
         code = subprocess.call(
-            ["bash", "-c", script],
+            ["bash", "-c", ENDING + script],
             cwd=place,
             env=env,
             stdin=subprocess.DEVNULL,

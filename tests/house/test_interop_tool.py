@@ -13,7 +13,16 @@ sys.path.append(str(TOOL))
 import running  # noqa: E402
 import sources  # noqa: E402
 import table  # noqa: E402
-from suite import FAILED, PASSED, SKIPPED, Missing, Outcome, Suite, Verdict  # noqa: E402
+from suite import (  # noqa: E402
+    FAILED,
+    PASSED,
+    SKIPPED,
+    Missing,
+    Outcome,
+    Suite,
+    Verdict,
+    Workplace,
+)
 
 PYTEST = """<testsuites><testsuite name="pytest">
 <testcase classname="t.test_a" name="test_one" />
@@ -94,3 +103,52 @@ def test_a_suite_that_was_not_run_stands_in_the_table() -> None:
     missing.missing = "nobody delivers it"
     assert "NOT RUN" in "".join(table.table([missing]))
     assert list(table.remarks(missing)) == ["client: NOT RUN: nobody delivers it"]
+
+
+GO = """{"Action":"run","Test":"TestA"}
+{"Action":"pass","Package":"p","Test":"TestA","Elapsed":0.1}
+{"Action":"output","Test":"TestB","Output":"=== RUN TestB\\n"}
+{"Action":"output","Test":"TestB","Output":"    x_test.go:7: 1 != 2\\n"}
+{"Action":"fail","Test":"TestB","Elapsed":0}
+{"Action":"skip","Test":"TestC","Elapsed":0}
+not of the report
+{"Action":"fail","Package":"p","Elapsed":0}
+"""
+
+
+def test_a_report_of_go_is_read(tmp_path: Path) -> None:
+    assert running.go_outcomes(GO, tmp_path) == [
+        Outcome("TestA", PASSED),
+        Outcome("TestB", FAILED, "x_test.go:7: 1 != 2"),
+        Outcome("TestC", SKIPPED),
+    ]
+    with pytest.raises(Missing, match="no test to run"):
+        running.go_outcomes("no such package", tmp_path)
+
+
+def test_of_a_suite_that_was_cut_short_only_what_ran_on_both_counts() -> None:
+    found = verdict(outcomes(a=PASSED, b=FAILED), outcomes(a=PASSED, b=PASSED, c=PASSED))
+    found.cut_short = frozenset([table.OWN])
+    assert [each.name for each in found.differences(table.OWN, table.ORACLE)] == ["b"]
+    assert "client: its time was over before it was through on SluiceMQ" in table.remarks(found)
+
+
+def test_what_takes_too_long_reports_what_it_has(tmp_path: Path) -> None:
+    place = Workplace("b", 1, tmp_path, Path(sys.executable), tmp_path, deadline=0)
+    stubborn = "import sys, time\ntry: time.sleep(600)\nexcept KeyboardInterrupt: print('told')"
+    running.execute(place, [sys.executable, "-c", stubborn], {})
+    assert (tmp_path / running.CUT_SHORT).exists()
+
+
+def test_the_figures_are_written_into_their_page(tmp_path: Path) -> None:
+    page = tmp_path / "clients.md"
+    page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    explained = verdict(outcomes(a=FAILED), outcomes(a=PASSED), ("a", "not there yet"))
+    table.write(page, [explained])
+    text = page.read_text()
+    row = "| client | 1.0 | its own tests | 0 / 1 / 0 | 1 / 0 / 0 | 0 new, 1 known |"
+    assert row in text.splitlines()
+    assert "- client: 1 known: not there yet" in text.splitlines()
+    assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    real = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
+    assert table.BEGIN in real.read_text() and table.END in real.read_text()

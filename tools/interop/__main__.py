@@ -1,6 +1,8 @@
 """Run the test suites of real clients against SluiceMQ, with RabbitMQ beside it: `make interop`.
 
-Exit code 1 when a test that RabbitMQ passes fails for a reason nobody has written down.
+All of them take at most `--minutes`; a suite that is not through then is cut short, and says so. A
+run of all on both brokers writes the figures into docs/clients.md. Exit code 1 when a test that
+RabbitMQ passes fails for a reason nobody has written down.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import brokers
 import clients
 import environment
 import table
+from running import CUT_SHORT
 from suite import PASSED, Missing, Suite, Verdict, Workplace
 
 from support import broker
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 AS_RABBITMQ = ("product.name=RabbitMQ", "product.version=3.10.8")
 """Some clients ask for the name before they use what RabbitMQ can do: kombu, amqplib's tests."""
 OVER_QUORUM = ("aio_pika", "kombu", "pika", "py_amqp", "taskiq")
@@ -48,7 +52,8 @@ def suites(names: Sequence[str], *, over_quorum: bool = False) -> list[Suite]:
         sys.exit(f"no such client: {', '.join(sorted(unknown))}; there are {', '.join(found)}")
     if over_quorum:
         return [found[name].over_quorum() for name in names or OVER_QUORUM]
-    return [found[name] for name in names or sorted(found)]
+    chosen = [found[name] for name in names or sorted(found)]
+    return sorted(chosen, key=lambda suite: not suite.takes_long)
 
 
 def run_suite(
@@ -58,6 +63,7 @@ def run_suite(
     python: Path,
     out: Path,
     over_quorum: bool,
+    deadline: float,
 ) -> Verdict:
     """On all brokers at once, each with a copy of the sources."""
     verdict = Verdict(suite)
@@ -66,7 +72,11 @@ def run_suite(
         client = suite.client.partition(" ")[0]
         sources = given.get(client) or suite.source.fetch(out / "cache")
         places = [
-            replace(workplace(suite, broker, port, sources, python, out), over_quorum=over_quorum)
+            replace(
+                workplace(suite, broker, port, sources, python, out),
+                over_quorum=over_quorum,
+                deadline=deadline,
+            )
             for broker, port in ports.items()
         ]
         with ThreadPoolExecutor() as pool:
@@ -74,6 +84,9 @@ def run_suite(
         verdict.outcomes = {
             place.broker: result for place, result in zip(places, results, strict=True)
         }
+        verdict.cut_short = frozenset(
+            place.broker for place in places if (place.results / CUT_SHORT).exists()
+        )
         if table.ORACLE in ports and not verdict.count(table.ORACLE, PASSED):
             raise Missing(f"not one test passes, even against RabbitMQ; see {out}/results")
     except Missing as reason:
@@ -107,7 +120,8 @@ def arguments() -> argparse.Namespace:
         metavar="CLIENT=DIRECTORY",
         help="take a client's sources from here instead of fetching them",
     )
-    parser.add_argument("--at-once", type=int, default=1, help="suites that run beside one another")
+    parser.add_argument("--at-once", type=int, default=3, help="suites that run beside one another")
+    parser.add_argument("--minutes", type=float, default=37, help="how long all may take")
     parser.add_argument(
         "--quorum", action="store_true", help="have the suites declare quorum queues"
     )
@@ -118,6 +132,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Fetch, start the brokers, run, print."""
     options = arguments()
+    deadline = time.monotonic() + options.minutes * 60
     options.out = options.out.absolute()
     wanted = suites(options.clients, over_quorum=options.quorum)
     given = {
@@ -145,12 +160,15 @@ def main() -> None:
                 python=python,
                 out=options.out,
                 over_quorum=options.quorum,
+                deadline=deadline,
             )
             verdicts = list(pool.map(run, wanted))
     report = [*table.table(verdicts), ""]
     for verdict in verdicts:
         report += table.remarks(verdict)
     (options.out / "table.txt").write_text("\n".join(report) + "\n")
+    if not options.clients and not options.quorum and table.ORACLE in ports:
+        table.write(PAGE, verdicts)
     print("\n" + "\n".join(report))
     sys.exit(0 if all(table.is_fine(verdict) for verdict in verdicts) else 1)
 

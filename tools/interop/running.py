@@ -1,11 +1,15 @@
-"""Runs pytest or node's test runner in a suite's sources and reads what came of it."""
+"""Runs pytest, or the test runner of node or Go, in a suite's sources and reads what came of it."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -17,6 +21,9 @@ if TYPE_CHECKING:
 
 SUITE_SECONDS = 1800
 TEST_SECONDS = 60
+REPORT_SECONDS = 60
+CUT_SHORT = "cut-short"
+"""A file in the results of a suite whose time was over."""
 PLUGINS = Path(__file__).parent / "plugins"
 NO_PLUGINS = ("anyio", "asyncio", "celery", "aiomisc", "rerunfailures")
 
@@ -33,21 +40,28 @@ def variables(workplace: Workplace, extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def execute(workplace: Workplace, command: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Runs it in the sources; what it prints goes to `output.txt`."""
+    """Runs it in the sources, until it ends or its time is over; what it prints goes to
+    `output.txt`."""
     with (workplace.results / "output.txt").open("wb") as output:
+        left = max(1.0, min(SUITE_SECONDS, workplace.deadline - time.monotonic()))
+        process = subprocess.Popen(
+            command,
+            cwd=workplace.sources,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
         try:
-            subprocess.run(
-                command,
-                cwd=workplace.sources,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                check=False,
-                timeout=SUITE_SECONDS,
-            )
+            process.wait(left)
         except subprocess.TimeoutExpired:
-            raise Missing(f"took longer than {SUITE_SECONDS} s; see {output.name}") from None
+            (workplace.results / CUT_SHORT).touch()
+            process.send_signal(signal.SIGINT)  # pytest reports what has run until then
+            try:
+                process.wait(REPORT_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def pytest(
@@ -100,6 +114,49 @@ def node(workplace: Workplace, *arguments: str, **environment: str) -> list[Outc
     reporter = ["--test-reporter=junit", f"--test-reporter-destination={report}"]
     execute(workplace, ["node", "--test", *reporter, *arguments], variables(workplace, environment))
     return junit(report)
+
+
+def go(workplace: Workplace, package: str, *arguments: str, **environment: str) -> list[Outcome]:
+    """Go's own test runner, on sources as they lie below a GOPATH."""
+    if not shutil.which("go"):
+        raise Missing("go is not installed: apt-get install golang-go")
+    path = workplace.results / "gopath"
+    place = path / "src" / package
+    place.parent.mkdir(parents=True)
+    workplace.sources.rename(place)
+    where = {
+        "GO111MODULE": "off",
+        "GOPATH": f"{path}:/usr/share/gocode",
+        "GOCACHE": str(workplace.results.parents[2] / "cache" / "go"),
+        "GOFLAGS": "",
+    }
+    report = workplace.results / "output.txt"
+    command = ["go", "test", "-json", "-timeout", f"{SUITE_SECONDS}s", *arguments]
+    execute(replace(workplace, sources=place), command, {**os.environ, **where, **environment})
+    return go_outcomes(report.read_text(errors="replace"), report)
+
+
+def go_outcomes(text: str, report: Path) -> list[Outcome]:
+    """Every test that `go test -json` tells of. Missing when there is none."""
+    ends = {"pass": PASSED, "fail": FAILED, "skip": SKIPPED}
+    said: dict[str, list[str]] = {}
+    found = []
+    for line in text.splitlines():
+        if not line.startswith("{"):
+            continue
+        event = json.loads(line)
+        name = event.get("Test")
+        if name is None:
+            continue
+        if event["Action"] == "output":
+            said.setdefault(name, []).append(event["Output"].strip())
+        elif event["Action"] in ends:
+            words = [each for each in said.get(name, ()) if each and each[:3] not in ("===", "---")]
+            status = ends[event["Action"]]
+            found.append(Outcome(name, status, words[0] if words and status != PASSED else ""))
+    if not found:
+        raise Missing(f"it has no test to run; see {report}")
+    return found
 
 
 def junit(report: Path) -> list[Outcome]:

@@ -127,6 +127,21 @@ class Git:
 
 
 @dataclass(frozen=True)
+class Debian:
+    """A folder that a package of Debian's installs, tests and all."""
+
+    package: str
+    folder: str
+    tests: str
+
+    def fetch(self, cache: Path) -> Path:
+        place = Path(self.folder)
+        if not (place / self.tests).exists():
+            raise Missing(f"{self.package} is not installed: apt-get install {self.package}")
+        return place
+
+
+@dataclass(frozen=True)
 class Here:
     """Tests of this repository."""
 

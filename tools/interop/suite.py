@@ -27,6 +27,7 @@ class Workplace:
     python: Path  # of the environment with the clients and their test tools
     results: Path  # a directory for what it prints and writes
     over_quorum: bool = False  # its queues are to be quorum queues
+    deadline: float = float("inf")  # when it is to be cut short, by time.monotonic
 
     @property
     def url(self) -> str:
@@ -64,6 +65,8 @@ class Suite:
     run: Callable[[Workplace], list[Outcome]]
     known: tuple[tuple[str, str], ...] = ()
     known_over_quorum: tuple[tuple[str, str], ...] = ()
+    what: str = "its own tests"  # in a few words, for readers of docs/clients.md
+    takes_long: bool = False  # begins before the others
 
     def over_quorum(self) -> Suite:
         """The suite as it is run over quorum queues."""
@@ -84,6 +87,8 @@ class Verdict:
     suite: Suite
     outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
     missing: str = ""
+    cut_short: frozenset[str] = frozenset()
+    """The brokers on which it was not through when its time was over."""
 
     def count(self, broker: str, status: str) -> int:
         return sum(outcome.status == status for outcome in self.outcomes.get(broker, []))
@@ -94,6 +99,8 @@ class Verdict:
         if oracle not in self.outcomes:
             return [outcome for outcome in ours.values() if outcome.status == FAILED]
         theirs = [outcome for outcome in self.outcomes[oracle] if outcome.status == PASSED]
+        if self.cut_short:  # what ran on one of them alone says nothing
+            theirs = [outcome for outcome in theirs if outcome.name in ours]
         pairs = [
             ours.get(their.name, Outcome(their.name, FAILED, "did not run")) for their in theirs
         ]

@@ -9,12 +9,15 @@ from suite import FAILED, PASSED, SKIPPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from suite import Verdict
 
 OWN, ORACLE = "SluiceMQ", "RabbitMQ"
 COLUMNS = (PASSED, FAILED, SKIPPED)
 UNEXPLAINED_MAX = 40
+BEGIN = "<!-- table: written by make interop -->"
+END = "<!-- end of table -->"
 
 
 def cells(verdict: Verdict) -> list[str]:
@@ -54,6 +57,8 @@ def remarks(verdict: Verdict) -> Iterator[str]:
     if verdict.missing:
         yield f"{client}: NOT RUN: {verdict.missing}"
         return
+    for broker in sorted(verdict.cut_short):
+        yield f"{client}: its time was over before it was through on {broker}"
     reasons: Counter[str] = Counter()
     new = []
     for outcome in verdict.differences(OWN, ORACLE):
@@ -69,6 +74,33 @@ def remarks(verdict: Verdict) -> Iterator[str]:
         yield f"{client}: {count} known: {reason}"
     for pattern in verdict.outdated(OWN, ORACLE):
         yield f"{client}: {pattern} passes now: remove it from the suite's known differences"
+
+
+def page_table(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """The table of docs/clients.md, with what differs and why under it."""
+    ordered = sorted(verdicts, key=lambda verdict: verdict.suite.client)
+    yield "| client | version | tests | SluiceMQ | RabbitMQ | differences |"
+    yield "|---|---|---|---|---|---|"
+    for verdict in ordered:
+        suite = verdict.suite
+        row = [suite.client, suite.version, suite.what]
+        for broker in (OWN, ORACLE):
+            counts = " / ".join(str(verdict.count(broker, status)) for status in COLUMNS)
+            cut = " (cut short)" if broker in verdict.cut_short else ""
+            row.append(counts + cut if broker in verdict.outcomes else "not run")
+        yield f"| {' | '.join([*row, cells(verdict)[-1]])} |"
+    notes = [line for verdict in ordered for line in remarks(verdict)]
+    if notes:
+        yield ""
+        yield from (f"- {line}" for line in notes)
+
+
+def write(page: Path, verdicts: Sequence[Verdict]) -> None:
+    """Put the table into the page, between its marks."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    text = "\n".join(page_table(verdicts))
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
 
 
 def is_fine(verdict: Verdict) -> bool:

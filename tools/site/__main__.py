@@ -124,7 +124,7 @@ def main() -> None:
     done = subprocess.run([*command, "--config-file", str(OUT / "mkdocs.yml")], check=False)
     if done.returncode:
         sys.exit(done.returncode)
-    print(f"{OUT / 'site' / 'index.html'} is ready")
+    print(f"the site is ready: python3 -m http.server --directory {OUT / 'site'}")
 
 
 if __name__ == "__main__":

@@ -20,4 +20,5 @@ SUITE = Suite(
     "7.2.4",
     Sdist("aiormq", "7.2.4", TESTS),
     run,
+    takes_long=True,
 )

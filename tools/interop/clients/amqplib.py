@@ -25,4 +25,5 @@ SUITE = Suite(
     VERSION,
     NpmPackage("amqplib", VERSION, "test", ("claire@0.4.1",)),
     run,
+    what="node; its own tests",
 )

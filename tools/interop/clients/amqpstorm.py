@@ -25,4 +25,5 @@ SUITE = Suite(
     "3.1.4",
     Sdist("amqpstorm", "3.1.4", TESTS),
     run,
+    what="its functional tests",
 )

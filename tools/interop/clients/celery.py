@@ -16,4 +16,5 @@ SUITE = Suite(
     "5.7.0",
     Here(),
     run,
+    what="chords, retries, ETA, priorities, RPC results; this project's tests",
 )

@@ -15,4 +15,4 @@ def run(workplace: Workplace) -> list[Outcome]:
     return project_pytest(workplace, "tests/interop/test_librabbitmq.py")
 
 
-SUITE = Suite("librabbitmq", "Debian", Here(), run)
+SUITE = Suite("librabbitmq", "Debian", Here(), run, what="C; Debian's tools, this project's tests")

@@ -24,6 +24,8 @@ SUITE = Suite(
     VERSION,
     Git("pika", "https://github.com/pika/pika.git", VERSION),
     run,
+    what="its acceptance tests",
+    takes_long=True,
     known_over_quorum=(
         (
             "*.TestClose*FromBasicConsumeCallback::test",
