@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import GateKeeper
@@ -34,7 +34,7 @@ class ActorKeeper(GateKeeper):
 class FlowActor(Actor):
     """An actor of the chain. `kind` is the stage that the picture of the chain shows it in."""
 
-    kind = ""
+    kind: ClassVar[str] = ""
     keeper: GateKeeper
 
     def __init__(self, scheduler: Scheduler, clock: Clock, share: Share | None = None) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import ClassVar, Final
 
 from sluicemq.kernel.containment import is_vital
 from sluicemq.kernel.turn_groups import TurnGroupMember, TurnGroups
@@ -219,11 +219,11 @@ class Scheduler:
 class Actor(TurnGroupMember):
     """Base of everything that has an inbox. Only the scheduler, or a share, calls `run_turn`."""
 
-    is_common = False
+    is_common: ClassVar[bool] = False
     """Do all others post to it, so that it goes on until its inbox is empty?"""
-    is_patient = False
+    is_patient: ClassVar[bool] = False
     """Does it bring work in, so that it waits for those who do the work that is there?"""
-    is_vital = True
+    is_vital: ClassVar[bool] = True
     """Does the node end by a fault while one of its methods is under way, in anybody's turn?"""
 
     def __init__(self, scheduler: Scheduler, share: Share | None = None) -> None:
@@ -236,8 +236,8 @@ class Actor(TurnGroupMember):
         """Long work that goes on in the next turn, before anything else in the inbox."""
         self.faulted_message: object = None
         """The message at which the last fault came; None: it came elsewhere, or there was none."""
-        self.is_deaf = False
-        """True after `go_deaf`: messages that come are not handled any more."""
+        self.stand_in: StandIn | None = None
+        """Who has its turns since it cannot have them itself any more; None: it can."""
 
     def post(self, message: object) -> None:
         """Put `message` into the inbox; it is handled in a later turn, in order."""
@@ -289,8 +289,8 @@ class Actor(TurnGroupMember):
     def run_turn(self) -> None:
         """Handle what is in the inbox now, as far as the turn's work goes, then `turn_ended`."""
         self.scheduled = False
-        if self.is_deaf:
-            self.inbox.clear()
+        if self.stand_in is not None:
+            self.stand_in.take_turn(self)
             return
         scheduler = self.scheduler
         turn_work = scheduler.turn_work
@@ -302,7 +302,7 @@ class Actor(TurnGroupMember):
             if len(inbox) == 1:
                 self.handle_only(inbox.pop())
             elif inbox:
-                self.handle_inbox()
+                self.handle_inbox(self.receive)
         if self.inbox or self.underway is not None:
             self.schedule_rest()
         self.turn_ended()
@@ -317,9 +317,10 @@ class Actor(TurnGroupMember):
             raise
         self.scheduler.work -= MESSAGE_WORK
 
-    def handle_inbox(self) -> None:
-        """Handle what was in the inbox when the turn began; the rest of it stays there, in order,
-        when the turn's work is spent, TURN_MAX messages are handled or long work has begun."""
+    def handle_inbox(self, receive: Callable[[object], None]) -> None:
+        """Have `receive` handle what was in the inbox when the turn began; the rest of it stays
+        there, in order, when the turn's work is spent, TURN_MAX messages are handled or long work
+        has begun."""
         batch = self.inbox
         scheduler = self.scheduler
         turn_max = scheduler.turn_max
@@ -328,7 +329,6 @@ class Actor(TurnGroupMember):
         else:  # what a turn cannot get to is not copied out and in again: it may be a million
             batch = batch[:turn_max]
             del self.inbox[:turn_max]
-        receive = self.receive
         done = 0
         try:
             for message in batch:
@@ -353,7 +353,7 @@ class Actor(TurnGroupMember):
 
     def go_deaf(self) -> None:
         """Drop what is posted to it from now on: it has come to its end."""
-        self.is_deaf = True
+        self.stand_in = NOBODY_HEARS
         self.inbox.clear()
 
     def faulted(self, error: Exception) -> None:
@@ -361,6 +361,35 @@ class Actor(TurnGroupMember):
         inbox, without the `faulted_message`, is handled in the next turn, unless it goes deaf here.
         Unless it is overridden the process has to end."""
         self.scheduler.give_up(self, error)
+
+
+class StandIn:
+    """This has the turns of an actor that cannot have them itself any more, and handles what comes
+    for it. It has nothing to do at the end of a turn."""
+
+    def take_turn(self, actor: Actor) -> None:
+        """Handle what is in the actor's inbox now, as far as the turn's work goes."""
+        scheduler = actor.scheduler
+        turn_work = scheduler.turn_work
+        scheduler.work = turn_work - TURN_OVERHEAD_WORK
+        actor.handle_inbox(self.receive)
+        if actor.inbox:
+            actor.schedule_rest()
+        scheduler.spent += turn_work - scheduler.work
+
+    def receive(self, message: object) -> None:
+        """Handle one message."""
+        raise NotImplementedError
+
+
+class Nobody(StandIn):
+    """This stands in for an actor that has come to its end, and drops what comes."""
+
+    def take_turn(self, actor: Actor) -> None:
+        actor.inbox.clear()
+
+
+NOBODY_HEARS: Final = Nobody()
 
 
 class Share(Actor):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from sluicemq.chain.pacer import QueuePace
 from sluicemq.chain.queue.dead_lettering import DeadLettering
@@ -65,7 +65,7 @@ class ClassicShell(TimedQueue):
     """This is the shell around a classic queue: it sees to credit, the store and the disk, and
     makes effects real."""
 
-    prefix_bytes = 0
+    prefix_bytes: ClassVar[int] = 0
     """What it has put before each content."""
 
     def __init__(

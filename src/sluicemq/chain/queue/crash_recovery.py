@@ -118,8 +118,7 @@ class Crash(CrashPort, Generic[Q]):
         self.state, self.wanted = faults.judge(now_ns, queue.id, found, refused)
         queue.crash = self
         queue.underway = None  # what it was at is the first of what is lost
-        queue.receive = self.receive  # type: ignore[method-assign]
-        queue.turn_ended = nothing  # type: ignore[method-assign]
+        queue.stand_in = self
         asked = [
             queue.faulted_message,
             *(each for each in lost if each is not queue.faulted_message),
@@ -509,7 +508,3 @@ def batch_at(faulted_message: object, lost: list[c.Command]) -> Batch | None:
         if isinstance(first, c.Publish):
             return first.batch
     return None
-
-
-def nothing() -> None:
-    """Do nothing, at the end of a turn of a queue that has crashed."""

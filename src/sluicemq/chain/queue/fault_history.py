@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.queue.refused_messages import RefusedMessages
+from sluicemq.kernel.actor import StandIn
 from sluicemq.limits import CRASH_WINDOW_NS, QUARANTINE_MESSAGES_MAX
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ RECOVERING: Final = "recovering"
 CRASHED: Final = "crashed"
 
 
-class CrashPort:
+class CrashPort(StandIn):
     """Answers for a queue that has had a fault, from then on (`crash_recovery.py`). `state` is
     RECOVERING or CRASHED, as users see it."""
 

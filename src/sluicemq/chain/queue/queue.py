@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX, NamedQueue
 from sluicemq.flow.gate import GateKeeper
@@ -134,7 +134,7 @@ class Queue(NamedQueue):
 
     kind = "queue"
     is_vital = False
-    is_local = True
+    is_local: ClassVar[bool] = True
     """It is this node that has its messages, or a member of its group."""
     takes_enveloped = True
     """Batches in which each message has a routing key of its own."""

@@ -20,7 +20,7 @@ storage nothing is appended any more, and whoever hands something in is refused.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from sluicemq.chain.store.journal_seals import JournalSeals
 from sluicemq.kernel.disk import SYNC_STRAND
@@ -52,11 +52,11 @@ class Append:
 
     __slots__ = ("urgent",)
 
-    is_declaration = False
+    is_declaration: ClassVar[bool] = False
     """Declarations come first in their group, for what is said of messages needs their queues."""
-    is_last = False
+    is_last: ClassVar[bool] = False
     """It is never in an earlier group than anything that was handed in before it."""
-    is_in_line = False
+    is_in_line: ClassVar[bool] = False
     """It is of a log, and never in an earlier group than what was handed in before it and is in
     line, too. What is neither in line, nor last, nor a declaration has a line of its own."""
     quantum_bytes = 0

@@ -10,7 +10,7 @@ Flush, Flushed                                    for a checkpoint
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.store.group_commit import Append
@@ -38,7 +38,7 @@ class StoreClient(FlowActor):
     id: int
     strand: int
     title: str
-    has_state = True
+    has_state: ClassVar[bool] = True
     """Does a checkpoint have a state of it? A client without one has files of its own."""
 
     @property

@@ -44,17 +44,13 @@ class Departure(QuorumCrash):
             queue.replicator.close()
         queue.crash = self
         queue.underway = None
-        queue.receive = self.receive  # type: ignore[method-assign]
-        queue.turn_ended = self.turn_ended  # type: ignore[method-assign]
+        queue.stand_in = self
         if not had_fault:
             take(queue, self.steps([], self.unmade()))
         queue.gone = True
         queue.forget_log(is_deleted=False)
         self.release()
         self.services.world.log.write("info", f"{queue.title} has no member on this node any more")
-
-    def turn_ended(self) -> None:
-        """Do nothing at the end of a turn."""
 
     def receive(self, message: object) -> None:
         if isinstance(message, RaftAppended) and message.number >= self.number:
