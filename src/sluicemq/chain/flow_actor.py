@@ -27,7 +27,6 @@ class ActorKeeper(GateKeeper):
             self.owner.flow_resumed()
 
     def release(self) -> None:
-        """Drop every reference to the owner: it has come to its end."""
         self.owner = None
 
 

@@ -65,6 +65,9 @@ class GateKeeper:
     def flow_resumed(self) -> None:
         """For owners that must act at once when the last gate opens; they override this."""
 
+    def release(self) -> None:
+        """Know the owner no more, which has come to its end; this one knows none."""
+
     def in_flow(self, now_ns: int, sticky_ns: int) -> bool:
         """Tell whether the owner is shown as `flow`: it is held up at `now_ns`, or was less than
         `sticky_ns` (nanoseconds) before."""

@@ -59,6 +59,9 @@ KINDS: Final = (
 class Line(Append):
     """Something to be appended."""
 
+    raft_bytes = 0
+    quantum_bytes = 0
+
     def __init__(self, kind: Kind) -> None:
         super().__init__(urgent=True)
         self.kind = kind

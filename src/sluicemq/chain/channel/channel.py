@@ -135,9 +135,8 @@ class Channel(WholeChannel):
         self.inflow: Inflow
         self.crowded = Gate(reader.halts, f"methods held on channel {number}")
         self.replies: ReplyConsumer | None = None
-        self.question: Question | Transaction | None = None
-        """What the client waits for; a transaction that is being committed counts as a question
-        too."""
+        self.question: object = None
+        """What the client waits for: a Question, or a Transaction that is being committed."""
         self.asked: Actor | None = None
         """The actor that was asked last on behalf of the client."""
         self.queued_methods: deque[object] = deque()
@@ -238,7 +237,7 @@ class Channel(WholeChannel):
         except ConnectionViolation as violation:
             self.fault(violation)
 
-    def behind_question(self, message: object, question: Question | Transaction | None) -> None:
+    def behind_question(self, message: object, question: object) -> None:
         """Hold a message until `question` is answered; None: until what is held before it is done.
         A client that sends anything while its commit is under way has its connection closed."""
         if isinstance(question, Transaction):
@@ -337,7 +336,7 @@ class Channel(WholeChannel):
         """Have the question handle its answer, then go on with what was held. An answer for which
         nobody waits any more is dropped."""
         question = self.question
-        if question is None or isinstance(question, Transaction) or self.closing:
+        if not isinstance(question, Question) or self.closing:
             return
         self.question = None
         try:

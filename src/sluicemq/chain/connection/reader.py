@@ -81,8 +81,6 @@ class Reader(Severable):
 
     kind = "reader"
     is_vital = False
-    keeper: ActorKeeper
-    halts: ActorKeeper
 
     def __init__(self, broker: BrokerPort, connection: int, peer: Peer) -> None:
         share = Share(broker.scheduler)

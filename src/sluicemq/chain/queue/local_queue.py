@@ -14,19 +14,25 @@ from sluicemq.replication.replicator import StateOwner
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from typing_extensions import TypeVar
+
     from sluicemq.chain.queue.refused_messages import RefusedMessages
     from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.queues.machine import QueueMachine
     from sluicemq.replication.replicator import Replicator
 
+    L_co = TypeVar("L_co", bound=QueueMachine, default=QueueMachine, covariant=True)
+else:  # which has no defaults in the oldest Python that will do
+    from typing import TypeVar
 
-class LocalQueue(Queue, StateOwner[Command]):
+    L_co = TypeVar("L_co", covariant=True)
+
+
+class LocalQueue(Queue[L_co], StateOwner[Command]):
     """This is the shell around a machine to which channels' commands go as they are."""
 
-    machine: QueueMachine
     replicator: Replicator[Command, Effect]
-    at: Effect | None
 
     def __init__(self, vhost: VhostPort, definition: QueueDefinition, queue_id: int) -> None:
         super().__init__(vhost, definition, queue_id)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from sluicemq.model.traits import MessageTraits
     from sluicemq.queues.classic.unacked_runs import UnackedRun
-    from sluicemq.queues.effects import Effect
 
 T = TypeVar("T")
 
@@ -58,7 +57,7 @@ def fails(handle: Callable[[T], object], item: T) -> bool:
     return False
 
 
-def at_hand(effect: Effect | None, letters: Callable[[DeadLetter], object]) -> list[Place | Wanted]:
+def at_hand(effect: object, letters: Callable[[DeadLetter], object]) -> list[Place | Wanted]:
     """Return the suspects among the messages of the effect that was being made real; None: there is
     no such effect. `letters` makes of dead letters what goes on."""
     if isinstance(effect, DeadLetter):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX, NamedQueue
 from sluicemq.flow.gate import GateKeeper
@@ -13,6 +13,8 @@ from sluicemq.queues.commands import Delete, Publish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from typing_extensions import TypeVar
 
     from sluicemq.chain.flow_actor import FlowActor
     from sluicemq.chain.queue.fault_history import CrashPort
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
     from sluicemq.queues.effects import Deleted
     from sluicemq.queues.machine import QueueView
     from sluicemq.replication.replicator import Replicator
+
+    M_co = TypeVar("M_co", bound=QueueView, default=QueueView, covariant=True)
+else:  # which has no defaults in the oldest Python that will do
+    from typing import TypeVar
+
+    M_co = TypeVar("M_co", covariant=True)
 
 FIRST_STRAND: Final = 2
 """The disk's strand of the queue with id 0, behind those of the journal and the message store."""
@@ -129,16 +137,15 @@ class FilesGone(DiskJob):
             files.delete_tree(self.directory)
 
 
-class Queue(NamedQueue):
-    """This is what everybody may know of a queue, whatever its type: the shell around a state."""
+class Queue(NamedQueue, Generic[M_co]):
+    """This is what everybody may know of a queue, whatever its type: the shell around a state of
+    type M_co."""
 
     kind = "queue"
     is_vital = False
     is_local: ClassVar[bool] = True
     """It is this node that has its messages, or a member of its group."""
-    takes_enveloped = True
-    """Batches in which each message has a routing key of its own."""
-    machine: QueueView
+    machine: M_co
     """What this node knows of its state."""
     replicator: Replicator[Any, Any]
 
@@ -183,9 +190,14 @@ class Queue(NamedQueue):
         self.refused_messages = None if faults is None else faults.refused_messages
 
     @property
+    def takes_enveloped(self) -> bool:
+        """Tell whether it takes batches in which each message has a routing key of its own."""
+        return True
+
+    @property
     def latest(self) -> Queue:
         """Return the queue that is in its place now: itself, or what has followed after faults."""
-        queue = self
+        queue: Queue = self
         while queue.successor is not None:
             queue = queue.successor
         return queue

@@ -11,10 +11,10 @@ from weakref import ref
 
 from sluicemq.chain.queue.local_queue import LocalQueue
 from sluicemq.limits import EXPIRY_LOOK_MS
+from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import Delete
 
 if TYPE_CHECKING:
-    from sluicemq.queues.classic.machine import ClassicQueue
     from sluicemq.queues.settings import QueueSettings
 
 
@@ -34,10 +34,9 @@ class LookUnused:
     __slots__ = ()
 
 
-class TimedQueue(LocalQueue):
+class TimedQueue(LocalQueue[ClassicQueue]):
     """This is a classic queue, as its timers see it."""
 
-    machine: ClassicQueue
     settings: QueueSettings
 
 

@@ -70,13 +70,12 @@ class LookAtEnd:
         self.end = end
 
 
-class StreamShell(LocalQueue):
+class StreamShell(LocalQueue[Stream]):
     """This is the shell around a stream: it sees to credit and its files, and makes effects
     real."""
 
     takes_enveloped = False
     has_state = False
-    machine: Stream
 
     def __init__(
         self,

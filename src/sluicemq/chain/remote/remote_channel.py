@@ -65,7 +65,6 @@ class RemoteChannel(FlowActor):
 
     kind = "channel"
     is_vital = False
-    keeper: ActorKeeper
 
     def __init__(
         self,

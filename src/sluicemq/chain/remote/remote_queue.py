@@ -95,7 +95,6 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         self.declared = declared
         self.homes = homes
         self.office: QueuePost = post
-        self.takes_enveloped = not TYPES[declared.definition.type].is_log
         self.machine = RemoteState(declared.definition)
         self.home = homes[0]
         self.reaches: dict[int, int] = {}
@@ -120,6 +119,10 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         post.join(self)
 
     # -- what channels see
+
+    @property
+    def takes_enveloped(self) -> bool:
+        return not TYPES[self.definition.type].is_log
 
     @property
     def reach(self) -> int:

@@ -75,7 +75,6 @@ class Republisher(RepublisherPort):
 
     kind = "republisher"
     is_vital = False
-    keeper: ActorKeeper
 
     def __init__(self, vhost: NamespacePort, source: Actor, name: str) -> None:
         services = vhost.services

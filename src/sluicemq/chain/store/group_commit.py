@@ -59,15 +59,21 @@ class Append:
     is_in_line: ClassVar[bool] = False
     """It is of a log, and never in an earlier group than what was handed in before it and is in
     line, too. What is neither in line, nor last, nor a declaration has a line of its own."""
-    quantum_bytes = 0
-    """Of a quantum of what is written for queues how large it is, at least 1: a group of the
-    journal in which there are appends to logs has only one. Others have 0."""
-    raft_bytes = 0
-    """Of an append to a Raft group's log about how large it is, at least 1; a group of the journal
-    has only so many of these, and so many bytes of them. Others have 0."""
 
     def __init__(self, urgent: bool) -> None:
         self.urgent = urgent
+
+    @property
+    def quantum_bytes(self) -> int:
+        """Return of a quantum of what is written for queues how large it is, at least 1: a group of
+        the journal in which there are appends to logs has only one. Others have 0."""
+        return 0
+
+    @property
+    def raft_bytes(self) -> int:
+        """Return of an append to a Raft group's log about how large it is, at least 1; a group of
+        the journal has only so many of these, and so many bytes of them. Others have 0."""
+        return 0
 
     def entries(self, parts: list[bytes]) -> None:
         """Add the encoded entries to `parts`. This is asked once, when the group is closed, so that

@@ -147,8 +147,8 @@ class RaftAppend(Append):
         "owner",
         "pieces",
         "places",
-        "raft_bytes",
         "records",
+        "size_bytes",
         "storage",
     )
 
@@ -173,7 +173,7 @@ class RaftAppend(Append):
         self.gone: RaftFilesGone | None = None
         """What deletes the files that these records make superfluous, once they are durable."""
         self.content = content
-        self.raft_bytes = 1 + sum(
+        self.size_bytes = 1 + sum(
             entry.size_bytes
             for record in (*records, *pieces)
             if isinstance(record, RaftEntries | LivePiece)
@@ -185,6 +185,10 @@ class RaftAppend(Append):
         self.places: dict[int, EntryOffsets] | None = None
         """Where the entries are that the snapshot needs, by segments; None: there is no snapshot,
         or it needs none."""
+
+    @property
+    def raft_bytes(self) -> int:
+        return self.size_bytes
 
     def entries(self, parts: list[bytes]) -> None:
         self.storage.write(self, parts)

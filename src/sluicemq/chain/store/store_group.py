@@ -74,7 +74,7 @@ class StoreGroup(Append):
         """It is among what waits for the journal's next groups."""
 
     @property
-    def quantum_bytes(self) -> int:  # type: ignore[override]
+    def quantum_bytes(self) -> int:
         return 1 + self.bytes
 
     def is_empty(self) -> bool:
