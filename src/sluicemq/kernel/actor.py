@@ -378,7 +378,7 @@ class StandIn:
         scheduler.spent += turn_work - scheduler.work
 
     def receive(self, message: object) -> None:
-        """Handle one message."""
+        """Handle one message that has come for the actor, in its place."""
         raise NotImplementedError
 
 
