@@ -19,6 +19,7 @@ SHARED: Final = {"spark": "session", "cluster_jobs": "cluster", "spark_master": 
 
 SINGLY = (
     "tests/cluster/test_real_links",
+    "tests/cluster/test_torture",
     "tests/durability/test_kill",
     "tests/durability/test_quorum_in_memory",
     "tests/durability/test_strace",
@@ -29,13 +30,14 @@ SINGLY = (
 """Their tests are long and share nothing that takes long."""
 
 LONGEST = (
+    "tests/sim/test_nodes_seeds",
     "tests/sim/test_seeds",
     "tests/spark/test_amqp_languages",
     "tests/spark/test_amqp_example_kill",
-    "tests/interop/test_durable",
-    "tests/sim/test_nodes_seeds",
+    "tests/spark/test_amqp_kill",
+    "tests/cluster/test_torture",
     "tests/sim/test_quorum_crashes",
-    "tests/sim/test_link_seeds",
+    "tests/interop/test_durable",
     "tests/lab/test_run",
     *SINGLY,
 )
