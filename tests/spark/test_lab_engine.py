@@ -5,13 +5,11 @@ are too few, or not there. Watching: what it tells against the counters.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +25,7 @@ from sluicemq.spark.lab_engine import SparkEngine
 from sluicemq.spark.lab_watch import WatchedSecond, watch
 from sluicemq.spark.session import check_master
 from support.lab_runs import Notes, rows, small_plan
+from support.waiting import await_truth
 
 LIMITS = "10%,100%"
 STEP_SECONDS = 2
@@ -127,18 +126,22 @@ def descends(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
     return False
 
 
-def test_a_worker_that_dies_ends_the_run(broker_url: str, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    command = lab_command(broker_url, out, "local[2]", "--step-seconds", "60")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        deadline = time.monotonic() + 240
-        while not (out / "live").is_dir():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        os.kill(lab_processes(process.pid)[0], signal.SIGKILL)
-        said, _ = process.communicate(timeout=240)
-    assert process.returncode == 1, said
-    assert "process died" in json.loads((out / "run.json").read_text())["stopped"]
+def test_a_worker_that_dies_ends_the_run(
+    spark: SparkSession, broker_url: str, tmp_path: Path
+) -> None:
+    plan = small_plan(broker_url, tmp_path, limits=LIMITS, step_seconds=60)
+
+    def kill_one() -> None:
+        await_truth((tmp_path / "live").is_dir, 0.1)
+        os.kill(lab_processes(os.getpid())[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    result = run_scenario(plan, Notes(), SparkEngine("local[2]"))
+    killer.join()
+    assert result.failed
+    assert "process died" in str(read_run_info(tmp_path)["stopped"])
+    assert spark.range(3).count() == 3, "the session goes on"
 
 
 def test_too_few_slots_are_refused(spark: SparkSession, broker_url: str, tmp_path: Path) -> None:
