@@ -4,52 +4,15 @@ shown once, as who knows it best says. Method: a link that counts, and a clock t
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
-
 import pytest
 
 from sluicemq.manage.record_columns import CONNECTIONS, EXCHANGES, QUEUES, RECORDS
-from sluicemq.management.api_error import ApiError, BrokerRefused
+from sluicemq.management.api_error import BrokerRefused
 from sluicemq.management.broker_link import BrokerLink
 from sluicemq.management.cluster_inventory import ClusterInventory, merged
 from sluicemq.management.inventory import CROWD_FETCHES, CROWD_LASTS_S, CROWD_S, Inventory, Record
-from sluicemq.management.sign_in import LET_IN_S, SignIn
 
-
-class Moment:
-    """The time by the loop's clock."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-
-class CountingLink(BrokerLink):
-    """Answers what it was given; `asked` has the commands."""
-
-    def __init__(self, answers: dict[str, list[Any]]) -> None:
-        super().__init__(0)
-        self.answers = answers
-        self.asked: list[str] = []
-        self.refusal: BrokerRefused | None = None
-
-    async def pages(self, command: str, /, **arguments: object) -> AsyncIterator[list[Any]]:
-        self.asked.append(command)
-        if self.refusal is not None:
-            raise self.refusal
-        yield self.answers[command]
-
-
-def run(work: Callable[[Moment], Awaitable[None]]) -> None:
-    """With a clock that stands still unless the test moves it."""
-
-    async def main() -> None:
-        moment = Moment()
-        asyncio.get_running_loop().time = lambda: moment.now_s  # type: ignore[method-assign]
-        await work(moment)
-
-    asyncio.run(main())
+from .bench import CountingLink, Moment, run
 
 
 def row_of(kind: str, **values: object) -> list[object]:
@@ -140,27 +103,5 @@ def test_a_node_that_is_down_adds_nothing_and_a_silent_one_what_it_told_last(
         asked = len(far.asked)
         await inventory.of_other("n2", CONNECTIONS)
         assert len(far.asked) == asked + (code == 69)  # a silent one is left alone for a while
-
-    run(work)
-
-
-def test_about_a_user_the_broker_is_asked_once_a_second_and_after_each_change() -> None:
-    async def work(moment: Moment) -> None:
-        link = CountingLink({"log_in": [{"tags": ["monitoring"], "vhosts": ["/"]}]})
-        sign_in = SignIn(link, 60.0)
-        for _ in range(50):
-            assert (await sign_in.log_in("eve", "apple", "127.0.0.1")).may("monitoring")
-        assert len(link.asked) == 1
-        await sign_in.log_in("eve", "apple", "192.0.2.1")  # whom the broker may not let in there
-        assert len(link.asked) == 2
-        sign_in.changed()
-        await sign_in.log_in("eve", "apple", "127.0.0.1")
-        assert len(link.asked) == 3
-        moment.now_s += LET_IN_S
-        link.refusal = BrokerRefused("no", 65)
-        with pytest.raises(ApiError):
-            await sign_in.log_in("eve", "apple", "127.0.0.1")
-        assert sign_in.attempts.succeeded == 52
-        assert sign_in.attempts.failed == 1
 
     run(work)
