@@ -65,6 +65,7 @@ function gauge(text, value, most, isAlarm, words) {
 
 function lasting(milliseconds) {
   const minutes = Math.floor(milliseconds / 60_000);
+  if (minutes < 1) return "a moment";
   if (minutes < 60) return `${minutes} min`;
   return minutes < 1440 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${Math.floor(minutes / 1440)} d ${Math.floor((minutes % 1440) / 60)} h`;
 }

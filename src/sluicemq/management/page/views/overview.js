@@ -34,8 +34,8 @@ function drawOverview(found, title, tiles, queued, rates) {
     tile("ready", number(totals.messages_ready)),
     tile("unacknowledged", number(totals.messages_unacknowledged)),
     tile("unconfirmed", number(totals.messages_unconfirmed)),
-    tile("published a second", number(stats.publish_details?.rate)),
-    tile("delivered a second", number(stats.deliver_get_details?.rate)),
+    tile("published a second", number(stats.publish_details?.rate ?? 0)),
+    tile("delivered a second", number(stats.deliver_get_details?.rate ?? 0)),
     ...Object.entries(objects).map(([name, count]) => tile(name, number(count))),
   );
   const now = Date.now() / 1000;
