@@ -3,23 +3,28 @@ docs/decisions/0027-mirrored-queues.md."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import pytest
 
 from sluicemq.queues.mirrored import mastership
+from sluicemq.queues.mirrored.command_codec import trimmed
 from sluicemq.queues.mirrored.commands import MirrorCommand, RemoveMessages
 from sluicemq.queues.mirrored.delivery_marks import DeliveryMarks
 from sluicemq.queues.mirrored.group_standing import GroupStanding, has_all
 from sluicemq.queues.mirrored.mastership import Mastership
+from sluicemq.queues.mirrored.mirror import Mirror
 from sluicemq.queues.mirrored.mirror_lag import MirrorLags
 from sluicemq.queues.mirrored.mirrored_rows import MirroredRun
 from sluicemq.replication import mirrored_master
 from sluicemq.sim.raft import mirrored_member
+from sluicemq.sim.raft.stored_mirror import StoredMirrorRegister
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 CANARIES: Final[dict[str, Plant]] = {}
+OF_STORAGE: Final[dict[str, Plant]] = {}
+"""Those that only a real storage notices."""
 
 
 def canary(plant: Plant) -> Plant:
@@ -131,3 +136,30 @@ def what_a_master_had_is_kept_when_it_is_deposed(patch: pytest.MonkeyPatch) -> N
 
     patch.setattr(mirrored_member.MirroredMember, "_look", look)
     patch.setattr(mirrored_member.MirroredMember, "is_of_this_term", lambda _self, _master: True)
+
+
+def canary_of_storage(plant: Plant) -> Plant:
+    """Register a bug under its function's name."""
+    OF_STORAGE[plant.__name__] = plant
+    return plant
+
+
+@canary_of_storage
+def an_entry_is_trimmed_too_far(patch: pytest.MonkeyPatch) -> None:
+    """Of each run of places the last one is forgotten."""
+
+    def trim(data: bytes, places: Sequence[range]) -> bytes:
+        return trimmed(data, [each[: max(1, len(each) - 1)] for each in places])
+
+    patch.setattr(StoredMirrorRegister, "trim", staticmethod(trim))
+
+
+@canary_of_storage
+def a_snapshot_names_too_little(patch: pytest.MonkeyPatch) -> None:
+    """The newest entry that it needs is not named."""
+    original = Mirror.live
+
+    def live(self: Mirror) -> Iterator[tuple[int, Sequence[range]]]:
+        return iter([*original(self)][:-1])
+
+    patch.setattr(Mirror, "live", live)

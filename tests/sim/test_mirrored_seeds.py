@@ -17,6 +17,7 @@ from sluicemq.sim.raft.run import STEPS, Report
 from support.thorough import thorough
 
 SEEDS = range(thorough(40, 600))
+STORED_SEEDS = range(1000, thorough(1012, 1300))
 RUN_STEPS = thorough(4500, STEPS)
 
 ENGAGED = {
@@ -41,6 +42,13 @@ def reports() -> list[Report]:
 
 def test_nothing_is_lost() -> None:
     assert [report.line() for report in reports() if report.failure] == []
+
+
+def test_nothing_is_lost_in_a_real_storage() -> None:
+    """Bodies are read from the logs of a node's storage, which are rewritten to what is needed."""
+    run = [simulate_mirrored(seed, RUN_STEPS, with_storage=True) for seed in STORED_SEEDS]
+    assert [report.line() for report in run if report.failure] == []
+    assert sum(report.figures["pieces"] for report in run) > 30
 
 
 @pytest.mark.parametrize("figure", ENGAGED)

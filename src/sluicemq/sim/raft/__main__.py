@@ -1,5 +1,5 @@
-"""`python -m sluicemq.sim.raft SEED --count N --steps N [--storage | --mirrored]`: a line a seed,
-and the trace of what failed. The exit code is 1 when something did."""
+"""`python -m sluicemq.sim.raft SEED --count N --steps N --storage --mirrored`: a line a seed, and
+the trace of what failed. The exit code is 1 when something did."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main() -> int:
     failed = 0
     for seed in range(chosen.seed, chosen.seed + chosen.count):
         if chosen.mirrored:
-            report = simulate_mirrored(seed, chosen.steps)
+            report = simulate_mirrored(seed, chosen.steps, with_storage=chosen.storage)
         else:
             report = simulate(seed, chosen.steps, with_storage=chosen.storage)
         if report.failure or not chosen.failed_only:

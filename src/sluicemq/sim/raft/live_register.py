@@ -16,7 +16,25 @@ FOR_EVER = 3
 """Writes that are needed until the end, whatever comes behind them."""
 
 
-class LiveRegister(Register):
+class NeedyRegister(Register):
+    """A machine whose snapshots need entries of the log."""
+
+    @property
+    def live(self) -> frozenset[int]:
+        """The entries that are still needed."""
+        raise NotImplementedError
+
+    def places(self, entries: dict[int, bytes]) -> LivePlaces:
+        """Of each of these entries, all that are needed, the places that are."""
+        raise NotImplementedError
+
+    @staticmethod
+    def trim(data: bytes, places: Sequence[range]) -> bytes:
+        """What is needed of an entry for the messages at these places."""
+        raise NotImplementedError
+
+
+class LiveRegister(NeedyRegister):
     """Needs the last write of each register, some of the others for a while, and few for ever. Of
     each it needs all but the blanks."""
 
@@ -38,15 +56,18 @@ class LiveRegister(Register):
 
     @property
     def live(self) -> frozenset[int]:
-        """The entries that are still needed."""
         return frozenset([*self.last.values(), *self.kept, *self.first])
 
     def places(self, entries: dict[int, bytes]) -> LivePlaces:
-        """Of each of these entries the place that is needed."""
         found = LivePlaces()
         for index in sorted(entries):
             found.add(index, [range(1)], len(needed_of(entries[index])))
         return found
+
+    @staticmethod
+    def trim(data: bytes, places: Sequence[range]) -> bytes:
+        assert [*places] == [range(1)]
+        return needed_of(data)
 
     def content(self) -> bytes:
         state = [self.values, self.digest, self.last, self.kept, self.first]
@@ -63,9 +84,3 @@ class LiveRegister(Register):
 def needed_of(data: bytes) -> bytes:
     """What is needed of an entry: its only message, without the blanks behind it."""
     return data.rstrip()
-
-
-def trim(data: bytes, places: Sequence[range]) -> bytes:
-    """What is needed of an entry for the messages at these places."""
-    assert [*places] == [range(1)]
-    return needed_of(data)

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from sluicemq.sim.raft.events import Events
     from sluicemq.sim.raft.mirrored_member import MirroredMember
 
+PAUSE_MS = 5.0
+CALM_PAUSE_MS = 40.0
+"""A client pauses for so long on the average: when all is well again longer, so that who has lagged
+behind catches up."""
 READY_MAX = 30
 """Nobody publishes when there are more messages."""
 
@@ -21,6 +25,7 @@ class MirroredClients(SimClients):
         self.events = events
         self.hosts = hosts
         self.is_over = False
+        self.pause_ms = PAUSE_MS
         self.confirmed = 0
         self.asked = 0
         for _ in range(count):
@@ -35,7 +40,7 @@ class MirroredClients(SimClients):
     def next(self) -> None:
         """One client's next operation, after a while."""
         if not self.is_over:
-            self.events.after(self.events.random.expovariate(1 / 5), self.begin)
+            self.events.after(self.events.random.expovariate(1 / self.pause_ms), self.begin)
 
     def begin(self) -> None:
         """At one that serves, perhaps not the one that really does."""

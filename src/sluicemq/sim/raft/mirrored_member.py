@@ -51,7 +51,7 @@ class MirroredMember(SimMember, MasterHost):
     """A member that may be a mirror, or a witness."""
 
     register_type = MirrorRegister
-    settings = replace(SETTINGS, piece_bytes=800)
+    settings = replace(SETTINGS, piece_bytes=4000)
     register: MirrorRegister
     checkers: MirroredCheckers
     master: SimMaster | None
@@ -67,6 +67,10 @@ class MirroredMember(SimMember, MasterHost):
 
     def standing(self) -> GroupStanding:
         return standing_of(self.raft)
+
+    def entries(self, indexes: list[int]) -> list[bytes]:
+        """Take them from where all logs are the same."""
+        return [self.checkers.entries[index] for index in indexes]
 
     def pump(self) -> None:
         super().pump()

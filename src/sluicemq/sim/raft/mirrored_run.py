@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from sluicemq.queues.settings import NO_SETTINGS, REJECT_PUBLISH, QueueSettings
 from sluicemq.sim.raft.mirrored_checkers import MirroredCheckers
-from sluicemq.sim.raft.mirrored_clients import MirroredClients
+from sluicemq.sim.raft.mirrored_clients import CALM_PAUSE_MS, MirroredClients
 from sluicemq.sim.raft.mirrored_member import MirroredMember
 from sluicemq.sim.raft.run import STEPS, RaftRun, Report, outcome_of
+from sluicemq.sim.raft.stored_mirror import StoredMirror
 
 if TYPE_CHECKING:
     from sluicemq.raft.configuration import Configuration
     from sluicemq.sim.raft.checkers import RaftCheckers
-    from sluicemq.sim.raft.clients import SimClients
 
 
 SETTINGS = (
@@ -34,6 +34,7 @@ class MirroredGroupRun(RaftRun):
 
     member_type = MirroredMember
     checkers: MirroredCheckers
+    clients: MirroredClients
     hosts: dict[int, MirroredMember]  # type: ignore[assignment]
 
     def __init__(self, seed: int, steps: int) -> None:
@@ -56,8 +57,12 @@ class MirroredGroupRun(RaftRun):
         delay_ms = self.events.random.expovariate(1 / POLICY_MS)
         self.events.after(delay_ms, self.change_policy)
 
-    def make_clients(self, count: int) -> SimClients:
+    def make_clients(self, count: int) -> MirroredClients:
         return MirroredClients(self.events, self.hosts, count)
+
+    def is_repaired(self) -> bool:
+        self.clients.pause_ms = CALM_PAUSE_MS
+        return super().is_repaired()
 
     def has_answered(self, before: list[int]) -> bool:
         """Clients got answers, and all mirrors have joined again."""
@@ -69,6 +74,12 @@ class MirroredGroupRun(RaftRun):
         return in_sync == {*leader.raft.configuration.voters} - self.checkers.witnesses
 
 
-def simulate_mirrored(seed: int, steps: int = STEPS) -> Report:
+class StoredMirrorRun(MirroredGroupRun):
+    """A run in which the members keep their logs in the storage of a node."""
+
+    member_type = StoredMirror
+
+
+def simulate_mirrored(seed: int, steps: int = STEPS, *, with_storage: bool = False) -> Report:
     """Run a seed, as `simulate` does."""
-    return outcome_of(MirroredGroupRun(seed, steps))
+    return outcome_of((StoredMirrorRun if with_storage else MirroredGroupRun)(seed, steps))

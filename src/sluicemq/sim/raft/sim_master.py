@@ -58,6 +58,10 @@ class MasterHost:
         """Return how the group stands that this one leads."""
         raise NotImplementedError
 
+    def entries(self, indexes: list[int]) -> list[bytes]:
+        """Return what is needed at least of these entries, from the log."""
+        raise NotImplementedError
+
     def do(self, action: Callable[[], object]) -> None:
         """Do it now, or when this process moves again."""
         raise NotImplementedError
@@ -164,8 +168,7 @@ class SimMaster:
         host, queue = self.host, self.queue
 
         def was_read() -> None:
-            entries = [self.checkers.entries[index] for index in queue.entries_of(chunk)]
-            queue.got_entries(chunk, entries)
+            queue.got_entries(chunk, host.entries(queue.entries_of(chunk)))
 
         host.events.after(host.events.between(*READ_MS), lambda: host.do(was_read))
 

@@ -4,7 +4,7 @@ that what a start finds can be held against that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from itertools import groupby
 from random import Random
@@ -18,8 +18,6 @@ from sluicemq.sim.raft.promise import rule
 from sluicemq.sim.raft.store_node import StoreNode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sluicemq.raft.entry import LogSnapshot
     from sluicemq.raft.member import Durable
     from sluicemq.sim.raft.events import Events
@@ -27,6 +25,9 @@ if TYPE_CHECKING:
 
 class StoredDisk(RaftDisk):
     """`platter` is what the storage has said is durable, `waiting` what it was handed since."""
+
+    needed_of: Callable[[bytes], bytes] = staticmethod(needed_of)
+    """Returns what is needed of an entry, if that is all that there is to be known of it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +125,7 @@ class StoredDisk(RaftDisk):
             rule(index in found, f"entry {index} is missing, and the snapshot needs it")
             data = found[index]
             rule(
-                data is None or needed_of(data) == needed_of(bytes(entry.data)),
+                data is None or self.needed_of(data) == self.needed_of(bytes(entry.data)),
                 f"entry {index} is {data!r}, and was {bytes(entry.data)!r}",
             )
 

@@ -19,8 +19,9 @@ from sluicemq.chain.store.raft_storage import (
 from sluicemq.raft.messages import LivePiece, RaftMessage
 from sluicemq.sim.raft.disk import RaftDisk, TakenSnapshot
 from sluicemq.sim.raft.host import SETTINGS, SimMember
-from sluicemq.sim.raft.live_register import LiveRegister, trim
+from sluicemq.sim.raft.live_register import LiveRegister, NeedyRegister
 from sluicemq.sim.raft.promise import rule
+from sluicemq.sim.raft.register import Register
 from sluicemq.sim.raft.store_node import GROUP
 from sluicemq.sim.raft.stored_disk import StoredDisk
 from sluicemq.sim.units import MS
@@ -37,10 +38,10 @@ class StoredMember(SimMember):
     """What changes is how its log is kept."""
 
     disk_type: Callable[[], RaftDisk] = StoredDisk
-    register_type = LiveRegister
+    register_type: type[Register] = LiveRegister
     settings = replace(SETTINGS, piece_bytes=160)
     disk: StoredDisk
-    register: LiveRegister
+    register: NeedyRegister
 
     # life
 
@@ -110,6 +111,7 @@ class StoredMember(SimMember):
     def _take_snapshot(self) -> None:
         index = self.applied
         live = sorted(self.register.live)
+        rule(self.written.keys() >= {*live}, f"{self.name} needs again what it did not need before")
         content = self.register.content()
         snapshot = self.raft.snapshot_at(index, len(content), max(live, default=0))
         self.contents[snapshot] = content
@@ -119,7 +121,7 @@ class StoredMember(SimMember):
         record = RaftSnapshot(GROUP, snapshot, live=(*ranges,))
         places = self.register.places({each: bytes(self.written[each].data) for each in live})
         self.written = {at: each for at, each in self.written.items() if at > index or at in live}
-        with_places = (places, trim) if self.events.chance(0.6) else ()
+        with_places = (places, self.register.trim) if self.events.chance(0.6) else ()
         self.node.store.post(RaftSnapshotTaken(record, content, self.node.ear, *with_places))
         self.checkers.snapshot(self, snapshot)
 
