@@ -6,16 +6,17 @@ comes as a call: that its consumers have room, what its clock shows, what its di
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol
 from weakref import ref
 
 from sluicemq.kernel.machine import StateMachine
 from sluicemq.queues.commands import Command, LinkId
+from sluicemq.queues.consumers import ConsumerGroups
 from sluicemq.queues.effects import Effect
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
-    from sluicemq.queues.consumers import Consumer, ConsumerGroups
+    from sluicemq.queues.consumers import Consumer
 
 
 class Depth:
@@ -65,12 +66,22 @@ class ConsumerTable(Protocol):
         raise NotImplementedError
 
 
-class QueueView:
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", bound=ConsumerTable, default=ConsumerTable, covariant=True)
+else:  # which has no defaults in the oldest Python that will do
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
+
+
+class QueueView(Generic[T_co]):
     """This is what one member of a queue knows of it, whatever its type: how deep it is, who
-    consumes, and over which links it delivers in which life."""
+    consumes (a table of type T_co), and over which links it delivers in which life."""
 
     depth: Depth
-    consumers: ConsumerTable
+    consumers: T_co
     deleted: bool
     term: int
     links: dict[Actor, LinkId]
@@ -105,7 +116,7 @@ class QueueView:
         return queue
 
 
-class QueueMachine(QueueView, StateMachine[Command, Effect]):
+class QueueMachine(QueueView[ConsumerGroups], StateMachine[Command, Effect]):
     """This is the state of a queue in one member, which may look at windows and at what is in RAM.
 
     Who implements it promises, beside what any machine does:
@@ -121,8 +132,6 @@ class QueueMachine(QueueView, StateMachine[Command, Effect]):
 
     No command may be lost, doubled or overtaken on its way here; it may come late.
     """
-
-    consumers: ConsumerGroups
 
     def serve(self, effects: list[Effect]) -> None:
         """Deal ready messages to consumers that have room, as far as their windows and RAM allow:

@@ -14,9 +14,6 @@ E = TypeVar("E")
 
 Role: TypeAlias = Literal["leader", "follower", "candidate"]
 
-NO_COMMANDS: Final = cast("deque[object]", ())
-"""Stands for an empty deque, which would take 760 bytes."""
-
 CLOSED: Final = object()
 """In place of the command that is being applied, when none is applied any more."""
 
@@ -54,8 +51,9 @@ class Replicator(Generic[C, E]):
         self._owner = ref(owner)  # what is gone goes at once
         self.current: C | None = None
         """The command that is being applied or worked off; after a fault the one it came at."""
-        self.waiting: deque[C] = cast("deque[C]", NO_COMMANDS)
-        """Commands that are agreed on, and wait for the one that is being applied."""
+        self.waiting: deque[C] | tuple[()] = ()
+        """Commands that are agreed on, and wait for the one that is being applied; a tuple while
+        there were none, for an empty deque takes 760 bytes."""
 
     @property
     def is_closed(self) -> bool:
@@ -111,7 +109,7 @@ class Replicator(Generic[C, E]):
                 self._catch_up()
         else:
             assert not self.is_closed, "a command is agreed on after the end"
-            if self.waiting is NO_COMMANDS:
+            if not isinstance(self.waiting, deque):
                 self.waiting = deque()
             self.waiting.append(command)
 
@@ -119,7 +117,7 @@ class Replicator(Generic[C, E]):
         """Apply the next commands that all agree on, as `agreed` does each. At a fault those behind
         it are still known."""
         assert not self.is_closed, "commands are agreed on after the end"
-        if self.waiting is NO_COMMANDS:
+        if not isinstance(self.waiting, deque):
             self.waiting = deque()
         self.waiting.extend(commands)
         self._catch_up()
@@ -129,7 +127,7 @@ class Replicator(Generic[C, E]):
         this is called once."""
         assert not self.is_closed, "the end comes once"
         left = [*self.waiting] if self.current is None else [self.current, *self.waiting]
-        self.waiting = cast("deque[C]", NO_COMMANDS)
+        self.waiting = ()
         self.current = cast("C", CLOSED)
         return left
 

@@ -7,7 +7,7 @@ holes into their span. Rules: spec 9.6.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,7 @@ a long list."""
 MESSAGES_A_SPAN: Final = 32
 """Settling so many messages of a span is as much work as settling another span of one message."""
 
-NO_HOLES: Final = cast("set[int]", frozenset())
+NO_HOLES: Final[frozenset[int]] = frozenset()
 """The holes of a span that is settled in order, as nearly all are: an empty set of its own would
 take 216 bytes."""
 
@@ -59,7 +59,7 @@ class Span:
         self.source = source
         self.run = run
         self.start = 0
-        self.holes = NO_HOLES
+        self.holes: set[int] | frozenset[int] = NO_HOLES
 
     def open(self) -> int:
         """Return how many of the tags are not settled."""
@@ -73,7 +73,7 @@ class Span:
         """Settle the content at `offset`, which must not be settled yet."""
         if offset == self.start:
             self.advance(offset + 1)
-        elif self.holes:
+        elif isinstance(self.holes, set):
             self.holes.add(offset)
         else:
             self.holes = {offset}
@@ -82,9 +82,9 @@ class Span:
         """Settle everything before the offset `start`, and move on behind what is settled already
         from there."""
         if self.holes:
-            self.holes = {hole for hole in self.holes if hole >= start}
-            while start in self.holes:
-                self.holes.remove(start)
+            self.holes = holes = {hole for hole in self.holes if hole >= start}
+            while start in holes:
+                holes.remove(start)
                 start += 1
         self.start = start
 

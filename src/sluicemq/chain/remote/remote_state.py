@@ -24,7 +24,7 @@ class NoConsumers:
         return []
 
 
-class RemoteState(QueueView):
+class RemoteState(QueueView[NoConsumers]):
     """The state of a queue that another node has: who has asked for something, and over which link
     it hears of it."""
 

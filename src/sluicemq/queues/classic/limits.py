@@ -41,10 +41,6 @@ SEEN_MAX: Final = 1 << 16
 """After so many messages older ones count less for what is not body."""
 
 
-NO_DEAD_LETTERS: Final = cast("deque[tuple[int, str]]", ())
-"""In place of a deque, which takes its 760 bytes empty, too."""
-
-
 class Limits:
     """Keeps one queue within its limits. `now_ms` is the time of the last `enforce`, in
     milliseconds since the epoch."""
@@ -91,7 +87,7 @@ class Limits:
         self.in_flight = 0
         """Dead letters that are at the broker's own publisher, in messages."""
         self.in_flight_bytes = 0
-        self.pending_dead_letters = NO_DEAD_LETTERS
+        self.pending_dead_letters: deque[tuple[int, str]] | tuple[()] = ()
         """Unacknowledged runs that wait until there is room for them there, and why they died."""
         self.reading: dict[Chunk, int] = {}
         """Bodies of pending dead letters that were asked for, with their unacked_runs."""
@@ -145,7 +141,7 @@ class Limits:
             queue.serve(effects)
         self.now_ms = self.overdue_ms = now_ms
         if queue.deleted:
-            self.pending_dead_letters = NO_DEAD_LETTERS
+            self.pending_dead_letters = ()
             self.needs_tick = self.more = False
             return
         if self.pending_dead_letters:
@@ -425,7 +421,7 @@ class Limits:
         number = queue.next_run
         queue.next_run += 1
         queue.keep_run(number, run.split_off(queue.own_link, queue.queue, start, end))
-        if self.pending_dead_letters is NO_DEAD_LETTERS:
+        if not isinstance(self.pending_dead_letters, deque):
             self.pending_dead_letters = deque()
         self.pending_dead_letters.append((number, reason))
         self.needs_tick = True

@@ -28,10 +28,8 @@ class LocalConsumers(ConsumerTable):
         return sorted(self.members, key=rank)
 
 
-class LocalState(QueueView):
+class LocalState(QueueView[LocalConsumers]):
     """The depth and the consumers of a quorum queue, in the `term`th life of its shell."""
-
-    consumers: LocalConsumers
 
     def __init__(self, term: int) -> None:
         self.begin_term(term)
