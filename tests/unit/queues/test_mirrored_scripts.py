@@ -108,7 +108,7 @@ class Interpreter:
     def do_publish(self, count: int, size: str = "10", name: str | None = None) -> None:
         first = max(
             (run.first + run.count for run in self.written()),
-            default=self.mirror.next_position(0),
+            default=self.mirror.rows[0].next if self.mirror.rows else 0,
         )
         sizes = [int(size)] * count
         contents = [bytes(each) for each in sizes]

@@ -25,11 +25,6 @@ class MirrorState(Replicated[MirrorCommand, MirrorEffect]):
         """Return how many messages are in the queue."""
         return sum(row.messages for row in self.rows.values())
 
-    def next_position(self, priority: int) -> int:
-        """Return the next position of a row: a master gives it to the next message."""
-        row = self.rows.get(priority)
-        return first_of_priority(priority) if row is None else row.next
-
     def delivered(self, position: int) -> int:
         """Return below which position messages of the same row may have been delivered."""
         priority = priority_at(position)
