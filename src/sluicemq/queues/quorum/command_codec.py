@@ -51,6 +51,7 @@ from sluicemq.queues.quorum.commands import (
     UseQueue,
 )
 from sluicemq.queues.quorum.snapshot import DIGEST_BYTES
+from sluicemq.queues.quorum.usual_commands import BODILESS, SAME_BODIES, SEQ_MAX, USUAL
 from sluicemq.text import octets, text_of
 
 ENQUEUE_HEAD: Final = Struct("<QQQIIIHHBxxx")
@@ -63,12 +64,7 @@ COMPARED: Final = Struct(f"<Q{DIGEST_BYTES}s")
 
 C = TypeVar("C")
 
-SAME_BODIES: Final = 8
-"""All bodies of an enqueue have the same size."""
-BODILESS: Final = 16
-"""An enqueue has no contents any more, for all its messages have left the queue."""
 IS_LOST: Final = 1
-SEQ_MAX: Final = (1 << 64) - 1
 
 
 def enqueue_of(batch: Batch, sender: ActorAddress, first_seq: int, heard_seq: int) -> Enqueue:
@@ -273,31 +269,39 @@ ENCODERS: Final[dict[type, tuple[int, Callable[[Any], tuple[int, list[bytes]]]]]
 def decode_entry(data: bytes, at: int = 0) -> list[FifoCommand]:
     """Return the commands of an entry that are in `data` from `at` on, without bodies. Raises
     UnreadableCommand when it is none, or one of them is not known here."""
-    return [decode(body) for decode, body in split(data, at)]
-
-
-def split(data: bytes, at: int) -> list[tuple[Callable[[CommandBody], FifoCommand], CommandBody]]:
-    """Return for each command of an entry how it is read, and what. Bodies are not copied."""
-    found: list[tuple[Callable[[CommandBody], FifoCommand], CommandBody]] = []
-    view = memoryview(data)
-    while at < len(data) or not found:
-        if len(data) - at < HEAD.size:
-            raise UnreadableCommand(f"{len(data) - at} bytes are too few for a command")
+    found: list[FifoCommand] = []
+    size = len(data)
+    while at < size or not found:
+        if size - at < HEAD.size:
+            raise UnreadableCommand(f"{size - at} bytes are too few for a command")
         kind, flags, length = HEAD.unpack_from(data, at)
-        if kind not in DECODERS:
-            text = f"command type {kind} is not known here: it is of a later version of SluiceMQ"
-            raise UnreadableCommand(text)
-        word, known, decode = DECODERS[kind]
-        if flags & ~known:
-            raise UnreadableCommand(f"flags {flags & ~known} of a {word} are not known here")
         end = at + HEAD.size + length
-        if end > len(data):
-            there = len(data) - at - HEAD.size
-            raise UnreadableCommand(f"a {word} of {length} bytes has {there}")
-        whole = cast("bytes", view[at:end]) if decode is decode_enqueue else data[at:end]
-        found.append((decode, CommandBody(word, flags, whole)))
+        usual = USUAL.get(kind)
+        command = None
+        if usual is not None and end <= size:
+            command = usual(data, at + HEAD.size, end, flags)
+        found.append(decode_one(data, at) if command is None else command)
         at = end
     return found
+
+
+def decode_one(data: bytes, at: int) -> FifoCommand:
+    """Return the command that begins at `at`, whose head is there. Bodies are not copied. Raises
+    UnreadableCommand."""
+    kind, flags, length = HEAD.unpack_from(data, at)
+    if kind not in DECODERS:
+        text = f"command type {kind} is not known here: it is of a later version of SluiceMQ"
+        raise UnreadableCommand(text)
+    word, known, decode = DECODERS[kind]
+    if flags & ~known:
+        raise UnreadableCommand(f"flags {flags & ~known} of a {word} are not known here")
+    end = at + HEAD.size + length
+    if end > len(data):
+        there = len(data) - at - HEAD.size
+        raise UnreadableCommand(f"a {word} of {length} bytes has {there}")
+    view = memoryview(data)
+    whole = cast("bytes", view[at:end]) if decode is decode_enqueue else data[at:end]
+    return decode(CommandBody(word, flags, whole))
 
 
 def address_of(body: CommandBody) -> ActorAddress:

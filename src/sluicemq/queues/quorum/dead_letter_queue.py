@@ -83,6 +83,11 @@ class DeadLetterQueue:
             self.parts.append(dead_part(NO_ID, run))
         messages.release(run)
 
+    @property
+    def has_some(self) -> bool:
+        """Tell whether something has died that may have to be handed over."""
+        return bool(self.parts or self.pending)
+
     def hand_over(self, effects: list[FifoEffect]) -> None:
         """Hand over what has died: what must arrive as far as there is room for it."""
         if self.parts:

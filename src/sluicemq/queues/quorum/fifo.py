@@ -119,9 +119,12 @@ class Fifo(FifoState):
         HANDLERS[type(command)](self, command, effects)
         if self.is_deleted:
             return
-        self.serve(effects)
-        self.limit(effects)
-        self.dead_letters.hand_over(effects)
+        if self.messages.count:
+            self.serve(effects)
+        if self.settings.has_limit or self.rejects:
+            self.limit(effects)
+        if self.dead_letters.has_some:
+            self.dead_letters.hand_over(effects)
 
     def answer_deleted(self, command: FifoCommand, effects: list[FifoEffect]) -> None:
         """Answer for a queue that is gone: publishes are confirmed and dropped, as the publisher
@@ -205,7 +208,9 @@ class Fifo(FifoState):
         now_ms = self.now_ms
         expires = QUORUM_EXPIRES_MAX
         dealt: dict[QueueConsumer, list[DeliveredPart]] = {}
-        while (run := messages.next()) is not None:
+        while messages.count:
+            run = messages.next()
+            assert run is not None, "what is counted is there"
             if 0 < run.batch.expiry <= now_ms:
                 if not expires:
                     break
@@ -232,14 +237,17 @@ class Fifo(FifoState):
         step = len(able)
         batch, places, returns, redelivered, reason = run
         index = batch.index
+        own, part = places, run
         for at, consumer in enumerate(able):
-            own = places[at::step]
-            if not own:
-                break
+            if step > 1:
+                own = places[at::step]
+                if not own:
+                    break
+                part = MessageRun(batch, own, returns, redelivered, reason)
             first_id = consumer.next_id
             consumer.next_id = first_id + len(own)
             out = consumer.checked_out
-            out.add(first_id, MessageRun(batch, own, returns, redelivered, reason))
+            out.add(first_id, part)
             assert out.count <= consumer.prefetch, "more than it may hold"
             delivered = DeliveredPart(first_id, index, own, returns, redelivered)
             dealt.setdefault(consumer, []).append(delivered)
@@ -426,10 +434,7 @@ class Fifo(FifoState):
 
     def limit(self, effects: list[FifoEffect]) -> None:
         """Hold the queue to its limits: drop from the head, or reject what comes from now on."""
-        settings = self.settings
-        if not settings.has_limit and not self.rejects:
-            return
-        if settings.overflow != REJECT_PUBLISH:
+        if self.settings.overflow != REJECT_PUBLISH:
             self.drop_head()
         rejects = self.is_full()
         if rejects != self.rejects:

@@ -21,7 +21,8 @@ from sluicemq.queues.command_codec import (
     CommandBody,
     UnreadableCommand,
 )
-from sluicemq.queues.quorum.command_codec import BODILESS, DECODERS, ENQUEUE_HEAD, SAME_BODIES
+from sluicemq.queues.quorum.command_codec import DECODERS, ENQUEUE_HEAD
+from sluicemq.queues.quorum.usual_commands import BODILESS, SAME_BODIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

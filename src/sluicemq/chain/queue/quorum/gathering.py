@@ -2,7 +2,7 @@
 
 Publishers who wait for confirms come in two crowds: while the one's messages are agreed on the
 other's gather, and each entry is for one of them. So when an entry is agreed on, what has gathered
-waits for those who hear of that, for about half as long as that took: then each entry is for both.
+waits for those who hear of that, for about as long as that took: then each entry is for both.
 Where nobody comes, as those publish at a rate of their own, it is tried ever more seldom.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NS_A_MS: Final = 1_000_000
 HOLD_MIN_MS: Final = 1
 """As long as a timer takes."""
-PASSED_MAX: Final = 64
+PASSED_MAX: Final = 16
 """So many entries in a row are not waited for, at most, after it was of no use."""
 
 
@@ -76,7 +76,7 @@ class Gathering:
             return 0
         now_ns = self._clock.now_ns()
         took_ms = (now_ns - self.began_ns) // NS_A_MS
-        hold_ms = min(max(took_ms // 2, HOLD_MIN_MS), QUORUM_HOLD_MAX_MS)
+        hold_ms = min(max(took_ms, HOLD_MIN_MS), QUORUM_HOLD_MAX_MS)
         self.until_ns = now_ns + hold_ms * NS_A_MS
         self.wanted_bytes = min((come + waiting_bytes) * 3 // 4, RAFT_APPEND_BYTES)
         return hold_ms

@@ -185,11 +185,6 @@ class SharedReplicator(FifoReplicator):
         """Tell whether an entry is to be made now."""
         return bool(self.gathered) or (bool(self._rows) and not self.would_wait(0))
 
-    @property
-    def has_waiting(self) -> bool:
-        """Tell whether something is in no entry yet."""
-        return bool(self.gathered or self._rows)
-
     def _next_entry(self) -> EntryContent:
         """Make one entry of as many rows as may go in one."""
         rows: list[WaitingRow] = []

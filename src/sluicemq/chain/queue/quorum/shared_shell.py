@@ -510,8 +510,8 @@ class SharedShell(MemberShell, SnapshotTaker):
             or raft.is_quiet
             or raft.is_leader != bool(self.led_term)
             or (self.led_term > 0 and self.has_to_look)
-            or self.replicator.has_waiting
-            or bool(self.asking.gathered)
+            or self.replicator.has_due()
+            or (len(self.asking.gathered) > 0 and self.is_row_due())
             or not self.is_serving
         )
 
