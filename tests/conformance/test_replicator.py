@@ -16,7 +16,8 @@ import pytest
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.world import Writable
 from sluicemq.replication.alone import Alone
-from sluicemq.replication.replicator import Replicator, Role, StateOwner
+from sluicemq.replication.replicator import Replicator, Role
+from sluicemq.replication.state_owner import StateOwner
 from support.echo import Echo, EchoCommand, Keep, LetGo, Recite, Say
 from support.fakes import drain
 from support.grouped import Grouped, JoinedSyncs, grouped

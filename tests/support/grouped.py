@@ -18,7 +18,7 @@ from sluicemq.raft.raft import Raft
 from sluicemq.raft.ready import RaftReady
 from sluicemq.raft.settings import RaftSettings
 from sluicemq.replication.majority import Majority, MemberLog
-from sluicemq.replication.replicator import StateOwner
+from sluicemq.replication.state_owner import StateOwner
 from support.echo import EchoCommand
 from support.fakes import FakeClock
 

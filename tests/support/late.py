@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.machine import Replicated, StateMachine
-from sluicemq.replication.replicator import C, E, Replicator, Role, StateOwner
+from sluicemq.replication.replicator import C, E, Replicator, Role
+from sluicemq.replication.state_owner import StateOwner
 
 ENTRY_MS = 10
 """Milliseconds from one entry's stamp to the next one's."""

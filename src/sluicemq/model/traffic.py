@@ -5,24 +5,27 @@ from __future__ import annotations
 
 from typing import Final
 
+TRAFFIC: Final = (
+    "ack",
+    "confirm",
+    "deliver",
+    "deliver_no_ack",
+    "drop_unroutable",
+    "get",
+    "get_empty",
+    "get_no_ack",
+    "publish",
+    "redeliver",
+    "return_unroutable",
+)
+"""The names of the counters that everything but an exchange has, sorted."""
+
 
 class Traffic:
     """Counts the messages that went through a channel, a queue or a virtual host; what somebody has
     no part in stays 0. The counters never decrease."""
 
-    __slots__ = (
-        "ack",
-        "confirm",
-        "deliver",
-        "deliver_no_ack",
-        "drop_unroutable",
-        "get",
-        "get_empty",
-        "get_no_ack",
-        "publish",
-        "redeliver",
-        "return_unroutable",
-    )
+    __slots__ = TRAFFIC
 
     def __init__(self) -> None:
         self.publish = 0
@@ -36,10 +39,6 @@ class Traffic:
         self.get_empty = 0
         self.redeliver = 0
         self.ack = 0
-
-
-TRAFFIC: Final = Traffic.__slots__
-"""The names of all these counters, sorted."""
 
 
 class ExchangeTraffic:

@@ -17,7 +17,8 @@ from sluicemq.limits import RAFT_APPEND_BYTES
 from sluicemq.raft.entry import DATA
 from sluicemq.raft.member import FOLLOWER, LEADER
 from sluicemq.raft.messages import RaftMessage
-from sluicemq.replication.replicator import C, E, Replicator, Role, StateOwner
+from sluicemq.replication.replicator import C, E, Replicator, Role
+from sluicemq.replication.state_owner import StateOwner
 
 if TYPE_CHECKING:
     from sluicemq.kernel.machine import Replicated

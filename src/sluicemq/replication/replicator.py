@@ -8,6 +8,7 @@ from weakref import ref
 
 if TYPE_CHECKING:
     from sluicemq.kernel.machine import StateMachine
+    from sluicemq.replication.state_owner import StateOwner
 
 C = TypeVar("C")
 E = TypeVar("E")
@@ -16,16 +17,6 @@ Role: TypeAlias = Literal["leader", "follower", "candidate"]
 
 CLOSED: Final = object()
 """In place of the command that is being applied, when none is applied any more."""
-
-
-class StateOwner(Generic[C]):
-    """Has the state: it is the shell around it. It works off the `rest` of a long command of its
-    machine and calls `go_on` then; and it makes effects real at the end of its turn."""
-
-    def applied(self, command: C) -> None:
-        """Hear that a command is done. Its effects are at the end of the list; they are not real
-        yet. This may submit others: they come behind what is agreed already."""
-        raise NotImplementedError
 
 
 class Replicator(Generic[C, E]):

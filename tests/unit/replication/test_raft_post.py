@@ -22,7 +22,7 @@ from sluicemq.raft.settings import RaftSettings
 from sluicemq.replication.majority import Majority, MemberLog
 from sluicemq.replication.raft_post import MemberReach, RaftPost
 from sluicemq.replication.raft_wire import encode_raft_messages
-from sluicemq.replication.replicator import StateOwner
+from sluicemq.replication.state_owner import StateOwner
 from support.echo import Echo, EchoCommand, Say
 from support.linked import Inbox, Machine, Run
 

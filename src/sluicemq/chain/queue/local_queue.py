@@ -9,7 +9,7 @@ from sluicemq.model.batch import part_of
 from sluicemq.queues.commands import Command, Publish
 from sluicemq.queues.effects import Effect, Rejected
 from sluicemq.replication.alone import Alone
-from sluicemq.replication.replicator import StateOwner
+from sluicemq.replication.state_owner import StateOwner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import Clock
     from sluicemq.raft.entry import LogEntry
     from sluicemq.raft.raft import Raft
-    from sluicemq.replication.replicator import StateOwner
+    from sluicemq.replication.state_owner import StateOwner
 
 CODEC = FifoCodec()
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sluicemq.raft.raft import Raft
     from sluicemq.raft.ready import RaftReady
     from sluicemq.replication.raft_post import RaftPost
-    from sluicemq.replication.replicator import StateOwner
+    from sluicemq.replication.state_owner import StateOwner
     from sluicemq.storage.raft.codec import RaftRecord
 
 

@@ -41,7 +41,7 @@ from sluicemq.queues.quorum.entry_content import EntryContent
 from sluicemq.queues.quorum.fifo import Fifo
 from sluicemq.queues.settings import settings_of
 from sluicemq.raft.entry import DATA
-from sluicemq.replication.replicator import StateOwner
+from sluicemq.replication.state_owner import StateOwner
 from sluicemq.storage.raft.reading import RaftEntriesRead
 
 if TYPE_CHECKING:
