@@ -6,6 +6,7 @@ python tools/dist.py DIR    somewhere else
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,13 +14,22 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("src", "docs", "examples", "deploy")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info")
 SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 
 
 def build_sdist(place: Path) -> Path:
-    """The source distribution of this tree, in `place`."""
-    command = [sys.executable, "-c", SDIST, str(place)]
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    """The source distribution of this tree, in `place`. It is built in a copy, so that nothing that
+    an earlier build has left gets in, and no other process sees files come and go."""
+    with tempfile.TemporaryDirectory() as name:
+        for path in ROOT.iterdir():
+            if path.name in FOLDERS:
+                shutil.copytree(path, Path(name, path.name), ignore=LEFT_OUT)
+            elif path.is_file():
+                shutil.copy2(path, name)
+        command = [sys.executable, "-c", SDIST, str(place)]
+        subprocess.run(command, cwd=name, check=True, stdout=subprocess.DEVNULL)
     return max(place.glob("*.tar.gz"), key=lambda path: path.stat().st_mtime_ns)
 
 
