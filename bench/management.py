@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import socket
 import statistics
 import tempfile
@@ -136,8 +137,11 @@ def part_of_a_core(pid: int, works: Sequence[Work], seconds: float) -> float:
 
 def cost(options: argparse.Namespace) -> None:
     """Print what one page and one scraper cost."""
-    with broker(options.queues) as (own, pid, _):
+    with broker(options.queues) as (own, pid, child):
         watched = [page(own, *OVERVIEW), scrapes(own, SCRAPE_S)]
+        os.kill(child, signal.SIGSTOP)
+        nobody = part_of_a_core(pid, [], options.seconds)
+        os.kill(child, signal.SIGCONT)
         alone, idle = (part_of_a_core(pid, works, options.seconds) for works in ([], watched))
         each: dict[str, list[float]] = {"alone": [], "watched": []}
         for _ in range(options.repeats):
@@ -146,10 +150,13 @@ def cost(options: argparse.Namespace) -> None:
                     each[name].append(cost_of_a_message(own, pid, options))
         us = {name: statistics.median(values) for name, values in each.items()}
     change = us["watched"] / us["alone"]
-    print(f"{options.queues} queues, idle: {alone:.2%} of a core alone, {idle:.2%} with a page")
+    print(f"{options.queues} queues, idle: {nobody:.2%} of a core while nobody asks,", end="")
+    print(f" {alone:.2%} with samples, {idle:.2%} with a page and scrapes besides")
     print(f"under load: {us['alone']:.3f} us/msg alone, {us['watched']:.3f} with a page", end="")
     print(f" and scrapes: {change:.3f}")
-    keep("management", "a page and a scrape each 5 s", change=change, idle=idle, **us)
+    keep(
+        "management", "a page and a scrape each 5 s", change=change, nobody=nobody, idle=idle, **us
+    )
 
 
 def lists(options: argparse.Namespace) -> None:
