@@ -1,5 +1,5 @@
 """Bugs to be planted in mirrored queues: each breaks one of the promises of
-docs/decisions/0027-mirrored-queues.md."""
+docs/decisions/0029-mirrored-queues.md."""
 
 from __future__ import annotations
 
