@@ -18,7 +18,7 @@ SCALE ?= 1
 TARGET ?= session
 SECONDS ?= 60
 # Six processes on two cores: many tests wait for sockets, syncs and restarts (tests/support/scheduling.py).
-ALL_TESTS := --numprocesses 6 --dist loadgroup --no-loadscope-reorder --timeout 900 --durations 25
+ALL_TESTS := --numprocesses 6 --no-loadscope-reorder --timeout 900 --durations 25
 
 # What is compiled once need not be by each of the many processes that tests start.
 unexport PYTHONDONTWRITEBYTECODE

@@ -8,14 +8,25 @@ long to get warm. What takes longest begins first, so that nothing long is left 
 
 from __future__ import annotations
 
+import ast
+import re
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+ROOT: Final = Path(__file__).resolve().parents[2]
+SPARK: Final = "tests/spark/"
+
 SHARED: Final = {"spark": "session", "cluster_jobs": "cluster", "spark_master": "cluster"}
 """Fixtures whose tests go to one process, and the name of that group."""
+
+ASKED_BY_ALL: Final = re.compile(r'\bpytestmark = .*\busefixtures\("(\w+)"\)')
+ALL: Final = "all"
+"""The name under which the group of whole files is."""
 
 SINGLY = (
     "tests/cluster/test_real_links",
@@ -50,7 +61,7 @@ SLOW = (
     "tests/lab/",
     "tests/management/",
     "tests/sim/",
-    "tests/spark/",
+    SPARK,
 )
 
 
@@ -58,15 +69,41 @@ class FileScheduling(LoadFileScheduling):
     """By file, but all that share something of Spark's as if they were one, and some one by one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.rfind("@") > nodeid.rfind("]"):  # where xdist puts the name of a group
-            return nodeid.rpartition("@")[2]
+        if group := group_of(nodeid):
+            return group
         return nodeid if nodeid.startswith(SINGLY) else super()._split_scope(nodeid)
 
 
-def group_of(item: pytest.Item) -> str:
+def group_of(nodeid: str) -> str:
     """The group whose tests share something of Spark's with this one, or ""."""
-    fixtures: list[str] = getattr(item, "fixturenames", [])
-    return next((SHARED[name] for name in fixtures if name in SHARED), "")
+    file, _, test = nodeid.partition("[")[0].partition("::")
+    if not file.startswith(SPARK):
+        return ""
+    groups = groups_in(file)
+    return groups.get(test, groups.get(ALL, ""))
+
+
+@cache
+def groups_in(file: str) -> dict[str, str]:
+    """By name, the group of each function of a test file that asks for something shared, or for a
+    fixture of the file that does. (Who spreads the tests has their names alone.)"""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    asked = {
+        node.name: [each.arg for each in node.args.args]
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    }
+    groups, known = dict(SHARED), 0
+    while len(groups) > known:
+        known = len(groups)
+        for name, arguments in asked.items():
+            found = next((groups[each] for each in arguments if each in groups), "")
+            if found:
+                groups.setdefault(name, found)
+    for name in ASKED_BY_ALL.findall(text):
+        groups[ALL] = groups.get(name, "")
+    return groups
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -74,20 +111,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileSch
     return FileScheduling(config, log)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In order; with `--dist loadgroup` xdist adds the names of groups to those of tests."""
-    items.sort(key=order)
     for item in items:
-        if group := group_of(item):
-            item.add_marker(pytest.mark.xdist_group(group))
+        asked = {SHARED[name] for name in getattr(item, "fixturenames", ()) if name in SHARED}
+        known = asked <= {group_of(item.nodeid)}
+        assert known, (
+            f"{item.nodeid} shares {asked}, which its file does not say so that it is seen"
+        )
+    items.sort(key=lambda item: order(item.nodeid))
 
 
-def order(item: pytest.Item) -> tuple[bool, int, bool]:
+def order(nodeid: str) -> tuple[bool, int, bool]:
     """Tests with less begin first."""
-    places = (place for place, name in enumerate(LONGEST) if item.nodeid.startswith(name))
+    places = (place for place, name in enumerate(LONGEST) if nodeid.startswith(name))
     return (
-        not group_of(item),
+        not group_of(nodeid),
         next(places, len(LONGEST)),
-        not item.nodeid.startswith(SLOW),
+        not nodeid.startswith(SLOW),
     )
