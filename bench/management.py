@@ -7,7 +7,7 @@
 `cost`: the broker's CPU time a message, in turns with nobody at the management process and with a
 page on the overview and a scrape each 5 s; and what part of a core these take of a broker that has
 nothing else to do. `lists`: how long lists of many queues take over HTTP, and the CPU time of both
-processes. (How long the broker's loop is held by them says bench/turns.py, list_queues.) `crowd`:
+processes. (How long the broker's loop is held by them says bench/turns.py, list_records.) `crowd`:
 50 live sockets, 100 scrapes at a time, 100 readers who do not read, 200 connections that say
 nothing, bodies of 100 MB and wrong passwords, all at once: memory and CPU time a message meanwhile.
 """
