@@ -56,6 +56,7 @@ from sluicemq.cluster.membership import ClusterMembership
 from sluicemq.host.joining import JoiningCommand
 from sluicemq.host.watchdog import Pulse
 from sluicemq.kernel.actor import Actor, Share
+from sluicemq.manage.node_post import NodePost
 from sluicemq.replication.ask_post import AskPost
 from sluicemq.replication.raft_post import RaftPost
 from sluicemq.sim.report import RunReport
@@ -133,6 +134,7 @@ SPARED: Final[dict[type[Actor], str]] = {
     ClusterJoining: "of a node that joins a cluster and is no broker yet",
     JoiningCommand: "of such a node, too",
     RaftPost: "of nodes that are linked: tests of linked nodes have groups agree over it",
+    NodePost: "of the host: asks other nodes for lists; tests/management/test_cluster.py has three",
     ClusterMembership: "of nodes that are linked: tests of real processes found clusters with it",
     **dict.fromkeys(
         (
