@@ -20,7 +20,8 @@ from sluicemq.queues.quorum.askers import Askers
 from sluicemq.queues.quorum.commands import Enqueue
 from sluicemq.queues.quorum.effects import FifoEffect
 from sluicemq.queues.quorum.fifo import HANDLERS, Fifo
-from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.entry import EntryData
+from sluicemq.raft.leading import Leading
 
 SEEDS = 16
 CANARY_SEEDS = 50
@@ -58,20 +59,29 @@ def repeats_are_new(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(HANDLERS, Enqueue, forgetful)
 
 
-def one_disk_is_a_majority(patch: pytest.MonkeyPatch) -> None:
-    """An entry is agreed on as soon as anybody has it."""
+def what_is_proposed_is_agreed_on(patch: pytest.MonkeyPatch) -> None:
+    """A leader waits for nobody, not even for its own disk."""
+    propose = Leading.propose
 
-    def agreed(configuration: Configuration, index_of: Callable[[int], int]) -> int:
-        return max(map(index_of, configuration.voters))
+    def hasty(leading: Leading, data: EntryData) -> int:
+        index = propose(leading, data)
+        if index:
+            leading.commit(index)
+        return index
 
-    patch.setattr(Configuration, "agreed", agreed)
+    patch.setattr(Leading, "propose", hasty)
 
 
 def a_new_leader_says_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharedShell, "begin_leading", lambda _: None)
 
 
-BUGS = (nothing_is_sent_again, repeats_are_new, one_disk_is_a_majority, a_new_leader_says_nothing)
+BUGS = (
+    nothing_is_sent_again,
+    repeats_are_new,
+    what_is_proposed_is_agreed_on,
+    a_new_leader_says_nothing,
+)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda each: each.__name__)
