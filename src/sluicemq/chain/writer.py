@@ -166,25 +166,26 @@ class Writer(Actor):
         """Write at most about WRITE_BYTES at once. Then notify channels for which enough has been
         written to be worth a turn, and those that are gone, for the last time."""
         pending = self.pending
-        parts: list[bytes] = []
+        taken: list[Frames] = []
         flushed = self.flushed
         size = cost = 0
         while pending and size < WRITE_BYTES:
             frames = pending.popleft()
-            parts.append(frames.data)
+            taken.append(frames)
             size += len(frames.data)
-            if frames.channel is not None:
-                flushed[frames.channel] = flushed.get(frames.channel, 0) + frames.cost
-                cost += frames.cost
-        self.pending_bytes -= size
-        self.sent_bytes += size
-        self.sent_writes += 1
-        pieces = joined(parts)
+        pieces = joined([frames.data for frames in taken])
         for written, piece in enumerate(pieces, 1):
             self.choked = not self.net.write(self.connection, piece)
             if self.choked and written < len(pieces):
-                self.put_back(pieces[written:])
+                size = self.put_back(taken, sum(map(len, pieces[:written])))
                 break
+        self.pending_bytes -= size
+        self.sent_bytes += size
+        self.sent_writes += 1
+        for frames in taken:
+            if frames.channel is not None:
+                flushed[frames.channel] = flushed.get(frames.channel, 0) + frames.cost
+                cost += frames.cost
         if not flushed:
             return
         if cost:
@@ -192,12 +193,18 @@ class Writer(Actor):
         for channel in [c for c, cost in flushed.items() if cost >= self.notify_cost or c.gone]:
             channel.post(DeliveriesFlushed(flushed.pop(channel)))
 
-    def put_back(self, pieces: list[bytes]) -> None:
-        """Have what the socket does not take now wait before all else."""
-        self.pending.extendleft(Frames(piece) for piece in reversed(pieces))
-        size = sum(map(len, pieces))
-        self.pending_bytes += size
-        self.sent_bytes -= size
+    def put_back(self, taken: list[Frames], size: int) -> int:
+        """Have what the socket does not take now wait before all else, with what it costs: all
+        behind the first `size` octets, which end with frames. Returns `size`."""
+        kept = 0
+        for place, frames in enumerate(taken):
+            if kept == size:
+                self.pending.extendleft(reversed(taken[place:]))
+                del taken[place:]
+                break
+            kept += len(frames.data)
+        assert kept == size, "pieces are made of whole frames"
+        return size
 
     def faulted(self, error: Exception) -> None:
         """Close the connection after a fault. What was to be written may have lost parts, so

@@ -116,14 +116,17 @@ def test_a_socket_that_one_large_piece_fills_gets_the_next_when_it_is_writable()
     bench = Bench()
     bench.net.full = True
     first, second = b"1" * LARGE_BYTES, b"2" * LARGE_BYTES
-    bench.post(Frames(first), Frames(b"between"), Frames(second))
+    a, b = bench.channels
+    bench.post(Frames(first, a, 1), Frames(b"between", b, 2), Frames(second, a, 4))
     assert bench.net.written == [first]
     assert bench.writer.sent_bytes == LARGE_BYTES
+    assert (bench.flushed(0), bench.flushed(1)) == ([1], []), "what waits still costs"
     bench.post(Frames(b"last"))
     bench.net.full = False
     bench.post(Writable())
     assert b"".join(bench.net.written) == first + b"between" + second + b"last"
     assert bench.writer.pending_bytes == 0
+    assert (bench.flushed(0), bench.flushed(1)) == ([4], [2])
 
 
 def test_backlog_shuts_the_gate_until_all_of_it_is_written() -> None:
