@@ -117,23 +117,27 @@ class GroupHistory:
 
     def _commits(self, each: GroupMember) -> None:
         member, log = each.raft.member, each.raft.member.log
-        if self.led.get(each.node) == member.term and log.commit > self.commit:
+        led = self.led.get(each.node, 0)
+        if led and log.commit > self.commit:
             term = log.term_at(log.commit)
-            promise(term == member.term, self.title, "counts an entry of a former term")
-            self._is_on_majority(each)
-            for index in range(self.commit + 1, log.commit + 1):
-                self.committed[index] = log.term_at(index), member.term
-            self.commit = log.commit
+            promise(
+                term == led or led < member.term, self.title, "counts an entry of a former term"
+            )
+            if term == led:  # it may have heard of a later term in the same turn
+                self._is_on_majority(each, led)
+                for index in range(self.commit + 1, log.commit + 1):
+                    self.committed[index] = log.term_at(index), led
+                self.commit = log.commit
         known = log.commit <= self.commit
         promise(known, self.title, "node", each.node, "takes for committed", log.commit)
         for index in range(log.snapshot.index + 1, log.commit + 1):
             term = self.committed[index][0]
             promise(term == log.term_at(index), self.title, "has committed two at", index)
 
-    def _is_on_majority(self, each: GroupMember) -> None:
-        """Of those who were members when it was committed: the next change of members may have been
-        begun in the same turn."""
-        log, term = each.raft.member.log, each.raft.member.term
+    def _is_on_majority(self, each: GroupMember, term: int) -> None:
+        """Of those who were members when it was committed, in that term: the next change of members
+        may have been begun in the same turn."""
+        log = each.raft.member.log
         for other in self.members.values():
             other.disk.look()
         durable = [other.name for other in self.members.values() if other.has(log.commit, term)]
