@@ -305,7 +305,8 @@ class Actor(TurnGroupMember):
                 self.handle_inbox(self.receive)
         if self.inbox or self.underway is not None:
             self.schedule_rest()
-        self.turn_ended()
+        if self.stand_in is None:  # else it has come to an end in this turn
+            self.turn_ended()
         scheduler.spent += turn_work - scheduler.work
 
     def handle_only(self, message: object) -> None:

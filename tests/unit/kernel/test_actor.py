@@ -23,6 +23,7 @@ from sluicemq.kernel.actor import (
     Actor,
     Scheduler,
     Share,
+    StandIn,
 )
 from sluicemq.kernel.turn_groups import TurnGroups
 
@@ -458,3 +459,32 @@ def test_long_work_that_begins_at_the_end_of_a_turn_goes_on() -> None:
     while scheduler.run(1):
         pass
     assert [what for _, what in log] == ["one", "two"]
+
+
+class Leaving(Scribe):
+    """Has another one stand in for it when it is told so."""
+
+    def receive(self, message: object) -> None:
+        super().receive(message)
+        if isinstance(message, StandIn):
+            self.stand_in = message
+
+
+class Deputy(StandIn):
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+
+    def receive(self, message: object) -> None:
+        self.heard.append(message)
+
+
+def test_whoever_has_a_stand_in_does_nothing_more_at_the_end_of_that_turn() -> None:
+    log: list[tuple[str, object]] = []
+    scheduler, deputy = Scheduler(), Deputy()
+    actor = Leaving(scheduler, "a", log)
+    actor.post(deputy)
+    assert not scheduler.run(10)
+    assert log == [("a", deputy)]
+    actor.post("later")
+    assert not scheduler.run(10)
+    assert (log, deputy.heard) == ([("a", deputy)], ["later"])
