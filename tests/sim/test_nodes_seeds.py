@@ -33,7 +33,7 @@ ENGAGED: Final = {
     "terms": 250,
     "entries": 9_000,
     "lives": 700,
-    "failed starts": 18,
+    "failed starts": 9,
     "links lost": 330,
     "crashes": 110,
     "stops": 3,

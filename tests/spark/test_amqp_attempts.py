@@ -54,10 +54,14 @@ def test_a_batch_read_of_a_queue_gives_each_row_once(
 def test_a_batch_read_that_empties_the_queue_does_so_at_most_once(
     outcomes: dict[str, Outcome],
 ) -> None:
-    """A second attempt after the first has read all finds nothing, and says so."""
+    """A second attempt after the first has read all finds nothing, and says so. The first may have
+    been lost before it read anything, with an executor that a busy machine has kept waiting."""
     stalls, fails = outcomes["batch_on_read-stalls"], outcomes["batch_on_read-fails"]
     assert (stalls.error, stalls.numbers, stalls.left) == ("", list(range(ROWS)), 0)
-    assert "has 0 messages for a task that runs again" in fails.error
+    if 0 in fails.attempts:
+        assert "has 0 messages for a task that runs again" in fails.error
+    else:
+        assert (fails.error, fails.numbers, fails.left) == ("", list(range(ROWS)), 0)
 
 
 @pytest.mark.parametrize("way", WAYS)
