@@ -32,7 +32,7 @@ def decode_either(data: bytes) -> Config | None:
 def read(path: Path, data: bytes) -> Config | None:
     """The configuration, or None: refused. What is not UTF-8 never comes this far."""
     try:
-        return config_of(read_text(path, data.decode()))
+        return config_of(read_text(path, data.decode())).config
     except UnicodeDecodeError:
         return None
     except Refused as refused:

@@ -24,7 +24,7 @@ def test_places_are_the_runtime_directory_then_the_temporary_ones() -> None:
         "/tmp/sluicemq-7",
         "/run/sluicemq",
     ]
-    assert runtime_dirs({"TMPDIR": "/tmp"}, 7) == [Path("/tmp/sluicemq-7")]
+    assert runtime_dirs({"TMPDIR": "/tmp"}, 7) == [Path("/tmp/sluicemq-7"), Path("/run/sluicemq")]
 
 
 def test_the_client_tries_where_the_broker_binds(tmp_path: Path) -> None:
