@@ -30,6 +30,13 @@ def channel_at(node: Served) -> pika.adapters.blocking_connection.BlockingChanne
 
 def test_one_node_that_is_left_goes_on(tmp_path: Path) -> None:
     assert "there is no such directory" in force_boot(tmp_path / "none").stderr
+    damaged = tmp_path / "damaged" / "cluster"
+    damaged.mkdir(parents=True)
+    (damaged / "node").write_text("{}")
+    refused = force_boot(damaged.parent, "--yes")
+    assert refused.returncode == 2
+    assert "cluster/node is damaged" in refused.stderr
+    assert "Traceback" not in refused.stderr
     with three_nodes(tmp_path) as nodes:
         one, two, _ = nodes
         for each in nodes:

@@ -64,7 +64,7 @@ def taken(port: int) -> list[bytes]:
         return found
 
 
-@pytest.mark.skipif(not brokers.RABBITMQ.exists(), reason="RabbitMQ is not installed")
+@pytest.mark.skipif(not brokers.RABBITMQ.exists(), reason="needs Debian's rabbitmq-server")
 def test_the_commands_of_the_page_move_everything(tmp_path: Path) -> None:
     old, new = brokers.free_port(), brokers.free_port()
     home = tmp_path / "rabbitmq"

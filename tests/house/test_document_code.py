@@ -127,7 +127,7 @@ def test_tests_of_the_pages(tmp_path: Path) -> None:
     assert "2 passed" in run(f"python -m pytest {pytest_alone}", tmp_path)
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs Debian's openssl")
 def test_certificates_and_a_client_with_one(tmp_path: Path) -> None:
     port = str(free_port())
     (_, certificates), (_, conf), (_, client) = pieces("security.md", "sh", "ini", "python")

@@ -191,7 +191,7 @@ def test_pytest_finds_the_fixtures(installed: Installed) -> None:
 @pytest.mark.spark
 def test_spark_reads(installed: Installed, url: str) -> None:
     if installed.place.name != "env-wheel":
-        pytest.skip("both packages have the same files, and Spark's start is dear")
+        pytest.skip("the wheel is tried, which has the same files; Spark's start is dear")
     show = "from importlib.metadata import requires; print(*requires('sluicemq'), sep='\\n')"
     link(installed.place, needed(installed.run("python", "-c", show).splitlines(), "spark"))
     installed.run("python", "-c", PUBLISH, url, "c")

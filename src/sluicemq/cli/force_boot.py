@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from sluicemq.cli.formats import escaped
+from sluicemq.errors import Corrupt, DiskFailed, Refused
 
 if TYPE_CHECKING:
     from sluicemq.broker.force_boot import ForceBoot
@@ -50,6 +51,10 @@ def force_boot(directory: Path, yes: bool) -> None:
                 click.echo(f"{boot.record.name} is the cluster {boot.run()} now: start it.")
             else:
                 click.echo("Nothing was changed; --yes does it.")
+        except (Corrupt, DiskFailed) as error:
+            raise Refused(
+                f"{directory}: {error}; once that is mended it can be done again"
+            ) from error
         finally:
             files.close()
 
