@@ -9,7 +9,7 @@ import pytest
 
 from sim.canaries import Plant
 from sim.raft_storage_canaries import RAFT_STORAGE_CANARIES
-from sluicemq.chain.queue.quorum import snapshots
+from sluicemq.chain.queue.group import snapshots
 from sluicemq.chain.queue.quorum.asked_queue import AskedQueue
 from sluicemq.chain.queue.quorum.entry_bodies import BodyLimits, EntryBodies
 from sluicemq.chain.queue.quorum.replicator import FifoReplicator

@@ -9,11 +9,11 @@ from typing import Any, Final
 import pytest
 
 from sim.canaries import Plant, rarely, skip
+from sluicemq.chain.queue.group.member_log import GroupLog
 from sluicemq.chain.queue.quorum import shell
 from sluicemq.chain.queue.quorum.asked_queue import AskedQueue
 from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
 from sluicemq.chain.queue.quorum.deliveries import QuorumDeliveries
-from sluicemq.chain.queue.quorum.member_log import GroupLog
 from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.chain.store import group_commit
 from sluicemq.chain.store.group_commit import Append

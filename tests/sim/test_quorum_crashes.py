@@ -19,7 +19,8 @@ from sim.first_seeds import is_caught, planted
 from sim.quorum_bench import QUORUM, QuorumBench, first_quorum_state
 from sim.quorum_canaries import QUORUM_CANARIES
 from sim.test_storage_crashes import fall, halves
-from sluicemq.chain.queue.quorum import deliveries, snapshots
+from sluicemq.chain.queue.group import snapshots
+from sluicemq.chain.queue.quorum import deliveries
 from sluicemq.sim.messages import PERSISTENT
 from sluicemq.sim.records import KILL, POWER
 from sluicemq.storage.fsck import Check

@@ -30,11 +30,11 @@ from sluicemq.chain.connection.severing import Severable
 from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
 from sluicemq.chain.definitions.registrar import NodeRegistrar
 from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.queue.group.member_log import LogForgetter
 from sluicemq.chain.queue.local_queue import LocalQueue
 from sluicemq.chain.queue.queue import FormerQueue, Queue
 from sluicemq.chain.queue.queue_timers import TimedQueue
 from sluicemq.chain.queue.quorum.asked_queue import AskedQueue
-from sluicemq.chain.queue.quorum.member_log import LogForgetter
 from sluicemq.chain.queue.quorum.member_shell import MemberShell
 from sluicemq.chain.queue.quorum.quorum_port import QuorumPort
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell

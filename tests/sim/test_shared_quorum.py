@@ -13,7 +13,7 @@ import pytest
 
 from sim.first_seeds import is_caught, planted
 from sim.shared_quorum_bench import SharedRun
-from sluicemq.chain.queue.quorum import snapshots
+from sluicemq.chain.queue.group import snapshots
 from sluicemq.chain.queue.quorum.asking import Asking
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
 from sluicemq.queues.quorum.askers import Askers

@@ -15,7 +15,7 @@ from sluicemq.chain.connection.broker_port import BrokerPort
 from sluicemq.chain.connection.deadlines import Deadlines
 from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
 from sluicemq.chain.definitions.member import found_member
-from sluicemq.chain.queue.quorum.member_log import LogForgetter
+from sluicemq.chain.queue.group.member_log import LogForgetter
 from sluicemq.chain.queue.quorum.status_post import StatusPost
 from sluicemq.chain.remote.queue_post import QueuePost
 from sluicemq.chain.services import ignore

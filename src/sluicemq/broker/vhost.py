@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue.classic import empty_index
+from sluicemq.chain.queue.group.member_log import LogForgetter
 from sluicemq.chain.queue.namespace_port import NamespacePort, Queues
 from sluicemq.chain.queue.queue import Leaving
 from sluicemq.chain.queue.quorum.departure import Departure
-from sluicemq.chain.queue.quorum.member_log import LogForgetter
 from sluicemq.chain.queue.quorum.member_shell import (
     LeadFrom,
     MemberGone,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-from sluicemq.chain.queue.quorum.member_changes import MemberStep, next_step
+from sluicemq.chain.queue.group.member_changes import MemberStep, next_step
 from sluicemq.kernel.address import member_name
 from sluicemq.metadata.changes import ONLY_LIFE
 from sluicemq.metadata.events import DeclaredQueue

@@ -18,14 +18,14 @@ from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
 from sluicemq.amqp.events import ContentMethod
 from sluicemq.amqp.frames import content_body
 from sluicemq.chain.queue.fault_history import CRASHED
+from sluicemq.chain.queue.group import snapshots
+from sluicemq.chain.queue.group.snapshots import Snapshots
 from sluicemq.chain.queue.quorum import deliveries as deliveries_module
-from sluicemq.chain.queue.quorum import snapshots
 from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
 from sluicemq.chain.queue.quorum.deliveries import QuorumDeliveries
 from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
 from sluicemq.chain.queue.quorum.replicator import FifoReplicator
 from sluicemq.chain.queue.quorum.shell import QuorumShell
-from sluicemq.chain.queue.quorum.snapshots import Snapshots
 from sluicemq.config import KIB, Config, RaftConfig
 from sluicemq.limits import RETRY_FULL_MS
 from sluicemq.queues.quorum.commands import PurgeQueue

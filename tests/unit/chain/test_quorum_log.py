@@ -10,7 +10,7 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
-from sluicemq.chain.queue.quorum import snapshots
+from sluicemq.chain.queue.group import snapshots
 from sluicemq.chain.queue.quorum.shell import SETTLES_WAIT_MS
 from sluicemq.config import Config
 from sluicemq.limits import SEAL_AFTER_MS

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.chain.queue.classic import ClassicShell, empty_index
 from sluicemq.chain.queue.crash_recovery import ClassicCrash, Crash
+from sluicemq.chain.queue.group.member_log import member_of, newborn, wrapped
 from sluicemq.chain.queue.quorum.crash import QuorumCrash
-from sluicemq.chain.queue.quorum.member_log import member_of, newborn, wrapped
+from sluicemq.chain.queue.quorum.replicator import QUORUM_ENTRIES
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
 from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.chain.queue.stream import StreamShell
@@ -21,6 +22,7 @@ from sluicemq.chain.queue.stream_crash_recovery import StreamCrash
 from sluicemq.kernel.address import node_of, number_of
 from sluicemq.metadata.events import DeclaredQueue
 from sluicemq.model.queue_types import CLASSIC, QUORUM, STREAM
+from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
 from sluicemq.raft.configuration import Configuration, decoded
 from sluicemq.raft.entry import CONFIGURATION, LogSnapshot
 
@@ -81,12 +83,12 @@ def declare_quorum(vhost: VhostPort, declared: DeclaredQueue) -> Queue:
     lead it first."""
     services, definition = vhost.services, declared.definition
     if not declared.members:
-        raft = member_of(services, newborn())
+        raft = member_of(services, newborn(), MACHINE_VERSION)
         alone = QuorumShell(vhost, definition, declared.id, raft, b"", is_born=False)
         alone.begin_life([])
         return alone
     birth = LogSnapshot(0, 0, Configuration((*sorted(declared.members),)))
-    raft = member_of(services, newborn(birth), services.life.node)
+    raft = member_of(services, newborn(birth), MACHINE_VERSION, services.life.node)
     queue = SharedShell(vhost, definition, declared.id, raft, b"", is_born=False)
     queue.begin_life([])
     if declared.home == services.life.node:
@@ -99,7 +101,7 @@ def join_quorum(vhost: VhostPort, declared: DeclaredQueue, name: int) -> SharedS
     nobody but itself, before who leads has sent it the log. Its id is one that nobody had."""
     assert number_of(name) > 0, "whom a group is born with is never added"
     birth = LogSnapshot(0, 0, Configuration(learners=(name,)))
-    raft = member_of(vhost.services, newborn(birth), name)
+    raft = member_of(vhost.services, newborn(birth), MACHINE_VERSION, name)
     queue = SharedShell(vhost, declared.definition, declared.id, raft, b"", is_born=False)
     queue.learn()
     return queue
@@ -139,7 +141,8 @@ def recover_quorum(
         home = tables.homes.get(queue_id, 0)
         declared = DeclaredQueue(queue_id, definition, services.life, home, members)
         if name and recovery.may_have_forgotten:
-            raft = member_of(services, newborn(LogSnapshot(0, 0, NOBODY)), name, is_amnesiac=True)
+            nothing = newborn(LogSnapshot(0, 0, NOBODY))
+            raft = member_of(services, nothing, MACHINE_VERSION, name, is_amnesiac=True)
             silent = SharedShell(vhost, definition, queue_id, raft, b"", is_born=True)
             silent.begin_life([])
             return silent
@@ -150,9 +153,9 @@ def recover_quorum(
         )
     content = recovery.groups.contents.pop(queue_id, b"")
     is_amnesiac = recovery.groups.groups[queue_id].is_amnesiac
-    durable = replace(durable, entries=wrapped(durable.entries))
+    durable = replace(durable, entries=wrapped(durable.entries, QUORUM_ENTRIES))
     kind = SharedShell if members else QuorumShell
-    raft = member_of(services, durable, name or ALONE, is_amnesiac=is_amnesiac)
+    raft = member_of(services, durable, MACHINE_VERSION, name or ALONE, is_amnesiac=is_amnesiac)
     queue = kind(vhost, definition, queue_id, raft, content, is_born=True)
     queue.begin_life([])
     return queue

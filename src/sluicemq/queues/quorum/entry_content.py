@@ -14,6 +14,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.queues.command_codec import UnreadableCommand
+from sluicemq.queues.log_content import LogContent
 from sluicemq.queues.quorum.command_codec import decode_entry, encode_entry
 from sluicemq.queues.quorum.commands import Enqueue, FifoCommand
 from sluicemq.queues.quorum.trimming import PlacedBatch, bodies_of, trimmed
@@ -30,7 +31,7 @@ COMMAND_BYTES: Final = 64
 """What a command without bodies counts for where bytes are bounded."""
 
 
-class EntryContent:
+class EntryContent(LogContent):
     """The content of one entry, of `size` bytes: `data`, or what they are made of: the commands
     with their bodies, proposed at `stamp_ms`. Both are None when it was let go. It enqueues so many
     `messages`, whose bodies have `body_bytes`: of what was read both are known once it was decoded,
@@ -63,7 +64,6 @@ class EntryContent:
 
     @property
     def is_there(self) -> bool:
-        """Tell whether its bytes can be had."""
         return self.data is not None or self.commands is not None
 
     def count(self, commands: list[FifoCommand]) -> None:
@@ -129,6 +129,11 @@ class EntryContent:
         return found
 
 
+def content_of(data: EntryData) -> EntryContent:
+    """Return the content of an entry, which may have been read from the disk."""
+    return data if isinstance(data, EntryContent) else EntryContent(bytes(data))
+
+
 def trimmed_entry(data: bytes, places: Sequence[range]) -> bytes:
     """Return the bytes of an entry, whole or trimmed, with no other messages than those at these
     places. Raises UnreadableCommand when they are neither."""
@@ -155,8 +160,7 @@ class FifoCodec:
     def decode(self, data: EntryData) -> tuple[int, list[FifoCommand]]:
         """Return the time and the commands of an entry. Raises UnreadableCommand when the bytes are
         not what this version writes."""
-        content = data if isinstance(data, EntryContent) else EntryContent(bytes(data))
-        return content.decoded()
+        return content_of(data).decoded()
 
     def weigh(self, command: FifoCommand) -> int:
         """Return about how many bytes a command takes in an entry."""

@@ -40,6 +40,17 @@ class FifoState(Replicated[FifoCommand, FifoEffect]):
         if not self.consumers.members:
             self.consumers.single_active = settings.single_active_consumer
 
+    @property
+    def snapshot_rows(self) -> int:
+        """Return the rows that a snapshot would have, but for some."""
+        messages = self.messages
+        return len(messages.fresh) + len(messages.taken) + len(messages.returns)
+
+    @property
+    def body_bytes(self) -> int:
+        """Return the bytes of the bodies in the queue."""
+        return self.messages.bytes + self.messages.out_bytes
+
     def runs_out(self) -> Iterator[MessageRun]:
         """Give all runs that consumers hold, or that are dead letters."""
         for consumer in self.consumers.members.values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sluicemq.chain.queue.quorum.member_log import joined_pieces, pieces_in
+from sluicemq.chain.queue.group.member_log import joined_pieces, pieces_in
 from sluicemq.queues.mirrored.command_codec import decode_entry, encode_entry
 from sluicemq.queues.mirrored.commands import MirrorEffect
 from sluicemq.queues.mirrored.group_standing import may_serve, standing_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sluicemq.chain.queue.quorum.member_changes import MemberChanges
+from sluicemq.chain.queue.group.member_changes import MemberChanges
 from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.limits import RAFT_LOST_MS
 from sluicemq.queues import commands as c

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.queue.group.entry_kind import EntryKind
 from sluicemq.chain.store.raft_storage import RaftAppended, RaftSettled
 from sluicemq.queues.quorum.commands import FifoCommand
 from sluicemq.queues.quorum.effects import FifoDeleted, FifoEffect
-from sluicemq.queues.quorum.entry_content import EntryContent, FifoCodec
+from sluicemq.queues.quorum.entry_content import (
+    EntryContent,
+    FifoCodec,
+    content_of,
+    trimmed_entry,
+)
 from sluicemq.queues.quorum.fifo import Fifo
+from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
 from sluicemq.replication.majority import Majority
 
 if TYPE_CHECKING:
+    from sluicemq.chain.queue.group.member_log import GroupLog
     from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
-    from sluicemq.chain.queue.quorum.member_log import GroupLog
     from sluicemq.kernel.world import Clock
     from sluicemq.raft.entry import LogEntry
     from sluicemq.raft.raft import Raft
     from sluicemq.replication.state_owner import StateOwner
 
-CODEC = FifoCodec()
+CODEC: Final = FifoCodec()
+QUORUM_ENTRIES: Final = EntryKind(content=content_of, trim=trimmed_entry, version=MACHINE_VERSION)
 
 
 class FifoReplicator(Majority[FifoCommand, FifoEffect]):

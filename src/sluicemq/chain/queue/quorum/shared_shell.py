@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sluicemq.chain.queue.group.member_mail import RaftContentRead
+from sluicemq.chain.queue.group.shared_log import SharedLog, SnapshotTaker
 from sluicemq.chain.queue.queue import LinkEnded
 from sluicemq.chain.queue.quorum.asked_queue import (
     ASKED,
@@ -22,10 +24,9 @@ from sluicemq.chain.queue.quorum.asking import Asking
 from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
 from sluicemq.chain.queue.quorum.gathering import GatheringDue
 from sluicemq.chain.queue.quorum.lease import DeliveryLease
-from sluicemq.chain.queue.quorum.member_mail import RaftContentRead
 from sluicemq.chain.queue.quorum.member_shell import LostTooLong, MemberShell
-from sluicemq.chain.queue.quorum.replicator import CODEC
-from sluicemq.chain.queue.quorum.shared_log import SharedLog, SharedReplicator, SnapshotTaker
+from sluicemq.chain.queue.quorum.replicator import CODEC, QUORUM_ENTRIES
+from sluicemq.chain.queue.quorum.shared_replicator import SharedReplicator
 from sluicemq.chain.queue.quorum.shell import (
     EFFECTS,
     NOTHING_SEEN,
@@ -123,8 +124,9 @@ class SharedShell(MemberShell, SnapshotTaker):
         super().__init__(vhost, definition, queue_id, raft, content, is_born=is_born, term=term)
 
     def make_log(self, raft: Raft, *, is_born: bool) -> SharedLog:
-        strand = self.read_strand
-        return SharedLog(self.store, self.id, self, raft, self.raft_post, strand, is_born=is_born)
+        post, strand = self.raft_post, self.read_strand
+        kind = QUORUM_ENTRIES
+        return SharedLog(self.store, self.id, self, kind, raft, post, strand, is_born=is_born)
 
     def make_replicator(self, raft: Raft) -> SharedReplicator:
         return SharedReplicator(

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sluicemq.chain.pacer import QueuePace
 from sluicemq.chain.queue.dead_lettering import DeadLettering
+from sluicemq.chain.queue.group.member_log import GroupLog, pieces_in
+from sluicemq.chain.queue.group.snapshots import Snapshots
 from sluicemq.chain.queue.queue import Leaving, PolicyChanged
 from sluicemq.chain.queue.quorum.asked_queue import ASKED, AskedQueue
 from sluicemq.chain.queue.quorum.deliveries import DamagedLog, QuorumDeliveries, ReadAgain
 from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
-from sluicemq.chain.queue.quorum.member_log import GroupLog, content_of, pieces_in
-from sluicemq.chain.queue.quorum.replicator import FifoReplicator
-from sluicemq.chain.queue.quorum.snapshots import Snapshots
+from sluicemq.chain.queue.quorum.replicator import QUORUM_ENTRIES, FifoReplicator
 from sluicemq.chain.store.messages import Flush, Flushed, Forgotten, StoreQueueDeleted
 from sluicemq.chain.store.raft_storage import RaftRefused, RaftSnapshotKept
 from sluicemq.flow.credit import Grant
@@ -37,7 +37,7 @@ from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
 from sluicemq.queues.quorum import commands as q
 from sluicemq.queues.quorum import effects as qe
-from sluicemq.queues.quorum.entry_content import EntryContent
+from sluicemq.queues.quorum.entry_content import EntryContent, content_of
 from sluicemq.queues.quorum.fifo import Fifo
 from sluicemq.queues.settings import settings_of
 from sluicemq.raft.entry import DATA
@@ -155,7 +155,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.configure(self.policy)
 
     def make_log(self, raft: Raft, *, is_born: bool) -> GroupLog:
-        return GroupLog(self.store, self.id, self, is_born=is_born)
+        return GroupLog(self.store, self.id, self, QUORUM_ENTRIES, is_born=is_born)
 
     def make_replicator(self, raft: Raft) -> FifoReplicator:
         return FifoReplicator(
@@ -168,7 +168,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         for index in sorted(group.held):
             entry = group.held[index].entry
             if entry.kind == DATA and index <= self.fifo.index:
-                content = content_of(entry)
+                content = content_of(entry.data)
                 content.decoded()
                 self.bodies.add(index, content)
 

@@ -1,4 +1,4 @@
-"""Snapshots of a quorum queue's state, so that its log can begin behind them.
+"""Snapshots of the state that members have of a queue, so that its log can begin behind them.
 
 One is taken when there is enough log behind the last one that it pays: what a snapshot costs grows
 with the state, and the log that it replaces has to grow with it. It is made in pieces, over several
@@ -10,15 +10,14 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sluicemq.chain.queue.quorum.member_log import joined_pieces
+from sluicemq.chain.queue.group.member_log import joined_pieces
 from sluicemq.limits import QUORUM_SNAPSHOT_BYTES, QUORUM_SNAPSHOT_ENTRIES
 from sluicemq.storage.raft.live_places import LivePlaces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from sluicemq.chain.queue.quorum.member_log import GroupLog
-    from sluicemq.queues.quorum.fifo import Fifo
+    from sluicemq.chain.queue.group.member_log import GroupLog
     from sluicemq.raft.entry import LogSnapshot
     from sluicemq.raft.raft import Raft
 
@@ -34,6 +33,29 @@ IDLE_BYTES: Final = 64 << 10
 """Bytes that are needed no more for which a queue that has fallen idle takes a snapshot."""
 
 
+class SnapshotSource(Protocol):
+    """The state, as its snapshots see it; see `kernel/machine.py`."""
+
+    index: int
+
+    def snapshot(self) -> Iterator[bytes]:
+        raise NotImplementedError
+
+    def live_bytes(self) -> Iterator[tuple[int, Sequence[range], int]]:
+        """Give what `live` does, each with the bytes of the bodies of its messages."""
+        raise NotImplementedError
+
+    @property
+    def snapshot_rows(self) -> int:
+        """Return the rows that a snapshot would have, but for some."""
+        raise NotImplementedError
+
+    @property
+    def body_bytes(self) -> int:
+        """Return the bytes of the bodies in the queue."""
+        raise NotImplementedError
+
+
 class Pins(Protocol):
     """Who may need bodies that the state has let go of."""
 
@@ -46,8 +68,8 @@ class Pins(Protocol):
 class Snapshots:
     """Takes snapshots of one queue, one at a time."""
 
-    def __init__(self, fifo: Fifo, raft: Raft, log: GroupLog) -> None:
-        self.fifo = fifo
+    def __init__(self, state: SnapshotSource, raft: Raft, log: GroupLog) -> None:
+        self.state = state
         self.raft = raft
         self.log = log
         self.steps: Iterator[None] | None = None
@@ -84,7 +106,7 @@ class Snapshots:
     @property
     def is_worth_it(self) -> bool:
         """Tell whether a snapshot would pay for a queue that has fallen idle."""
-        is_behind = self.fifo.index > self.raft.member.log.snapshot.index
+        is_behind = self.state.index > self.raft.member.log.snapshot.index
         return is_behind and self.dead_bytes >= max(IDLE_BYTES, self.rows * BYTES_A_ROW)
 
     @property
@@ -95,15 +117,11 @@ class Snapshots:
 
     @property
     def rows(self) -> int:
-        """Return the rows of the state that a snapshot would have, but for some."""
-        messages = self.fifo.messages
-        return len(messages.fresh) + len(messages.taken) + len(messages.returns)
+        return self.state.snapshot_rows
 
     @property
     def in_queue(self) -> int:
-        """Return the bytes of the bodies in the queue."""
-        messages = self.fifo.messages
-        return messages.bytes + messages.out_bytes
+        return self.state.body_bytes
 
     def go_on(self, pins: Pins) -> bool:
         """Make a piece of a snapshot, or begin one if one is due, unless bodies that the state has
@@ -126,9 +144,9 @@ class Snapshots:
         self.steps = self._make()
 
     def _make(self) -> Iterator[None]:
-        index = self.fifo.index
-        pieces = self.fifo.snapshot()
-        live = self.fifo.live_bytes()
+        index = self.state.index
+        pieces = self.state.snapshot()
+        live = self.state.live_bytes()
         found: list[bytes] = []
         places = LivePlaces()
         some = [*islice(live, INDEXES_A_TURN)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.limits import RAFT_PIECE_BYTES
-from sluicemq.queues.quorum.entry_content import EntryContent
+from sluicemq.queues.log_content import LogContent
 from sluicemq.raft.entry import DATA, LogEntry
 from sluicemq.raft.messages import AppendEntries, LivePiece, SnapshotPiece
 from sluicemq.storage.raft.reading import RaftEntriesRead, RaftLiveRead
@@ -159,7 +159,7 @@ def lacking(message: AppendEntries) -> list[int]:
     return [
         entry.index
         for entry in message.entries
-        if isinstance(entry.data, EntryContent) and not entry.data.is_there
+        if isinstance(entry.data, LogContent) and not entry.data.is_there
     ]
 
 

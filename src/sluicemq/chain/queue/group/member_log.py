@@ -1,4 +1,4 @@
-"""quorum queue ---appends, snapshots---> MESSAGE STORE: the log of this node's member of the group.
+"""queue ---appends, snapshots---> MESSAGE STORE: the log of this node's member of the group.
 
 The group has the id of its queue. It is born with the first append, which names its members.
 """
@@ -16,8 +16,6 @@ from sluicemq.chain.store.raft_storage import (
     records_of,
 )
 from sluicemq.kernel.actor import Actor
-from sluicemq.queues.quorum.entry_content import EntryContent, trimmed_entry
-from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.entry import DATA, LogSnapshot
 from sluicemq.raft.member import Durable
@@ -29,6 +27,7 @@ from sluicemq.storage.raft.codec import RaftGroupGone, RaftRecord, RaftSnapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from sluicemq.chain.queue.group.entry_kind import EntryKind
     from sluicemq.chain.services import Services
     from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.raft.entry import LogEntry
@@ -49,12 +48,13 @@ def newborn(birth: LogSnapshot = BIRTH) -> Durable:
 
 
 def member_of(
-    services: Services, durable: Durable, name: int = 1, *, is_amnesiac: bool = False
+    services: Services, durable: Durable, version: int, name: int = 1, *, is_amnesiac: bool = False
 ) -> Raft:
-    """Return this node's member of a group, which begins with what it had made durable."""
+    """Return this node's member of a group, which begins with what it had made durable. `version`
+    is that of its machine."""
     below = services.world.dice.below
     settings = RaftSettings()
-    return Raft(name, durable, settings, MACHINE_VERSION, below, is_amnesiac=is_amnesiac)
+    return Raft(name, durable, settings, version, below, is_amnesiac=is_amnesiac)
 
 
 class GroupLog(MemberLog):
@@ -65,6 +65,7 @@ class GroupLog(MemberLog):
         store: MessageStore,
         group: int,
         owner: Actor,
+        kind: EntryKind,
         birth: LogSnapshot = BIRTH,
         *,
         is_born: bool,
@@ -72,6 +73,7 @@ class GroupLog(MemberLog):
         self.store = store
         self.group = group
         self.owner = owner
+        self.kind = kind
         self.birth = birth
         self.is_born = is_born
         self.commit = 0
@@ -129,7 +131,7 @@ class GroupLog(MemberLog):
         in it is committed."""
         self.say_committed()
         record = RaftSnapshot(self.group, snapshot, live=(*places.ranges(),))
-        self.store.post(RaftSnapshotTaken(record, content, self.owner, places, trimmed_entry))
+        self.store.post(RaftSnapshotTaken(record, content, self.owner, places, self.kind.trim))
 
     def forget(self, number: int) -> None:
         """Have the group forgotten for good, with its files."""
@@ -168,14 +170,9 @@ def pieces_in(content: bytes) -> Iterator[bytes]:
         yield content[start:at]
 
 
-def content_of(entry: LogEntry) -> EntryContent:
-    """Return the content of an entry, which may have been read from the disk."""
-    data = entry.data
-    return data if isinstance(data, EntryContent) else EntryContent(bytes(data))
-
-
-def wrapped(entries: list[LogEntry]) -> list[LogEntry]:
-    """Return entries that have come as bytes as a quorum queue keeps them."""
+def wrapped(entries: list[LogEntry], kind: EntryKind) -> list[LogEntry]:
+    """Return entries that have come as bytes as their queue keeps them."""
     return [
-        replace(entry, data=content_of(entry)) if entry.kind == DATA else entry for entry in entries
+        replace(entry, data=kind.content(entry.data)) if entry.kind == DATA else entry
+        for entry in entries
     ]

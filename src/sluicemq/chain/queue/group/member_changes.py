@@ -1,4 +1,4 @@
-"""Who leads a quorum queue's group makes its members those that are declared, one step at a time.
+"""Who leads the group of a queue makes its members those that are declared, one step at a time.
 
     declared, and none yet   added as a learner, which is sent the log or a snapshot
     learner, caught up       promoted

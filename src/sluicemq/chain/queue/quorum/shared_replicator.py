@@ -1,96 +1,32 @@
-"""The log of a member that has others on other nodes: what it says to them, what a leader sends of
-a snapshot, and the replicator that applies what is agreed on."""
+"""The replicator of a quorum queue that has members on several nodes: it has rows of commands of
+all nodes agreed on."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sluicemq.chain.queue.group.member_log import pieces_in, wrapped
+from sluicemq.chain.queue.group.shared_log import SharedLog, SnapshotTaker
 from sluicemq.chain.queue.quorum.gathering import Gathering, GatheringDue
-from sluicemq.chain.queue.quorum.member_log import GroupLog, pieces_in, wrapped
-from sluicemq.chain.queue.quorum.member_mail import MemberMail
-from sluicemq.chain.queue.quorum.replicator import CODEC, FifoReplicator
+from sluicemq.chain.queue.quorum.replicator import CODEC, QUORUM_ENTRIES, FifoReplicator
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import RAFT_APPEND_BYTES
 from sluicemq.queues.quorum.command_codec import encode_entry
 from sluicemq.queues.quorum.commands import FifoCommand
 from sluicemq.queues.quorum.effects import DeadLettered
 from sluicemq.queues.quorum.entry_content import STAMP, EntryContent
-from sluicemq.raft.messages import AppendEntries, LivePiece, SnapshotPiece
+from sluicemq.raft.messages import AppendEntries
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
-    from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.kernel.world import Clock
     from sluicemq.queues.quorum.effects import FifoEffect
     from sluicemq.queues.quorum.fifo import Fifo
     from sluicemq.raft.entry import LogEntry, LogSnapshot
     from sluicemq.raft.messages import RaftMessage
     from sluicemq.raft.raft import Raft
-    from sluicemq.raft.ready import RaftReady
-    from sluicemq.replication.raft_post import RaftPost
     from sluicemq.replication.state_owner import StateOwner
-    from sluicemq.storage.raft.codec import RaftRecord
-
-
-class SnapshotTaker:
-    """This is the owner of a member, whose state a leader's snapshot may take the place of."""
-
-    def overtaken(self) -> None:
-        """Make real what has been applied, for a snapshot is about to take the place of that
-        state."""
-        raise NotImplementedError
-
-    def put_in(self) -> None:
-        """Look in the state for what has become of what was asked: what the entries have led to for
-        which the snapshot stands is only to be seen there."""
-        raise NotImplementedError
-
-
-class SharedLog(GroupLog):
-    """The log of one of several members."""
-
-    def __init__(
-        self,
-        store: MessageStore,
-        group: int,
-        owner: Actor,
-        raft: Raft,
-        post: RaftPost,
-        strand: int,
-        *,
-        is_born: bool,
-    ) -> None:
-        super().__init__(store, group, owner, raft.member.log.snapshot, is_born=is_born)
-        self.mail = MemberMail(store, post, group, owner, raft, strand)
-        self.incoming = b""
-        """What has come of the content of a leader's snapshot."""
-        self.installing = 0
-        """The append that makes a leader's snapshot durable; 0: it is."""
-
-    def write_records(self, ready: RaftReady, records: list[RaftRecord]) -> None:
-        live: list[LivePiece] = []
-        for piece in ready.pieces:
-            if isinstance(piece, SnapshotPiece):
-                self.incoming = self.incoming[: piece.offset] + piece.content
-            else:
-                live.append(piece)
-        content = b""
-        if ready.install is not None:
-            content = self.incoming
-            self.installing = ready.number
-            self.last_index = ready.install.index
-            self.bytes_since = sum(entry.size_bytes for entry in ready.entries)
-        self.append(ready.number, records, content, live)
-
-    def take_incoming(self) -> bytes:
-        """Return the content of the snapshot that is whole now."""
-        content, self.incoming = self.incoming, b""
-        return content
-
-    def send(self, messages: list[RaftMessage]) -> None:
-        self.mail.send(messages)
-
 
 ROWS_MAX: Final = 64
 """Rows in one entry: what follows from it is the work of one turn."""
@@ -211,7 +147,7 @@ class SharedReplicator(FifoReplicator):
     def step(self, message: RaftMessage) -> None:
         """Take what another member has said; what follows is done at the end of the turn."""
         if isinstance(message, AppendEntries):
-            message.entries = wrapped(message.entries)
+            message.entries = wrapped(message.entries, QUORUM_ENTRIES)
         self.raft.step(message)
 
     def committed(self, entry: LogEntry) -> None:

@@ -1,0 +1,80 @@
+"""The log of a member that has others on other nodes: what it says to them, and what a leader sends
+of a snapshot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.queue.group.member_log import GroupLog
+from sluicemq.chain.queue.group.member_mail import MemberMail
+from sluicemq.raft.messages import LivePiece, SnapshotPiece
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.group.entry_kind import EntryKind
+    from sluicemq.chain.store.message_store import MessageStore
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.raft.messages import RaftMessage
+    from sluicemq.raft.raft import Raft
+    from sluicemq.raft.ready import RaftReady
+    from sluicemq.replication.raft_post import RaftPost
+    from sluicemq.storage.raft.codec import RaftRecord
+
+
+class SnapshotTaker:
+    """This is the owner of a member, whose state a leader's snapshot may take the place of."""
+
+    def overtaken(self) -> None:
+        """Make real what has been applied, for a snapshot is about to take the place of that
+        state."""
+        raise NotImplementedError
+
+    def put_in(self) -> None:
+        """Look in the state for what has become of what was asked: what the entries have led to for
+        which the snapshot stands is only to be seen there."""
+        raise NotImplementedError
+
+
+class SharedLog(GroupLog):
+    """The log of one of several members."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        group: int,
+        owner: Actor,
+        kind: EntryKind,
+        raft: Raft,
+        post: RaftPost,
+        strand: int,
+        *,
+        is_born: bool,
+    ) -> None:
+        super().__init__(store, group, owner, kind, raft.member.log.snapshot, is_born=is_born)
+        self.mail = MemberMail(store, post, group, owner, raft, strand)
+        self.incoming = b""
+        """What has come of the content of a leader's snapshot."""
+        self.installing = 0
+        """The append that makes a leader's snapshot durable; 0: it is."""
+
+    def write_records(self, ready: RaftReady, records: list[RaftRecord]) -> None:
+        live: list[LivePiece] = []
+        for piece in ready.pieces:
+            if isinstance(piece, SnapshotPiece):
+                self.incoming = self.incoming[: piece.offset] + piece.content
+            else:
+                live.append(piece)
+        content = b""
+        if ready.install is not None:
+            content = self.incoming
+            self.installing = ready.number
+            self.last_index = ready.install.index
+            self.bytes_since = sum(entry.size_bytes for entry in ready.entries)
+        self.append(ready.number, records, content, live)
+
+    def take_incoming(self) -> bytes:
+        """Return the content of the snapshot that is whole now."""
+        content, self.incoming = self.incoming, b""
+        return content
+
+    def send(self, messages: list[RaftMessage]) -> None:
+        self.mail.send(messages)
