@@ -27,7 +27,7 @@ from support.lab_runs import Notes, rows, small_plan
 def confirmed(broker_url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[LabResult, Notes]:
     notes = Notes()
     directory = tmp_path_factory.mktemp("run")
-    return run_scenario(small_plan(broker_url, directory, broker_pid=os.getpid()), notes), notes
+    return run_scenario(small_plan(broker_url, directory, broker_pids=(os.getpid(),)), notes), notes
 
 
 def test_nothing_is_lost_doubled_or_reordered(confirmed: tuple[LabResult, Notes]) -> None:

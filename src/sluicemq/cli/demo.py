@@ -63,7 +63,7 @@ def run_both(console: Console, out: Path, scale: float, step_seconds: int) -> li
                 confirms=confirms,
                 scale=scale,
                 step_seconds=step_seconds,
-                broker_pid=pid,
+                broker_pids=(pid,),
             )
             results.append(run_scenario(plan, progress_for(console)))
     return results

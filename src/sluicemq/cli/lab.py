@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
 
 from sluicemq.amqp.types import Table
+from sluicemq.cli.lab_target import LabTarget, target_options
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
 from sluicemq.lab.plan import QUEUE_TYPES, RunPlan, ack_interval_multiple, choose_limits
@@ -20,6 +22,7 @@ from sluicemq.lab.scenarios import SCENARIOS, Scenario, scenario_named
 
 if TYPE_CHECKING:
     from sluicemq.lab.engine import Engine
+    from sluicemq.lab.target_admin import TargetAdmin
 
 ENGINES: Final = ("processes", "spark")
 
@@ -38,22 +41,14 @@ def lab() -> None:
 
 @lab.command()
 @click.argument("scenario_word", metavar="SCENARIO")
-@click.option(
-    "--target",
-    "targets",
-    metavar="URL",
-    multiple=True,
-    default=("amqp://guest:guest@127.0.0.1:5672",),
-    show_default=True,
-    help="The URL of the broker; may be repeated, once for each node of a cluster.",
-)
+@target_options
 @click.option(
     "--queue-type",
     type=click.Choice(QUEUE_TYPES),
     default="classic",
     show_default=True,
-    help="The type of the queues. mirrored: classic queues named ha-..., for which the broker must"
-    " have a policy.",
+    help="The type of the queues. mirrored: classic queues named ha-..., for which --management"
+    " sets a policy, or the broker must have one.",
 )
 @click.option(
     "--queue-argument",
@@ -113,12 +108,6 @@ def lab() -> None:
     help="The number of processes for publishers, and the same number for consumers.",
 )
 @click.option(
-    "--broker-pid",
-    type=int,
-    metavar="PID",
-    help="Measure CPU time and memory of this process, too.",
-)
-@click.option(
     "--record-rate",
     type=click.IntRange(1),
     default=20_000,
@@ -154,7 +143,6 @@ def lab() -> None:
 )
 def run(
     scenario_word: str,
-    targets: tuple[str, ...],
     queue_type: str,
     queue_arguments: tuple[str, ...],
     confirms: bool,
@@ -165,12 +153,12 @@ def run(
     steps: str | None,
     body_bytes: int,
     workers: int,
-    broker_pid: int | None,
     record_rate: int,
     drain_timeout: float,
     out: Path | None,
     engine: str,
     master: str | None,
+    **target: Any,
 ) -> None:
     """Run SCENARIO, given by number or name, against a broker.
 
@@ -187,9 +175,10 @@ def run(
         ack_interval = ack_interval_multiple(scenario, scale)
     if steps is not None and not confirms:
         raise Refused("--steps sets in-flight limits, which need confirms")
+    chosen = LabTarget(**target)
     plan = RunPlan(
         scenario=scenario,
-        targets=targets,
+        targets=chosen.urls,
         directory=out or default_directory(scenario),
         queue_type=queue_type,
         queue_arguments=parse_arguments(queue_arguments),
@@ -200,14 +189,18 @@ def run(
         chosen_limits=None if steps is None else choose_limits(scenario, scale, steps),
         body_bytes=body_bytes,
         workers=workers,
-        broker_pid=broker_pid,
+        broker_pids=chosen.pids,
+        profile=chosen.profile,
         record_rate=record_rate,
         drain_timeout_s=drain_timeout,
     )
     require("pyarrow", "lab")
     if master is not None and engine != "spark":
         raise Refused("--master is for --engine spark")
-    sys.exit(run_plan(plan, Console(), engine, master or "local[*]"))
+    with chosen.opened(plan.directory) as there:
+        plan = replace(plan, targets=there.urls, broker_pids=there.pids)
+        code = run_plan(plan, Console(), make_engine(engine, master or "local[*]"), there.admin)
+    sys.exit(code)
 
 
 def make_engine(name: str, master: str) -> Engine | None:
@@ -221,7 +214,9 @@ def make_engine(name: str, master: str) -> Engine | None:
     return SparkEngine(master)
 
 
-def run_plan(plan: RunPlan, console: Console, engine: str, master: str) -> int:
+def run_plan(
+    plan: RunPlan, console: Console, engine: Engine | None, admin: TargetAdmin | None
+) -> int:
     """Run a plan, print its result, and return the exit code."""
     from sluicemq.lab.conductor import run_scenario  # noqa: PLC0415 (imports pyarrow)
     from sluicemq.lab.display import print_result  # noqa: PLC0415
@@ -229,7 +224,7 @@ def run_plan(plan: RunPlan, console: Console, engine: str, master: str) -> int:
     from sluicemq.lab.summary import summarize  # noqa: PLC0415
 
     try:
-        result = run_scenario(plan, progress_for(console), make_engine(engine, master))
+        result = run_scenario(plan, progress_for(console), engine, admin)
     except BrokerError as error:
         raise click.ClickException(str(error)) from error
     print_result(result, summarize(result.directory, result.info), console)

@@ -55,7 +55,8 @@ from sluicemq.lab.process import WorkerHandle
 from sluicemq.lab.progress import Progress, Snapshot
 from sluicemq.lab.recorder import write_rows
 from sluicemq.lab.sampler import Sampler
-from sluicemq.lab.target import BrokerProcess, TargetQueues
+from sluicemq.lab.target import TargetQueues
+from sluicemq.lab.target_admin import TargetAdmin, sampled_nodes
 from sluicemq.lab.verification import verify
 
 Problem = Literal["lost", "duplicates", "out_of_order", "foreign"]
@@ -105,13 +106,19 @@ class LabResult:
         return self.info["stopped"] not in (None, INTERRUPTED)
 
 
-def run_scenario(plan: RunPlan, progress: Progress, engine: Engine | None = None) -> LabResult:
-    """Run a plan, in processes of this machine unless another engine is given. Raises `Refused` or
-    `BrokerError` when it cannot even begin."""
+def run_scenario(
+    plan: RunPlan,
+    progress: Progress,
+    engine: Engine | None = None,
+    admin: TargetAdmin | None = None,
+) -> LabResult:
+    """Run a plan, in processes of this machine unless another engine is given. With an admin the
+    nodes of the target are looked at, and its queues mirrored when the plan says so. Raises
+    `Refused` or `BrokerError` when it cannot even begin."""
     if (plan.directory / "run.json").exists():
         raise Refused(f"{plan.directory} already holds a run")
     progress.run_planned(plan)
-    conductor = Conductor(plan, progress, engine or Processes())
+    conductor = Conductor(plan, progress, engine or Processes(), admin)
     try:
         with handled_interrupts(conductor.interrupt):
             return conductor.run()
@@ -136,7 +143,9 @@ class Conductor:
     """Conducts one run: starts its workers, has them run the schedule, collects their
     measurements."""
 
-    def __init__(self, plan: RunPlan, progress: Progress, engine: Engine) -> None:
+    def __init__(
+        self, plan: RunPlan, progress: Progress, engine: Engine, admin: TargetAdmin | None
+    ) -> None:
         self._plan = plan
         self._engine = engine
         self._live = LiveRows(plan.directory)
@@ -144,7 +153,8 @@ class Conductor:
         self._later: dict[Connection, Offset] = {}
         self._progress = progress
         self._queues = TargetQueues(plan)
-        self._process = None if plan.broker_pid is None else BrokerProcess(plan.broker_pid)
+        self._admin = admin
+        self._nodes = sampled_nodes(plan, admin)
         self._workers: dict[Connection, WorkerHandle] = {}
         self._sampler: Sampler | None = None
         self._origin_ns = 0
@@ -169,7 +179,17 @@ class Conductor:
 
     def run(self) -> LabResult:
         """Run from the first worker's start to the files in the run directory, and return what came
-        out."""
+        out. Queues that are to be mirrored have a policy meanwhile."""
+        if self._admin is None or self._plan.queue_type != "mirrored":
+            return self._conduct()
+        self._admin.set_mirrors()
+        try:
+            return self._conduct()
+        finally:
+            with suppress(BrokerError):  # it is gone, and what is wrong has been said
+                self._admin.clear_mirrors()
+
+    def _conduct(self) -> LabResult:
         plan = self._plan
         product, version = self._queues.make()
         plan.directory.mkdir(parents=True, exist_ok=True)
@@ -209,7 +229,7 @@ class Conductor:
         for pipe in self._workers:
             offset = self._offsets.get(pipe, SAME_CLOCK)
             self._send(StartRun(self._origin_ns + offset.offset_ns), pipe)
-        self._sampler = Sampler(self._queues, self._process, self._origin_ns)
+        self._sampler = Sampler(self._queues, self._nodes, self._admin, self._origin_ns)
         if plan.sample_every > 1:
             self._progress.note(f"recording every {plan.sample_every}th message; counts are exact")
         schedule_end_ns = self._origin_ns + plan.steps[-1].end_ns
@@ -367,7 +387,10 @@ class Conductor:
     def _write(self, info: RunInfo) -> None:
         directory = self._plan.directory
         write_rows(directory, "counters", self._rows)
-        write_rows(directory, "broker", self._sampler.rows if self._sampler is not None else [])
+        sampler = self._sampler
+        write_rows(directory, "broker", [] if sampler is None else sampler.rows)
+        if self._nodes:
+            write_rows(directory, "nodes", [] if sampler is None else sampler.node_rows)
         write_run_info(directory, info)
 
     def _step_infos(self) -> list[StepInfo]:
@@ -447,6 +470,8 @@ class Conductor:
             workers=plan.workers,
             worker_costs=self._worker_costs(),
             engine=self._engine.name,
+            nodes=[node.name for node in self._nodes],
+            profile=plan.profile,
             clocks=self._worker_clocks(),
             steps=self._step_infos(),
             sample_every=plan.sample_every,

@@ -4,7 +4,8 @@
     DIR/published/part-*.parquet   a row a message (or a sample of them): what its publisher saw
     DIR/delivered/part-*.parquet   a row a delivery (or a sample of them): what its consumer saw
     DIR/counters/part-*.parquet    a row a worker and second: exact counts, never sampled
-    DIR/broker/part-*.parquet      a row a second: the broker from outside
+    DIR/broker/part-*.parquet      a row a second: the broker from outside, all its nodes together
+    DIR/nodes/part-*.parquet       a row a node and second, where nodes can be looked at
     DIR/live/part-*.parquet        a row a worker and second as it passes, for `sluicemq lab watch`
 
 All times are whole nanoseconds since the start of the run, on one monotonic clock; they can be
@@ -88,11 +89,26 @@ COUNTERS: Final = pa.schema(
 BROKER: Final = pa.schema(
     [
         pa.field("second", pa.int32(), nullable=False),
-        # CPU time the broker process used since the run began; null: its pid is not known
+        # CPU time and memory of the broker's processes, summed over its nodes; CPU time since the
+        # run began; null: not all of the processes are known
         pa.field("cpu_ns", pa.int64()),
         pa.field("rss_bytes", pa.int64()),
         # summed over the scenario's queues, by passive declare; null: no answer came in this second
         pa.field("messages_ready", pa.int64()),
+    ]
+)
+
+NODES: Final = pa.schema(
+    [
+        pa.field("second", pa.int32(), nullable=False),
+        pa.field("node", pa.string(), nullable=False),
+        # CPU time its process used since the run began; null: its process is not known
+        pa.field("cpu_ns", pa.int64()),
+        pa.field("rss_bytes", pa.int64()),
+        # connections in the state `flow`; null: nobody was asked, or did not answer, in this second
+        pa.field("flow_connections", pa.int32()),
+        # those of the scenario's queues that have their leader, or their messages, there
+        pa.field("leaders", pa.int32()),
     ]
 )
 
@@ -117,6 +133,7 @@ TABLES: Final = {
     "delivered": DELIVERED,
     "counters": COUNTERS,
     "broker": BROKER,
+    "nodes": NODES,
 }
 
 
@@ -225,6 +242,10 @@ class RunInfo(TypedDict):
     worker_costs: NotRequired[list[WorkerCost]]
     # where the workers ran: "processes" or "spark"
     engine: NotRequired[str]
+    # of the target, where they could be looked at
+    nodes: NotRequired[list[str]]
+    # the flow profile of nodes that the lab has started; null: it was the target's own
+    profile: NotRequired[str | None]
     # of workers on other machines; none: all read one clock
     clocks: NotRequired[list[WorkerClock]]
     steps: list[StepInfo]

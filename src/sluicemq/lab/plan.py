@@ -69,13 +69,21 @@ class RunPlan:
     body_bytes: int = 1024
     workers: int = 1
     """The number of worker processes for publishers, and as many for consumers."""
-    broker_pid: int | None = None
+    broker_pids: tuple[int, ...] = ()
+    """The processes of the target's nodes, in the order of `targets`; none: they are not known."""
+    profile: str | None = None
+    """The flow profile that the nodes were started with; None: the lab has not started them."""
     record_rate: int = 20_000
     """Messages a second above which only every k-th is recorded."""
     drain_timeout_s: float = 30.0
 
     def __post_init__(self) -> None:
         _require(len(self.targets) >= 1, "a run needs a target")
+        _require(
+            len(self.broker_pids) in (0, len(self.targets)),
+            f"--broker-pid: {len(self.broker_pids)} processes for {len(self.targets)} targets; "
+            "give one for each --target, in the same order, or none",
+        )
         _require(self.queue_type in QUEUE_TYPES, f"queue type {self.queue_type!r} is not one of "
                  + ", ".join(QUEUE_TYPES))  # fmt: skip
         _require(self.scale > 0, f"scale must be above 0, not {self.scale:g}")

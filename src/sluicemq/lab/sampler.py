@@ -1,41 +1,56 @@
-"""Looks at the broker once a second while a run goes on: queue depth, CPU time, memory.
+"""Looks at the broker once a second while a run goes on: queue depth, and its nodes one by one.
 
-Each has a thread of its own, queue depth also a connection: a broker under load answers late, and
-that must not hold up anything else. A late answer makes a second without one, never a wrong one.
+Each look has a thread of its own, queue depth also a connection: a broker under load answers late,
+and that must not hold up anything else. A late answer makes a second without one, never a wrong
+one.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from sluicemq.errors import SluiceError
 from sluicemq.lab.plan import NS
-from sluicemq.lab.target import BrokerProcess, TargetQueues
+from sluicemq.lab.target import TargetQueues
+from sluicemq.lab.target_admin import NodeLook, SampledNode, TargetAdmin
 
 ANSWER_TIMEOUT_S: Final = 600.0
 """Seconds to wait for an answer: an overloaded broker may take minutes for a passive declare."""
 
+Row = dict[str, Any]
+
 
 class Sampler:
-    """Gathers rows of the broker table until `stop`."""
+    """Gathers rows of the tables `broker` and `nodes` until `stop`."""
 
-    def __init__(self, queues: TargetQueues, process: BrokerProcess | None, origin_ns: int) -> None:
-        self.rows: list[dict[str, Any]] = []
+    def __init__(
+        self,
+        queues: TargetQueues,
+        nodes: Sequence[SampledNode],
+        admin: TargetAdmin | None,
+        origin_ns: int,
+    ) -> None:
+        self.rows: list[Row] = []
+        self.node_rows: list[Row] = []
         self.failure: str | None = None
         """Why sampling ended before it was told to; None: it did not."""
         self.messages_ready = 0
         """Messages ready in the queues at the last look."""
         self._queues = queues
-        self._process = process
-        self._cpu_before_ns = 0 if process is None else process.cpu_ns()
+        self._nodes = nodes
+        self._cpu_before_ns = [node.process.cpu_ns() if node.process else 0 for node in nodes]
         self._origin_ns = origin_ns
         self._answers: dict[int, int] = {}
         """Messages ready by the second in which the broker said so."""
+        self._looks: dict[int, Sequence[NodeLook]] = {}
+        """What the admin saw of the nodes, by the second in which it said so."""
         self._stopped = threading.Event()
         self._threads = [self._start(self._ask), self._start(self._look)]
+        if admin is not None:
+            self._threads.append(self._start(lambda: self._inquire(admin)))
 
     def _start(self, work: Callable[[], None]) -> threading.Thread:
         def guarded() -> None:
@@ -60,28 +75,61 @@ class Sampler:
             second = 0
             while not self._sleep_until(second):
                 self.messages_ready = client.count_queues(self._queues.names)
-                now_s = (time.monotonic_ns() - self._origin_ns) // NS
-                self._answers[max(second, now_s)] = self.messages_ready
-                second = max(second, now_s) + 1
+                second = max(second, self._now_s())
+                self._answers[second] = self.messages_ready
+                second += 1
+
+    def _inquire(self, admin: TargetAdmin) -> None:
+        """Ask the admin about the nodes, as often as it is worth it, or as it answers."""
+        second = 0
+        while not self._sleep_until(second):
+            looks = admin.look(self._queues.names)
+            second = max(second, self._now_s())
+            self._looks[second] = looks
+            second += admin.interval_s
 
     def _look(self) -> None:
-        """Look at the process at the end of each second, and at what the broker has answered in
-        it."""
+        """Look at the processes at the end of each second, and at what was answered in it."""
         second = 0
-        process = self._process
         while not self._sleep_until(second + 1):
+            rows = self._node_rows(second)
+            self.node_rows += rows
             self.rows.append(
                 {
                     "second": second,
-                    "cpu_ns": None if process is None else process.cpu_ns() - self._cpu_before_ns,
-                    "rss_bytes": None if process is None else process.rss_bytes(),
+                    "cpu_ns": _sum([row["cpu_ns"] for row in rows]),
+                    "rss_bytes": _sum([row["rss_bytes"] for row in rows]),
                     "messages_ready": self._answers.pop(second, None),
                 }
             )
             second += 1
+
+    def _node_rows(self, second: int) -> list[Row]:
+        nothing: Sequence[NodeLook | None] = [None] * len(self._nodes)
+        looks = self._looks.pop(second, nothing)
+        return [
+            {
+                "second": second,
+                "node": node.name,
+                "cpu_ns": node.process.cpu_ns() - before if node.process else None,
+                "rss_bytes": node.process.rss_bytes() if node.process else None,
+                "flow_connections": look.flow_connections if look else None,
+                "leaders": look.leaders if look else None,
+            }
+            for node, look, before in zip(self._nodes, looks, self._cpu_before_ns, strict=True)
+        ]
+
+    def _now_s(self) -> int:
+        return (time.monotonic_ns() - self._origin_ns) // NS
 
     def _sleep_until(self, second: int) -> bool:
         """Wait until the end of that second of the run. Returns True when the sampler was stopped
         meanwhile."""
         left_ns = self._origin_ns + second * NS - time.monotonic_ns()
         return self._stopped.wait(max(left_ns, 0) / NS)
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    """The sum; None when there is nothing to add, or one of them is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None

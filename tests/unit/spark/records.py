@@ -16,6 +16,7 @@ from sluicemq.spark.pipeline.results import (
     CrossCheck,
     Imbalance,
     Latencies,
+    NodeSecond,
     Percentiles,
     PipelineStatistics,
     RunResult,
@@ -115,6 +116,21 @@ def make_second(number: int, step: int | None, rate: int = 1000) -> Second:
     )
 
 
+def make_nodes(number: int) -> list[NodeSecond]:
+    """What was seen of three nodes in a second; the first has more to do."""
+    return [
+        NodeSecond(
+            second=number,
+            node=f"n{node}",
+            cpu_cores=0.3 / node,
+            rss_bytes=90 << 20,
+            flow_connections=node - 1,
+            leaders=4 if node == 1 else 3,
+        )
+        for node in (1, 2, 3)
+    ]
+
+
 def make_info(**changes: Any) -> RunInfo:
     """A run of scenario 1 with confirms on classic queues."""
     info = RunInfo(
@@ -181,6 +197,7 @@ def make_run(steps: list[Step], label: str = "confirms", **info: Any) -> RunResu
             CrossCheck(name="delivered", exact=60_000, from_rows=60_000, agrees=True),
         ],
         raw_rows=120_000,
+        nodes=[each for x in range(10 * len(steps)) for each in make_nodes(x)],
     )
     knee, reason = find_knee(run.info, run.limited_steps)
     return replace(run, knee=knee, no_knee_reason=reason)

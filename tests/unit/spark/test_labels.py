@@ -33,3 +33,11 @@ def test_runs_in_directories_of_one_name_are_numbered() -> None:
         "confirms (run), run 2",
         "confirms (c)",
     ]
+
+
+def test_profiles_and_numbers_of_nodes_are_said() -> None:
+    infos = [make_info(profile="adaptive"), make_info(target=["amqp://a"] * 3)]
+    assert label_runs(infos, [Path("a"), Path("b")]) == [
+        "1 node, profile adaptive, confirms",
+        "3 nodes, profile its own, confirms",
+    ]

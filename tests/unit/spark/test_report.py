@@ -294,7 +294,16 @@ def test_the_overview_plot_is_a_picture(results: Analysis, tmp_path: Path) -> No
 
 def test_results_are_left_as_parquet_and_json(results: Analysis, tmp_path: Path) -> None:
     write_results(results, tmp_path)
-    for name in ("per_second", "per_step", "per_run", "knee", "claims", "checks", "pipeline"):
+    for name in (
+        "per_second",
+        "per_node",
+        "per_step",
+        "per_run",
+        "knee",
+        "claims",
+        "checks",
+        "pipeline",
+    ):
         rows = json.loads((tmp_path / f"{name}.json").read_text())
         assert pq.read_table(tmp_path / f"{name}.parquet").to_pylist() == rows
         assert rows

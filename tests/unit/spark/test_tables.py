@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicemq.lab.measurements import StepInfo
+from sluicemq.lab.measurements import NODES, StepInfo
 from sluicemq.spark.pipeline.tables import (
     SmallTables,
     cross_check,
+    make_node_seconds,
     make_seconds,
     make_steps,
     measured_range,
@@ -164,3 +166,15 @@ def test_what_was_delivered_after_the_last_whole_second_is_counted() -> None:
     shares = [share_row("published", 1, 1000), share_row("delivered", 1, 1000)]
     checks = cross_check(make_info(verification=counts), small_tables(rows, shares=shares))
     assert [check.agrees for check in checks] == [True, True]
+
+
+def test_node_seconds_have_the_cpu_time_of_their_own_second() -> None:
+    def row(second: int, node: str, cpu_ns: int | None) -> dict[str, Any]:
+        known = {"rss_bytes": 5, "flow_connections": 1, "leaders": None}
+        return {"second": second, "node": node, "cpu_ns": cpu_ns, **known}
+
+    rows = [row(0, "a", 1 * NS), row(0, "b", None), row(1, "a", 3 * NS), row(1, "b", 7)]
+    seconds = make_node_seconds(pa.Table.from_pylist(rows, NODES))
+    assert [each.cpu_cores for each in seconds] == [None, None, 2.0, None]
+    assert (seconds[0].flow_connections, seconds[0].leaders, seconds[0].rss_bytes) == (1, None, 5)
+    assert make_node_seconds(None) == []

@@ -19,7 +19,13 @@ from sluicemq.spark.pipeline.post_claims import CLAIMS
 from sluicemq.spark.pipeline.report import write_report
 from sluicemq.spark.pipeline.results import Analysis, Latencies, PipelineStatistics, RunResult
 from sluicemq.spark.pipeline.store import write_results
-from sluicemq.spark.pipeline.tables import collect, cross_check, make_seconds, make_steps
+from sluicemq.spark.pipeline.tables import (
+    collect,
+    cross_check,
+    make_node_seconds,
+    make_seconds,
+    make_steps,
+)
 from sluicemq.spark.session import spark_session
 
 Progress = Callable[[str], None]
@@ -124,6 +130,7 @@ def analyse_run(raw: RawRun, label: str) -> RunResult:
         no_knee_reason="",
         checks=cross_check(raw.info, tables),
         raw_rows=sum(tables.recorded(table, "rows") for table in KINDS),
+        nodes=make_node_seconds(raw.nodes),
     )
     knee, no_knee_reason = find_knee(raw.info, run.limited_steps)
     return replace(run, knee=knee, no_knee_reason=no_knee_reason)

@@ -46,19 +46,21 @@ class RawRun:
     """A row for each client and second."""
     broker: pa.Table | None
     """A row for each second."""
+    nodes: pa.Table | None
+    """A row for each node and second; None when the nodes could not be looked at."""
 
 
 def open_run(session: SparkSession, directory: Path) -> RawRun:
     """Return the run in `directory`. Raises `Refused`, which names the file and the column at
     fault, when it is none."""
     info = load_info(directory)
-    has_broker = any((directory / "broker").glob("*.parquet"))
     return RawRun(
         directory,
         info,
         _read_messages(session, directory),
         _read_small(directory, "counters"),
-        _read_small(directory, "broker") if has_broker else None,
+        _read_if_there(directory, "broker"),
+        _read_if_there(directory, "nodes"),
     )
 
 
@@ -136,6 +138,12 @@ def _read_small(directory: Path, name: str) -> pa.Table:
         return pq.read_table(directory / name, columns=TABLES[name].names)
     except (pa.ArrowException, OSError) as error:
         raise Refused(f"a file of {directory / name} is damaged: {error}") from error
+
+
+def _read_if_there(directory: Path, name: str) -> pa.Table | None:
+    """A small table that not every run has."""
+    there = any((directory / name).glob("*.parquet"))
+    return _read_small(directory, name) if there else None
 
 
 def _check_table(folder: Path, wanted: pa.Schema) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from sluicemq.lab.measurements import RunInfo
 
-CONFIRMS: Final = 4
+CONFIRMS: Final = 6
 """The part of a label that is always shown: whether confirms are on."""
 
 
@@ -32,12 +32,19 @@ def label_runs(infos: Sequence[RunInfo], directories: Sequence[Path]) -> list[st
     ]
 
 
+def _nodes(info: RunInfo) -> str:
+    count = len(info["target"])
+    return f"{count} node{'s' * (count != 1)}"
+
+
 def _parts(info: RunInfo) -> tuple[str, ...]:
     interval = info["ack_interval"]
     acks = {0: "automatic acks", 1: "single acks"}.get(interval, f"ack every {interval}")
     return (
         f"scenario {info['scenario']}",
         f"{info['product']} {info['version']}",
+        _nodes(info),
+        f"profile {info.get('profile') or 'its own'}",
         f"{info['queue_type']} queues",
         f"scale {info['scale']:g}",
         "confirms" if info["confirms"] else "no confirms",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -65,6 +65,21 @@ class Second:
     broker_cpu_cores: float | None
     broker_rss_bytes: int | None
     latencies: Latencies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSecond:
+    """What was seen of one node of the target in [second, second + 1) of a run. A figure is None
+    when nobody could tell it."""
+
+    second: int
+    node: str
+    cpu_cores: float | None
+    rss_bytes: int | None
+    flow_connections: int | None
+    """Connections that flow control held up."""
+    leaders: int | None
+    """Those of the scenario's queues that had their leader, or their messages, there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +216,8 @@ class RunResult:
     no_knee_reason: str
     checks: list[CrossCheck]
     raw_rows: int
+    nodes: list[NodeSecond] = field(default_factory=list)
+    """The target's nodes, second by second; empty when they could not be looked at."""
 
     @property
     def target_per_s(self) -> float:

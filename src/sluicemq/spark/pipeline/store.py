@@ -19,6 +19,7 @@ from sluicemq.spark.pipeline.results import (
     CrossCheck,
     Knee,
     Latencies,
+    NodeSecond,
     PipelineStatistics,
     Second,
     Step,
@@ -32,8 +33,8 @@ Rows = list[dict[str, Any]]
 
 
 def write_results(analysis: Analysis, directory: Path) -> None:
-    """Write the tables per_second, per_step, per_run, knee, claims, checks and pipeline into the
-    directory, each as Parquet and as JSON."""
+    """Write the tables per_second, per_node, per_step, per_run, knee, claims, checks and pipeline
+    into the directory, each as Parquet and as JSON."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, (columns, rows) in result_tables(analysis).items():
         text = json.dumps(rows, indent=1, allow_nan=False)
@@ -56,6 +57,7 @@ def result_tables(analysis: Analysis) -> dict[str, tuple[Columns, Rows]]:
     ]
     return {
         "per_second": (by_run | columns_of(Second), _rows((x.label, x.seconds) for x in runs)),
+        "per_node": (by_run | columns_of(NodeSecond), _rows((x.label, x.nodes) for x in runs)),
         "per_step": (by_run | columns_of(Step), _rows((x.label, x.steps) for x in runs)),
         "per_run": (run_columns | columns_of(Latencies) | columns_of(Verification), run_rows),
         "knee": (

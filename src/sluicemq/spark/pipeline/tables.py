@@ -25,6 +25,7 @@ from sluicemq.spark.pipeline.results import (
     CrossCheck,
     Imbalance,
     Latencies,
+    NodeSecond,
     Second,
     Step,
 )
@@ -165,6 +166,28 @@ def _cpu_cores(broker: Mapping[int, Row], second: int) -> float | None:
     """CPU seconds the broker used in one second."""
     now, before = (broker.get(at, {}).get("cpu_ns") for at in (second, second - 1))
     return None if now is None or before is None else (now - before) / NS
+
+
+def make_node_seconds(nodes: pa.Table | None) -> list[NodeSecond]:
+    """Return what was seen of each node, in the order of the seconds."""
+    rows = [] if nodes is None else nodes.to_pylist()
+    cpu_ns = {(row["node"], row["second"]): row["cpu_ns"] for row in rows}
+
+    def cores(node: str, second: int) -> float | None:
+        now, before = cpu_ns[node, second], cpu_ns.get((node, second - 1))
+        return None if now is None or before is None else (now - before) / NS
+
+    return [
+        NodeSecond(
+            second=row["second"],
+            node=row["node"],
+            cpu_cores=cores(row["node"], row["second"]),
+            rss_bytes=row["rss_bytes"],
+            flow_connections=row["flow_connections"],
+            leaders=row["leaders"],
+        )
+        for row in rows
+    ]
 
 
 def make_steps(info: RunInfo, tables: SmallTables, seconds: list[Second]) -> list[Step]:

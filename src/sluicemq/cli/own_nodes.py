@@ -1,0 +1,168 @@
+"""Nodes of ours that the lab starts for a run, on loopback, and asks over their control sockets.
+
+They are processes of `sluicemq serve` with ports that are free, in a directory that goes with them;
+their logs stay. With one node there is no cluster.
+"""
+
+from __future__ import annotations
+
+import secrets
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import ClassVar, Final
+
+from sluicemq.cli.control_client import Row, ask
+from sluicemq.errors import Refused
+from sluicemq.lab.target_admin import IN_FLOW, NodeLook, TargetAdmin, TargetNode
+
+START_S: Final = 60.0
+"""Seconds that nodes have until they are ready: founding a cluster takes one or two."""
+
+ANSWER_S: Final = 60.0
+READY: Final = "ready amqp://"
+LOG_SHOWN: Final = 2000
+"""Bytes of the end of a log that an error shows."""
+
+
+class OwnNode:
+    """A node as a process. It is not up before `await_ready`."""
+
+    def __init__(self, name: str, directory: Path, options: Sequence[str]) -> None:
+        self.name = name
+        self._log = directory / f"{name}.log"
+        self._data = directory / name
+        command = [sys.executable, "-m", "sluicemq", "serve", "--port", "0"]
+        command += ["--data-dir", str(self._data), *options]
+        with self._log.open("wb") as log:
+            # A session of its own: Ctrl-C ends the run, and the run ends the nodes.
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
+        self.pid = self._process.pid
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """Where its clients connect to."""
+        return f"amqp://guest:guest@127.0.0.1:{self.port}"
+
+    def await_ready(self, deadline: float) -> None:
+        """Wait until it takes clients. Raises Refused, with the end of its log, when it ends or is
+        not ready at `deadline`, a time of the monotonic clock."""
+        said = self._process.stdout
+        assert said is not None
+        ready, _, _ = select.select([said], [], [], max(deadline - time.monotonic(), 0))
+        line = said.readline().decode() if ready else ""
+        if not line.startswith(READY):
+            log = self._log.read_text(errors="replace")[-LOG_SHOWN:]
+            raise Refused(f"--cluster: node {self.name} did not start; its log ends with\n{log}")
+        self.port = int(line.split()[1].rpartition(":")[2])
+
+    def close(self) -> None:
+        """Kill it, for nothing that it has is needed any more, and delete what it has stored."""
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self._data, ignore_errors=True)
+
+
+class OwnNodes(TargetAdmin):
+    """All nodes of a run, which are up."""
+
+    interval_s: ClassVar[int] = 1
+
+    def __init__(self, nodes: Sequence[OwnNode]) -> None:
+        self._nodes = nodes
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Where clients connect to, node by node."""
+        return tuple(node.url for node in self._nodes)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes, node by node."""
+        return tuple(node.pid for node in self._nodes)
+
+    def nodes(self) -> Sequence[TargetNode]:
+        return [TargetNode(node.name, node.pid) for node in self._nodes]
+
+    def look(self, queues: Sequence[str]) -> Sequence[NodeLook]:
+        rows = self._ask(self._nodes[0], "list_queues", ["name", "node", "leader"])
+        wanted = set(queues)
+        leaders = Counter(row["leader"] or row["node"] for row in rows if row["name"] in wanted)
+        return [NodeLook(self._held(node), self._led(leaders, node)) for node in self._nodes]
+
+    def set_mirrors(self) -> None:
+        raise Refused(
+            "--queue-type mirrored: nodes of --cluster have no mirrored queues yet; classic and "
+            "quorum they have"
+        )
+
+    def clear_mirrors(self) -> None:
+        """There is nothing to undo."""
+
+    def _led(self, leaders: Counter[str], node: OwnNode) -> int:
+        """A node without a cluster has a name that nobody gave it."""
+        return leaders[node.name] if len(self._nodes) > 1 else leaders.total()
+
+    def _held(self, node: OwnNode) -> int:
+        rows = self._ask(node, "list_connections", ["state"])
+        return sum(row["state"] == IN_FLOW for row in rows)
+
+    def _ask(self, node: OwnNode, command: str, columns: Sequence[str]) -> list[Row]:
+        return ask(node.port, command, {"columns": list(columns)}, ANSWER_S)
+
+
+@contextmanager
+def own_nodes(count: int, directory: Path, profile: str) -> Iterator[OwnNodes]:
+    """Have `count` nodes up while inside, one cluster when there are several. Logs, and all that is
+    stored meanwhile, are in `directory`; only the logs stay. Raises Refused when they do not
+    start."""
+    directory.mkdir(parents=True, exist_ok=True)
+    options = ["--set", f"flow.profile={profile}"]
+    with ExitStack() as stack:
+        nodes = []
+        for name, more in _clustered(count, directory):
+            nodes.append(OwnNode(name, directory, [*options, *more]))
+            stack.callback(nodes[-1].close)
+        deadline = time.monotonic() + START_S
+        for node in nodes:
+            node.await_ready(deadline)
+        yield OwnNodes(nodes)
+
+
+def _clustered(count: int, directory: Path) -> list[tuple[str, list[str]]]:
+    """The name of each node, and the options that make it one of a cluster."""
+    names = [f"n{number}" for number in range(1, count + 1)]
+    if count == 1:
+        return [(names[0], [])]
+    secret = directory / "secret"
+    secret.touch(mode=0o600)
+    secret.write_text(secrets.token_hex())
+    ports = _free_ports(count)
+    addresses = ",".join(f"127.0.0.1:{port}" for port in ports)
+    return [
+        (
+            name,
+            [
+                *("--name", name, "--cluster-port", str(port), "--cluster-nodes", addresses),
+                *("--cluster-secret-file", str(secret)),
+            ],
+        )
+        for name, port in zip(names, ports, strict=True)
+    ]
+
+
+def _free_ports(count: int) -> list[int]:
+    """So many ports of loopback that nobody listens on now."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [probe.getsockname()[1] for probe in probes]
