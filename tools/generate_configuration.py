@@ -7,6 +7,7 @@ python tools/generate_configuration.py --check  say whether it is fresh (exit co
 from __future__ import annotations
 
 import sys
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +23,19 @@ HEAD = """\
 
 Written by `tools/generate_configuration.py` from `src/sluicemq/config.py`; do not edit it here.
 
-Every option can be set in four places. The first that has it wins:
+You can set every option in these places; an earlier one overrides the later ones:
 
 1. on the command line: `sluicemq serve --set KEY=VALUE` (and `--host`, `--port`, `--data-dir`);
-2. in the environment: `SLUICEMQ_` and the key in capitals, every dot an underscore; after these,
-   variables of a RabbitMQ node: `RABBITMQ_NODE_PORT` and its like
+2. in the environment: `SLUICEMQ_` followed by the key in capitals, with underscores for dots;
+3. in the environment of a RabbitMQ node: `RABBITMQ_NODE_PORT` and some others
    ([from-rabbitmq.md](from-rabbitmq.md));
-3. in a file: `sluicemq serve --config FILE`, TOML or RabbitMQ's `rabbitmq.conf` form;
-4. the default.
+4. in a file: `sluicemq serve --config FILE`, in TOML or in the form of RabbitMQ's `rabbitmq.conf`.
 
-`sluicemq config show --origin` shows each option with its value and where that comes from, and
-`sluicemq config check` whether a broker would start with them.
+`sluicemq config show --origin` shows each option with its value and where the value comes from;
+`sluicemq config check` tells you whether a broker would start with them.
 
-The two files below say the same. The form is told by the file's name (`.toml`, `.conf`), else by
-what is in it.
+The two files below say the same. The broker tells their form by the name (`.toml`, `.conf`), or by
+the content if the name does not tell.
 
 ```toml
 # sluicemq.toml
@@ -53,15 +53,15 @@ flow.profile = rabbitmq-3.8
 vm_memory_high_watermark.relative = 0.5
 ```
 
-Sizes take RabbitMQ's units: `kB`, `MB`, `GB` are powers of 1000; `KiB`, `MiB`, `GiB` and plain `k`,
-`M`, `G` are powers of 1024. An unknown key or a value out of bounds stops the start with one line
-that names the option, the value and what is allowed. Keys of RabbitMQ's that set nothing here, and
-whose absence changes no promise (`cluster_partition_handling`, those of plug-ins), are passed over;
-the log names each with the reason.
+Sizes can have RabbitMQ's units: `kB`, `MB`, `GB` are powers of 1000; `KiB`, `MiB`, `GiB` and plain
+`k`, `M`, `G` are powers of 1024. If a key is unknown or a value out of bounds, the broker does not
+start; one line names the option, the value and what is allowed. Some of RabbitMQ's keys have no
+meaning here and change no promise, such as `cluster_partition_handling` and the keys of plug-ins.
+The broker passes over these, and its log names each with the reason.
 
-The keys are RabbitMQ's where it has one. RabbitMQ takes `credit_flow_default_credit` and
-`msg_store_credit_disc_bound` in its advanced.config only; here they are plain keys, written
-`400,200`.
+Keys have RabbitMQ's names where RabbitMQ has such a key. RabbitMQ reads
+`credit_flow_default_credit` and `msg_store_credit_disc_bound` from its advanced.config only; here
+they are plain keys, written `400,200`.
 """
 
 
@@ -94,7 +94,7 @@ def range_words(option: Option) -> str:
 
 def section_lines(name: str, section: type[Section]) -> list[str]:
     """One section: its sentence, then a heading and a list an option."""
-    lines = ["", f"## {name}", "", (section.__doc__ or "").strip()]
+    lines = ["", f"## {name}", "", cleandoc(section.__doc__ or "")]
     for field, option in options_of(section):
         ours = f"{name}.{field.name}"
         main = option.keys[0] if option.keys else ours
@@ -125,8 +125,8 @@ def profile_lines() -> list[str]:
     return [
         *lines,
         "",
-        "Each number set by itself replaces the profile's. What `adaptive` does is told in",
-        "[flow-control.md](flow-control.md).",
+        "A number that you set by itself replaces the profile's. [flow-control.md](flow-control.md)",
+        "describes what `adaptive` does.",
     ]
 
 

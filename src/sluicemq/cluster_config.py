@@ -47,34 +47,35 @@ class ListedNode(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterConfig(Section):
-    """Several nodes that are one broker to clients ([cluster.md](cluster.md)). The messages of a
-    queue are on one of them."""
+    """Several nodes that clients see as one broker ([cluster.md](cluster.md))."""
 
     name: str | None = declared(
         None,
         "text",
-        "This node's name, such as `n1` or `rabbit@host1`, which no other node has.",
-        default_words="none; with `cluster.nodes` it is needed",
+        "This node's name, such as `n1` or `rabbit@host1`. No other node may have the same.",
+        default_words="none; required with `cluster.nodes`",
     )
     nodes: tuple[str, ...] = declared(
         (),
         "names",
-        "All nodes of the cluster, this one too, the same at each: `HOST:PORT`, `NAME@HOST:PORT`,"
-        " or RabbitMQ's `NAME@HOST`, with port 25672. RabbitMQ's key has one of them:"
+        "All nodes that found the cluster, including this one; the list is the same on each of"
+        " them. A node is `HOST:PORT`, `NAME@HOST:PORT`, or RabbitMQ's `NAME@HOST`, whose port is"
+        " 25672. RabbitMQ's key names one node:"
         " `cluster_formation.classic_config.nodes.1 = rabbit@host1`.",
         keys=("cluster_formation.classic_config.nodes",),
     )
     join: tuple[str, ...] = declared(
         (),
         "names",
-        "Nodes of a cluster that runs, as `HOST:PORT`: a new node asks them in turn to be let in,"
-        " and once it is a member it needs them no more. Then `cluster.port` is needed, and"
-        " `cluster.host`, at which the others reach it, unless the name has it.",
+        "Nodes of a running cluster, as `HOST:PORT`. A new node asks them in turn to let it join;"
+        " once it is a member, it does not need them any more. `cluster.port` is then required,"
+        " and so is `cluster.host`, at which the other nodes reach it, unless the name contains"
+        " the host.",
     )
     port: int | None = declared(
         None,
         "count",
-        "The port that the other nodes connect to. When `cluster.nodes` has no names it says which"
+        "The port that the other nodes connect to. If `cluster.nodes` has no names, it tells which"
         " of them this node is.",
         low=1,
         high=65535,
@@ -89,15 +90,15 @@ class ClusterConfig(Section):
     secret_file: str | None = declared(
         None,
         "text",
-        "The file with the secret that all nodes share, at least 16 bytes of chance. Nobody but its"
+        "The file with the secret that all nodes share, at least 16 random bytes. Nobody but its"
         " owner may have access to it.",
-        default_words="none; with `cluster.nodes` it is needed",
+        default_words="none; required with `cluster.nodes`",
     )
     down_queue: str = declared(
         "nack",
         "choice",
-        "What becomes of a message that is published, with confirms, to a classic queue or stream"
-        " whose node is down: `nack` tells its publisher that it was not taken; `drop` drops and"
+        "What happens to a message that is published with confirms to a classic queue or stream"
+        " whose node is down: `nack` refuses it, so that the publisher knows; `drop` drops and"
         " confirms it, as RabbitMQ does. Without confirms it is dropped and counted.",
         choices=("nack", "drop"),
     )

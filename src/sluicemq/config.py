@@ -282,7 +282,7 @@ class MemoryConfig(Section):
     total_memory_available_override_value: int | None = declared(
         None,
         "bytes",
-        "Take this as the memory this process may use instead of asking the system.",
+        "The memory that this process may use, instead of what the system says.",
         unit="bytes",
         keys=("total_memory_available_override_value",),
         low=1,
@@ -479,7 +479,7 @@ class RaftConfig(Section):
     wal_max_batch_size: int | None = declared(
         None,
         "count",
-        "How many writes of queues to their logs share one sync at most.",
+        "The maximum number of writes to the logs of queues that share one sync.",
         unit="writes",
         low=1,
         high=1_000_000,
@@ -488,7 +488,7 @@ class RaftConfig(Section):
     segment_writer: str | None = declared(
         None,
         "choice",
-        "Whether files of several queues' logs are written beside one another, or one by one.",
+        "Whether the log files of several queues are written at the same time, or one by one.",
         keys=("segment_writer",),
         choices=("parallel", "sequential"),
         default_words="the profile's",
@@ -496,8 +496,8 @@ class RaftConfig(Section):
     quorum_commands_soft_limit: int | None = declared(
         None,
         "count",
-        "How many batches a channel may have under way to a quorum queue before it has its"
-        " publisher wait.",
+        "How many unanswered batches a channel may have at a quorum queue before its publisher has"
+        " to wait.",
         unit="batches",
         keys=("quorum_commands_soft_limit",),
         low=1,

@@ -9,8 +9,8 @@ from sluicemq.options import Section, declared
 
 @dataclass(frozen=True, kw_only=True)
 class LogConfig(Section):
-    """Where the broker logs, what, and how ([operation.md](operation.md#logs)). At SIGHUP it opens
-    its file again, for whoever has moved that away."""
+    """Where the broker logs, what, and how ([operation.md](operation.md#logs)). On SIGHUP it opens
+    its log file again, so that you can move the old one away."""
 
     file: str | None = declared(
         None,
@@ -36,8 +36,8 @@ class LogConfig(Section):
     level: str = declared(
         "info",
         "choice",
-        "The least level that is logged; `none` for no log. The broker has the levels info, warning"
-        " and error; the others are there for files of RabbitMQ's.",
+        "The lowest level that is logged; `none` for no log. The broker uses the levels info,"
+        " warning and error; it accepts the others because RabbitMQ's files have them.",
         keys=("log.file.level", "log.console.level", "log.default.level"),
         choices=("debug", "info", "notice", "warning", "error", "critical", "none"),
     )

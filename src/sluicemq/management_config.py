@@ -15,7 +15,8 @@ class ManagementConfig(Section):
     enabled: bool = declared(
         False,
         "switch",
-        "Whether `sluicemq serve` starts that process beside the broker, as `--management` does.",
+        "Whether `sluicemq serve` starts that process together with the broker, as `--management`"
+        " does.",
     )
     host: str = declared(
         "127.0.0.1",
@@ -50,7 +51,7 @@ class ManagementConfig(Section):
         "text",
         "The file with the certificate for that, and the intermediate ones after it, PEM.",
         keys=("management.ssl.certfile",),
-        default_words="none; with `management.ssl.port` it is needed",
+        default_words="none; required with `management.ssl.port`",
     )
     keyfile: str | None = declared(
         None,
@@ -70,7 +71,7 @@ class ManagementConfig(Section):
     sample_interval_ms: int = declared(
         5000,
         "count",
-        "How often figures are taken of which rates and histories are made.",
+        "How often the process takes the figures from which it computes rates and histories.",
         unit="milliseconds",
         keys=("collect_statistics_interval",),
         low=100,
@@ -79,7 +80,7 @@ class ManagementConfig(Section):
     session_minutes: int = declared(
         480,
         "count",
-        "How long who has logged in at the page stays logged in.",
+        "How long a user stays logged in on the page.",
         unit="minutes",
         keys=("management.login_session_timeout",),
         low=1,

@@ -12,7 +12,7 @@ QUEUE_TYPES: Final = ("classic", "quorum", "stream")
 
 @dataclass(frozen=True, kw_only=True)
 class QueueConfig(Section):
-    """What becomes of queues whose declaration leaves it open."""
+    """What a queue is like when its declaration does not say."""
 
     default_queue_type: str = declared(
         "classic",

@@ -32,7 +32,7 @@ class TlsConfig(Section):
         "text",
         "The file with the broker's certificate and the intermediate ones after it, PEM.",
         keys=("ssl_options.certfile",),
-        default_words="none; with a port it is needed",
+        default_words="none; required with a port",
     )
     keyfile: str | None = declared(
         None,

@@ -24,20 +24,21 @@ KEY_COLUMNS = 60
 
 @click.group()
 def config() -> None:
-    """Check a configuration, or show what it comes to; no broker is asked or started.
+    """Check a configuration, or show the options that result from it. No broker is started or
+    asked.
 
-    Both commands read what `sluicemq serve` would: the file, SLUICEMQ_* and RABBITMQ_* variables
-    and --set.
+    Both commands read what `sluicemq serve` would read: the file, SLUICEMQ_* and RABBITMQ_*
+    variables, and --set.
     """
 
 
 @config.command()
 @configured("TOML, or RabbitMQ's rabbitmq.conf")
 def check(file: Path | None, sets: tuple[str, ...]) -> None:
-    """Check a configuration, with the files that it names.
+    """Check a configuration and the files that it names.
 
-    Exit code 2 with the reason when `sluicemq serve` would refuse it. What is passed over because
-    only RabbitMQ has it is named, one line each.
+    If `sluicemq serve` would refuse it, the command gives the reason and exits with 2. It names
+    each setting that is passed over because only RabbitMQ has it, one line each.
     """
     found = load(file, sets, os.environ)
     look_at_files(found.config)
@@ -55,9 +56,9 @@ def check(file: Path | None, sets: tuple[str, ...]) -> None:
     help="Say where each value comes from: file and line, variable, command line, or default.",
 )
 def show(file: Path | None, sets: tuple[str, ...], origin: bool) -> None:
-    """Show every option with its value, as a file that --config takes.
+    """Show every option with its value, in the form of a file for --config.
 
-    What is not set stands in comments, and so do passwords, without their values.
+    Options that are not set stand in comments. So do passwords, without their values.
     """
     found = load(file, sets, os.environ)
     for section, line, key in lines_of(found.config):

@@ -74,14 +74,13 @@ def _list_command(name: str, help_line: str) -> click.Command:
 
 
 def _states(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options --online, --offline and --local, for scripts that were made for clusters:
-    there is one node, and all its queues are there."""
+    """Add the options --online, --offline and --local, which scripts for rabbitmqctl may have."""
     for flag in ("--online", "--local"):
         command = click.option(
             flag,
             is_flag=True,
             expose_value=False,
-            help="Has no effect: there is one node, and all its queues are online.",
+            help="Has no effect; for scripts that were written for rabbitmqctl.",
         )(command)
     return click.option(
         "--offline", is_flag=True, help="List nothing: no queue of a running broker is offline."

@@ -21,15 +21,17 @@ QUEUES_SHOWN: Final = 100
 
 @click.command("force-boot", short_help="Go on with one node of a cluster that lost its majority.")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--yes", is_flag=True, help="Do it. Without this nothing is changed.")
+@click.option("--yes", is_flag=True, help="Do it. Without this option nothing is changed.")
 def force_boot(directory: Path, yes: bool) -> None:
-    """Make the node with the data directory DIR, which is not running, a cluster of its own.
+    """Make the node with the data directory DIR a cluster of its own. It must not be running.
 
-    This is for a cluster in which a majority of the nodes is lost for good, with their disks: no
-    other node can come back to it. Where several are left, take the one that has most: what the
-    others have alone is lost. They join the new cluster with new data directories.
+    Use this when a majority of the cluster's nodes is lost for good, with their disks: no other
+    node can come back to the new cluster. If several nodes are left, choose the one that has most,
+    because what only the others have is lost. These then join the new cluster, each with a new
+    data directory.
 
-    It prints what is lost, and what may be. With --yes it is done; start the node as before then.
+    The command prints what is lost, and what may be lost. With --yes it makes the new cluster;
+    then start the node as before.
     """
     from sluicemq.broker.force_boot import ForceBoot  # noqa: PLC0415 (a bad option comes at once)
     from sluicemq.host.clock import HostDice  # noqa: PLC0415

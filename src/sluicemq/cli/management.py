@@ -18,14 +18,15 @@ from sluicemq.errors import Refused
     type=click.IntRange(1, 65535),
     default=None,
     metavar="PORT",
-    help="The AMQP port of the broker [default: the one that is configured, 5672].",
+    help="The AMQP port of the broker [default: the configured one, 5672].",
 )
 @click.option("--port", metavar="PORT", help="The port of the HTTP API [default: 15672].")
-@configured("the one that the broker has")
+@configured("the same as the broker's")
 @click.option(
     "--until-input-ends",
     is_flag=True,
-    help="End when standard input is closed, as the broker has it that starts this command.",
+    help="End when standard input is closed. The broker gives this option when it starts the"
+    " command.",
 )
 def management(
     broker_port: int | None,
@@ -36,9 +37,9 @@ def management(
 ) -> None:
     """Serve RabbitMQ's HTTP API, metrics for Prometheus, and pages for browsers.
 
-    `sluicemq serve --management` starts this beside the broker. It may also be started by itself,
-    by the same user on the same machine, and may end and begin again whenever it likes. It prints
-    one line, `management http://HOST:PORT`, when it listens.
+    `sluicemq serve --management` starts this command together with the broker. You can also start
+    it by itself, as the same user on the same machine, and stop and start it again at any time.
+    When it listens, it prints one line, `management http://HOST:PORT`.
     """
     given = [] if port is None else [f"management.port={port}"]
     config = load(file, [*sets, *given], os.environ).config
@@ -46,6 +47,6 @@ def management(
         from sluicemq.management.server import serve  # noqa: PLC0415 (what is not always there)
     except ImportError as error:
         raise Refused(
-            f"{error.name} is missing: pip install 'sluicemq[management]' installs what it takes"
+            f"{error.name} is missing: pip install 'sluicemq[management]' installs what is needed"
         ) from error
     serve(config, broker_port or config.net.port, until_input_ends)

@@ -22,21 +22,23 @@ from sluicemq.config import Config
 @click.option(
     "--data-dir",
     metavar="DIR",
-    help="The directory for everything this broker stores: created if missing, refused while"
-    " another broker uses it [default: ~/.local/share/sluicemq/PORT; a temporary one with port 0].",
+    help="The directory for everything this broker stores. It is created if it is missing, and"
+    " refused while another broker uses it [default: ~/.local/share/sluicemq/PORT; a temporary one"
+    " with port 0].",
 )
 @configured("TOML, or RabbitMQ's rabbitmq.conf")
 @click.option("--name", metavar="NAME", help="This node's name in a cluster, such as n1.")
 @click.option(
     "--cluster-nodes",
     metavar="HOST:PORT,...",
-    help="All nodes that found the cluster, this one too, the same at each [default: no cluster]."
-    " See docs/cluster.md.",
+    help="All nodes that found the cluster, including this one; the list is the same on each of"
+    " them [default: no cluster]. See docs/cluster.md.",
 )
 @click.option(
     "--cluster-join",
     metavar="HOST:PORT,...",
-    help="Nodes of a cluster that runs, which a new node asks to be let in. See docs/cluster.md.",
+    help="Nodes of a running cluster, which this new node asks to let it join. See"
+    " docs/cluster.md.",
 )
 @click.option(
     "--cluster-host",
@@ -46,19 +48,19 @@ from sluicemq.config import Config
 @click.option(
     "--cluster-port",
     metavar="PORT",
-    help="The port for the other nodes, which says which of --cluster-nodes this one is.",
+    help="The port for the other nodes. It tells which of --cluster-nodes this node is.",
 )
 @click.option(
     "--cluster-secret-file",
     metavar="FILE",
-    help="The file with the secret that all nodes share, which nobody else may read.",
+    help="The file with the secret that all nodes share. Only its owner may be able to read it.",
 )
 @click.option(
     "--management/--no-management",
     "management",
     default=None,
-    help="Whether to start `sluicemq management` beside the broker: the HTTP API, metrics and pages"
-    " [default: no]. See docs/management.md.",
+    help="Whether to start `sluicemq management` together with the broker: the HTTP API, metrics"
+    " and pages [default: no]. See docs/management.md.",
 )
 @click.option(
     "--management-port",
@@ -68,8 +70,8 @@ from sluicemq.config import Config
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Start although required files are missing, truncated or unreadable. Their content is"
-    " lost; what is left of them is moved to DIR/quarantine. See docs/persistence.md.",
+    help="Start even if required files are missing, truncated or unreadable. Their content is"
+    " lost; the broker moves what is left of them to DIR/quarantine. See docs/persistence.md.",
 )
 def serve(
     host: str | None,
@@ -82,12 +84,12 @@ def serve(
     management_port: str | None,
     **cluster: str | None,
 ) -> None:
-    """Run the broker until SIGTERM or ^C. SIGHUP makes it read its configuration and
-    open its log file again.
+    """Run the broker until SIGTERM or ^C. On SIGHUP it reads its configuration and opens its log
+    file again.
 
-    It prints one line, `ready amqp://HOST:PORT`, when it accepts connections; with TLS followed by
-    ` amqps://HOST:PORT`. A node of a cluster accepts them once it is a member. Options override
-    SLUICEMQ_* variables, which override the file, which overrides the defaults.
+    When it accepts connections, it prints one line, `ready amqp://HOST:PORT`; with TLS followed by
+    ` amqps://HOST:PORT`. A node of a cluster accepts connections once it is a member. Options
+    override SLUICEMQ_* variables, which override the file, which overrides the defaults.
     """
     flags = {"net.host": host, "net.port": port, "storage.data_dir": data_dir}
     flags |= {f"cluster.{key.removeprefix('cluster_')}": each for key, each in cluster.items()}

@@ -18,7 +18,7 @@ PATTERNS: Final = (
     CommandOption("queue_pattern", "Only queues whose names match.", ".*", ("--queue-pattern",)),
 )
 ERRORS_ONLY: Final = CommandOption(
-    "errors_only", "Show only those queues with which it has not worked.", False, ("--errors-only",)
+    "errors_only", "Show only the queues for which it has failed.", False, ("--errors-only",)
 )
 GROWN: Final = {
     "vhost": "the virtual host",
@@ -26,47 +26,47 @@ GROWN: Final = {
     "size": "how many members it is to have now",
     "result": "ok, or why nothing has changed",
 }
-LATER: Final = "It is declared when the command answers, and done in the background."
+LATER: Final = "The command returns when that is agreed on; it is then done in the background."
 
 COMMANDS: Final = (
     Command(
         "quorum_status",
-        "Show what the members of a quorum queue's group know: who leads, and how far they are."
-        " Each node with a member is asked.",
+        "Show what the members of a quorum queue know: which of them leads, and how far each has"
+        " come. Each node with a member is asked.",
         (QUEUE,),
         announces='Status of quorum queue "{queue}" ...',
         columns={
             "node": "the node with the member",
-            "raft_state": "leader, follower, candidate; learner: it has not caught up; what the"
-            " queue is after a fault; or nodedown, noproc, timeout when the node cannot be asked,"
-            " has no such member, or does not answer",
-            "log_index": "the index of the last entry of its log",
+            "raft_state": "leader, follower or candidate; learner: it has not caught up yet; the"
+            " state of the queue after a fault; or nodedown, noproc, timeout when the node cannot"
+            " be asked, has no such member, or does not answer",
+            "log_index": "the index of the last entry in its log",
             "commit_index": "the index up to which its log is agreed on",
-            "snapshot_index": "the index up to which a snapshot stands in for the log",
+            "snapshot_index": "the index up to which a snapshot replaces its log",
             "term": "the term of its group, which grows with each election",
-            "machine_version": "the version of the rules by which entries are applied",
-            "pending": "commands that are not agreed on and applied yet",
+            "machine_version": "the version of the rules by which it applies entries",
+            "pending": "commands that are not yet agreed on and applied",
         },
         per_vhost=True,
     ),
     Command(
         "add_member",
-        f"Give a quorum queue a member on one more node. {LATER}",
+        f"Add a member of a quorum queue on a node. {LATER}",
         (QUEUE, NODE),
         announces='Adding a member of queue "{queue}" on node {node} ...',
         per_vhost=True,
     ),
     Command(
         "delete_member",
-        f"Take the member of a quorum queue on a node away. {LATER}",
+        f"Remove a quorum queue's member from a node. {LATER}",
         (QUEUE, NODE),
         announces='Removing the member of queue "{queue}" on node {node} ...',
         per_vhost=True,
     ),
     Command(
         "grow",
-        "Give quorum queues a member on a node: all of them that have none there, or those with an"
-        f" even number of members. {LATER}",
+        "Add members of quorum queues on a node: of all queues that have none there, or of those"
+        f" with an even number of members. {LATER}",
         (NODE, CommandArgument("strategy")),
         (*PATTERNS, ERRORS_ONLY),
         announces="Growing {strategy} quorum queues on {node} ...",
@@ -74,8 +74,8 @@ COMMANDS: Final = (
     ),
     Command(
         "shrink",
-        "Take the members of all quorum queues on a node away, but for last ones. The node need not"
-        f" be up. {LATER}",
+        "Remove the members of all quorum queues from a node, except the last member of a queue."
+        f" The node need not be up. {LATER}",
         (NODE,),
         (ERRORS_ONLY,),
         announces="Shrinking quorum queues on {node} ...",
@@ -83,8 +83,8 @@ COMMANDS: Final = (
     ),
     Command(
         "rebalance",
-        "Have nodes lead alike many queues, as far as they have members: of the TYPE quorum, or"
-        " all. Classic queues and streams stay where they are.",
+        "Spread the leaders of queues evenly over the nodes, as far as these have members; TYPE is"
+        " quorum or all. Classic queues and streams stay where they are.",
         (CommandArgument("type"),),
         PATTERNS,
         announces="Rebalancing {type} queues ...",

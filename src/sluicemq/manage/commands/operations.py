@@ -56,7 +56,7 @@ CONNECTION_COMMANDS: Final = (
     ),
     Command(
         "close_all_connections",
-        "Close all connections of a virtual host, or of the broker; clients get EXPLANATION.",
+        "Close all connections of a virtual host, or of the broker. The clients get EXPLANATION.",
         (REASON,),
         (
             CommandOption("global", "Close the connections of all virtual hosts.", False),
@@ -68,7 +68,7 @@ CONNECTION_COMMANDS: Final = (
     ),
     Command(
         "close_all_user_connections",
-        "Close all connections of a user; clients get EXPLANATION.",
+        "Close all connections of a user; the clients get EXPLANATION as the reason.",
         (CommandArgument("username"), REASON),
         announces='Closing connections of user "{username}" ...',
         columns={"closed": "how many connections are being closed"},
@@ -79,18 +79,18 @@ BROKER_COMMANDS: Final = (
     Command(
         "ping",
         "Check that the broker answers.",
-        announces="Will ping the broker. This only checks if it runs and answers ...",
+        announces="Will ping the broker. This only checks that it is running and answers ...",
         of_health=True,
     ),
     Command(
         "await_startup",
-        "Wait until the broker has started and answers; a node of a cluster, until it is a member"
-        " and has all that is declared there.",
+        "Wait until the broker has started and answers. A node of a cluster has then become a"
+        " member and got everything that is declared there.",
         of_health=True,
     ),
     Command(
         "await_online_nodes",
-        "Wait until so many nodes of the cluster are ready for clients, this one counted.",
+        "Wait until this many nodes of the cluster are ready for clients, including this one.",
         (CommandArgument("count"),),
         announces="Will wait for at least {count} nodes to join the cluster of this node ...",
         of_health=True,
@@ -102,7 +102,7 @@ BROKER_COMMANDS: Final = (
     ),
     Command(
         "alarms",
-        "List the alarms that are raised. Those of memory and disk stop the publishers of all nodes"
+        "List the alarms that are raised. A memory or disk alarm stops the publishers of all nodes"
         " of a cluster.",
         columns={
             "resource": "memory, disk or storage_failed",
@@ -119,7 +119,7 @@ BROKER_COMMANDS: Final = (
     ),
     Command(
         "check_local_alarms",
-        "Check that no alarm is raised on this node; alone the same as check_alarms.",
+        "Check that no alarm is raised on this node. Without a cluster this is check_alarms.",
         announces="Asking the broker to report any local resource alarms ...",
         of_health=True,
     ),
@@ -144,46 +144,47 @@ BROKER_COMMANDS: Final = (
     ),
     Command(
         "join_cluster",
-        "Have a new node join the cluster of the node at HOST:PORT, its cluster.port. The new node"
-        " is one that was started with cluster.name, cluster.port and cluster.secret_file alone.",
+        "Let this new node join the cluster of the node at ADDRESS, that is HOST:PORT with that"
+        " node's cluster.port. This node must have been started with cluster.name, cluster.port"
+        " and cluster.secret_file, and without a list of nodes.",
         (CommandArgument("address"),),
-        announces="Having this node join the cluster of the node at {address} ...",
-        columns={"note": "what else should be known"},
+        announces="Letting this node join the cluster of the node at {address} ...",
+        columns={"note": "what you should know about it"},
     ),
     Command(
         "forget_cluster_node",
-        "Remove a node that is down from the cluster, for good: durable classic queues and streams"
-        " that live there are deleted, and it can come again only with a new data directory.",
+        "Remove a node that is down from the cluster, for good. Durable classic queues and streams"
+        " that live there are deleted, and the node can join again only with a new data directory.",
         (CommandArgument("node"),),
         announces="Removing node {node} from the cluster ...",
         columns={
-            "name": "the name of a queue that is deleted, for it was nowhere else",
+            "name": "the name of a queue that is deleted because it was nowhere else",
             "vhost": "its virtual host",
             "type": "its type",
         },
     ),
     Command(
         "cluster_status",
-        "Show the nodes of the cluster, as the node that is asked sees them: of those that are down"
-        " it knows their names and addresses alone. A node that is alone is one row.",
+        "Show the nodes of the cluster as the node that you ask sees them. Of nodes that are down"
+        " it knows the names and addresses only. Without a cluster there is one row.",
         columns={
             "node": "the node's name",
-            "running": "whether it runs, as far as is known",
+            "running": "whether it is running, as far as the node that you ask knows",
             "version": "the version of SluiceMQ",
             "listeners": "the addresses it listens on for clients",
             "alarms": "the alarms that are raised",
             "partitions": "network partitions: always none",
             "state": "up; suspected: silent for longer than usual; down: there is no link to it;"
-            " joining: this node waits to be let in",
-            "voter": "whether it counts for the majority that agrees on what is declared: one that"
-            " has joined does when it has all of that",
+            " joining: this node waits until it may join",
+            "voter": "whether it counts for the majority that agrees on definitions; a node that"
+            " has joined counts when it has got all of them",
             "address": "where the other nodes reach it",
             "cluster": "the id of the cluster; none before it is founded",
         },
         of_health=True,
     ),
-    Command("trace_on", "Not supported: fails with a hint at what to use instead."),
-    Command("trace_off", "Not supported: fails with a hint at what to use instead."),
+    Command("trace_on", "Not supported: the command fails and says what to use instead."),
+    Command("trace_off", "Not supported: the command fails and says what to use instead."),
 )
 
 COMMANDS: Final = (*QUEUE_COMMANDS, LIVENESS, *CONNECTION_COMMANDS, *BROKER_COMMANDS)
