@@ -25,7 +25,7 @@ from history import keep  # noqa: E402
 from sluicemq.amqp import methods as m  # noqa: E402
 from sluicemq.amqp.frames import content_frames  # noqa: E402
 from sluicemq.amqp.properties import BasicProperties  # noqa: E402
-from sluicemq.host.control import parts  # noqa: E402
+from sluicemq.host.control_session import parts  # noqa: E402
 from sluicemq.kernel.actor import Actor  # noqa: E402
 from sluicemq.manage.actions import ACTIONS  # noqa: E402
 from sluicemq.manage.gateway import GATEWAY  # noqa: E402

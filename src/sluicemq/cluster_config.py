@@ -45,7 +45,7 @@ class ListedNode(NamedTuple):
         return name in (self.name, self.name.partition("@")[0])
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ClusterConfig(Section):
     """Several nodes that clients see as one broker ([cluster.md](cluster.md))."""
 

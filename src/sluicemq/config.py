@@ -29,7 +29,7 @@ DISK_FREE_LIMIT_BYTES: Final = 50_000_000
 PROFILES: Final = ("adaptive", "rabbitmq-3.5", "rabbitmq-3.8", "rabbitmq-3.8.3", "rabbitmq-3.8.4")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class NetConfig(Section):
     """The addresses the broker listens on, and the limits it agrees on with clients."""
 
@@ -183,7 +183,7 @@ class NetConfig(Section):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class FlowConfig(Section):
     """Flow control along the chain reader, channel, queue, message store."""
 
@@ -258,7 +258,7 @@ class FlowConfig(Section):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class MemoryConfig(Section):
     """The memory alarm: above the limit publishers are blocked, consumers go on."""
 
@@ -333,7 +333,7 @@ class MemoryConfig(Section):
         return int(self.vm_memory_high_watermark_relative * total)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class StorageConfig(Section):
     """What is stored on disk, in which files, and how much of the disk stays free."""
 
@@ -462,7 +462,7 @@ class StorageConfig(Section):
         return DISK_FREE_LIMIT_BYTES
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RaftConfig(Section):
     """The logs of quorum queues."""
 
@@ -506,7 +506,7 @@ class RaftConfig(Section):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ChannelConfig(Section):
     """What a channel may do before the broker closes it."""
 
@@ -521,7 +521,7 @@ class ChannelConfig(Section):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class AuthConfig(Section):
     """Who may connect. The user, the virtual host and the permissions named here are made when a
     broker has none yet; later `sluicemq ctl` changes them ([access-control.md](access-control.md)).
@@ -593,7 +593,7 @@ class AuthConfig(Section):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class DefinitionsConfig(Section):
     """Definitions that the broker imports when it starts, before it listens: virtual hosts, users,
     queues and so on ([ctl.md](ctl.md#definitions))."""

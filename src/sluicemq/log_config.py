@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sluicemq.options import Section, declared
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LogConfig(Section):
     """Where the broker logs, what, and how ([operation.md](operation.md#logs)). On SIGHUP it opens
     its log file again, so that you can move the old one away."""

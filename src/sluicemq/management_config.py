@@ -8,7 +8,7 @@ from sluicemq.errors import Refused
 from sluicemq.options import Section, declared
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ManagementConfig(Section):
     """The process that serves the HTTP API and its pages ([management.md](management.md))."""
 
@@ -102,7 +102,7 @@ class ManagementConfig(Section):
             raise Refused("management.ssl.port is set, so management.ssl.certfile must be")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PrometheusConfig(Section):
     """Metrics for Prometheus, which the same process serves."""
 

@@ -10,7 +10,7 @@ from sluicemq.options import Section, declared
 QUEUE_TYPES: Final = ("classic", "quorum", "stream")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class QueueConfig(Section):
     """What a queue is like when its declaration does not say."""
 

@@ -11,7 +11,7 @@ from sluicemq.options import Section, declared
 VERIFY_PEER: Final = "verify_peer"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class TlsConfig(Section):
     """AMQP over TLS; [security.md](security.md) describes how to set it up."""
 

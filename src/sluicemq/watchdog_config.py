@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sluicemq.options import Section, declared
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class WatchdogConfig(Section):
     """What happens when the broker answers no client ([operation.md](operation.md)). Time in which
     the process is stopped, or gets no processor time, does not count."""

@@ -9,26 +9,24 @@ from sluicemq.access.access import Access
 from sluicemq.broker.followers import Followers
 from sluicemq.broker.policy_rounds import PolicyRounds
 from sluicemq.broker.vhost import VirtualHost
-from sluicemq.chain.channel.reply_post import ReplyPost
 from sluicemq.chain.connection.admission import Admission
 from sluicemq.chain.connection.broker_port import BrokerPort
 from sluicemq.chain.connection.deadlines import Deadlines
-from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
-from sluicemq.chain.definitions.member import found_member
 from sluicemq.chain.queue.group.member_log import LogForgetter
-from sluicemq.chain.queue.quorum.status_post import StatusPost
-from sluicemq.chain.remote.queue_post import QueuePost
 from sluicemq.chain.services import ignore
 from sluicemq.chain.store.local_agreement import LocalAgreement
 from sluicemq.chain.store.message_store import MessageStore
-from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.storage.journal import Journal
 from sluicemq.storage.stream_recovery import forget_streams
 
 if TYPE_CHECKING:
     from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.channel.reply_post import ReplyPost
     from sluicemq.chain.connection.reader import Reader
+    from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
     from sluicemq.chain.queue.queue import Queue
+    from sluicemq.chain.queue.quorum.status_post import StatusPost
+    from sluicemq.chain.remote.queue_post import QueuePost
     from sluicemq.config import Config
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.world import World
@@ -72,23 +70,17 @@ class Broker(BrokerPort):
         self.named: dict[str, Reader] = {}
         """The same by their names."""
         self.clustered: ClusterAgreement | None = None
-        """The agreement of a node in a cluster."""
-        if raft_post is None:
+        """The agreement of a node in a cluster; None: the node is alone, as for what follows."""
+        self.queue_post: QueuePost | None = None
+        """Leads to the queues of other nodes."""
+        self.status_post: StatusPost | None = None
+        """Asks other nodes what members of quorum queues know."""
+        self.reply_post: ReplyPost | None = None
+        """Leads to the channels of other nodes that hear replies."""
+        if raft_post is None or ask_post is None:
             self.agreement = LocalAgreement(self.definitions, self.store)
         else:
-            found = found_member(recovery.groups, has_forgotten=recovery.may_have_forgotten)
-            self.agreement = self.clustered = ClusterAgreement(self.store, raft_post, found)
-        self.queue_post = (
-            None if raft_post is None else QueuePost(self, raft_post.cluster, self.vhosts)
-        )
-        """Leads to the queues of other nodes; None: the node is alone."""
-        self.status_post: StatusPost | None = None
-        """Asks other nodes what members of quorum queues know; None: the node is alone."""
-        if ask_post is not None:
-            cluster = ask_post.cluster
-            self.status_post = StatusPost(scheduler, world.clock, world.log, cluster, ask_post)
-        self.reply_post = None if raft_post is None else ReplyPost(self, raft_post.cluster, self)
-        """Leads to the channels of other nodes that hear replies; None: the node is alone."""
+            self.reach_others(raft_post, ask_post, recovery)
         followers = Followers(
             self,
             self.store,
@@ -102,6 +94,26 @@ class Broker(BrokerPort):
         followers.say_problems()
         self.recover(recovery)
 
+    def reach_others(self, raft_post: RaftPost, ask_post: AskPost, recovery: Recovery) -> None:
+        """Agree with the other nodes of the cluster on what is declared, and make what leads to
+        what they have."""
+        from sluicemq.chain.channel.reply_post import (  # noqa: PLC0415 (start-up time of who is alone)
+            ReplyPost,
+        )
+        from sluicemq.chain.definitions.cluster_agreement import (  # noqa: PLC0415
+            ClusterAgreement,
+        )
+        from sluicemq.chain.definitions.member import found_member  # noqa: PLC0415
+        from sluicemq.chain.queue.quorum.status_post import StatusPost  # noqa: PLC0415
+        from sluicemq.chain.remote.queue_post import QueuePost  # noqa: PLC0415
+
+        cluster, world = raft_post.cluster, self.world
+        found = found_member(recovery.groups, has_forgotten=recovery.may_have_forgotten)
+        self.agreement = self.clustered = ClusterAgreement(self.store, raft_post, found)
+        self.queue_post = QueuePost(self, cluster, self.vhosts)
+        self.status_post = StatusPost(self.scheduler, world.clock, world.log, cluster, ask_post)
+        self.reply_post = ReplyPost(self, cluster, self)
+
     def find_channel(self, connection: int, number: int) -> Channel | None:
         reader = self.connections.get(connection)
         return None if reader is None else reader.channels.get(number)
@@ -111,11 +123,7 @@ class Broker(BrokerPort):
         return post is not None and post.send(address, contents, traits)
 
     def is_reply_node_up(self, address: str) -> bool:
-        post = self.reply_post
-        if post is None:
-            return False
-        node = post.node_of(address)
-        return node > 0 and post.cluster.standing(node) is not NodeStanding.DOWN
+        return self.reply_post is not None and self.reply_post.is_node_up(address)
 
     def all_channels(self) -> Iterator[Channel]:
         for reader in self.connections.values():

@@ -1,97 +1,23 @@
-"""The broker's end of the control socket: JSON lines for `sluicemq ctl`."""
+"""The broker's end of the control socket: where `sluicemq ctl` connects."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from sluicemq.errors import Refused
 from sluicemq.host.control_path import socket_to_bind
-from sluicemq.limits import CONTROL_PART_BYTES, CONTROL_REQUEST_BYTES, CONTROL_TASKS_MAX
-from sluicemq.manage.command import LATER, USAGE
-from sluicemq.manage.task import CommandAnswer, GoOn, Reply, start
+from sluicemq.limits import CONTROL_REQUEST_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from sluicemq.manage.task import Action
+    from sluicemq.host.control_session import BeginCommand, BegunCommand, ControlSession
+    from sluicemq.manage.task import Action, Reply
     from sluicemq.node import Node
-
-LOOK_SECONDS: Final = 1.0
-"""Seconds between two looks whether a client that waits for an answer is still there."""
-
-LONG: Final = 1000
-"""A row with more than so many items of an array, or characters of a text, is written in pieces."""
-
-TEXT_BYTES: Final = 128
-"""As many bytes of JSON are written in the time that a piece of it takes, however short it is."""
-
-
-def parts(answer: CommandAnswer) -> Iterator[bytes]:
-    """Return the answer as a line of JSON, in parts, so that a long one does not hold up other
-    work."""
-    gathered: list[bytes] = []
-    size = 0
-    for text in texts(answer.as_json()):
-        gathered.append(text)
-        size += len(text) + TEXT_BYTES
-        if size >= CONTROL_PART_BYTES:
-            yield b"".join(gathered)
-            gathered = []
-            size = 0
-    yield b"".join((*gathered, b"\n"))
-
-
-def texts(value: Any) -> Iterator[bytes]:
-    """Write a value as JSON, in pieces that are short unless something deep within it is long: of
-    an object each value, of an array each item, of a text so many characters."""
-    if isinstance(value, dict):
-        before = b"{"
-        for key, item in value.items():
-            yield b"%b%b: " % (before, as_json(key))
-            yield from texts(item)
-            before = b", "
-        yield b"}" if value else b"{}"
-    elif isinstance(value, list):
-        before = b"["
-        for item in value:
-            if is_long(item):
-                yield before
-                yield from texts(item)
-            else:
-                yield before + as_json(item)
-            before = b", "
-        yield b"]" if value else b"[]"
-    elif isinstance(value, str):
-        yield b'"'
-        for at in range(0, len(value), LONG):
-            yield as_json(value[at : at + LONG])[1:-1]
-        yield b'"'
-    else:
-        yield as_json(value)
-
-
-def as_json(value: object) -> bytes:
-    """Write a value as JSON at one blow. Keys of bindings that are no text keep their bytes as
-    surrogates, which only the slower of two encoders takes."""
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        return json.dumps(value).encode()
-
-
-def is_long(row: object) -> bool:
-    """Tell whether a row has a cell that takes long to write as JSON."""
-    return isinstance(row, dict) and any(
-        isinstance(cell, list | str) and len(cell) > LONG for cell in row.values()
-    )
 
 
 async def answers(path: Path) -> bool:
@@ -105,47 +31,10 @@ async def answers(path: Path) -> bool:
     return True
 
 
-class AnswerWait:
-    """Waits for one answer of a task."""
-
-    def __init__(self) -> None:
-        self.answered: asyncio.Future[CommandAnswer] = asyncio.get_running_loop().create_future()
-
-    def reply(self, answer: CommandAnswer) -> None:
-        """Take the answer, from the task."""
-        if not self.answered.done():  # it is, when the broker stops meanwhile
-            self.answered.set_result(answer)
-
-    async def answer(self, task: BegunCommand, reader: asyncio.StreamReader) -> CommandAnswer:
-        """Return the answer. Raises ConnectionAbortedError when who has asked has hung up."""
-        answered = self.answered
-        while not answered.done():
-            await asyncio.wait((answered,), timeout=LOOK_SECONDS)
-            if reader.at_eof() and not answered.done():
-                task.abandon()
-                raise ConnectionAbortedError
-        return answered.result()
-
-
-class BegunCommand(Protocol):
-    """A command at work, as who waits for it sees it."""
-
-    def post(self, message: object) -> None:
-        """Tell it to go on."""
-
-    def abandon(self) -> None:
-        """Tell it that nobody waits any more."""
-
-
-BeginCommand = Callable[[str, Mapping[str, Any], Reply], BegunCommand]
-"""Begins a command with its arguments; it answers by the last."""
-
-
 def all_commands() -> Mapping[str, Action]:
     """Return what is carried out, by name: commands of `sluicemq ctl`, and what the management
     process asks."""
-    # A broker is ready before anybody asks, and need not have read what nobody asks.
-    from sluicemq.manage.actions import ACTIONS  # noqa: PLC0415
+    from sluicemq.manage.actions import ACTIONS  # noqa: PLC0415 (when somebody asks)
     from sluicemq.manage.gateway import GATEWAY  # noqa: PLC0415
 
     return {**ACTIONS, **GATEWAY}
@@ -157,6 +46,8 @@ def commands_of(
     """Return what begins commands at that node, each of those that `commands` returns then."""
 
     def begin(command: str, arguments: Mapping[str, Any], reply: Reply) -> BegunCommand:
+        from sluicemq.manage.task import start  # noqa: PLC0415 (when somebody asks)
+
         return start(node, commands(), command, arguments, reply)
 
     return begin
@@ -171,8 +62,8 @@ class ControlServer:
         self.port = port
         self.path: Path
         self.server: asyncio.Server
-        self.tasks = 0
-        """The commands that have not been answered."""
+        self.session: ControlSession | None = None
+        """Answers clients; None before the first one comes."""
 
     async def start(self) -> None:
         """Listen; a socket file left by a broker that was killed is replaced. Raises Refused while
@@ -199,47 +90,8 @@ class ControlServer:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one client of the control socket until it hangs up."""
-        with suppress(ConnectionError):
-            while line := await self.line(reader):
-                async for answer in self.answers(line, reader):
-                    for part in parts(answer):
-                        writer.write(part)
-                        await writer.drain()
-                        await asyncio.sleep(0)  # the broker's turn
-        writer.close()
+        if self.session is None:
+            from sluicemq.host.control_session import ControlSession  # noqa: PLC0415 (as above)
 
-    async def line(self, reader: asyncio.StreamReader) -> bytes:
-        """Return the next request; for one that is too long, a line that is no request."""
-        try:
-            return await reader.readline()
-        except ValueError:
-            return b"too long"
-
-    async def answers(
-        self, line: bytes, reader: asyncio.StreamReader
-    ) -> AsyncIterator[CommandAnswer]:
-        """Carry out a request and yield its answer, or each page of it: the next one is made when
-        this one has been taken. A change is answered when it is durable: on a full disk, when there
-        is space again. A client that has hung up by then is not waited for."""
-        if self.tasks >= CONTROL_TASKS_MAX:
-            yield CommandAnswer((), "too many commands wait for the disk already", LATER)
-            return
-        try:
-            request = json.loads(line)
-            command, arguments = str(request["command"]), dict(request.get("arguments", {}))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            yield CommandAnswer((), 'a request is {"command": ..., "arguments": {...}}', USAGE)
-            return
-        self.tasks += 1
-        try:
-            waits = AnswerWait()
-            task = self.begin(command, arguments, waits.reply)
-            answer = await waits.answer(task, reader)
-            while answer.more:
-                yield answer
-                waits = AnswerWait()
-                task.post(GoOn(waits.reply))
-                answer = await waits.answer(task, reader)
-            yield answer
-        finally:
-            self.tasks -= 1
+            self.session = ControlSession(self.begin)
+        await self.session.serve(reader, writer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +34,8 @@ def chosen(config: Config, env: Mapping[str, str]) -> Iterator[Path | MemoryFile
     elif config.net.port:
         path = user_data(env) / "sluicemq" / str(config.net.port)
     else:
+        import tempfile  # noqa: PLC0415 (start-up time of who has a directory)
+
         with tempfile.TemporaryDirectory(prefix="sluicemq-") as name, held(Path(name)):
             yield Path(name)
         return

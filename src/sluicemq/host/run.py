@@ -18,21 +18,16 @@ from sluicemq.errors import Corrupt, DiskFailed, LossRefused, Refused
 from sluicemq.host.build_kind import build_kind
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.cluster_secret import read_secret
-from sluicemq.host.companion import Companion
-from sluicemq.host.control import BeginCommand, ControlServer, all_commands, commands_of
+from sluicemq.host.control import ControlServer, all_commands, commands_of
 from sluicemq.host.descriptors import limit, raise_limit, shares
 from sluicemq.host.disk import HostDisk
 from sluicemq.host.files import HostFiles
 from sluicemq.host.garbage import Collector, leave_old_ones
-from sluicemq.host.lmdb_index import open_lmdb_index
 from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
 from sluicemq.host.memory_disk import MemoryDisk, MemoryFiles
 from sluicemq.host.net import Connection, HostNet
-from sluicemq.host.reload import merged, summary
 from sluicemq.host.service_manager import ServiceManager
-from sluicemq.host.start_definitions import load_definitions
-from sluicemq.host.tls import TlsSettings
 from sluicemq.host.watchdog import Watchdog
 from sluicemq.kernel.containment import objects_at, traceback_text
 from sluicemq.kernel.world import World
@@ -44,6 +39,8 @@ if TYPE_CHECKING:
 
     from sluicemq.cluster.membership import ClusterMembership
     from sluicemq.config import Config
+    from sluicemq.host.companion import Companion
+    from sluicemq.host.control_session import BeginCommand
     from sluicemq.kernel.world import Clock, Log
     from sluicemq.manage.task import Action
     from sluicemq.storage.message_index import MessageIndex
@@ -118,6 +115,8 @@ class BrokerHost:
         room = shares(limit(), config.storage.file_handles_max, config.net.backlog)
         self.net = self.make_net(room.sockets)
         if config.tls.port is not None:
+            from sluicemq.host.tls import TlsSettings  # noqa: PLC0415 (start-up time without TLS)
+
             self.net.tls = TlsSettings(config)
         self.disk = self.make_disk(place, room.handles)
         clock = self.make_clock()
@@ -220,7 +219,12 @@ class BrokerHost:
 
     async def listen_for_clients(self) -> None:
         """Load the definitions that are configured, then let clients connect."""
-        await load_definitions(self.node)
+        if self.config.definitions.load is not None:
+            from sluicemq.host.start_definitions import (  # noqa: PLC0415 (start-up time without)
+                load_definitions,
+            )
+
+            await load_definitions(self.node, self.config.definitions.load)
         for listener in self.listeners():
             self.listen(*listener)
         self.node.listens()
@@ -263,6 +267,8 @@ class BrokerHost:
     def reload(self, read: Callable[[], Config]) -> None:
         """Open the log's file again, for it may have been moved away; read the configuration again
         and apply what has changed to new connections."""
+        from sluicemq.host.reload import merged, summary  # noqa: PLC0415 (start-up time)
+
         try:
             if isinstance(self.log, HostLog):
                 self.log.reopen()
@@ -367,6 +373,8 @@ def make_index(config: Config, place: Path | MemoryFiles, log: Log, kind: str) -
     if config.storage.msg_store_index == "lmdb":
         if isinstance(place, MemoryFiles):
             raise Refused("message_store.index = lmdb: needs storage.kind = disk")
+        from sluicemq.host.lmdb_index import open_lmdb_index  # noqa: PLC0415 (few configure it)
+
         return open_lmdb_index(place, log, kind)
     return in_memory(kind)
 
@@ -412,6 +420,8 @@ async def run_until_signal(
         print("ready", *host.urls, flush=True)
         manager.ready(f"clients connect to {' '.join(host.urls)}")
         if companion:
+            from sluicemq.host.companion import Companion  # noqa: PLC0415 (start-up time without)
+
             beside = Companion([*companion, "--broker-port", str(host.port)], host.log)
     await host.stopped.wait()
     watchdog.stop()

@@ -7,31 +7,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluicemq.errors import Refused
+from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.task import CommandAnswer, start
 
 if TYPE_CHECKING:
     from sluicemq.node import Node
 
 
-async def load_definitions(node: Node) -> None:
-    """Import all of the configured definitions file, durably. Raises Refused when that cannot
-    be."""
-    config = node.config.definitions
-    if config.load is None:
-        return
-    from sluicemq.manage.actions import ACTIONS  # noqa: PLC0415 (who loads none does not wait)
-
+async def load_definitions(node: Node, path: str) -> None:
+    """Import all of this definitions file, durably. Raises Refused when that cannot be."""
     try:
-        text = Path(config.load).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"definitions.load: {error}") from error
     answered: asyncio.Future[CommandAnswer] = asyncio.get_running_loop().create_future()
-    given = {"file": text, "skip_if_unchanged": config.skip_if_unchanged}
+    given = {"file": text, "skip_if_unchanged": node.config.definitions.skip_if_unchanged}
     start(node, ACTIONS, "import_definitions", given, answered.set_result)
     answer = await answered
     if answer.error:
-        raise Refused(f"definitions.load: {config.load} cannot be imported:\n{answer.error}")
+        raise Refused(f"definitions.load: {path} cannot be imported:\n{answer.error}")
     for row in answer.rows:
         text = f"definitions: {row['what']} {row['name']}: {row['change']}"
         node.world.log.write("warning", text)
-    node.world.log.write("info", f"imported the definitions of {config.load}")
+    node.world.log.write("info", f"imported the definitions of {path}")

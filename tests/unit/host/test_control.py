@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluicemq.host.control import parts
+from sluicemq.host.control_session import parts
 from sluicemq.limits import CONTROL_PART_BYTES
 from sluicemq.manage.task import CommandAnswer
 

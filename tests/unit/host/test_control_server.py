@@ -10,33 +10,34 @@ import json
 import pytest
 
 from sluicemq.amqp.methods import QueueDeclare
-from sluicemq.host import control
-from sluicemq.host.control import ControlServer, commands_of
+from sluicemq.host import control_session
+from sluicemq.host.control import commands_of
+from sluicemq.host.control_session import ControlSession
 
 from ..manage.bench import Bench
 
 
-def asked(bench: Bench, command: str) -> ControlServer:
-    """Who asks has gone before the broker gives a turn; the server has seen that."""
-    server = ControlServer(commands_of(bench.node), 0)
+def asked(bench: Bench, command: str) -> ControlSession:
+    """Who asks has gone before the broker gives a turn; the session has seen that."""
+    session = ControlSession(commands_of(bench.node))
 
     async def serve() -> None:
         reader = asyncio.StreamReader()
         reader.feed_eof()
         line = json.dumps({"command": command}).encode()
         with pytest.raises(ConnectionAbortedError):
-            await anext(server.answers(line, reader))
+            await anext(session.answers(line, reader))
 
     asyncio.run(serve())
-    return server
+    return session
 
 
 @pytest.mark.parametrize("command", ["list_queues", "chain", "export_definitions"])
 def test_nothing_is_made_for_who_has_gone(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    monkeypatch.setattr(control, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(control_session, "LOOK_SECONDS", 0.01)
     bench = Bench()
     declares = [QueueDeclare(queue=f"q{number}", nowait=True).frame(1) for number in range(500)]
     bench.say(b"".join(declares))
-    server = asked(bench, command)
-    assert server.tasks == 0
+    session = asked(bench, command)
+    assert session.tasks == 0
     assert not bench.node.run(2), "it still works"

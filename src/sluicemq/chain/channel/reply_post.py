@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sluicemq.chain.channel.delivery_frames import DirectReply
 from sluicemq.chain.channel.reply_to import listener, place_of
 from sluicemq.chain.remote.sections import BrokenSection, decode_delivery, encode_delivery
-from sluicemq.cluster.cluster_port import REPLIES, PeerMessage
+from sluicemq.cluster.cluster_port import REPLIES, NodeStanding, PeerMessage
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import WIRE_BATCH_BYTES
@@ -52,6 +52,11 @@ class ReplyPost(Actor):
             return 0
         is_that_life = self.cluster.incarnation_of(life.node) == life.incarnation
         return life.node if is_that_life else 0
+
+    def is_node_up(self, address: str) -> bool:
+        """Tell whether an address is of a node that is up, or may be."""
+        node = self.node_of(address)
+        return node > 0 and self.cluster.standing(node) is not NodeStanding.DOWN
 
     def send(self, address: str, contents: list[bytes], traits: MessageTraits) -> bool:
         """Send a reply to the node of its address. Returns False when it is dropped here."""
