@@ -7,6 +7,7 @@ directory is a mistake of ours, never a user's, so it is asserted.
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -189,8 +190,6 @@ class HostFiles(Files):
 
     def delete_tree(self, path: str) -> None:
         assert path, "the data directory itself stays"
-        import shutil  # noqa: PLC0415 (start-up time)
-
         with as_disk_failure("delete", path):
             remove = partial(shutil.rmtree, onerror=_unless_missing)
             self.handles.patiently(remove, self._place(path))

@@ -10,13 +10,21 @@ from pathlib import Path
 
 NOT_YET = (
     "sluicemq.broker.definitions_import",
+    "sluicemq.chain.channel.reply_post",
+    "sluicemq.chain.definitions.cluster_agreement",
+    "sluicemq.chain.definitions.member",
+    "sluicemq.chain.queue.quorum.status_post",
     "sluicemq.client",
     "sluicemq.cluster.connection",
     "sluicemq.cluster.joining",
+    "sluicemq.host.companion",
+    "sluicemq.host.control_session",
     "sluicemq.host.joining",
+    "sluicemq.host.lmdb_index",
+    "sluicemq.host.reload",
+    "sluicemq.host.start_definitions",
     "sluicemq.lab",
-    "sluicemq.manage.actions",
-    "sluicemq.manage.gateway",
+    "sluicemq.manage.",
     "sluicemq.management.",
     "sluicemq.sim",
     "sluicemq.spark",
@@ -25,6 +33,7 @@ NOT_YET = (
     "regex",
     "rich",
     "starlette",
+    "tempfile",
 )
 """Beginnings of the names of modules that serving clients does not need."""
 
