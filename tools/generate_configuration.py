@@ -125,8 +125,8 @@ def profile_lines() -> list[str]:
     return [
         *lines,
         "",
-        "A number that you set by itself replaces the profile's. [flow-control.md](flow-control.md)",
-        "describes what `adaptive` does.",
+        "A number that you set by itself replaces the profile's.",
+        "[flow-control.md](flow-control.md) describes what `adaptive` does.",
     ]
 
 
