@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from sluicemq.cli.lab import lab, parse_arguments
 from sluicemq.errors import Refused
+from sluicemq.lab.measurements import read_run_info
 
 
 def test_a_run_prints_its_steps_its_verification_and_its_place(
@@ -16,6 +17,7 @@ def test_a_run_prints_its_steps_its_verification_and_its_place(
 ) -> None:
     out = tmp_path / "run"
     options = ["--scale", "0.05", "--step-seconds", "1", "--steps", "1%,50", "--out", str(out)]
+    options += ["--label", "a trial"]
     ran = CliRunner().invoke(lab, ["run", "few-fast", "--target", broker_url, *options])
     assert ran.exit_code == 0, ran.output
     assert "20 publishers x 50/s (unscaled 1,000/s)" in ran.output
@@ -23,7 +25,7 @@ def test_a_run_prints_its_steps_its_verification_and_its_place(
     assert "step 2/2 limit 50 (100 %)" in ran.output
     assert "0 lost, 0 duplicates, 0 out of order, 0 foreign" in " ".join(ran.output.split())
     assert f"measurements: {out}" in ran.output
-    assert (out / "run.json").exists()
+    assert read_run_info(out).get("label") == "a trial"
 
 
 def test_a_broker_that_is_not_there_is_one_line(tmp_path: Path) -> None:

@@ -69,19 +69,29 @@ def test_both_sides_tell_the_same_of_a_message(confirmed: tuple[LabResult, Notes
     assert told("published") == told("delivered")
 
 
-def test_counters_add_up_to_the_verification(confirmed: tuple[LabResult, Notes]) -> None:
-    """A worker that is late at the end of its last second counts what came after it, too."""
+def test_a_second_counts_what_happened_in_it(confirmed: tuple[LabResult, Notes]) -> None:
+    """The counters of each second are those of the rows whose times lie in it, to the message."""
     result, _ = confirmed
     counters = rows(result.directory, "counters")
-    full_seconds = {row["second"] for row in counters}
-    published = rows(result.directory, "published")
-    for name, column in (("written", "written_ns"), ("confirmed", "confirmed_ns")):
-        counted = sum(row[name] for row in counters)
-        in_them = sum(row[column] // NS in full_seconds for row in published)
-        assert 0 < in_them <= counted <= result.verification["published"]
+    published, delivered = (rows(result.directory, name) for name in ("published", "delivered"))
     assert {row["role"] for row in counters} == {"publisher", "consumer"}
     for row in counters:
-        assert row["step"] == (row["second"] if row["second"] < 2 else -1)
+        second = row["second"]
+        assert row["step"] == (second if second < 2 else -1)
+        of_role = {
+            "publisher": {"written": published, "confirmed": published},
+            "consumer": {"delivered": delivered, "acked": delivered},
+        }[row["role"]]
+        for name, table in of_role.items():
+            times = [each[f"{name}_ns"] for each in table]
+            assert row[name] == sum(at // NS == second for at in times), (name, second)
+        level, (begun, ended) = {
+            "publisher": ("unconfirmed", ("written_ns", "confirmed_ns")),
+            "consumer": ("unacked", ("delivered_ns", "acked_ns")),
+        }[row["role"]]
+        end_ns = (second + 1) * NS
+        waiting = sum(x[begun] < end_ns <= x[ended] for x in next(iter(of_role.values())))
+        assert row[level] == waiting, (level, second)
 
 
 def test_the_in_flight_limit_is_kept(confirmed: tuple[LabResult, Notes]) -> None:

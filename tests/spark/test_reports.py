@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -117,6 +118,36 @@ def test_a_table_without_files_is_named(runs: Path, tmp_path: Path) -> None:
     for file in (directory / "delivered").glob("*"):
         file.unlink()
     with pytest.raises(Refused, match=r"run/delivered holds no Parquet file"):
+        build_report(directory, "local[2]")
+
+
+def garble(file: Path, at: int) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(at, os.SEEK_SET if at >= 0 else os.SEEK_END)
+        opened.write(b"\xff" * 8)
+
+
+@pytest.mark.parametrize("at", [10, -8], ids=["page", "footer"])
+def test_a_damaged_file_is_left_out_and_said_first(runs: Path, tmp_path: Path, at: int) -> None:
+    directory = spoiled(runs, tmp_path)
+    sound = directory / "delivered" / "part-0.parquet"
+    table = pq.read_table(sound)
+    pq.write_table(table.slice(0, 1000), sound)
+    pq.write_table(table.slice(1000), directory / "delivered" / "part-1.parquet")
+    garble(directory / "delivered" / "part-1.parquet", at)
+    paths = build_report(directory, "local[2]")
+    (run,) = paths.analysis.runs
+    (damaged,) = run.damaged
+    assert damaged.startswith("delivered/part-1.parquet: ")
+    page = paths.report.read_text(encoding="utf-8")
+    words = f"1 cannot be read, they have 1,000 of {table.num_rows:,} delivered messages"
+    assert page.index(words) < page.index("<svg")
+
+
+def test_a_table_of_which_nothing_can_be_read_is_named(runs: Path, tmp_path: Path) -> None:
+    directory = spoiled(runs, tmp_path)
+    garble(directory / "published" / "part-0.parquet", 10)
+    with pytest.raises(Refused, match=r"no file of .*run/published can be read"):
         build_report(directory, "local[2]")
 
 

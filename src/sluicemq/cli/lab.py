@@ -130,6 +130,12 @@ def lab() -> None:
     help="The directory for the measurements [default: out/lab-SCENARIO-TIME].",
 )
 @click.option(
+    "--label",
+    default="",
+    metavar="TEXT",
+    help="What reports call the run, beside others [default: by its settings].",
+)
+@click.option(
     "--engine",
     type=click.Choice(ENGINES),
     default="processes",
@@ -156,6 +162,7 @@ def run(
     record_rate: int,
     drain_timeout: float,
     out: Path | None,
+    label: str,
     engine: str,
     master: str | None,
     **target: Any,
@@ -193,6 +200,7 @@ def run(
         profile=chosen.profile,
         record_rate=record_rate,
         drain_timeout_s=drain_timeout,
+        label=label,
     )
     require("pyarrow", "lab")
     if master is not None and engine != "spark":

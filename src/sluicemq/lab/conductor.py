@@ -483,5 +483,6 @@ class Conductor:
             },
             verification=verification,
             claims=list(scenario.claims),
+            label=plan.label,
             stopped=self._stopped,
         )

@@ -53,6 +53,7 @@ class MeasuredConsumer:
     __slots__ = (
         "_ack_interval",
         "_acked_ns",
+        "_covered",
         "_delivered_ns",
         "_inspector",
         "_intended_ns",
@@ -79,6 +80,9 @@ class MeasuredConsumer:
         """The number of deliveries, and the last delivery tag: on a channel with one consumer there
         are no gaps."""
         self.acked = 0
+        """The last delivery tag that an ack covers whose time has been recorded."""
+        self._covered = 0
+        """The last delivery tag that an ack covers."""
         self._ack_interval = ack_interval
         self._sample_every = sample_every
         self._inspector = inspector
@@ -104,23 +108,23 @@ class MeasuredConsumer:
         """Count `deliveries` more, and return the acks to write now."""
         self.delivered += deliveries
         interval = self._ack_interval
-        first = self.acked + 1
+        first = self._covered + 1
         if interval == 1:
-            self.acked = self.delivered
-            return encode_acks(channel, range(first, self.acked + 1), multiple=False)
+            self._covered = self.delivered
+            return encode_acks(channel, range(first, self._covered + 1), multiple=False)
         if interval == 0:
             return b""
-        count = (self.delivered - self.acked) // interval
-        self.acked += count * interval
-        tags = range(first + interval - 1, self.acked + 1, interval)
+        count = (self.delivered - self._covered) // interval
+        self._covered += count * interval
+        tags = range(first + interval - 1, self._covered + 1, interval)
         return encode_acks(channel, tags, multiple=True) if count else b""
 
     def acks_left(self, channel: int) -> bytes:
         """Return one ack for all that is left, at the end."""
         if not self.unacked:
             return b""
-        self.acked = self.delivered
-        return encode_acks(channel, range(self.acked, self.acked + 1), multiple=True)
+        self._covered = self.delivered
+        return encode_acks(channel, range(self._covered, self._covered + 1), multiple=True)
 
     def record(
         self,
@@ -180,7 +184,9 @@ class MeasuredConsumer:
         if not self._ack_interval:
             self._acked_ns.extend(repeat(NEVER, len(tags)))
             del tags[:]
-        elif tags and tags[0] <= self.acked:
+            return
+        self.acked = self._covered
+        if tags and tags[0] <= self.acked:
             count = bisect_right(tags, self.acked)
             self._acked_ns.extend(repeat(now_ns, count))
             del tags[:count]

@@ -86,13 +86,17 @@ class ConsumerConnection(LoadConnection):
         contents = self._contents
         if not contents:
             return
-        origin_ns = self._worker.origin_ns
+        worker = self._worker
+        now_ns -= worker.origin_ns
+        worker.reach(now_ns)
         consumer = self.consumer
         acks = consumer.acks_due(self.CHANNEL, len(contents))
         if acks:
             self.transmit(acks)
-        consumer.record(contents, self._offsets, self._redelivered, now_ns - origin_ns)
-        consumer.record_acks(time.monotonic_ns() - origin_ns)
+        consumer.record(contents, self._offsets, self._redelivered, now_ns)
+        acked_ns = time.monotonic_ns() - worker.origin_ns
+        worker.reach(acked_ns)
+        consumer.record_acks(acked_ns)
         contents.clear()
         self._offsets.clear()
         self._redelivered.clear()

@@ -255,6 +255,8 @@ class RunInfo(TypedDict):
     machine: LoadMachine
     verification: Verification
     claims: list[str]
+    # what reports call the run; empty or missing: by its settings
+    label: NotRequired[str]
     # why the run ended early; null when it ran to its end
     stopped: str | None
 

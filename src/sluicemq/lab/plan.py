@@ -29,6 +29,9 @@ WARM_NS_MAX: Final = 5 * NS
 
 QUEUE_TYPES: Final = ("classic", "mirrored", "quorum")
 
+LABEL_MAX: Final = 60
+"""The most characters of a run's label: it stands in legends and in the titles of columns."""
+
 MIRRORED_PREFIX: Final = "ha-"
 """The prefix of mirrored queues' names: a client cannot ask for mirrors, so a policy of the broker
 must apply to it."""
@@ -76,6 +79,8 @@ class RunPlan:
     record_rate: int = 20_000
     """Messages a second above which only every k-th is recorded."""
     drain_timeout_s: float = 30.0
+    label: str = ""
+    """What reports call the run; empty: by its settings."""
 
     def __post_init__(self) -> None:
         _require(len(self.targets) >= 1, "a run needs a target")
@@ -106,6 +111,10 @@ class RunPlan:
         )
         _require(self.record_rate >= 1, "the record rate is at least 1")
         _require(self.drain_timeout_s >= 0, "the drain timeout cannot be negative")
+        _require(
+            len(self.label) <= LABEL_MAX and self.label.isprintable(),
+            f"a label has at most {LABEL_MAX} characters, all of which can be printed",
+        )
 
     @property
     def rate(self) -> float:

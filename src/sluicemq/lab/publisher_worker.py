@@ -115,10 +115,12 @@ class PublisherConnection(LoadConnection):
         self.session.open_channel(self.CHANNEL)
 
     def on_event(self, event: SessionEvent, now_ns: int) -> None:
+        now_ns -= self._worker.origin_ns
+        self._worker.reach(now_ns)
         if isinstance(event, Acks):
-            self.publisher.confirm_each(event.tags, now_ns - self._worker.origin_ns)
+            self.publisher.confirm_each(event.tags, now_ns)
         elif isinstance(event, MethodFrame):
-            self._on_method(event.method, now_ns - self._worker.origin_ns)
+            self._on_method(event.method, now_ns)
         elif isinstance(event, ContentMethod) and isinstance(event.method, BasicReturn):
             self._worker.returned += 1
 
@@ -152,6 +154,7 @@ class PublisherConnection(LoadConnection):
         origin_ns = self._worker.origin_ns
         while not self.is_full:
             now_ns = time.monotonic_ns() - origin_ns
+            self._worker.reach(now_ns)
             count = publisher.allowance(now_ns)
             if count <= 0:
                 return

@@ -42,6 +42,9 @@ connections."""
 TICKS_PER_ROUND: Final = 20
 """Ticks after which every connection has had its turn: two seconds."""
 
+NEVER_NS: Final = 1 << 62
+"""A time that does not come."""
+
 CLOSING_NS: Final = 3 * NS
 """Nanoseconds that the broker may take to answer connection.close."""
 
@@ -69,8 +72,10 @@ class Worker(Generic[ConnectionType]):
         """What is called with the files when they are written."""
         self.origin_ns = 0
         self.finished = False
+        self.second_end_ns = NEVER_NS
+        """When the second ends that is being counted; nothing is counted before the load and after
+        it."""
         self._cpu_ns = 0
-        self._second = 0
         self._next_tick_ns = 0
         self._tick = 0
 
@@ -141,10 +146,12 @@ class Worker(Generic[ConnectionType]):
         gc.collect()
         gc.freeze()
         cpu_before_ns = time.process_time_ns()
+        self.second_end_ns = NS
         try:
             while not self.finished:
                 self._turn()
         finally:
+            self.second_end_ns = NEVER_NS
             self._cpu_ns = time.process_time_ns() - cpu_before_ns
 
     def _turn(self) -> None:
@@ -178,8 +185,7 @@ class Worker(Generic[ConnectionType]):
 
     def _on_tick(self, now_ns: int) -> None:
         """Do what is rare, for a twentieth of the links at a time, so that no tick takes long."""
-        while now_ns >= (self._second + 1) * NS:
-            self._end_second()
+        self.reach(now_ns)
         monotonic_ns = now_ns + self.origin_ns
         for link in self.links[self._tick % TICKS_PER_ROUND :: TICKS_PER_ROUND]:
             link.keep_alive(monotonic_ns)
@@ -189,8 +195,15 @@ class Worker(Generic[ConnectionType]):
         self._tick += 1
         self._next_tick_ns = (now_ns // TICK_NS + 1) * TICK_NS
 
+    def reach(self, now_ns: int) -> None:
+        """End the seconds that are over by `now_ns`. Whoever counts says so before, with the time
+        that the rows get, so that a second has what happened in it and nothing else."""
+        while now_ns >= self.second_end_ns:
+            self._end_second()
+
     def _end_second(self) -> None:
-        second = self._second
+        end_ns = self.second_end_ns
+        second = end_ns // NS - 1
         row: dict[str, Any] = {
             "role": self.role,
             "index": self.index,
@@ -205,9 +218,9 @@ class Worker(Generic[ConnectionType]):
             "unacked": 0,
             "blocked_ns": 0,
         }
-        row.update(self.counts((second + 1) * NS))
+        row.update(self.counts(end_ns))
         self.pipe.send(SecondPassed(row, self.sample_latencies(second * NS)))
-        self._second = second + 1
+        self.second_end_ns = end_ns + NS
 
 
 def nothing() -> None:

@@ -132,6 +132,8 @@ def test_queue_types_make_names_and_arguments() -> None:
         ({"targets": ()}, "a run needs a target"),
         ({"workers": 11}, "11 workers cannot share 10 queues"),
         ({"drain_timeout_s": -1}, "cannot be negative"),
+        ({"label": "x" * 61}, "a label has at most 60 characters"),
+        ({"label": "two\nlines"}, "all of which can be printed"),
     ],
 )
 def test_what_cannot_be_run_is_refused(options: dict[str, Any], text: str) -> None:

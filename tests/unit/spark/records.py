@@ -196,6 +196,7 @@ def make_run(steps: list[Step], label: str = "confirms", **info: Any) -> RunResu
             CrossCheck(name="published", exact=60_000, from_rows=60_000, agrees=True),
             CrossCheck(name="delivered", exact=60_000, from_rows=60_000, agrees=True),
         ],
+        damaged=[],
         raw_rows=120_000,
         nodes=[each for x in range(10 * len(steps)) for each in make_nodes(x)],
     )

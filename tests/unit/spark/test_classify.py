@@ -52,12 +52,27 @@ def test_publishers_that_are_stopped_for_good_have_collapsed() -> None:
     assert of(stopped, EVEN) == (StepClass.COLLAPSED, 1)
 
 
+def stalled(seconds: int, at: int, stall: int) -> tuple[StepClass, int]:
+    """The class of a step in which everything stands still from second `at` on."""
+    rates = [0.0 if at <= second < at + stall else 1000.0 for second in range(seconds)]
+    return of(rates, rates, [10.0] * seconds, [5.0] * seconds)
+
+
 @pytest.mark.parametrize("seconds", [9, 12, 30])
 def test_a_stall_is_swinging_wherever_it_is(seconds: int) -> None:
     for at in range(seconds - 2):
-        stalled = [0.0 if at <= second < at + 3 else 1000.0 for second in range(seconds)]
-        backlog, p95 = [10.0] * seconds, [5.0] * seconds
-        assert of(stalled, stalled, backlog, [*p95]) == (StepClass.SWINGING, 2), at
+        assert stalled(seconds, at, 3) == (StepClass.SWINGING, 2), at
+
+
+@pytest.mark.parametrize("seconds", [9, 12, 30])
+@pytest.mark.parametrize("stall", [4, 5, 7])
+def test_a_longer_stall_is_swinging_if_the_step_gets_over_it(seconds: int, stall: int) -> None:
+    for at in range(seconds - stall):
+        assert stalled(seconds, at, stall) == (StepClass.SWINGING, 2), at
+
+
+def test_a_stall_without_an_end_has_collapsed() -> None:
+    assert stalled(12, 8, 4) == (StepClass.COLLAPSED, 1)
 
 
 def test_far_below_an_earlier_step_is_a_collapse() -> None:

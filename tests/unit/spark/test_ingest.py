@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sluicemq.errors import Refused
 from sluicemq.spark.pipeline.build import build_report
-from sluicemq.spark.pipeline.ingest import count_rows, load_info, unreadable
+from sluicemq.spark.pipeline.ingest import load_info
 
 from .records import make_info
 from .test_tables import step_info
@@ -68,32 +66,8 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
         load_info(tmp_path)
 
 
-def test_a_file_that_is_not_parquet_is_named(tmp_path: Path) -> None:
-    (tmp_path / "published").mkdir()
-    (tmp_path / "published" / "part-0.parquet").write_text("no")
-    with pytest.raises(Refused, match=r"published/part-0\.parquet is not Parquet"):
-        count_rows(tmp_path)
-
-
 def test_reports_need_runs_and_a_place() -> None:
     with pytest.raises(Refused, match="at least one run"):
         build_report([])
     with pytest.raises(Refused, match="directory of its own"):
         build_report([Path("a"), Path("b")])
-
-
-def test_a_damaged_page_is_named_by_its_file(tmp_path: Path) -> None:
-    for name in ("published", "delivered"):
-        (tmp_path / name).mkdir()
-        for part in range(2):
-            table = pa.table({"a": list(range(10_000))})
-            pq.write_table(table, tmp_path / name / f"part-{part}.parquet")
-    assert unreadable(tmp_path) is None
-    damaged = tmp_path / "delivered" / "part-1.parquet"
-    with damaged.open("r+b") as file:
-        file.seek(10)
-        file.write(b"\xff" * 200)
-    assert count_rows(tmp_path) == 40_000, "its footer is sound"
-    found = unreadable(tmp_path)
-    assert found is not None
-    assert found.startswith(f"{damaged} is damaged: ")

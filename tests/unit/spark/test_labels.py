@@ -21,6 +21,17 @@ def test_what_differs_is_said() -> None:
     ]
 
 
+def test_a_label_of_its_own_is_what_a_run_is_called() -> None:
+    infos = [make_info(label="before"), make_info(label=""), make_info()]
+    places = [Path("a"), Path("b"), Path("c")]
+    assert label_runs(infos, places) == ["before", "confirms (b)", "confirms (c)"]
+
+
+def test_runs_of_one_label_are_told_apart_by_their_directories() -> None:
+    infos = [make_info(label="after")] * 2
+    assert label_runs(infos, [Path("a"), Path("b")]) == ["after (a)", "after (b)"]
+
+
 def test_equal_runs_are_told_apart_by_their_directories() -> None:
     places = [Path("out/monday"), Path("out/tuesday")]
     assert label_runs([make_info()] * 2, places) == ["confirms (monday)", "confirms (tuesday)"]

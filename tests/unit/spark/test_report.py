@@ -255,6 +255,16 @@ def test_files_that_are_not_whole_are_said_first() -> None:
     assert page.index("90 of 100 delivered") < page.index("<svg")
 
 
+def test_files_that_cannot_be_read_are_said_first_and_named() -> None:
+    run = replace(make_run([make_step(10)]), damaged=["published/part-1.parquet: bad page"])
+    good, text = verified_words(run)
+    assert not good
+    assert text.startswith("its files are not whole, 1 cannot be read; by the counts nothing lost")
+    page = render(make_analysis(run))
+    assert page.index("1 cannot be read") < page.index("<svg")
+    assert "Damaged, and left out: published/part-1.parquet: bad page" in page
+
+
 def test_the_answer_to_a_run_that_ended_early_is_no_limit() -> None:
     run = make_run([make_step(10), make_step(20)], stopped="interrupted")
     page = render(make_analysis(run))

@@ -148,9 +148,9 @@ def test_idle_clients_and_queues_count_in_the_balance() -> None:
     assert balance.queue_latency.mean == 1e7
 
 
-def test_counts_and_rows_may_differ_by_two_percent() -> None:
+def test_counts_and_a_sample_may_differ_by_two_percent() -> None:
     counts = make_info()["verification"] | {"published": 1000, "delivered": 1000}
-    info = make_info(verification=counts)
+    info = make_info(verification=counts, sample_every=2)
     rows = [counter_row(0, written=1000, delivered=700)]
     shares = [share_row("published", 1, 985), share_row("delivered", 1, 900)]
     near, far = cross_check(info, small_tables(rows, shares=shares))
@@ -158,6 +158,13 @@ def test_counts_and_rows_may_differ_by_two_percent() -> None:
     assert not far.agrees
     assert far.difference == 0.1
     assert not cross_check(info, small_tables(rows))[0].agrees
+
+
+def test_a_single_row_too_few_is_noticed() -> None:
+    counts = make_info()["verification"] | {"published": 1000, "delivered": 1000}
+    shares = [share_row("published", 1, 1000), share_row("delivered", 1, 999)]
+    checks = cross_check(make_info(verification=counts), small_tables([], shares=shares))
+    assert [check.agrees for check in checks] == [True, False]
 
 
 def test_what_was_delivered_after_the_last_whole_second_is_counted() -> None:

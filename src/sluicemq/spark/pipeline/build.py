@@ -129,6 +129,9 @@ def analyse_run(raw: RawRun, label: str) -> RunResult:
         knee=None,
         no_knee_reason="",
         checks=cross_check(raw.info, tables),
+        damaged=[
+            f"{file.relative_to(raw.directory)}: {wrong}" for file, wrong in tables.damaged.items()
+        ],
         raw_rows=sum(tables.recorded(table, "rows") for table in KINDS),
         nodes=make_node_seconds(raw.nodes),
     )

@@ -2,8 +2,9 @@
 
     class            scale  holds when, over the step's measured seconds
     collapsed        1      the last third delivers or accepts under COLLAPSE_THIRD of the best
-                            third, for more than STALL_SECONDS up to the end; or delivery is under
-                            COLLAPSE_VERSUS_BEST of an earlier step's, or nothing at all
+                            third, and so do all of the last seconds, more than STALL_SECONDS; or
+                            delivery is under COLLAPSE_VERSUS_BEST of an earlier step's, or nothing
+                            at all
     swinging         2      delivered or published per second varies by more than SWING_CV
     backlog growing  4      backlog rises by over GROWTH_SHARE of what is published, and in all by
                             over GROWTH_SECONDS worth of publishing
@@ -29,7 +30,8 @@ COLLAPSE_THIRD: Final = 0.5
 COLLAPSE_VERSUS_BEST: Final = 0.25
 THIRDS_MIN_SECONDS: Final = 3
 STALL_SECONDS: Final = 3
-"""A pause of at most so long is the same in the middle of a step and at its end: a swing."""
+"""A pause is a swing wherever it lies, however long, if the step gets over it; the end of a step
+leaves no time for that, so one of at most so many seconds there is a swing, too."""
 SWING_CV: Final = 0.25
 SWING_LATENCY_RATIO: Final = 10.0
 SLOW_MS: Final = 1000.0
@@ -41,8 +43,8 @@ RULES: Final = (
         "collapsed",
         "1",
         f"the last third of the step delivers or accepts less than {share(COLLAPSE_THIRD)} of its "
-        f"best third, for more than {STALL_SECONDS} s of its end; or the step delivers less than "
-        f"{share(COLLAPSE_VERSUS_BEST)} of an earlier step, or nothing",
+        f"best third, and so does each of its last {STALL_SECONDS + 1} s; or the step delivers "
+        f"less than {share(COLLAPSE_VERSUS_BEST)} of an earlier step, or nothing",
     ),
     (
         "swinging",
@@ -111,9 +113,8 @@ def _collapsed(series: StepSeries) -> StepVerdict | None:
             median(values[-third:]),
         ]
         best, last = max(thirds), thirds[-1]
-        end = values[-max(third, STALL_SECONDS + 1) :]
-        low = sum(value < COLLAPSE_THIRD * best for value in end)
-        if last < COLLAPSE_THIRD * best and low > STALL_SECONDS:
+        end = values[-(STALL_SECONDS + 1) :]
+        if max(last, *end) < COLLAPSE_THIRD * best and len(end) > STALL_SECONDS:
             reason = f"{word} fell from {best:,.0f}/s to {last:,.0f}/s within the step"
             return StepVerdict(StepClass.COLLAPSED, 1, reason)
     rate = mean(series.delivered)

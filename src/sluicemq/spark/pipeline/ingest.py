@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NotRequired, get_origin, get_type_hints
 
@@ -48,20 +49,37 @@ class RawRun:
     """A row for each second."""
     nodes: pa.Table | None
     """A row for each node and second; None when the nodes could not be looked at."""
+    damaged: dict[Path, str]
+    """What is wrong with each file of the two large tables that is left out of `messages`."""
 
 
 def open_run(session: SparkSession, directory: Path) -> RawRun:
-    """Return the run in `directory`. Raises `Refused`, which names the file and the column at
-    fault, when it is none."""
+    """Return the run in `directory`, without files of its large tables that are no Parquet. Raises
+    `Refused`, which names the file and the column at fault, when it is none."""
     info = load_info(directory)
+    damaged = _damaged(directory, pq.read_metadata)
     return RawRun(
         directory,
         info,
-        _read_messages(session, directory),
+        _read_messages(session, directory, damaged),
         _read_small(directory, "counters"),
         _read_if_there(directory, "broker"),
         _read_if_there(directory, "nodes"),
+        damaged,
     )
+
+
+def without_damaged(raw: RawRun) -> RawRun | None:
+    """Return the run without those files of its large tables that cannot be read; None when there
+    are no more of them than it knows. Raises `Refused` when nothing is left of a table.
+
+    It reads all of them, so it is for when Spark could not.
+    """
+    damaged = _damaged(raw.directory, pq.read_table)
+    if damaged.keys() == raw.damaged.keys():
+        return None
+    messages = _read_messages(raw.messages.sparkSession, raw.directory, damaged)
+    return replace(raw, messages=messages, damaged=damaged)
 
 
 def load_info(directory: Path) -> RunInfo:
@@ -84,32 +102,23 @@ def load_info(directory: Path) -> RunInfo:
 
 
 def count_rows(directory: Path) -> int:
-    """Return how many rows the two large tables have, by the footers of their files. Raises
-    `Refused` for a file that is not Parquet."""
-    files = [*directory.glob("published/*.parquet"), *directory.glob("delivered/*.parquet")]
-    return sum(_footer(file).num_rows for file in files)
+    """Return how many rows the two large tables have, by the footers of those files that are
+    Parquet."""
+    damaged = _damaged(directory, pq.read_metadata)
+    files = {file for name in LARGE for file in _files(directory / name)}
+    return sum(pq.read_metadata(file).num_rows for file in files - damaged.keys())
 
 
-def unreadable(directory: Path) -> str | None:
-    """Return which file of the two large tables is the first that cannot be read, and why; None
-    when all can.
-
-    It reads all of them, so it is for when Spark could not.
-    """
+def _damaged(directory: Path, read: Callable[[Path], object]) -> dict[Path, str]:
+    """What is wrong with each file of the two large tables with which `read` fails."""
+    found = {}
     for name in LARGE:
-        for file in sorted((directory / name).glob("*.parquet")):
+        for file in _files(directory / name):
             try:
-                pq.read_table(file)
+                read(file)
             except (pa.ArrowException, OSError) as error:
-                return f"{file} is damaged: {error}"
-    return None
-
-
-def _footer(file: Path) -> pq.FileMetaData:
-    try:
-        return pq.read_metadata(file)
-    except pa.ArrowInvalid as error:
-        raise Refused(f"{file} is not Parquet: {error}") from error
+                found[file] = str(error)
+    return found
 
 
 def _require_keys(path: Path, prefix: str, found: Any, wanted: type) -> None:
@@ -121,20 +130,27 @@ def _require_keys(path: Path, prefix: str, found: Any, wanted: type) -> None:
             raise Refused(f"{path}: '{prefix}{key}' is missing")
 
 
-def _read_messages(session: SparkSession, directory: Path) -> DataFrame:
+def _read_messages(session: SparkSession, directory: Path, damaged: Collection[Path]) -> DataFrame:
     """Both as one. The schema is the contract's, so that Spark need not look for it."""
     columns: dict[str, pa.DataType] = {}
+    paths: list[Path] = []
     for name in LARGE:
-        _check_table(directory / name, TABLES[name])
+        files = _files(directory / name)
+        sound = [file for file in files if file not in damaged]
+        if not sound:
+            raise Refused(f"no file of {directory / name} can be read")
+        _check_columns(sound, TABLES[name])
         columns |= {field.name: field.type for field in TABLES[name]}
+        paths += [directory / name] if sound == files else sound
     schema = StructType([StructField(name, SPARK_TYPES[kind]) for name, kind in columns.items()])
-    return session.read.schema(schema).parquet(*(str(directory / name) for name in LARGE))
+    return session.read.schema(schema).parquet(*map(str, paths))
 
 
 def _read_small(directory: Path, name: str) -> pa.Table:
     """A table too small to be worth a query."""
-    _check_table(directory / name, TABLES[name])
+    files = _files(directory / name)
     try:
+        _check_columns(files, TABLES[name])
         return pq.read_table(directory / name, columns=TABLES[name].names)
     except (pa.ArrowException, OSError) as error:
         raise Refused(f"a file of {directory / name} is damaged: {error}") from error
@@ -146,22 +162,23 @@ def _read_if_there(directory: Path, name: str) -> pa.Table | None:
     return _read_small(directory, name) if there else None
 
 
-def _check_table(folder: Path, wanted: pa.Schema) -> None:
+def _files(folder: Path) -> list[Path]:
+    """The files of a table, at least one."""
     if not folder.is_dir():
         raise Refused(f"{folder} is missing: the run left no '{folder.name}' table")
     files = sorted(folder.glob("*.parquet"))
     if not files:
         raise Refused(f"{folder} holds no Parquet file")
+    return files
+
+
+def _check_columns(files: Iterable[Path], wanted: pa.Schema) -> None:
     for file in files:
-        _check_columns(file, wanted)
-
-
-def _check_columns(file: Path, wanted: pa.Schema) -> None:
-    found = _footer(file).schema.to_arrow_schema()
-    for field in wanted:
-        position = found.get_field_index(field.name)
-        if position < 0:
-            raise Refused(f"{file}: column '{field.name}' is missing")
-        if found.field(position).type != field.type:
+        found = pq.read_schema(file)
+        for field in wanted:
+            position = found.get_field_index(field.name)
+            if position < 0:
+                raise Refused(f"{file}: column '{field.name}' is missing")
             kind = found.field(position).type
-            raise Refused(f"{file}: column '{field.name}' is {kind}, not {field.type}")
+            if kind != field.type:
+                raise Refused(f"{file}: column '{field.name}' is {kind}, not {field.type}")

@@ -1,4 +1,5 @@
-"""What runs are called beside one another: the shortest words that tell them apart."""
+"""What runs are called beside one another: by their labels, or by the shortest words that tell them
+apart."""
 
 from __future__ import annotations
 
@@ -13,15 +14,19 @@ CONFIRMS: Final = 6
 
 
 def label_runs(infos: Sequence[RunInfo], directories: Sequence[Path]) -> list[str]:
-    """Return a label for each run, all of them different. Runs with the same settings are told
-    apart by their directories, and else by numbers."""
+    """Return a label for each run, all of them different: its own, or its settings as far as they
+    differ. Runs of which these are alike are told apart by their directories, and else by
+    numbers."""
     parts = [_parts(info) for info in infos]
     varying = [
         position
         for position, column in enumerate(zip(*parts, strict=True))
         if position == CONFIRMS or len(set(column)) > 1
     ]
-    labels = [", ".join(part[position] for position in varying) for part in parts]
+    labels = [
+        info.get("label") or ", ".join(part[position] for position in varying)
+        for info, part in zip(infos, parts, strict=True)
+    ]
     named = [
         f"{label} ({directory.name})" if labels.count(label) > 1 else label
         for label, directory in zip(labels, directories, strict=True)

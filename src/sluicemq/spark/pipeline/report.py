@@ -150,7 +150,7 @@ class RunSection:
 
 def _run(run: RunResult, named: bool) -> RunSection:
     return RunSection(
-        f"Run: {run.label}" if named else "The run",
+        f"Run: {run.label}" if named or run.info.get("label") else "The run",
         warnings(run),
         _pictures(run),
         run.knee is not None,
@@ -184,6 +184,7 @@ def warnings(run: RunResult) -> list[str]:
     found = []
     if run.info["stopped"]:
         found.append(f"The run ended early: {run.info['stopped']}")
+    found += [f"Damaged, and left out: {file}" for file in run.damaged]
     found += [
         f"Counters and recorded rows disagree on messages {check.name}: {check.exact:,} counted, "
         f"{check.from_rows:,} recorded, {formats.share(check.difference)} apart. The latencies "

@@ -89,9 +89,14 @@ def verified_words(run: RunResult) -> tuple[bool, str]:
         for check in run.checks
         if not check.agrees
     ]
-    if not gaps:
+    if not gaps and not run.damaged:
         return good, text
-    return False, f"its files are not whole, they have {' and '.join(gaps)}; by the counts {text}"
+    words = "its files are not whole"
+    if run.damaged:
+        words += f", {len(run.damaged):,} cannot be read"
+    if gaps:
+        words += f", they have {' and '.join(gaps)}"
+    return False, f"{words}; by the counts {text}"
 
 
 def verification_words(found: Verification, confirms: bool) -> tuple[bool, str]:

@@ -215,6 +215,8 @@ class RunResult:
     knee: Knee | None
     no_knee_reason: str
     checks: list[CrossCheck]
+    damaged: list[str]
+    """Of each file that cannot be read and was left out, its name and what is wrong with it."""
     raw_rows: int
     nodes: list[NodeSecond] = field(default_factory=list)
     """The target's nodes, second by second; empty when they could not be looked at."""

@@ -7,17 +7,17 @@ between clients and queues from these too (a sample is as good for shares).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicemq.errors import Refused
 from sluicemq.lab.measurements import RunInfo, StepInfo
 from sluicemq.spark.pipeline.classify import StepSeries, classify
-from sluicemq.spark.pipeline.ingest import RawRun, unreadable
+from sluicemq.spark.pipeline.ingest import RawRun, without_damaged
 from sluicemq.spark.pipeline.latency_histograms import KINDS, NS, build_histograms
 from sluicemq.spark.pipeline.percentiles import latencies_by_key
 from sluicemq.spark.pipeline.results import (
@@ -33,8 +33,9 @@ from sluicemq.spark.pipeline.spread import imbalance, mean, slope, variation
 
 Row = Mapping[str, Any]
 
-CHECK_TOLERANCE: Final = 0.02
-"""Counters and recorded rows may differ by this much before the report says so."""
+SAMPLE_TOLERANCE: Final = 0.02
+"""Counters and a sample of rows may differ by this much before the report says so; where every
+message has its row they must be equal."""
 
 COUNTED: Final = ("intended", "written", "confirmed", "delivered", "acked")
 LEVELS: Final = ("unconfirmed", "unacked", "blocked_ns")
@@ -52,6 +53,8 @@ class SmallTables:
     """A row a table, step, warm-up or not, and client or queue: messages, sum of latencies."""
     broker: dict[int, Row]
     """What was seen of the broker, by second."""
+    damaged: Mapping[Path, str] = field(default_factory=dict)
+    """What is wrong with each file that was left out."""
 
     def recorded(self, table: str, what: str) -> int:
         """Return how many "rows" a raw table has, or how many "messages" these stand for, as `what`
@@ -60,21 +63,22 @@ class SmallTables:
 
 
 def collect(raw: RawRun) -> SmallTables:
-    """Scan the raw rows and add them up. Raises `Refused`, which names the file, when one is
-    damaged."""
+    """Scan the raw rows and add them up, but for files that are damaged. Raises `Refused` when
+    nothing is left of a table then."""
     try:
         histograms = build_histograms(raw.messages, raw.info).toArrow()
-    except Exception as error:
-        damaged = unreadable(raw.directory)
-        if damaged is None:
+    except Exception:
+        rest = without_damaged(raw)
+        if rest is None:
             raise
-        raise Refused(damaged) from error
+        return collect(rest)
     broker = [] if raw.broker is None else raw.broker.to_pylist()
     return SmallTables(
         counters=counters_per_second(raw.counters),
         latencies=latencies_by_key(histograms),
         shares=shares(histograms),
         broker={row["second"]: row for row in broker},
+        damaged=raw.damaged,
     )
 
 
@@ -148,7 +152,7 @@ def make_seconds(info: RunInfo, tables: SmallTables) -> list[Second]:
             confirmed_per_s=row["confirmed"],
             delivered_per_s=row["delivered"],
             acked_per_s=row["acked"],
-            # The workers' seconds do not end at the same instant.
+            # Workers on several machines have clocks that differ a little.
             backlog=max(came - went, 0),
             unconfirmed=row["unconfirmed"],
             unacked=row["unacked"],
@@ -283,9 +287,10 @@ def cross_check(info: RunInfo, tables: SmallTables) -> list[CrossCheck]:
     that the recorded rows stand for."""
     found = info["verification"]
     exact = {"published": found["published"], "delivered": found["delivered"]}
+    tolerance = SAMPLE_TOLERANCE if info["sample_every"] > 1 else 0.0
     checks = []
     for name, counted in exact.items():
         recorded = tables.recorded(name, "messages")
-        agrees = abs(recorded - counted) <= CHECK_TOLERANCE * max(counted, 1)
+        agrees = abs(recorded - counted) <= tolerance * counted
         checks.append(CrossCheck(name=name, exact=counted, from_rows=recorded, agrees=agrees))
     return checks
