@@ -7,6 +7,7 @@ Method: a broker in a process and one in a thread, which all tests share; pika a
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import (
+    ChannelClosedByBroker,
     ConnectionClosed,
     NackError,
     ProbableAuthenticationError,
@@ -25,6 +27,7 @@ from pika.exceptions import (
 from sluicemq.errors import Refused
 from sluicemq.testing import Admin, Broker, BrokerFailed
 from sluicemq.testing.broker import milliseconds
+from sluicemq.testing.housing import OwnProcess
 from support.waiting import await_truth
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -62,7 +65,7 @@ def test_a_client_publishes_and_the_test_looks(admin: Admin, channel: BlockingCh
     assert (first.redelivered, second.body) == (False, b"b")
     assert admin.bodies("q") == [b"a", b"b"]
     method, _, body = channel.basic_get("q")
-    assert body == b"a"
+    assert (body, method.redelivered) == (b"a", False)  # nobody has noticed the looks
     with pytest.raises(AssertionError, match=r"not acknowledged: {'q': 1}"):
         admin.assert_no_unacknowledged()
     with pytest.raises(AssertionError, match=r"are left .*{'q': \(1, 1\)}"):
@@ -72,6 +75,50 @@ def test_a_client_publishes_and_the_test_looks(admin: Admin, channel: BlockingCh
     admin.purge("q")
     admin.assert_nothing_left()
     admin.assert_no_unacknowledged()
+
+
+QUEUES: dict[str, dict[str, object]] = {
+    "classic": {"x-delivery-limit": 5},
+    "quorum": {"x-queue-type": "quorum"},
+    "priorities": {"x-max-priority": 3},
+}
+
+
+@pytest.mark.parametrize("kind", QUEUES)
+def test_a_look_shows_what_a_consumer_would_get(
+    admin: Admin, channel: BlockingChannel, kind: str
+) -> None:
+    channel.queue_declare("q", durable=True, arguments=QUEUES[kind])
+    channel.exchange_declare("logs", "fanout")
+    channel.queue_bind("q", "logs")
+    channel.confirm_delivery()
+    for number, (exchange, body) in enumerate([("logs", b"a"), ("", b"b"), ("logs", b"c" * 9000)]):
+        properties = pika.BasicProperties(headers={"n": number}, priority=1)
+        channel.basic_publish(exchange, "q", body, properties)
+    method, _, _ = channel.basic_get("q")
+    channel.basic_nack(method.delivery_tag)
+    admin.wait_until("q", ready=3)
+    channel.basic_publish("", "q", b"urgent", pika.BasicProperties(priority=3))
+    looks = admin.peek("q", 10)
+    assert looks == admin.peek("q", 10)
+    got = [channel.basic_get("q", auto_ack=True) for _ in range(4)]
+    assert channel.basic_get("q")[0] is None
+    for look, (method, properties, body) in zip(looks, got, strict=True):
+        assert (look.body, look.redelivered) == (body, method.redelivered)
+        assert (look.exchange, look.routing_key) == (method.exchange, method.routing_key)
+        headers = properties.headers or {}
+        if method.redelivered or kind != "quorum":  # to a get it shows a count of 0, too
+            assert (look.properties.headers or {}) == headers
+        assert look.properties.priority == properties.priority
+    assert [look.redelivered for look in looks].count(True) == 1
+
+
+def test_what_is_on_the_disk_is_got_and_put_back(admin: Admin) -> None:
+    admin.declare_queue("q", arguments={"x-queue-mode": "lazy"})
+    admin.publish("q", "a", "b")
+    assert admin.look("q", 2) is None
+    assert admin.bodies("q") == [b"a", b"b"]
+    admin.wait_until("q", ready=2)
 
 
 def test_waiting_in_vain_says_what_there_is(admin: Admin) -> None:
@@ -140,19 +187,33 @@ def test_on_a_full_disk_nothing_is_confirmed(admin: Admin, broker: Broker) -> No
     admin.publish("q", "y")
 
 
+@pytest.mark.parametrize("kind", ["classic", "quorum", "stream"])
 def test_the_next_messages_are_refused(
-    admin: Admin, broker: Broker, channel: BlockingChannel
+    admin: Admin, broker: Broker, channel: BlockingChannel, kind: str
 ) -> None:
-    admin.declare_queue("q")
+    admin.declare_queue("q", arguments={"x-queue-type": kind})
     channel.confirm_delivery()
     broker.nack_next(2)
     for _ in range(2):
         with pytest.raises(NackError):
             channel.basic_publish("", "q", b"lost", PERSISTENT)
     channel.basic_publish("", "q", b"kept", PERSISTENT)
-    assert admin.bodies("q") == [b"kept"]
+    admin.wait_until("q", ready=1, seen=3)
     with pytest.raises(UnroutableError):
         channel.basic_publish("", "nowhere", b"x", mandatory=True)
+    broker.nack_next(5)
+    broker.nack_next(0)
+    channel.basic_publish("", "q", b"kept, too", PERSISTENT)
+
+
+def test_of_one_packet_the_last_messages_are_refused(admin: Admin, broker: Broker) -> None:
+    admin.declare_queue("q")
+    broker.nack_next(2)
+    with pytest.raises(Refused, match=r"has refused it \(basic.nack\)"):
+        admin.publish("q", "a", "b", "c")
+    admin.publish("q", "d")
+    assert len(admin.bodies("q")) == 2
+    admin.wait_until("q", seen=4)
 
 
 def test_nobody_logs_in(admin: Admin, broker: Broker, channel: BlockingChannel) -> None:
@@ -208,6 +269,49 @@ def test_time_is_moved(broker: Broker, admin: Admin) -> None:
     assert admin.counts("q").ready == 0
     broker.advance("1h")
     await_truth(lambda: {row["name"] for row in admin.queues("name")} == {"q", "dead"})
+
+
+def test_time_is_moved_for_what_is_delayed(
+    broker: Broker, admin: Admin, channel: BlockingChannel
+) -> None:
+    channel.exchange_declare("later", "x-delayed-message", arguments={"x-delayed-type": "fanout"})
+    admin.declare_queue("q")
+    channel.queue_bind("q", "later")
+    channel.confirm_delivery()
+    channel.basic_publish("later", "", b"x", pika.BasicProperties(headers={"x-delay": 3_600_000}))
+    broker.advance("59m")
+    assert admin.counts("q").ready == 0
+    broker.advance("2m")
+    admin.wait_until("q", ready=1)
+
+
+def test_time_is_moved_for_clients_that_do_nothing(
+    broker: Broker, admin: Admin, channel: BlockingChannel
+) -> None:
+    """A consumer that does not acknowledge, and a client that sends no heartbeats."""
+    admin.declare_queue("q")
+    admin.publish("q", "x")
+    channel.basic_get("q")
+    admin.wait_until("q", unacknowledged=1)
+    silent = pika.BlockingConnection(pika.URLParameters(f"{admin.url}?heartbeat=600"))
+    broker.advance("10m")
+    assert admin.counts("q").unacknowledged == 1
+    broker.advance("25m")
+    with pytest.raises(ChannelClosedByBroker, match="delivery acknowledgement on channel 1 timed"):
+        channel.queue_declare("q", passive=True)
+    admin.wait_until("q", ready=1)
+    with pytest.raises((StreamLostError, ConnectionClosed)):
+        silent.channel()
+
+
+def test_a_broker_is_small() -> None:
+    with Broker() as broker:
+        process = broker.housing
+        assert isinstance(process, OwnProcess)
+        status = Path(f"/proc/{process.pid}/status").read_text()
+    resident = re.search(r"VmRSS:\s+([0-9]+) kB", status)
+    assert resident is not None
+    assert int(resident[1]) <= 40 * 1024
 
 
 @pytest.mark.parametrize("how", ["restart", "kill"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import time
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sluicemq.amqp.events import Acks, ContentMethod, MethodFrame
@@ -146,7 +147,19 @@ class Admin:
 
     def peek(self, queue: str, count: int = 1) -> list[Peeked]:
         """Return the next messages of a queue, at most so many, and leave them where they are.
-        They are flagged as redelivered afterwards, for they have been seen."""
+        Nobody notices, unless one of them is on the disk: then they are got and put back, and are
+        flagged as redelivered afterwards."""
+        found = self.look(queue, count)
+        return self.get_and_return(queue, count) if found is None else found
+
+    def look(self, queue: str, count: int = 1) -> list[Peeked] | None:
+        """Return the next messages of a queue as `peek` does, but None when one of them is on the
+        disk."""
+        answer = self.broker.ask("test_peek", vhost=self.vhost, queue=queue, count=count)[0]
+        return None if answer["on_disk"] else [*map(peeked, answer["messages"])]
+
+    def get_and_return(self, queue: str, count: int) -> list[Peeked]:
+        """Get messages from a queue, put them back, and return them."""
         found: list[Peeked] = []
         with self.client() as client:
             tag = 0
@@ -232,6 +245,14 @@ class Admin:
             if (not queues or row["name"] in queues) and row["messages_unacknowledged"]
         }
         assert not left, f"messages are not acknowledged: {left}"
+
+
+def peeked(row: Row) -> Peeked:
+    """Return a message as the broker answers it."""
+    frames = b64decode(row["content"])
+    properties = BasicProperties.decode(properties_of(frames))
+    where = row["exchange"], row["routing_key"]
+    return Peeked(body_of(frames), properties, *where, row["redelivered"])
 
 
 def get(client: BlockingClient, queue: str) -> tuple[BasicGetOk, bytes] | None:

@@ -147,9 +147,9 @@ class Broker(BrokerEndpoint):
         return count
 
     def nack_next(self, count: int = 1) -> None:
-        """Have the classic queues and streams that there are refuse so many of the next messages,
-        in all: publishers with confirms hear `basic.nack`, others nothing. Of messages that come in
-        one packet it is the last ones."""
+        """Have the queues that there are refuse so many of the next messages, in all: publishers
+        with confirms hear `basic.nack`, others nothing. If only some of the messages that come in
+        one packet are to be refused, these are the last ones."""
         self.is_calm = False
         self.ask("test_nack_next", count=count)
 

@@ -5,11 +5,10 @@ Each is an action as in `manage/actions/`; `broker.py` asks for them.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.chain.queue.local_queue import LocalQueue
-from sluicemq.chain.queue.refused_messages import RefusedMessages
 from sluicemq.host.memory_disk import MemoryFiles
 from sluicemq.manage.actions.operations import queue_of
 from sluicemq.manage.actions.vhosts import delete_vhost
@@ -18,6 +17,8 @@ from sluicemq.manage.lists import depth_of
 from sluicemq.metadata.changes import UpsertRecord
 from sluicemq.model.permissions import Permission
 from sluicemq.model.vhosts import VhostDefinition
+from sluicemq.testing.peeking import OnDisk, next_messages
+from sluicemq.testing.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from sluicemq.kernel.disk import Files
     from sluicemq.manage.command import Given
     from sluicemq.manage.task import Action, Task
-    from sluicemq.model.batch import Batch
     from sluicemq.node import Node
     from sluicemq.testing.clock import MovableClock
     from sluicemq.testing.net import DelayingNet
@@ -36,20 +36,6 @@ TEST: Final = "test"
 NS_PER_MS: Final = 1_000_000
 FULL: Final = 1 << 62
 """More free bytes than any disk has."""
-
-
-class NextRefused(RefusedMessages):
-    """Has queues refuse so many of the next messages, wherever they come, and take the others."""
-
-    def __init__(self, left: int) -> None:
-        super().__init__()
-        self.left = left
-
-    def admitted(self, batch: Batch) -> tuple[int, list[bytes]]:
-        size = len(batch.contents)
-        refused = min(size, self.left)
-        self.left -= refused
-        return size - refused, []
 
 
 class Knobs:
@@ -71,6 +57,7 @@ class Knobs:
         self.memory_limit = node.monitor.alarm.limit_bytes
         self.disk_limit = node.monitor.disk_alarm.limit_bytes
         self.numbers = count(1)
+        self.refusal = Refusal()
 
     def actions(self) -> Mapping[str, Action]:
         """Return the commands by name."""
@@ -88,6 +75,7 @@ class Knobs:
             "test_drop_vhost": delete_vhost,
             "test_route": self.route,
             "test_queue": self.queue,
+            "test_peek": self.peek,
         }
 
     def advance(self, task: Task, given: Given) -> None:
@@ -128,12 +116,8 @@ class Knobs:
         task.finish([{"count": len(connections)}])
 
     def nack_next(self, task: Task, given: Given) -> None:
-        """Have classic queues and streams refuse so many of the next messages."""
-        refused = NextRefused(given.number("count"))
-        for vhost in self.node.broker.vhosts.values():
-            for queue in vhost.queues.values():
-                if isinstance(queue, LocalQueue):
-                    queue.refused_messages = refused
+        """Have the queues that there are refuse so many of the next messages."""
+        self.refusal.begin(given.number("count"), self.node.broker.all_queues())
         task.finish()
 
     def delay(self, task: Task, given: Given) -> None:
@@ -171,3 +155,17 @@ class Knobs:
         depth = depth_of(queue)
         row = {"ready": depth.ready, "unacknowledged": depth.unacked, "seen": queue.published}
         task.finish([row])
+
+    def peek(self, task: Task, given: Given) -> None:
+        """Answer the next messages of a queue, which hears nothing of it; none, and `on_disk`, when
+        that takes more than a look."""
+        now_ms = self.clock.wall_ms()
+        try:
+            found = next_messages(queue_of(task, given), given.number("count"), now_ms)
+        except OnDisk:
+            task.finish([{"on_disk": True, "messages": []}])
+            return
+        messages = [
+            {**each._asdict(), "content": b64encode(each.content).decode()} for each in found
+        ]
+        task.finish([{"on_disk": False, "messages": messages}])
