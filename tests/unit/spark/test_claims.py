@@ -279,3 +279,43 @@ def test_the_least_favourable_of_several_fitting_runs_counts() -> None:
     result = found("5.a", without(COLLAPSED, scenario=5), without(GROWING, scenario=5))
     assert result.outcome is HOLDS
     assert result.evidence.count("no confirms: ") == 2
+
+
+def with_profile(profile: str, *, rss: int = 90 << 20, **changes: Any) -> RunResult:
+    """A run of scenario 5 with confirms on quorum queues, by nodes of a profile."""
+    step = make_step(10, broker_rss_max_bytes=rss, **changes)
+    return limited(step, queue_type="quorum", scenario=5, profile=profile, label=profile)
+
+
+def test_the_single_segment_writer_is_judged_by_memory_and_swings() -> None:
+    new = with_profile("rabbitmq-3.8.4")
+    swinging = with_profile("rabbitmq-3.8.3", step_class=StepClass.SWINGING)
+    assert found("6.a", with_profile("rabbitmq-3.8.3", rss=200 << 20), new).outcome is HOLDS
+    assert found("6.a", swinging, new).outcome is HOLDS
+    assert found("6.a", with_profile("rabbitmq-3.8.3"), new).outcome is BETTER
+    assert found("6.a", with_profile("rabbitmq-3.8.3", rss=110 << 20), new).outcome is FAILS
+    assert found("6.a", new).outcome is UNTESTED
+    result = found("6.a", swinging, new)
+    assert result.evidence == (
+        "rabbitmq-3.8.3 90 MiB at most, swings or collapses; "
+        "rabbitmq-3.8.4 90 MiB at most, every step acceptable"
+    )
+    assert "90,000/s" in result.machine
+
+
+def test_smaller_batches_are_judged_by_how_much_deliveries_vary() -> None:
+    def both(before: float, after: float) -> Outcome:
+        old = with_profile("rabbitmq-3.8.3", delivered_cv=before)
+        new = with_profile("rabbitmq-3.8.4", delivered_cv=after)
+        return found("6.b", new, old).outcome
+
+    assert both(0.3, 0.1) is HOLDS
+    assert both(0.1, 0.3) is FAILS
+    assert both(0.01, 0.015) is BETTER
+
+
+def test_runs_with_another_profile_count_for_claims_about_profiles_only() -> None:
+    usual = limited(make_step(10, percent=1), scenario=5, queue_type="quorum", profile="adaptive")
+    old = with_profile("rabbitmq-3.8.3", step_class=StepClass.SWINGING)
+    assert found("7.c", usual, old).outcome is HOLDS
+    assert found("7.c", old).outcome is FAILS

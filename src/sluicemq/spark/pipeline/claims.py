@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sluicemq.spark.pipeline.results import ClaimResult, Outcome, RunResult
 
@@ -20,6 +21,8 @@ class Judgement:
     outcome: Outcome
     evidence: str
 
+
+USUAL_PROFILE: Final = "adaptive"
 
 Judge = Callable[[RunResult], Judgement]
 """Judges a claim from one run that has at least one step."""
@@ -43,7 +46,11 @@ class Claim:
     judge: Judge | None = None
     compare: Compare | None = None
     needs: str = ""
-    """What `compare` needs, or why no run of this lab can tell."""
+    """What `compare` needs."""
+    of_profiles: bool = False
+    """Is it about flow profiles? Other claims are judged by runs with the usual one, if any."""
+    machine: str = ""
+    """What the post's larger cluster had to do with it; empty: its size does not matter."""
 
 
 def evaluate(claims: Sequence[Claim], runs: Sequence[RunResult]) -> list[ClaimResult]:
@@ -55,6 +62,8 @@ def judge(claim: Claim, runs: Sequence[RunResult]) -> ClaimResult:
     """Hold one claim against all runs. Without a fitting run it is not tested, and the evidence
     says what is missing."""
     family = [run for run in runs if run.info["scenario"] in claim.scenarios and run.steps]
+    if not claim.of_profiles:
+        family = [run for run in family if is_usual(run)] or family
     same_mode = [run for run in family if claim.confirms in (None, run.info["confirms"])]
     fitting = [run for run in same_mode if claim.queue_type in (None, run.info["queue_type"])]
     found: Judgement | None = None
@@ -67,8 +76,13 @@ def judge(claim: Claim, runs: Sequence[RunResult]) -> ClaimResult:
         elsewhere = _elsewhere(_judged(claim.judge, same_mode[0], len(runs) > 1), same_mode[0])
     if found is None:
         needs = f"needs {claim.needs or _needed_run(claim)}"
-        return ClaimResult(claim.id, claim.text, Outcome.UNTESTED, needs, elsewhere)
-    return ClaimResult(claim.id, claim.text, found.outcome, found.evidence, "")
+        return ClaimResult(claim.id, claim.text, Outcome.UNTESTED, needs, elsewhere, claim.machine)
+    return ClaimResult(claim.id, claim.text, found.outcome, found.evidence, "", claim.machine)
+
+
+def is_usual(run: RunResult) -> bool:
+    """Return whether the run's broker had the flow profile that it has unless told otherwise."""
+    return run.info.get("profile") in (None, USUAL_PROFILE)
 
 
 def _judged(judge_run: Judge, run: RunResult, named: bool) -> Judgement:

@@ -14,6 +14,7 @@ from typing import Final
 from sluicemq.spark.pipeline.claims import Compare, Judge, Judgement
 from sluicemq.spark.pipeline.formats import SPACE, duration, limit, share
 from sluicemq.spark.pipeline.results import Outcome, RunResult, Step, StepClass
+from sluicemq.spark.pipeline.spread import mean
 
 MET: Final = 0.97
 """The share of the target that counts as reaching it."""
@@ -27,6 +28,10 @@ MUCH: Final = 5.0
 SLIGHTLY_UNDER: Final = 0.85
 FULL_LIMIT: Final = 100
 OVERFULL_LIMIT: Final = 200
+EVEN_CV: Final = 0.02
+"""A coefficient of variation below this is that of an even rate."""
+
+BEFORE_AND_AFTER: Final = ("rabbitmq-3.8.3", "rabbitmq-3.8.4")
 ACCEPTABLE: Final = (3, 4)
 """The grades of the post's scale that are acceptable."""
 
@@ -361,6 +366,47 @@ def memory_spikes(runs: Sequence[RunResult]) -> Judgement | None:
     low, high = _rss(bounded[0]), _rss(unbounded[0])
     evidence = f"{low / 2**20:,.0f} MiB with the argument, {high / 2**20:,.0f} MiB without"
     return decide(high > 1.5 * low, high <= 1.1 * low, evidence)
+
+
+def by_profile(runs: Sequence[RunResult]) -> tuple[RunResult, RunResult] | None:
+    """Return two runs of one scenario with confirms on quorum queues, with the profiles of before
+    and after RabbitMQ's steadier logs; None when one of them is missing."""
+    quorum = [run for run in runs if run.info["queue_type"] == "quorum" and run.info["confirms"]]
+    for before in quorum:
+        for after in quorum:
+            profiles = (before.info.get("profile"), after.info.get("profile"))
+            if profiles == BEFORE_AND_AFTER and before.info["scenario"] == after.info["scenario"]:
+                return before, after
+    return None
+
+
+def writer_falls_behind(runs: Sequence[RunResult]) -> Judgement | None:
+    """Judge whether the older profile needs over 1.5 times the memory of the newer one, or swings
+    where that does not; None when one of the runs is missing. Better means that both are acceptable
+    at every step, with memory at most 1.1 times that of the newer one."""
+    pair = by_profile(runs)
+    if pair is None:
+        return None
+    fine = [all(calm(step) for step in run.steps) for run in pair]
+    memory = [_rss(run) for run in pair]
+    classes = ["every step acceptable" if each else "swings or collapses" for each in fine]
+    evidence = "; ".join(
+        f"{run.info.get('profile')} {size / 2**20:,.0f} MiB at most, {words}"
+        for run, size, words in zip(pair, memory, classes, strict=True)
+    )
+    holds = memory[0] > 1.5 * memory[1] or (fine[1] and not fine[0])
+    return decide(holds, all(fine) and memory[0] <= 1.1 * memory[1], evidence)
+
+
+def smaller_batches_are_steadier(runs: Sequence[RunResult]) -> Judgement | None:
+    """Judge whether deliveries vary less with the newer profile, on the mean of all steps; None
+    when one of the runs is missing. Better means that there is next to no variation with either."""
+    pair = by_profile(runs)
+    if pair is None:
+        return None
+    before, after = (mean([step.delivered_cv or 0.0 for step in run.steps]) for run in pair)
+    evidence = f"cv of deliveries {before:.3f} with rabbitmq-3.8.3, {after:.3f} with rabbitmq-3.8.4"
+    return decide(after < before, max(before, after) < EVEN_CV, evidence)
 
 
 def _rss(run: RunResult) -> int:

@@ -253,6 +253,8 @@ class ClaimResult:
     """The figures it rests on; for a claim not tested: what is missing."""
     elsewhere: str
     """For a claim not tested: what a run of the same mode on another queue type shows."""
+    machine: str = ""
+    """What the post's larger cluster had to do with it; empty: its size does not matter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
