@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,6 +13,8 @@ import click
 from rich.console import Console
 
 from sluicemq.amqp.types import Table
+from sluicemq.cli.extras import require
+from sluicemq.cli.lab_post import post
 from sluicemq.cli.lab_target import LabTarget, target_options
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
@@ -324,12 +325,6 @@ def report(
     console.print(f"report: {paths.report}", highlight=False, soft_wrap=True)
 
 
-def require(package: str, extra: str) -> None:
-    """Raise Refused, with the command that installs it, when an optional package is missing."""
-    if importlib.util.find_spec(package) is None:
-        raise Refused(f"this command needs {package}: pip install 'sluicemq[{extra}]'")
-
-
 def default_directory(scenario: Scenario) -> Path:
     """Return a new directory name for a run of this scenario."""
     return Path("out") / f"lab-{scenario.number}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -356,5 +351,7 @@ def _scenario_lines() -> str:
         for s in SCENARIOS
     )
 
+
+lab.add_command(post)
 
 run.help = (run.help or "").replace("{scenarios}", _scenario_lines())

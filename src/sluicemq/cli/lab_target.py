@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -108,6 +109,14 @@ class LabTarget:
         self.urls = targets or (TARGET,) * (cluster or 1)
         """The targets; where the nodes of --cluster will be is only known when they are up."""
         self._management = management
+
+    def with_profile(self, profile: str | None) -> LabTarget:
+        """Return the same target, with nodes of another flow profile if nodes are started; None is
+        the usual one."""
+        other = copy(self)
+        if self.cluster is not None:
+            other.profile = profile or DEFAULT_PROFILE
+        return other
 
     @contextmanager
     def opened(self, directory: Path) -> Iterator[OpenTarget]:

@@ -1,0 +1,167 @@
+"""The page about a whole post: what holds, what does not, what is better, broker beside broker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from markupsafe import Markup
+
+from sluicemq import __version__
+from sluicemq.spark.pipeline import formats, post_story
+from sluicemq.spark.pipeline.classify import RULES
+from sluicemq.spark.pipeline.display_table import Cell, Chip, Column, ColumnKind, Group, Table, Tone
+from sluicemq.spark.pipeline.drawing import COLOURS
+from sluicemq.spark.pipeline.limit_plots import over_limit
+from sluicemq.spark.pipeline.post_results import Post, PostBroker, RunKey
+from sluicemq.spark.pipeline.report import TEMPLATES
+from sluicemq.spark.pipeline.report_tables import OUTCOMES, rules_table
+from sluicemq.spark.pipeline.results import ClaimResult, RunResult, Step
+
+SCALE_TONES: Final = {1: Tone.BAD, 2: Tone.BAD, 3: Tone.GOOD, 4: Tone.FAIR}
+"""How each class of the post's scale is to be taken."""
+
+Verdicts = Sequence[ClaimResult]
+"""What the runs of each broker say about one claim."""
+
+Figure = Callable[[RunResult], str | Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """All that the page says of one part of the post. `picture` is None when there is nothing to
+    show, `runs` where it has no runs of its own."""
+
+    chapter: post_story.Chapter
+    picture: Markup | None
+    runs: Table[RunKey] | None
+    claims: Table[Verdicts]
+
+
+def render(post: Post) -> str:
+    """Return the page as the text of an HTML file that needs nothing else."""
+    return TEMPLATES.get_template("post.html").render(
+        title="Quorum queues, mirrored queues and flow control: the post, run again",
+        colours=COLOURS,
+        about=post_story.about(post),
+        verdicts=[post_story.verdicts(broker) for broker in post.brokers],
+        goals=[post_story.goal(broker) for broker in post.brokers],
+        faults=[text for broker in post.brokers for text in post_story.faults(broker)],
+        sections=[_section(post, chapter) for chapter in post_story.chapters(post)],
+        advantages=post_story.advantages(post),
+        rules=rules_table(RULES),
+        version=__version__,
+    )
+
+
+def _section(post: Post, chapter: post_story.Chapter) -> Section:
+    keys = [key for key in post.keys if key[0] == chapter.number]
+    return Section(
+        chapter,
+        _picture(post, chapter.number),
+        runs_table(post.brokers, keys) if keys else None,
+        claims_table(post.brokers, chapter),
+    )
+
+
+def _picture(post: Post, scenario: int) -> Markup | None:
+    runs = [
+        replace(run, label=f"{run.info['product']}, {run.info['queue_type']}", knee=None)
+        for run in post_story.runs_of(post, scenario)
+    ]
+    if not runs:
+        return None
+    return over_limit(runs, f"Sustained throughput and p99 latency by limit, scenario {scenario}")
+
+
+def runs_table(brokers: Sequence[PostBroker], keys: Sequence[RunKey]) -> Table[RunKey]:
+    """Return a table with a row for each type of queues and mode, and the brokers beside one
+    another."""
+    name: Column[RunKey] = Column("queues", lambda key: f"{key[1]}, {key[2]}", ColumnKind.TEXT)
+    return Table(name, [_figures_of(broker) for broker in brokers], keys)
+
+
+def _figures_of(broker: PostBroker) -> Group[RunKey]:
+    def of_run(figure: Figure) -> Callable[[RunKey], str | Cell]:
+        def cell(key: RunKey) -> str | Cell:
+            run = broker.run_of(key)
+            return formats.NOTHING if run is None or not run.steps else figure(run)
+
+        return cell
+
+    return Group(
+        broker.name,
+        (
+            Column("class", of_run(_classes), ColumnKind.TEXT),
+            Column("carried", of_run(lambda run: formats.rate(_best(run).sustained_per_s))),
+            Column("of wanted", of_run(_of_wanted)),
+            Column("p99 from write", of_run(_p99_range)),
+            Column("CPU/message", of_run(_cpu)),
+            Column("RSS max", of_run(_memory)),
+        ),
+    )
+
+
+def _classes(run: RunResult) -> Cell:
+    """How many steps have which class on the post's scale."""
+    found = Counter(step.scale for step in run.steps)
+    return Cell(
+        chips=[
+            Chip(SCALE_TONES[scale], f"{scale} × {count}") for scale, count in sorted(found.items())
+        ]
+    )
+
+
+def _best(run: RunResult) -> Step:
+    return max(run.steps, key=lambda step: step.sustained_per_s)
+
+
+def _of_wanted(run: RunResult) -> str:
+    best = _best(run)
+    return formats.share(best.sustained_per_s / best.target_per_s)
+
+
+def _p99_range(run: RunResult) -> str:
+    """From the smallest limit to the largest."""
+    steps = run.limited_steps or run.steps
+    ends = [formats.duration(x.latencies.end_to_end_service.p99_ms) for x in (steps[0], steps[-1])]
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _cpu(run: RunResult) -> str:
+    return formats.microseconds(_best(run).broker_cpu_us_per_message)
+
+
+def _memory(run: RunResult) -> str:
+    known = [step.broker_rss_max_bytes for step in run.steps if step.broker_rss_max_bytes]
+    return formats.mebibytes(max(known, default=None))
+
+
+def claims_table(brokers: Sequence[PostBroker], chapter: post_story.Chapter) -> Table[Verdicts]:
+    """Return a table with a row for each claim of one part of the post, and the brokers' verdicts
+    beside one another."""
+
+    def verdict(position: int) -> Callable[[Verdicts], Cell]:
+        return lambda claims: _verdict(claims[position])
+
+    said: Column[Verdicts] = Column("the post says", lambda x: x[0].text, ColumnKind.TEXT)
+    machine: Column[Verdicts] = Column(
+        "on the post's machine", lambda x: x[0].machine, ColumnKind.TEXT
+    )
+    columns = [
+        Column(broker.name, verdict(position), ColumnKind.TEXT)
+        for position, broker in enumerate(brokers)
+    ]
+    rows = [*zip(*(post_story.claims_of(broker, chapter) for broker in brokers), strict=True)]
+    return Table(
+        Column("id", lambda x: x[0].claim, ColumnKind.TEXT),
+        [Group("", (said, *columns, machine))],
+        rows,
+    )
+
+
+def _verdict(claim: ClaimResult) -> Cell:
+    note = f"{claim.elsewhere}." if claim.elsewhere else ""
+    return Cell(f"{claim.evidence}.", chips=[OUTCOMES[claim.outcome]], note=note)
