@@ -30,7 +30,7 @@ Figure = Callable[[RunResult], str | Cell]
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ChapterSection:
     """All that the page says of one part of the post. `picture` is None when there is nothing to
     show, `runs` where it has no runs of its own."""
 
@@ -56,9 +56,9 @@ def render(post: Post) -> str:
     )
 
 
-def _section(post: Post, chapter: post_story.Chapter) -> Section:
+def _section(post: Post, chapter: post_story.Chapter) -> ChapterSection:
     keys = [key for key in post.keys if key[0] == chapter.number]
-    return Section(
+    return ChapterSection(
         chapter,
         _picture(post, chapter.number),
         runs_table(post.brokers, keys) if keys else None,

@@ -33,7 +33,7 @@ class PostBroker:
 
     @property
     def is_ours(self) -> bool:
-        """Is it SluiceMQ?"""
+        """Tells whether it is SluiceMQ."""
         return self.name.startswith(OURS)
 
     @property
