@@ -20,8 +20,9 @@ from durability.disk_full.volume import MIB, Volume, volume
 from support.broker import NotReady, Target
 
 NO_LIMIT = "storage.disk_free_limit_absolute=0"
-SIZES = (1000, 20_000)
+SIZES = (3500, 20_000)
 """Bodies in the queue's own files, and in the message store."""
+LIMIT_MIB = 8
 CALM_SECONDS = 1.5
 """So long nothing more is confirmed: then the disk is full indeed."""
 
@@ -69,7 +70,7 @@ def check(found: list[int], publisher: Publisher) -> None:
 def test_below_the_limit_publishers_are_told_figures_and_wait(
     disk: Volume, body_bytes: int
 ) -> None:
-    target = disk.start(f"storage.disk_free_limit_absolute={12 * MIB}")
+    target = disk.start(f"storage.disk_free_limit_absolute={LIMIT_MIB * MIB}")
     declare(target, "q", "late")
     publisher = Publisher(target, "q", body_bytes)
     publisher.start()
@@ -77,7 +78,7 @@ def test_below_the_limit_publishers_are_told_figures_and_wait(
     reason = await_told(target)
     figures = re.search(r"disk \(free ([\d.]+) MiB, limit ([\d.]+) MiB\)", reason)
     assert figures is not None, f"blocked without figures: {reason}"
-    assert float(figures[1]) <= float(figures[2]) == 12.0
+    assert float(figures[1]) <= float(figures[2]) == LIMIT_MIB
     confirmed = len(publisher.confirmed)
     assert disk.free_bytes() > 0, "the alarm came too late"
     disk.make_space()
@@ -150,7 +151,7 @@ def test_stopped_while_full_it_ends_and_comes_back(disk: Volume) -> None:
     """SIGTERM: a clean end if there is space for one, in any case an end in time."""
     target = disk.start(NO_LIMIT)
     declare(target, "q", "late")
-    publisher = Publisher(target, "q", 1000)
+    publisher = Publisher(target, "q", SIZES[0])
     publisher.start()
     await_standstill(publisher)
     disk.stop()

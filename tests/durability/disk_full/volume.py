@@ -15,8 +15,8 @@ from support.broker import Target
 from support.disk_space import sized_tmpfs
 
 MIB: Final = 1 << 20
-VOLUME_BYTES: Final = 64 * MIB
-BALLAST_BYTES: Final = 24 * MIB
+VOLUME_BYTES: Final = 32 * MIB
+BALLAST_BYTES: Final = 10 * MIB
 SMALL_FILES: Final = (
     "storage.reserve_bytes=4MiB",
     "storage.journal_file_size_limit=2MiB",
