@@ -24,6 +24,8 @@ TEST_SECONDS = 60
 REPORT_SECONDS = 60
 CUT_SHORT = "cut-short"
 """A file in the results of a suite whose time was over."""
+HEEDING_INTERRUPTS = ("env", "--default-signal=INT")
+"""What stands before a command: from the background it would inherit that SIGINT is ignored."""
 PLUGINS = Path(__file__).parent / "plugins"
 NO_PLUGINS = ("anyio", "asyncio", "celery", "aiomisc", "rerunfailures")
 
@@ -45,7 +47,7 @@ def execute(workplace: Workplace, command: Sequence[str], environment: Mapping[s
     with (workplace.results / "output.txt").open("wb") as output:
         left = max(1.0, min(SUITE_SECONDS, workplace.deadline - time.monotonic()))
         process = subprocess.Popen(
-            command,
+            [*HEEDING_INTERRUPTS, *command],
             cwd=workplace.sources,
             env=environment,
             stdin=subprocess.DEVNULL,
