@@ -35,8 +35,10 @@ from support.waiting import await_truth
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 TRANSIENT = pika.BasicProperties(delivery_mode=1)
+SMALL = 3500
+"""Bytes: embedded in the queue index."""
 LARGE = 20_000
-"""Bytes: too large to be embedded in the queue index."""
+"""Bytes: too large for that."""
 
 ARGUMENTS = {
     "text": "ä \N{SNOWMAN}",
@@ -436,7 +438,7 @@ def paged_out(life: Life, channel: BlockingChannel, count: int, size: int) -> li
     return [*bodies, b"last"]
 
 
-@pytest.mark.parametrize("size", [2000, LARGE])
+@pytest.mark.parametrize("size", [SMALL, LARGE])
 @either_end
 def test_paged_out_messages_are_drained_in_order_after_a_restart(
     life: Life, size: int, end: int
@@ -454,7 +456,7 @@ def test_paged_out_messages_are_drained_in_order_after_a_restart(
     assert depth(channel, "q") == 0
 
 
-@pytest.mark.parametrize("size", [2000, LARGE])
+@pytest.mark.parametrize("size", [SMALL, LARGE])
 def test_paged_out_messages_can_be_fetched_one_by_one(life: Life, size: int) -> None:
     life.settings = PAGING
     channel = life.start()

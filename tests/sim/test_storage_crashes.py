@@ -7,6 +7,7 @@ loss, drained, and held to the history. The same for crashes while it starts.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
@@ -170,6 +171,12 @@ def stopped() -> list[State]:
     return [*recorder.states, state]
 
 
+def common(one: bytes, other: bytes) -> int:
+    """How many bytes both begin with."""
+    most = min(len(one), len(other))
+    return bisect_left(range(most), True, key=lambda at: one[: at + 1] != other[: at + 1])
+
+
 def halves(states: list[State]) -> list[State]:
     """Where a write was under way: the states in which half of it has happened."""
     found: list[State] = []
@@ -179,9 +186,10 @@ def halves(states: list[State]) -> list[State]:
         there = before.files.inodes.get(before.path)
         old = bytes(there.data) if there else b""
         new = bytes(after.files.inodes[before.path].data)
-        changed = [at for at in range(len(new)) if new[at : at + 1] != old[at : at + 1]]
-        if changed:
-            start, end = changed[0], (changed[0] + changed[-1]) // 2
+        start = common(old, new)
+        if start < len(new):
+            last = len(new) - 1 - (common(old[::-1], new[::-1]) if len(old) == len(new) else 0)
+            end = (start + last) // 2
             half = before.copy()
             half.files.write(before.path, start, new[start:end])
             found.append(half)

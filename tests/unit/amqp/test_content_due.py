@@ -112,18 +112,21 @@ PIECES = st.one_of(
 )
 
 
-@examples(12)
-@given(st.lists(PIECES, max_size=12), st.data(), st.booleans())
+MOVES = st.lists(st.tuples(st.booleans(), st.integers(0, 100)), max_size=20)
+"""Is content wanted, and how many bytes more come then?"""
+
+
+@examples(40)
+@given(st.lists(PIECES, max_size=12), MOVES, st.booleans())
 def test_nothing_is_lost_or_changed_by_waiting(
-    pieces: list[bytes], data: st.DataObject, fast: bool
+    pieces: list[bytes], moves: list[tuple[bool, int]], fast: bool
 ) -> None:
     stream = b"".join(pieces)
     expected = flatten(feed(running(fast=fast), [stream]))
     connection = running(fast=fast)
     came: list[Event | ConnectionViolation] = []
-    while stream or not connection.wants_content:
-        connection.wants_content = data.draw(st.booleans())
-        size = data.draw(st.integers(0, len(stream))) if stream else 0
+    for wants_content, size in (*moves, (False, len(stream)), (True, 0)):
+        connection.wants_content = wants_content
         connection.receive_data(stream[:size])
         stream = stream[size:]
         while (event := connection.next_event()) is not None:
