@@ -74,19 +74,19 @@ def digests(hash_seed: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_no_promise_is_broken() -> None:
     failed = [report.line() for report in reports() if report.failure]
     assert not failed, "replay with `python -m sluicemq.sim.nodes SEED`"
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("figure", ENGAGED)
 def test_there_is_something_to_check(figure: str) -> None:
     assert sum(report.figures.get(figure, 0) for report in reports()) >= ENGAGED[figure]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_seed_is_a_run() -> None:
     first = [reports()[seed].digest for seed in REPLAYED]
     assert digests(hash_seed="1") == first

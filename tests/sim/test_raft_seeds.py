@@ -64,7 +64,7 @@ def digests(seeds: range, hash_seed: str) -> list[int]:
     return [int(line) for line in done.stdout.split()]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_no_rule_is_broken() -> None:
     failed = [report.line() for report in reports() if report.failure]
     assert failed == []

@@ -41,7 +41,7 @@ def reports() -> list[Report]:
     return reports_of(partial(simulate, with_storage=True), RUNS)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_no_rule_is_broken() -> None:
     assert [report.line() for report in reports() if report.failure] == []
 
@@ -66,7 +66,7 @@ def test_the_command_runs_seeds(
     assert lines[-1] == "2 seeds, 0 failed"
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", CANARIES)
 def test_a_planted_bug_is_caught(name: str, rewrite: bool) -> None:
     def fails(seed: int) -> bool:

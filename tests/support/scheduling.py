@@ -44,15 +44,22 @@ LONGEST = (
     "tests/sim/test_nodes_seeds",
     "tests/sim/test_seeds",
     "tests/spark/test_amqp_languages",
-    "tests/spark/test_amqp_example_kill",
     "tests/spark/test_amqp_kill",
+    "tests/spark/test_amqp_example_kill",
     "tests/cluster/test_torture",
-    "tests/sim/test_quorum_crashes",
     "tests/interop/test_durable",
+    "tests/durability/disk_full",
     "tests/lab/test_run",
+    "tests/management/test_browser",
+    "tests/durability/test_faults",
+    "tests/cluster/test_founding_nodes",
+    "tests/house/test_packages",
+    "tests/testing/",
     *SINGLY,
+    "tests/wire/test_limits",
 )
-"""Files that take longer than a minute in all, in this order; what Spark shares goes before."""
+"""Files that take longest, in this order; what Spark shares goes before. Simulations do nothing but
+compute: those that run in processes of their own begin first, and give way to all others."""
 
 SLOW = (
     "tests/cluster/",
@@ -60,9 +67,11 @@ SLOW = (
     "tests/interop/",
     "tests/lab/",
     "tests/management/",
-    "tests/sim/",
+    "tests/tls/",
+    "tests/conformance/test_net",
     SPARK,
 )
+"""These wait more than they compute. What does nothing but compute comes last."""
 
 
 class FileScheduling(LoadFileScheduling):
