@@ -17,6 +17,7 @@ NODES ?= 3
 SCALE ?= 1
 TARGET ?= session
 SECONDS ?= 60
+OUT ?= out/post
 # Six processes on two cores: many tests wait for sockets, syncs and restarts (tests/support/scheduling.py).
 ALL_TESTS := --numprocesses 6 --no-loadscope-reorder --timeout 900 --durations 25
 
@@ -24,7 +25,7 @@ ALL_TESTS := --numprocesses 6 --no-loadscope-reorder --timeout 900 --durations 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough compiled fuzz differential interop dist docs torture torture-cluster jepsen torture-spark check format generated serve java debian strace clients clean
+.PHONY: help setup demo test thorough compiled fuzz differential interop dist docs torture torture-cluster jepsen torture-spark post check format generated serve java debian strace clients clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -80,6 +81,9 @@ torture-spark: java $(READY)  ## kill -9 driver, workers, broker under queries; 
 	@PYTHONPATH=src:tests $(BIN)/python -m spark.shuffles
 	@PYTHONPATH=src:tests $(BIN)/python -m spark.executors --executors 2 $(SEED:%=--seed %)
 	@PYTHONPATH=src:tests $(BIN)/python -m spark.executors --executors 3 $(SEED:%=--seed %)
+
+post: java $(READY)  ## run RabbitMQ's post on three nodes of ours, then of RabbitMQ: OUT=out/post ARGS="--short"
+	@PYTHONPATH=src:tests $(BIN)/python tools/post.py $(OUT) $(ARGS)
 
 check: $(READY)  ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check

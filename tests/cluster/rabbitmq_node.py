@@ -30,7 +30,8 @@ ADVANCED: Final = """\
 
 class RabbitNode:
     """Node `number` of those on `hosts`. `within` is what stands before its command; a port mapper
-    at `epmd_port`, which somebody else has started, says where the others are."""
+    at `epmd_port`, which somebody else has started, says where the others are. `plugins` are
+    enabled; the HTTP API, if that is one, is at the node's host."""
 
     def __init__(
         self,
@@ -39,6 +40,7 @@ class RabbitNode:
         hosts: Sequence[str],
         within: Sequence[str] = (),
         epmd_port: int = EPMD_PORT,
+        plugins: Sequence[str] = (),
     ) -> None:
         self.number = number
         self.root = root / f"r{number}"
@@ -53,9 +55,10 @@ class RabbitNode:
             f"cluster_formation.classic_config.nodes.{n} = r{n}@{host}\n"
             for n, host in enumerate(hosts, start=1)
         )
-        (self.root / "rabbitmq.conf").write_text(CONF + nodes)
+        api = f"management.tcp.ip = {self.host}\n" if "rabbitmq_management" in plugins else ""
+        (self.root / "rabbitmq.conf").write_text(CONF + nodes + api)
         (self.root / "advanced.config").write_text(ADVANCED)
-        (self.root / "plugins").write_text("[].")
+        (self.root / "plugins").write_text(f"[{','.join(plugins)}].")
         cookie = self.root / ".erlang.cookie"
         cookie.write_text("NODESOFTHETESTS")
         cookie.chmod(0o400)

@@ -118,15 +118,19 @@ def walled_rabbitmq(root: Path, count: int) -> Iterator[Site]:
 
 
 @contextmanager
-def loopback_rabbitmq(root: Path, count: int) -> Iterator[Site]:
-    """RabbitMQ's nodes on loopback, with nothing between them that can be cut."""
+def loopback_rabbitmq(root: Path, count: int, with_api: bool = False) -> Iterator[Site]:
+    """RabbitMQ's nodes on loopback, with nothing between them that can be cut; the first one has an
+    HTTP API, if that is wanted."""
     hosts = own_hosts(count, first=151)
     with ExitStack() as stack:
         port = free_port(hosts[0])
         stack.enter_context(port_mapper(port))
-        nodes = [RabbitNode(number, root, hosts, epmd_port=port) for number in range(1, count + 1)]
-        for each in nodes:
-            stack.callback(each.close)
+        nodes = []
+        for number in range(1, count + 1):
+            kind = "rabbitmq_management" if number == 1 else "rabbitmq_management_agent"
+            plugins = [kind] if with_api else []
+            nodes.append(RabbitNode(number, root, hosts, epmd_port=port, plugins=plugins))
+            stack.callback(nodes[-1].close)
         yield Site("rabbitmq", nodes, None)
 
 

@@ -95,8 +95,7 @@ def _figures_of(broker: PostBroker) -> Group[RunKey]:
         broker.name,
         (
             Column("class", of_run(_classes), ColumnKind.TEXT),
-            Column("carried", of_run(lambda run: formats.rate(_best(run).sustained_per_s))),
-            Column("of wanted", of_run(_of_wanted)),
+            Column("carried, of wanted", of_run(_carried)),
             Column("p99 from write", of_run(_p99_range)),
             Column("CPU/message", of_run(_cpu)),
             Column("RSS max", of_run(_memory)),
@@ -118,9 +117,10 @@ def _best(run: RunResult) -> Step:
     return max(run.steps, key=lambda step: step.sustained_per_s)
 
 
-def _of_wanted(run: RunResult) -> str:
+def _carried(run: RunResult) -> str:
     best = _best(run)
-    return formats.share(best.sustained_per_s / best.target_per_s)
+    share = formats.share(best.sustained_per_s / best.target_per_s)
+    return f"{formats.rate(best.sustained_per_s)}, {share}"
 
 
 def _p99_range(run: RunResult) -> str:
