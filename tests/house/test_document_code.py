@@ -34,7 +34,7 @@ RUN_ELSEWHERE = {
     "spark-cookbook.md": "spark/test_amqp_cookbook.py",
     "spark-languages.md": "spark/test_amqp_languages.py",
 }
-"""Who runs the code of a page, or code that begins as it does."""
+"""Who runs the code of a page."""
 
 AROUND_TESTS = """
 import threading

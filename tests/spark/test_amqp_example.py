@@ -1,12 +1,15 @@
-"""Goal: the worked example does what it says. Method: it is run on a real broker, on orders of the
-test's own.
+"""Goal: the worked example does what it says, and the pieces of the reference page can be copied.
+Method: the example is run on a real broker, on orders of the test's own; the pieces are run as they
+stand there, but for where the broker is.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,7 +19,10 @@ from spark.amqp_messages import Broker
 
 pytestmark = pytest.mark.spark
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "orders.py"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "orders.py"
+PAGE = ROOT / "docs" / "spark-amqp.md"
+URI = "amqp://guest:guest@localhost:5672/"
 
 
 def ids(first: int, count: int) -> list[BasicProperties]:
@@ -67,3 +73,14 @@ def test_orders_become_revenue_in_files_and_messages(
     assert sorted(json.loads(body)["revenue"] for _, body in taken) == [1.0, 1.0, 2.0, 15.0]
     assert {properties.content_type for properties, _ in taken} == {"application/json"}
     assert amqp.ready("orders", 0) == 0
+
+
+def test_the_pieces_of_the_reference_page_run(spark: SparkSession, amqp: Broker, name: str) -> None:
+    """What they make is not started: many tests start queries like theirs."""
+    amqp.declare(name)
+    first, second = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+    known: dict[str, Any] = {"spark": spark}
+    exec(first.replace(URI, amqp.url).replace('"queue", "orders"', f'"queue", "{name}"'), known)
+    assert known["orders"].isStreaming
+    assert {"body", "message_id", "redelivered"} <= {*known["orders"].columns}
+    exec(second, known)
