@@ -136,7 +136,7 @@ def test_a_second_broker_on_the_port_at_another_address_is_refused(tmp_path: Pat
         command += ["--port", str(target.port), "--data-dir", str(tmp_path / "other")]
         second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
         assert second.returncode == 2
-        assert f"another broker of this user has port {target.port}" in second.stderr
+        assert f"another broker of this user uses port {target.port}" in second.stderr
         assert ctl(target, "ping").returncode == 0
 
 

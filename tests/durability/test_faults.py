@@ -210,7 +210,7 @@ def test_a_loop_that_stands_still_ends_the_process(tmp_path: Path) -> None:
     bench.call_for("fault-spin")
     late = bench.ctl.run("ping", "-t", "1")
     assert late.returncode == 69
-    assert "it takes connections, but did not answer within 1 s" in late.stderr
+    assert "it accepts connections, but did not answer within 1 s" in late.stderr
     assert bench.ends() == 70
     assert "exiting now" in bench.said()
     assert "in spin" in bench.said()

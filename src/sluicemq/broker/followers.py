@@ -153,7 +153,7 @@ class Followers:
         went_on = self.vhosts[definition.vhost].queue_removed(event.queue)
         owner = None if definition.owner is None else self.named.get(definition.owner)
         if went_on is not None and owner is not None:
-            text = f"{went_on.title} is gone: the other nodes have taken this one for dead"
+            text = f"{went_on.title} is gone, for the other nodes believed this one dead"
             close([owner], text)
 
 

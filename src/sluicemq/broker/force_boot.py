@@ -59,7 +59,7 @@ class ForceBoot:
         self.token = token
         record = kept_record(files)
         if record is None:
-            raise Refused("the data directory is not that of a node which belongs to a cluster")
+            raise Refused("the data directory does not belong to a node of a cluster")
         self.record: NodeRecord = record
         self.persistent, self.transient = (
             MessageFiles(kind, DictIndex(), FILE_BYTES, self._file_id)
@@ -71,8 +71,8 @@ class ForceBoot:
         definitions = self.recovery.groups.groups.get(DEFINITIONS_GROUP)
         if definitions is None or definitions.is_amnesiac:
             raise Refused(
-                "what this node knows of the definitions is damaged, or nothing: go on with another"
-                " node that is left"
+                "this node has no definitions, or damaged ones: go on with another node that is"
+                " left"
             )
         self.others = [*self._others()]
         """The nodes that are left behind."""

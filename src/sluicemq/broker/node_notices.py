@@ -114,7 +114,7 @@ class NodeNotices(Actor):
             notice = decode(payload, type=NodeNotice)
         except (DecodeError, ValidationError) as error:
             text = f"a notice that cannot be read: {error}"
-            self.log.write("error", f"node {node} has sent {text}: its link is begun anew")
+            self.log.write("error", f"node {node} has sent {text}: its link is set up again")
             self.cluster.end_link(node, text)
             return
         was = self.others.get(node)

@@ -110,4 +110,4 @@ def look_at_files(config: Config) -> None:
     }
     for key, path in named.items():
         if path is not None and not os.access(path, os.R_OK):
-            raise Refused(f"{key} = {path}: there is no such file that can be read")
+            raise Refused(f"{key} = {path}: the file is missing or cannot be read")

@@ -55,7 +55,7 @@ def ask(
         except TimeoutError:
             late = f"did not answer within {timeout_s:g} s"
             if of_health:
-                text = f"the broker on port {port} is not well: it takes connections, but {late}"
+                text = f"the broker on port {port} is not well: it accepts connections, but {late}"
                 raise Unavailable(text) from None
             raise TimedOut(f"the broker on port {port} {late}") from None
         except OSError as error:
@@ -108,6 +108,6 @@ def _page(port: int, line: bytes) -> tuple[list[Row], bool]:
         error, code = str(answer["error"]), int(answer.get("code", SOFTWARE))
     except (ValueError, KeyError, TypeError):
         raise Unavailable(
-            f"what answers on port {port} does not speak as this SluiceMQ does"
+            f"what answers on port {port} is not a SluiceMQ of this version"
         ) from None
     raise CommandRefused(error, code)

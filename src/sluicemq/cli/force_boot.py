@@ -50,13 +50,11 @@ def force_boot(directory: Path, yes: bool) -> None:
             for line in lines_of(boot):
                 click.echo(escaped(line))
             if yes:
-                click.echo(f"{boot.record.name} is the cluster {boot.run()} now: start it.")
+                click.echo(f"{boot.record.name} is the cluster {boot.run()} now. Start it.")
             else:
-                click.echo("Nothing was changed; --yes does it.")
+                click.echo("Nothing was changed. Use --yes to do it.")
         except (Corrupt, DiskFailed) as error:
-            raise Refused(
-                f"{directory}: {error}; once that is mended it can be done again"
-            ) from error
+            raise Refused(f"{directory}: {error}; when that is repaired, run this again") from error
         finally:
             files.close()
 
@@ -66,7 +64,7 @@ def lines_of(boot: ForceBoot) -> Iterator[str]:
     others = ", ".join(f"node {each.node} ({each.name})" for each in boot.others)
     yield f"Left behind, for good: {others}."
     yield (
-        "Lost is what they have agreed on and this node had not heard of: definitions, and messages"
+        "What they have agreed on and this node had not heard of is lost: definitions, and messages"
         " of quorum queues."
     )
     queues = [*boot.at_risk()]

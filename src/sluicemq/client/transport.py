@@ -178,7 +178,7 @@ class Transport(Pollable):
         more than UNSENT_BYTES_MAX wait already, or the connection was lost."""
         if self.unsent_bytes:
             if self.unsent_bytes > UNSENT_BYTES_MAX:
-                raise BrokerError(f"{self.address} has left {self.unsent_bytes} bytes lying")
+                raise BrokerError(f"{self.address} has not read {self.unsent_bytes} bytes")
             self._unsent.append(memoryview(data))
             self.unsent_bytes += len(data)
             return

@@ -259,4 +259,4 @@ class Wire:
             if transport.unsent_bytes != left_bytes:
                 left_bytes, since_ns = transport.unsent_bytes, now_ns
             elif now_ns > max(since_ns, transport.received_ns) + timeout_ns:
-                raise BrokerError(f"{self.address} takes nothing more since {self.timeout_s:g} s")
+                raise BrokerError(f"{self.address} has read nothing for {self.timeout_s:g} s")

@@ -302,7 +302,7 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
     def _book_written(self, job: DiskJob) -> None:
         written, self._writing = self._writing, {}
         if job.failure is not None:
-            self.world.log.write("error", f"who was met cannot be kept: {job.failure}")
+            self.world.log.write("error", f"cannot store which nodes were met: {job.failure}")
         for node, incarnation in written.items():
             if job.failure is None and self._unkept.get(node) == incarnation:
                 del self._unkept[node]

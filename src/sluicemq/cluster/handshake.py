@@ -67,7 +67,7 @@ def checked_secret(raw: bytes) -> bytes:
     if len(secret) < LINK_SECRET_BYTES:
         raise Refused(
             f"the shared secret of the cluster has {len(secret)} bytes; it must have at least "
-            f"{LINK_SECRET_BYTES}, of chance"
+            f"{LINK_SECRET_BYTES} random ones"
         )
     return secret
 

@@ -62,5 +62,5 @@ class Strangers:
             self._logged, self._logged_ns = 0, now_ns
         self._logged += 1
         if self._logged <= LINK_STRANGERS_LOGGED:
-            text = f"what connected from {address} as a node of the cluster is refused: {reason}"
+            text = f"refused a connection from {address} as a node of the cluster: {reason}"
             self.world.log.write("warning", text)

@@ -71,9 +71,9 @@ class ControlServer:
         path = socket_to_bind(self.port, os.environ, os.getuid())
         if await answers(path):
             raise Refused(
-                f"another broker of this user has port {self.port}, at another address, and its"
+                f"another broker of this user uses port {self.port}, at another address, and the"
                 f" control socket {path}: give one of them another port, or another"
-                " XDG_RUNTIME_DIR, which `sluicemq ctl` must then see too"
+                " XDG_RUNTIME_DIR, which `sluicemq ctl` needs then, too"
             )
         self.path = path
         with suppress(FileNotFoundError):

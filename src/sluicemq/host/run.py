@@ -400,11 +400,12 @@ async def run_until_signal(
         host = BrokerHost(config, place, accept_loss)
     except DiskFailed as failure:
         advice = "; make space on that disk" if failure.is_full else ""
-        raise Refused(f"data_dir {place}: cannot start with it: {failure}{advice}") from failure
+        text = f"data_dir {place}: the broker cannot start with it: {failure}{advice}"
+        raise Refused(text) from failure
     except LossRefused as loss:
         raise LossRefused(f"data_dir {place}: {loss}") from None
     except Corrupt as error:
-        raise Refused(f"data_dir {place}: cannot start with it: {error}") from error
+        raise Refused(f"data_dir {place}: the broker cannot start with it: {error}") from error
     await host.start()
     greet(host, notes)
     host.collector.begin(host.loop)

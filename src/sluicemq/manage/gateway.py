@@ -247,7 +247,7 @@ def of_node(task: Task, given: Given) -> None:
     """Answer what another node of the cluster answers to a command, page by page."""
     post = task.node.node_post
     if post is None:
-        raise CommandRefused("this node is alone", UNAVAILABLE)
+        raise CommandRefused("this node is not in a cluster", UNAVAILABLE)
     arguments = given.values.get("arguments")
     first = AskNode(
         task,

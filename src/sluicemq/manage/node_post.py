@@ -174,7 +174,7 @@ class NodePost(Actor):
             said = convert(json.loads(payload), NodeCommand)
         except (ValueError, RecursionError, ValidationError) as error:
             text = f"a command that does not parse ({error})"
-            self.log.write("error", f"node {node} has sent {text}: its link is begun anew")
+            self.log.write("error", f"node {node} has sent {text}: its link is set up again")
             self.cluster.end_link(node, text)
             return
         if said.answer is None:

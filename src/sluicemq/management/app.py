@@ -258,7 +258,7 @@ class ManagementApp:
                         raise ApiError(413, "payload_too_large", text)
                     parts.append(part)
         except TimeoutError:
-            raise ApiError(408, "request_timeout", "the body did not come in time") from None
+            raise ApiError(408, "request_timeout", "the body did not arrive in time") from None
         except ValueError as error:
             raise bad_request(str(error)) from error
         return b"".join(parts)

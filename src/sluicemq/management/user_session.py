@@ -141,7 +141,7 @@ def address_of(urls: list[str], user: str, password: str, vhost: str) -> Address
     """Return where the broker is reached, without TLS if it has a listener for that. Raises
     ApiError when it has no listener yet."""
     if not urls:
-        raise ApiError(503, "not_ready", "the broker takes no clients yet")
+        raise ApiError(503, "not_ready", "the broker does not accept clients yet")
     parts = urlsplit(sorted(urls)[0])
     host = parts.hostname or "127.0.0.1"
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

@@ -202,7 +202,7 @@ class AskPost(Actor):
 
     def _broken(self, frame: PeerMessage, what: str) -> None:
         node = frame.source.node
-        self.log.write("error", f"node {node} has sent {what}: its link is begun anew")
+        self.log.write("error", f"node {node} has sent {what}: its link is set up again")
         self.cluster.end_link(node, what)
 
     def _note(self, group: int, known: LeaderKnown) -> None:

@@ -234,7 +234,7 @@ class RaftPost(Actor):
         try:
             messages = decode_raft_messages(frame.payload)
         except BrokenRaftFrame as error:
-            self.log.write("error", f"node {node} has sent {error}: its link is begun anew")
+            self.log.write("error", f"node {node} has sent {error}: its link is set up again")
             self.cluster.end_link(node, str(error))
             return
         self.spend(len(messages))

@@ -268,7 +268,7 @@ class Check:
             if loss.path not in known:
                 self.finding(*loss)
         for path in recovery.strays():
-            self.note(path, "is not a broker's; it is left alone")
+            self.note(path, "does not belong to a broker; it stays as it is")
         for level, text in told:
             if level == "error" and not self.verdict.findings:
                 path, _, what = text.removeprefix("recovery: ").partition(": ")
@@ -501,7 +501,7 @@ class Check:
                 continue
             path = f"{MESSAGES}/{name}"
             if self.files.is_directory(path):
-                self.note(path, "is not a broker's; it is left alone")
+                self.note(path, "does not belong to a broker; it stays as it is")
                 continue
             self.count("message_files")
             data = self.all_of(path)

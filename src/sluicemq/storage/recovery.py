@@ -511,7 +511,7 @@ class Recovery:
             else:
                 self.say("error", f"recovery: {path}: {text}; put aside, no queue needs it")
         if size > found.damaged_bytes and not found.unreadable:
-            text = f"lacks a file, or one in there was cut: messages are lost: {queues}"
+            text = f"lacks a file, or one in there was truncated: messages are lost: {queues}"
             self.lose(persistent.directory, text)
 
     # -- streams
@@ -551,7 +551,7 @@ class Recovery:
         What is none of ours stays. Raises DiskFailed."""
         files = self.files
         for path in self.strays():
-            self.say("warning", f"recovery: {path} is not a broker's; it is left alone")
+            self.say("warning", f"recovery: {path} does not belong to a broker; it stays as it is")
         for name in files.names(QUEUES):
             path = f"{QUEUES}/{name}"
             if name.isdecimal() and files.is_directory(path) and int(name) not in self.queues:

@@ -266,7 +266,7 @@ def get(client: BlockingClient, queue: str) -> tuple[BasicGetOk, bytes] | None:
                 return event.method, event.content
             if isinstance(event, MethodFrame) and isinstance(event.method, BasicGetEmpty):
                 return None
-    raise Refused(f"the broker has not answered for a message of {queue!r}")
+    raise Refused(f"the broker has not answered basic.get on {queue!r}")
 
 
 def await_confirms(client: BlockingClient, count: int, wait: float, where: str) -> None:

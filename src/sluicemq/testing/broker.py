@@ -26,7 +26,7 @@ def milliseconds(span: float | str) -> int:
     if not isinstance(span, str):
         return round(span * 1000)
     if SPAN.sub("", span).strip() or not span.strip():
-        raise Refused(f"{span!r} is no time such as '90s', '1h 30m' or '250ms'")
+        raise Refused(f"{span!r} is not a time such as '90s', '1h 30m' or '250ms'")
     return round(sum(float(count) * MS[unit] for count, unit in SPAN.findall(span)))
 
 

@@ -48,4 +48,4 @@ class BrokerEndpoint:
                 with suppress(FileNotFoundError, ConnectionRefusedError):
                     connection.connect(str(path))
                     return answer(connection, self.port, command, arguments)
-        raise BrokerFailed("the broker does not run")
+        raise BrokerFailed("the broker is not running")

@@ -82,7 +82,7 @@ class Knobs:
         """Move the clock ahead; answered when all that was to happen until then has happened."""
         step_ms = given.number("ms")
         if step_ms < 0:
-            raise CommandRefused("time does not go back", DATA)
+            raise CommandRefused("the clock cannot be moved back", DATA)
         self.clock.advance(step_ms * NS_PER_MS, task.expect())
 
     def block(self, task: Task, given: Given) -> None:

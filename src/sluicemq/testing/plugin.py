@@ -84,7 +84,7 @@ def pytest_runtest_makereport(
         try:
             text = picture(broker, vhost)
         except (SluiceError, OSError) as error:
-            text = f"the broker does not say: {error}"
+            text = f"the broker does not answer: {error}"
         report.sections.append((f"SluiceMQ, virtual host {vhost}", text))
     return report
 

@@ -115,7 +115,7 @@ def test_the_brokers_own_refusal_is_passed_on(broker: Broker) -> None:
 @pytest.mark.parametrize("answer", [b"", b"hello\n", b'{"ok": true}\n', b"[]\n"])
 def test_an_answer_that_is_none_is_told(broker: Broker, answer: bytes) -> None:
     broker.answer = answer
-    assert "does not speak as this SluiceMQ does" in refusal("list_queues")
+    assert "is not a SluiceMQ of this version" in refusal("list_queues")
 
 
 def test_a_broker_that_is_stuck_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_a_broker_that_is_stuck_is_told(tmp_path: Path, monkeypatch: pytest.Monk
         of_health = [refusal(each, "--timeout", "0.1") for each in ("status", "ping")]
     late = "did not answer within 0.1 s"
     assert said == f"the broker on port {PORT} {late}"
-    unwell = f"the broker on port {PORT} is not well: it takes connections, but {late}"
+    unwell = f"the broker on port {PORT} is not well: it accepts connections, but {late}"
     assert of_health == [unwell, unwell]
 
 

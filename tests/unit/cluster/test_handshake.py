@@ -253,7 +253,7 @@ def test_an_introduction_is_read_as_it_was_meant(connection: object) -> None:
 
 def test_a_secret_has_to_be_long() -> None:
     assert checked_secret(b" 0123456789abcdef\n") == b"0123456789abcdef"
-    with pytest.raises(Refused, match=r"has 3 bytes; it must have at least 16, of chance$"):
+    with pytest.raises(Refused, match=r"has 3 bytes; it must have at least 16 random ones$"):
         checked_secret(b"abc\n")
 
 

@@ -303,7 +303,9 @@ def test_messages_without_a_body_are_dropped_and_told() -> None:
     refers = Run(1, 0, 1, 4, TRAITS, True, None, [99] * 4, 50)
     write_bodies(files, range(50, 53))
     write_groups(files, group(lambda parts: encode_run(parts, refers)))
-    assert refused(files).startswith("messages/persistent lacks a file, or one in there was cut")
+    assert refused(files).startswith(
+        "messages/persistent lacks a file, or one in there was truncated"
+    )
     recovery, errors = recover(files, accept_loss=True)
     assert live(recovery) == [range(3)]
     assert any("1 messages have no body" in error for error in errors)

@@ -74,7 +74,7 @@ class ReplyPost(Actor):
         try:
             reply = decode_delivery(payload[0] if payload else 0, payload[1:])
         except BrokenSection as error:
-            text = f"node {node} has sent {error}: its link is begun anew"
+            text = f"node {node} has sent {error}: its link is set up again"
             self.services.world.log.write("error", text)
             self.cluster.end_link(node, str(error))
             return

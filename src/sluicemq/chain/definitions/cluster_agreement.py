@@ -159,8 +159,8 @@ class ClusterAgreement(Actor, Agreement):
         self.found = None
         self.member = DefinitionsMember(self.store, self.post_office, self, found)
         if found.is_amnesiac:
-            text = "what this node has said of definitions may be lost, so it says nothing more"
-            self.log.write("error", f"{text}: no definitions reach it")
+            text = "this node may have forgotten what it has said of definitions, so it takes"
+            self.log.write("error", f"{text} part in no decision and gets no definitions")
         for node in self.cluster.nodes:
             if node != self.life.node and self.cluster.standing(node) is NodeStanding.DOWN:
                 self._watch(node)
@@ -321,7 +321,7 @@ class ClusterAgreement(Actor, Agreement):
                 raise Corrupt(f"a message of kind {kind.hex()}")
             proposals = decode_proposals(content)
         except Corrupt as error:
-            self.log.write("error", f"node {node} has sent {error}: its link is begun anew")
+            self.log.write("error", f"node {node} has sent {error}: its link is set up again")
             self.cluster.end_link(node, str(error))
             return
         self.spend(PROPOSAL_WORK * len(proposals))
@@ -442,7 +442,7 @@ class ClusterAgreement(Actor, Agreement):
     def _install(self, entry: DueEntry) -> None:
         """Be what a leader's snapshot says. What of this node's proposals is in it was decided, and
         nobody here knows how."""
-        self.log.write("info", f"definitions as of entry {entry.at} have come from the leader")
+        self.log.write("info", f"got the definitions as of entry {entry.at} from the leader")
         self.tell(replace_state(self.state, restored_from_snapshot(entry.data)))
         if self.state.incarnations.get(self.life.node) != self.life.incarnation:
             return
@@ -451,7 +451,7 @@ class ClusterAgreement(Actor, Agreement):
             own = self.own.decided(number)
             if own is not None and own.tell is not None:
                 is_awaited = own.until_ns != NEVER_NS
-                text = "this node lags too far behind the others to know what became of it"
+                text = "this node lags too far behind the others to know what the answer was"
                 own.tell(NoAgreement(text) if is_awaited else None)
 
     def _tell_applied(self, node: int) -> None:
@@ -490,7 +490,7 @@ class ClusterAgreement(Actor, Agreement):
         incarnation = self.state.incarnations.get(node, 0)
         is_leader = self.followed[0] == self.life.node
         if is_leader and self.state.has_temporary(node, incarnation):
-            text = f"node {node} is down for {NODE_DOWN_MS // 1000} s: what was exclusive or not"
-            self.log.write("warning", f"{text} durable there is removed")
+            text = f"node {node} has been down for {NODE_DOWN_MS // 1000} s: what is exclusive or"
+            self.log.write("warning", f"{text} not durable there is removed")
             self.own.add(LifeOver(Life(node, incarnation)))
         self._watch(node)

@@ -98,7 +98,7 @@ class NodeRegistrar(Actor, NodeDesk):
         taken = {own.name: f"node {own.node}"}
         taken.update({each.name: f"node {each.number}" for each in members})
         if card.start == own.start or place.address == self.membership.own_address:
-            raise Refused("it asks itself: cluster.join must have nodes of the cluster")
+            raise Refused("the node asks itself: cluster.join must name other nodes of the cluster")
         if card.name in taken:
             raise Refused(
                 f"the name '{card.name}' is that of {taken[card.name]}, and no two nodes may have"

@@ -158,7 +158,7 @@ class QueuePost(Actor, ChannelPost, EndPost):
 
     def broken(self, node: int, error: BrokenSection) -> None:
         self.services.world.log.write(
-            "error", f"node {node} has sent {error}: its link is begun anew"
+            "error", f"node {node} has sent {error}: its link is set up again"
         )
         self.cluster.end_link(node, str(error))
 

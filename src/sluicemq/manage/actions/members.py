@@ -33,7 +33,7 @@ def cluster_of(task: Task) -> ClusterPort:
     """Return the cluster. Raises CommandRefused on a node that is alone."""
     membership = task.node.membership
     if membership is None:
-        text = "this node is alone: only queues in a cluster have members on several nodes"
+        text = "only queues of a cluster have members on several nodes, and this node is in none"
         raise CommandRefused(text, UNAVAILABLE)
     return membership.cluster
 

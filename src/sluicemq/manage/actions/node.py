@@ -157,7 +157,7 @@ def await_online_nodes(task: Task, given: Given) -> None:
     notices = task.node.notices
     known = 1 if notices is None else len(notices.cluster.nodes)
     if count > known:
-        raise CommandRefused(f"the cluster has {known} nodes, and never will have {count}", DATA)
+        raise CommandRefused(f"the cluster has only {known} nodes, not {count}", DATA)
     if notices is None:
         task.finish()
     else:
@@ -216,7 +216,7 @@ def join_cluster(task: Task, _: Given) -> None:
     text = "this node is a member of a cluster already"
     if task.node.membership is None:
         text = (
-            "this broker runs alone: only a new node joins a cluster, started with cluster.name,"
+            "this broker has run alone: only a new node can join, started with cluster.name,"
             " cluster.port and cluster.secret_file, and a new data directory"
         )
     raise CommandRefused(text, UNAVAILABLE)
@@ -227,11 +227,11 @@ def forget_cluster_node(task: Task, given: Given) -> None:
     name = given.text("node")
     membership = task.node.membership
     if membership is None:
-        raise CommandRefused("this node is alone", UNAVAILABLE)
+        raise CommandRefused("this node is not in a cluster", UNAVAILABLE)
     cluster = membership.cluster
     card = membership.book.card
     if name == card.name:
-        raise CommandRefused(f"{name} is this node: it is removed by another one", UNAVAILABLE)
+        raise CommandRefused(f"{name} is this node: ask another one to remove it", UNAVAILABLE)
     found = [each for each in cluster.roster.members.values() if each.name == name]
     if not found:
         raise CommandRefused(f"the cluster has no node {name}", DATA)

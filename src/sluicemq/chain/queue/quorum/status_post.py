@@ -158,7 +158,7 @@ class StatusPost(Actor):
             said = convert(json.loads(message.payload), StatusMessage)
         except (ValueError, RecursionError, ValidationError) as error:
             text = f"a status that does not parse ({error})"
-            self.log.write("error", f"node {node} has sent {text}: its link is begun anew")
+            self.log.write("error", f"node {node} has sent {text}: its link is set up again")
             self.cluster.end_link(node, text)
             return
         if said.answer is None:
