@@ -62,8 +62,9 @@ fuzz: $(READY)  ## look for input that breaks something: TARGET=session SECONDS=
 		|| $(BIN)/python -m pip install --quiet --no-deps --requirement fuzz/requirements.txt
 	@PYTHONPATH=src:tests $(BIN)/python fuzz $(TARGET) --seconds $(SECONDS)
 
-differential: $(READY)  ## random scripts on SluiceMQ and RabbitMQ, compared: SECONDS=60 SEED=N
-	@PYTHONPATH=src:bench $(BIN)/python tools/differential --seconds $(SECONDS) $(SEED:%=--seed %)
+differential: $(READY)  ## random scripts on SluiceMQ and RabbitMQ, compared: SECONDS=60 SEED=N ARGS="--nodes 3"
+	@PYTHONPATH=src:bench:tests $(BIN)/python tools/differential --seconds $(SECONDS) \
+		$(SEED:%=--seed %) $(ARGS)
 
 torture: strace $(READY)  ## kill -9 the broker under load, CYCLES=1000 times; SEED=N for the same clients
 	@PYTHONPATH=tests $(BIN)/python -m durability.torture --cycles $(CYCLES) $(SEED:%=--seed %)

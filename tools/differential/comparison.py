@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from side import FINAL, Side
+from side import FINAL, Address, Side
 
 from scripts import Step
 
@@ -45,8 +45,8 @@ class Difference:
 class Comparison:
     """Runs scripts on two brokers, each with names of its own."""
 
-    def __init__(self, ports: Sequence[int], vhost: str = "/") -> None:
-        self.ports = ports
+    def __init__(self, brokers: Sequence[Sequence[Address]], vhost: str = "/") -> None:
+        self.brokers = brokers
         self.vhost = vhost
         self.prefixes = (f"{random.SystemRandom().randrange(1 << 32):08x}.{n}" for n in count())
 
@@ -54,7 +54,7 @@ class Comparison:
         """Where the brokers go apart."""
         prefix = next(self.prefixes)
         with ExitStack() as stack:
-            sides = [Side(port, self.vhost, prefix) for port in self.ports]
+            sides = [Side(addresses, self.vhost, prefix) for addresses in self.brokers]
             for side in sides:
                 stack.callback(side.close)
             for number, step in enumerate(script):

@@ -45,10 +45,12 @@ Step = tuple[str, dict[str, Any]]
 
 
 class Writer:
-    """Writes one script."""
+    """Writes one script. With `is_scattered` each classic queue lives on a node that chance
+    chooses."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, is_scattered: bool = False) -> None:
         self.dice = Random(seed)
+        self.is_scattered = is_scattered
         dice = self.dice
         self.hurried = dice.random() < 0.1
         self.short = (0, SHORT_MS) if self.hurried else (0,)
@@ -138,12 +140,13 @@ class Writer:
                     **self.of_quorum(),
                 },
             }
+        where = {"x-queue-master-locator": "random"} if self.is_scattered else {}
         return "declare_queue", {
             "queue": queue,
             "durable": self.some(0.5),
             "exclusive": self.some(0.1),
             "auto_delete": self.some(0.1),
-            "arguments": self.arguments(queue),
+            "arguments": self.arguments(queue) | where,
         }
 
     def arguments(self, queue: str) -> dict[str, Any]:

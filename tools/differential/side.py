@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +21,8 @@ from pika.exceptions import (
 
 from scripts import CHANNELS, Step
 
+Address = tuple[str, int]
+"""Host and port."""
 FINAL = ("answer", "channel closed", "connection closed")
 """Events that do not become the same by waiting."""
 
@@ -37,10 +40,11 @@ class Line:
 
 
 class Side:
-    """One broker in the course of one script."""
+    """One broker in the course of one script. `addresses` are where it is reached: the first is
+    everybody's but the stranger's, whose is the last."""
 
-    def __init__(self, port: int, vhost: str, prefix: str) -> None:
-        self.port = port
+    def __init__(self, addresses: Sequence[Address], vhost: str, prefix: str) -> None:
+        self.addresses = addresses
         self.vhost = vhost
         self.prefix = prefix
         self.hurried = False
@@ -63,7 +67,8 @@ class Side:
         for stranger in (False, True):
             known = self.connections.get(stranger)
             if known is None or not known.is_open:
-                self.connections[stranger] = connected(self.port, self.vhost)
+                address = self.addresses[-1 if stranger else 0]
+                self.connections[stranger] = connected(address, self.vhost)
         for mode in (*CHANNELS, "watch", "declare"):
             known_line = self.lines.get(mode)
             if known_line is None or not known_line.channel.is_open:
@@ -313,5 +318,5 @@ def seen(properties: pika.BasicProperties) -> dict[str, Any]:
     return dict(sorted(found.items()))
 
 
-def connected(port: int, vhost: str) -> BlockingConnection:
-    return BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, vhost, heartbeat=0))
+def connected(address: Address, vhost: str) -> BlockingConnection:
+    return BlockingConnection(pika.ConnectionParameters(*address, vhost, heartbeat=0))

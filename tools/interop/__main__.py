@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import brokers
@@ -38,6 +39,8 @@ AS_RABBITMQ = ("product.name=RabbitMQ", "product.version=3.10.8")
 """Some clients ask for the name before they use what RabbitMQ can do: kombu, amqplib's tests."""
 OVER_QUORUM = ("aio_pika", "kombu", "pika", "py_amqp", "taskiq")
 """Suites in Python whose clients `plugins/quorum_by_force.py` knows."""
+FETCHING = Lock()
+"""Held while sources are fetched: two suites may come from one package."""
 
 
 def suites(names: Sequence[str], *, over_quorum: bool = False) -> list[Suite]:
@@ -70,7 +73,8 @@ def run_suite(
     began = time.monotonic()
     try:
         client = suite.client.partition(" ")[0]
-        sources = given.get(client) or suite.source.fetch(out / "cache")
+        with FETCHING:
+            sources = given.get(client) or suite.source.fetch(out / "cache")
         places = [
             replace(
                 workplace(suite, broker, port, sources, python, out),
