@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluicemq.errors import Refused
-from sluicemq.spark.pipeline.build import ReportPaths, build_report
+from sluicemq.spark.pipeline.build import ReportPaths, build_comparison, build_report
 from sluicemq.spark.synthetic import RunShape, StepShape, write_synthetic_run
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
@@ -73,6 +73,21 @@ def test_one_run_is_reported_in_its_own_directory(runs: Path) -> None:
     assert "The runs side by side" not in paths.report.read_text(encoding="utf-8")
     assert told[0].startswith("Starting Spark for ")
     assert told[-1] == "Writing the report"
+
+
+def test_runs_are_compared(runs: Path) -> None:
+    out = runs / "compared"
+    paths = build_comparison([runs / "confirms", runs / "free"], "local[2]", out=out)
+    page = paths.report.read_text(encoding="utf-8")
+    assert paths.report == out / "compare.html"
+    assert "<h1>no confirms against confirms</h1>" in page
+    assert "They have no in-flight limit in common." in page
+    assert json.loads((paths.results / "differences.json").read_text()) == []
+
+
+def test_a_comparison_needs_two_runs(runs: Path) -> None:
+    with pytest.raises(Refused, match="at least two"):
+        build_comparison([runs / "free"], out=runs / "one")
 
 
 def test_empty_tables_give_a_report(tmp_path: Path) -> None:

@@ -30,11 +30,13 @@ from sluicemq.spark.pipeline.results import (
     Percentiles,
     StepClass,
 )
-from sluicemq.spark.pipeline.store import columns_of, flatten, write_results
+from sluicemq.spark.pipeline.store import columns_of, flatten, result_tables, write_results
 
 from .records import make_analysis, make_info, make_run, make_step
 
-VOID = {"meta", "br"}
+VOID = {"meta", "br", "link"}
+SCRIPTS = ('<script type="application/json" id="data">', "<script>")
+"""The page's own: what it knows, and what it does with it."""
 STYLES = files("sluicemq.spark.pipeline") / "page" / "report.css"
 
 
@@ -92,10 +94,13 @@ def test_the_page_is_well_formed_and_needs_nothing_else(page: str) -> None:
     tags = Tags()
     tags.feed(page)
     assert tags.open == []
-    assert all(value.startswith("#") for value in tags.fetched)
+    assert all(value.startswith(("#", "data:")) for value in tags.fetched)
     assert "@import" not in page
     assert not re.search(r"url\((?!#)", page)
-    assert "<script" not in page
+    assert "default-src 'none'" in page
+    assert page.count("<script") == len(SCRIPTS)
+    script = page[page.index(SCRIPTS[1]) :]
+    assert not re.search(r"\b(fetch|XMLHttpRequest|import|WebSocket|EventSource)\b", script)
 
 
 def test_the_answer_comes_first(page: str) -> None:
@@ -126,6 +131,58 @@ def test_pictures_take_their_colours_from_the_page(page: str) -> None:
     )
     assert set(COLOURS) <= set(re.findall(r"--([a-z0-9-]+):", dark))
     assert len(set(COLOURS.values())) == len(COLOURS)
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """What the page's script reads."""
+    text = page[page.index(SCRIPTS[0]) + len(SCRIPTS[0]) :]
+    found: dict[str, Any] = json.loads(text[: text.index("</script>")])
+    return found
+
+
+def test_the_script_finds_what_the_charts_name(results: Analysis, page: str) -> None:
+    data = data_of(page)
+    assert [run["label"] for run in data["runs"]] == [run.label for run in results.runs]
+    columns = data["tables"]["per_second"]["columns"]
+    charts = re.findall(r'data-chart="([^"]+)" data-runs="([0-9 ]+)" data-end="([0-9.]+)"', page)
+    assert {"throughput", "end-to-end", "confirm", "delivered", "p99"} <= {x for x, _, _ in charts}
+    for name, runs, end in charts:
+        assert all(line["column"] in columns for line in data["charts"][name]["lines"])
+        assert all(int(number) < len(results.runs) for number in runs.split())
+        assert float(end) > 0
+    offered = set(re.findall(r'data-table="([^"]+)"', page))
+    assert offered <= data["tables"].keys()
+    assert {"per_second", "per_step", "per_run", "differences", "claims"} <= offered
+
+
+def test_the_tables_of_the_page_are_the_results(results: Analysis, page: str) -> None:
+    tables = data_of(page)["tables"]
+    for name, (columns, rows) in result_tables(results).items():
+        assert tables[name]["columns"] == list(columns)
+        named = [dict(zip(columns, row, strict=True)) for row in tables[name]["rows"]]
+        assert named == json.loads(json.dumps(rows))
+
+
+def test_every_plot_is_there_for_phones_too(page: str) -> None:
+    assert page.count('<svg class="broad"') == page.count('<svg class="narrow"') > 10
+
+
+def test_several_runs_are_drawn_over_one_another(results: Analysis, page: str) -> None:
+    overlay = re.findall(r'data-chart="delivered" data-runs="0 1"', page)
+    assert len(overlay) == 1
+    assert 'data-runs="0 1"' not in render(make_analysis(results.runs[0]))
+
+
+def test_a_comparison_is_about_what_differs() -> None:
+    before = make_run([make_step(10, 1000), make_step(20, 1000, number=1)], label="before")
+    after = make_run([make_step(10, 1200), make_step(20, 1010, number=1)], label="after")
+    page = render(make_analysis(before, after), comparison=True)
+    assert "<h1>after against before</h1>" in page
+    assert "+20\u00a0% better" in page
+    assert "+1\u00a0%<" in page
+    assert "was\u00a01,000/s" in page
+    assert "Step by step" not in page
+    assert "Let each publisher" not in page
 
 
 def test_ids_in_pictures_do_not_clash(page: str) -> None:
@@ -187,7 +244,7 @@ def test_markup_in_names_is_text() -> None:
     """Whatever things are called, the page has the same tags as with tame names."""
     page = render(spoiled(HOSTILE))
     assert tags_of(page) == tags_of(render(spoiled("tame")))
-    assert "<script" not in page
+    assert page.count("<script") == len(SCRIPTS)
     assert "<img" not in page
     assert "{{ 7*7 }}" in page
     shown: list[str] = []

@@ -67,13 +67,39 @@ def build_report(
     target = out or directories[0]
     analysis = analyse(directories, master, memory, progress)
     progress("Writing the report")
-    target.mkdir(parents=True, exist_ok=True)
-    paths = ReportPaths(
-        target / "report.html", target / "results", target / "results" / "overview.png", analysis
-    )
+    return _write(analysis, target / "report.html", False, open_browser)
+
+
+def build_comparison(
+    directories: Sequence[Path],
+    master: str = "local[*]",
+    memory: str = "2g",
+    *,
+    out: Path,
+    open_browser: bool = False,
+    progress: Progress = lambda _: None,
+) -> ReportPaths:
+    """Analyse runs and write into `out` a page on what differs between them, by steps and by
+    seconds, and the results; the first run is what the others are compared with.
+
+    `progress` is called with a few words at each stage. Raises `Refused` when there are fewer than
+    two runs, or one cannot be read.
+    """
+    if len(directories) < 2:
+        raise Refused("a comparison needs at least two run directories")
+    analysis = analyse(directories, master, memory, progress)
+    progress("Writing the comparison")
+    return _write(analysis, out / "compare.html", True, open_browser)
+
+
+def _write(analysis: Analysis, page: Path, comparison: bool, open_browser: bool) -> ReportPaths:
+    """Write the page, and beside it the results and the plot."""
+    page.parent.mkdir(parents=True, exist_ok=True)
+    results = page.parent / "results"
+    paths = ReportPaths(page, results, results / "overview.png", analysis)
     write_results(analysis, paths.results)
     save_overview_plot(analysis, paths.overview)
-    write_report(analysis, paths.report)
+    write_report(analysis, paths.report, comparison)
     if open_browser:
         webbrowser.open(paths.report.resolve().as_uri())
     return paths

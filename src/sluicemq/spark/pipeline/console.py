@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from sluicemq.spark.pipeline import formats
+from sluicemq.spark.pipeline.differences import difference_table
 from sluicemq.spark.pipeline.display_table import Cell, ColumnKind, Table, Tone
 from sluicemq.spark.pipeline.report_answer import verified_words
 from sluicemq.spark.pipeline.report_tables import claims_table, steps_tables
@@ -22,6 +23,22 @@ TONE_STYLES: Final = {
     Tone.BAD: "bold red",
     Tone.DULL: "dim",
 }
+
+NUMBERS: Final = (ColumnKind.NUMBER, ColumnKind.CHANGE)
+"""The kinds of columns that are set to the right."""
+
+
+def print_comparison(results: Analysis, console: Console | None = None) -> None:
+    """Print what each run has more or less of than the first one, step by step. None for `console`
+    prints to standard output."""
+    console = console or Console()
+    first, *others = results.runs
+    for other in others:
+        console.print(drawn(f"{other.label} against {first.label}", difference_table(first, other)))
+    for run in results.runs:
+        good, words = verified_words(run)
+        style = TONE_STYLES[Tone.GOOD if good else Tone.BAD]
+        console.print(f"[{style}]{'✓' if good else '✕'} {escape(f'{run.label}: {words}')}[/]")
 
 
 def print_tables(results: Analysis, console: Console | None = None) -> None:
@@ -84,7 +101,7 @@ def drawn(title: str, table: Table[Any]) -> RichTable:
     for column in columns:
         drawing.add_column(
             column.terminal,
-            justify="right" if column.kind is ColumnKind.NUMBER else "left",
+            justify="right" if column.kind in NUMBERS else "left",
             no_wrap=not column.ratio,
             ratio=column.ratio or None,
         )

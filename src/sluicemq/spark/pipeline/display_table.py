@@ -44,6 +44,8 @@ class ColumnKind(StrEnum):
     TEXT = "text"
     CLASS = "class"
     """A chip with a note."""
+    CHANGE = "change"
+    """A number below a chip."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,16 @@
 
 matplotlib draws. Each colour stands for a role (a word of COLOURS); in the page it becomes a CSS
 variable, so that one drawing serves light and dark. Lines differ in width or dash as well as in
-colour.
+colour. Each plot is drawn twice, for wide pages and for phones, for letters do not shrink with a
+page; the style sheet shows one of them.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -38,6 +40,11 @@ COLOURS: Final = {
     "backlog": "#0b6e4f",
     "unconfirmed": "#7a3e9d",
     "unacked": "#c77d0a",
+    "heat1": "#e3edf7",
+    "heat2": "#b3d0ea",
+    "heat3": "#6fa8d8",
+    "heat4": "#2f75b5",
+    "heat5": "#0a3a6b",
     "highlight": "#fff3cd",
     "paper": "#ffffff",
 }
@@ -50,13 +57,69 @@ CLASS_SIGNS: Final = {
     StepClass.COLLAPSED: "✕",
 }
 
-WIDTH: Final = 10.4
 LOW, MIDDLE, HIGH = 1.9, 2.5, 3.1
 """Heights of plots, inches."""
 
-LEFT, RIGHT = 0.78, 0.12
-TOP, BOTTOM = 0.3, 0.5
-"""Margins, inches: the same for all, so that plots below one another line up."""
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The width of plots and their margins, in inches: the same for all, so that plots below one
+    another line up."""
+
+    name: str
+    """The class of the SVG element, by which the style sheet shows it or not."""
+    width: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    legend_columns: int
+
+
+WIDE: Final = Format("broad", 10.4, 0.78, 0.12, 0.3, 0.5, 6)
+NARROW: Final = Format("narrow", 4.5, 0.66, 0.1, 0.5, 0.5, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A plot in both formats, as parts of the page."""
+
+    broad: Markup
+    narrow: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class RunStyle:
+    """How one of several runs is drawn beside the others."""
+
+    role: str
+    dash: Any
+    marker: str
+
+    @property
+    def dashes(self) -> str:
+        """The dashes and gaps as an SVG has them, empty for a line without gaps."""
+        return "" if self.dash == "-" else " ".join(f"{1.7 * part:g}" for part in self.dash[1])
+
+
+RUN_STYLES: Final = (
+    RunStyle("p95", "-", "o"),
+    RunStyle("delivered", (0, (5, 2)), "s"),
+    RunStyle("backlog", (0, (6, 2, 1, 2)), "^"),
+    RunStyle("unconfirmed", (0, (1, 1.5)), "D"),
+    RunStyle("unacked", (0, (3, 1, 1, 1, 1, 1)), "v"),
+    RunStyle("ink", (0, (8, 3)), "P"),
+)
+
+
+def run_style(position: int) -> RunStyle:
+    """Return how the run at this position is drawn; the first is 0. The seventh is drawn as the
+    first again."""
+    return RUN_STYLES[position % len(RUN_STYLES)]
+
+
+POINTS: Final = 72
+"""Points an inch, the unit of an SVG's lengths."""
 
 LABEL_POINTS_PER_LETTER: Final = 5.2
 LABEL_ROOM_POINTS: Final = 34
@@ -115,29 +178,62 @@ def _tick(value_ms: float) -> str:
     return f"{value_ms:g} ms" if value_ms >= 1 else f"{value_ms * 1000:g} µs"
 
 
-def draw_svg(fill: Callable[[Figure], None], height: float, about: str) -> Markup:
-    """Have `fill` draw into a figure, `height` inches high, and return it as a part of the page,
-    which scales and colours it. `about` describes it to those who cannot see it."""
-    with mpl.rc_context({**STYLE, "svg.hashsalt": about}):
-        figure = Figure(figsize=(WIDTH, height))
+def is_narrow(figure: Any) -> bool:
+    """Tell whether a figure is the one for phones."""
+    return bool(figure.get_figwidth() <= NARROW.width)
+
+
+def legend_above(axes: Axes) -> None:
+    """Put the legend above the plot, at its right end; there is none when nothing has a name."""
+    if axes.get_legend_handles_labels()[1]:
+        columns = (NARROW if is_narrow(axes.figure) else WIDE).legend_columns
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=columns, borderaxespad=0.2,
+                    columnspacing=1.4, handlelength=1.8, handletextpad=0.5)  # fmt: skip
+
+
+def draw_svg(
+    fill: Callable[[Figure], None], height: float, about: str, narrow_height: float | None = None
+) -> Picture:
+    """Have `fill` draw into a figure, `height` inches high, and return it as parts of the page,
+    which scales and colours them. `about` describes it to those who cannot see it; for phones it
+    is `narrow_height` high, if that is given."""
+    return Picture(
+        _drawn(fill, height, about, WIDE), _drawn(fill, narrow_height or height, about, NARROW)
+    )
+
+
+def _drawn(fill: Callable[[Figure], None], height: float, about: str, form: Format) -> Markup:
+    with mpl.rc_context({**STYLE, "svg.hashsalt": form.name + about}):
+        figure = Figure(figsize=(form.width, height))
         FigureCanvasSVG(figure)
         figure.patch.set_visible(False)
         figure.subplots_adjust(
-            LEFT / WIDTH, BOTTOM / height, 1 - RIGHT / WIDTH, 1 - TOP / height, wspace=0.2
+            form.left / form.width,
+            form.bottom / height,
+            1 - form.right / form.width,
+            1 - form.top / height,
+            wspace=0.2,
+            hspace=0.5,
         )
         fill(figure)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    return page_part(buffer.getvalue(), about)
+    frame = (form.left, form.top, form.width - form.right, height - form.bottom)
+    return page_part(buffer.getvalue(), about, form.name, frame)
 
 
-def page_part(svg: str, about: str) -> Markup:
+def page_part(svg: str, about: str, name: str, frame: Sequence[float]) -> Markup:
     """Return matplotlib's SVG file as an inline element without size, ids or fonts of its own. It
-    is safe as markup, for matplotlib has escaped what is text in it."""
+    is safe as markup, for matplotlib has escaped what is text in it. The page's script finds in
+    `data-frame` where the plot in it is: left, top, right and bottom, in points."""
     svg = svg[svg.index("<svg") :]
     view_box = re.search(r'viewBox="[^"]*"', svg)
     assert view_box is not None
-    opening = f'<svg {view_box[0]} role="img" aria-label="{escape(about)}">'
+    points = " ".join(f"{inches * POINTS:g}" for inches in frame)
+    opening = (
+        f'<svg class="{name}" {view_box[0]} data-frame="{points}" role="img" '
+        f'aria-label="{escape(about)}">'
+    )
     svg = opening + svg[svg.index(">") + 1 :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -85,6 +86,11 @@ def limit(messages: int | None, percent: float | None) -> str:
     if messages is None:
         return "none"
     return f"{messages:,}" if percent is None else f"{messages:,} ({percent:g}{PERCENT})"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Join words as a sentence does, with an "and" before the last."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""
 
 
 def without_password(uri: str) -> str:

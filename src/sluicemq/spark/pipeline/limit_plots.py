@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
-from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from sluicemq.spark.pipeline.drawing import COLOURS, HIGH, axis_number, draw_svg, latency_axis
+from sluicemq.spark.pipeline.drawing import (
+    COLOURS,
+    HIGH,
+    Picture,
+    axis_number,
+    draw_svg,
+    is_narrow,
+    latency_axis,
+    run_style,
+)
 from sluicemq.spark.pipeline.results import RunResult, Step
 
-RUN_STYLES: Final = (
-    (COLOURS["p95"], "o"),
-    (COLOURS["delivered"], "s"),
-    (COLOURS["backlog"], "^"),
-    (COLOURS["unconfirmed"], "D"),
-)
-"""Colour and marker of the first run, the second, ..."""
 
-
-def over_limit(runs: Sequence[RunResult], about: str) -> Markup:
+def over_limit(runs: Sequence[RunResult], about: str) -> Picture:
     """Plot throughput and p99 latency against the in-flight limit, for all runs; `about` describes
     the plot to those who cannot see it."""
 
     def fill(figure: Figure) -> None:
-        left, right = figure.subplots(1, 2)
-        draw_throughput_over_limit(left, runs)
-        draw_latency_over_limit(right, runs)
+        first, second = figure.subplots(2, 1) if is_narrow(figure) else figure.subplots(1, 2)
+        draw_throughput_over_limit(first, runs)
+        draw_latency_over_limit(second, runs)
 
-    return draw_svg(fill, HIGH, about)
+    return draw_svg(fill, HIGH, about, 2 * HIGH)
 
 
 def draw_throughput_over_limit(axes: Axes, runs: Sequence[RunResult]) -> None:
@@ -63,22 +62,22 @@ def _draw_over_limit(
     limits = sorted({step.in_flight_limit or 0 for run in runs for step in run.limited_steps})
     place = {limit: position for position, limit in enumerate(limits)}
     for position, run in enumerate(runs):
-        colour, marker = RUN_STYLES[position % len(RUN_STYLES)]
+        style = run_style(position)
+        colour = COLOURS[style.role]
         if not run.limited_steps:
             level = value(run.steps[0])
             if level is not None:
-                axes.axhline(level, color=colour, linestyle="--", linewidth=1.4, label=run.label)
+                axes.axhline(level, color=colour, linestyle=style.dash, linewidth=1.4)
             continue
         points = [(place[step.in_flight_limit or 0], value(step)) for step in run.limited_steps]
         known = [(x, y) for x, y in points if y is not None]
         if known:
-            axes.plot([x for x, _ in known], [y for _, y in known], color=colour, marker=marker,
-                  linewidth=1.6, markersize=5, label=run.label)  # fmt: skip
+            xs, ys = zip(*known, strict=True)
+            axes.plot(xs, ys, color=colour, linestyle=style.dash, marker=style.marker,
+                  linewidth=1.6, markersize=5)  # fmt: skip
         if run.knee is not None:
             knee = place[run.knee.in_flight_limit]
             axes.axvspan(knee - 0.3, knee + 0.3, color=COLOURS["highlight"], linewidth=0, zorder=0)
     axes.set_xticks(range(len(limits)), [f"{limit:,}" for limit in limits])
     axes.set_xlim(-0.5, len(limits) - 0.5)
     axes.set_xlabel("in-flight limit, messages per publisher")
-    if axes.lines:
-        axes.legend(loc="best", handlelength=2.6)

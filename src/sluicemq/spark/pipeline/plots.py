@@ -1,42 +1,65 @@
-"""The plots over time, with the steps marked, and the overview picture made of two of them."""
+"""Draws the charts over time: those of one run with its steps marked, those of several runs in one,
+and the overview picture made of two of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
+from typing import Final
 
 import matplotlib as mpl
-from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from sluicemq.spark.pipeline.charts import (
+    DIVISORS,
+    END_TO_END,
+    THROUGHPUT,
+    Chart,
+    Scale,
+    Series,
+    Unit,
+    lines_shown,
+    series_of,
+)
 from sluicemq.spark.pipeline.drawing import (
     CLASS_SIGNS,
     COLOURS,
     LABEL_POINTS_PER_LETTER,
     LABEL_ROOM_POINTS,
-    MIDDLE,
     STYLE,
+    Picture,
     axis_number,
     draw_svg,
     latency_axis,
+    legend_above,
+    run_style,
 )
-from sluicemq.spark.pipeline.results import Analysis, Percentiles, RunResult, Second, Step
+from sluicemq.spark.pipeline.results import Analysis, RunResult, Step
 
-Draw = Callable[[Axes, RunResult], None]
+SAME_TIME_S: Final = 0.1
+"""Seconds by which steps of two runs may be apart and still be the same ones."""
 
 
-def over_time(run: RunResult, draw: Draw, about: str, height: float = MIDDLE) -> Markup:
-    """Have `draw` make one plot over the run's time, `height` inches high, as SVG; `about`
-    describes it to those who cannot see it."""
+def over_time(run: RunResult, chart: Chart, series: Series) -> Picture:
+    """Draw one chart over the run's time, which has these columns."""
 
     def fill(figure: Figure) -> None:
-        draw(figure.add_subplot(), run)
+        draw(figure.add_subplot(), run, chart, series)
 
-    return draw_svg(fill, height, f"{run.label}: {about}")
+    return draw_svg(fill, chart.height, f"{run.label}: {chart.title} {chart.caption}")
+
+
+def overlay(runs: Sequence[RunResult], chart: Chart, series: Sequence[Series]) -> Picture:
+    """Draw the one line of a chart for each of these runs, which have these columns."""
+
+    def fill(figure: Figure) -> None:
+        draw_overlay(figure.add_subplot(), runs, chart, series)
+
+    return draw_svg(fill, chart.height, f"{chart.title} {chart.caption}")
 
 
 def save_overview_plot(results: Analysis, path: Path) -> None:
@@ -48,8 +71,9 @@ def save_overview_plot(results: Analysis, path: Path) -> None:
         figure.set_facecolor(COLOURS["paper"])
         above, below = figure.subplots(2, len(runs), squeeze=False, sharex="col")
         for column, run in enumerate(runs):
-            draw_throughput(above[column], run)
-            draw_end_to_end(below[column], run)
+            series = series_of(run)
+            draw(above[column], run, THROUGHPUT, series)
+            draw(below[column], run, END_TO_END, series)
             above[column].set_title(_heading(run), loc="left", fontsize=11, pad=26)
             above[column].set_xlabel("")
         for row in (above, below):
@@ -74,154 +98,113 @@ def _heading(run: RunResult) -> str:
     )
 
 
-def draw_throughput(axes: Axes, run: RunResult) -> None:
-    """Draw published and delivered messages per second against the target."""
-    times = _times(run.seconds)
-    published = [second.published_per_s for second in run.seconds]
-    delivered = [second.delivered_per_s for second in run.seconds]
-    axes.plot(times, published, color=COLOURS["published"], linewidth=3.4, label="published")
-    axes.plot(times, delivered, color=COLOURS["delivered"], linewidth=1.3, label="delivered")
-    axes.hlines(
-        run.target_per_s,
-        run.steps[0].start_s,
-        run.steps[-1].end_s,
-        color=COLOURS["muted"],
-        linestyle=(0, (5, 3)),
-        linewidth=1,
-        label="wanted",
-    )
-    top = max([run.target_per_s, *published, *delivered])
-    axes.set_ylim(0, top)
-    _finish(axes, run, "messages/s")
-
-
-def draw_end_to_end(axes: Axes, run: RunResult) -> None:
-    """Draw the end-to-end latency percentiles of each second, on a log axis."""
-    _draw_latency(axes, run, lambda x: x.latencies.end_to_end_response,
-                  lambda x: x.latencies.end_to_end_service)  # fmt: skip
-
-
-def draw_confirm(axes: Axes, run: RunResult) -> None:
-    """Draw the confirm latency percentiles of each second, on a log axis."""
-    _draw_latency(axes, run, lambda x: x.latencies.confirm_response,
-                  lambda x: x.latencies.confirm_service)  # fmt: skip
-
-
-def _draw_latency(
-    axes: Axes,
-    run: RunResult,
-    response: Callable[[Second], Percentiles],
-    service: Callable[[Second], Percentiles],
-) -> None:
-    times = _times(run.seconds)
-    widths = {"p50": 2.2, "p75": 1.6, "p95": 1.6, "p99": 1.6, "max": 0.9}
-    values: list[float] = []
-    for name, width in widths.items():
-        line = [_positive(getattr(response(second), f"{name}_ms")) for second in run.seconds]
-        values += line
-        dash = ":" if name == "max" else "-"
-        axes.plot(times, line, dash, color=COLOURS[name], linewidth=width, label=name)
-    line = [_positive(service(second).p99_ms) for second in run.seconds]
-    values += line
-    axes.plot(
-        times, line, "--", color=COLOURS["service"], linewidth=1.2, label="p99 from the write"
-    )
-    known = [value for value in values if not isnan(value)]
-    axes.set_yscale("log")
-    if known:
-        axes.set_ylim(min(known) / 1.5, max(known) * 1.2)
-    latency_axis(axes)
-    _finish(axes, run, "latency")
-
-
-def draw_backlog(axes: Axes, run: RunResult) -> None:
-    """Draw how many messages are in the broker, by the clients' counts and by what the broker
-    says."""
-    backlog = [second.backlog for second in run.seconds]
-    axes.plot(_times(run.seconds), backlog, color=COLOURS["backlog"], linewidth=2,
-              label="published, not delivered")  # fmt: skip
-    asked = [second for second in run.seconds if second.messages_ready is not None]
-    ready = [second.messages_ready or 0 for second in asked]
-    if asked:
-        axes.plot(_times(asked), ready, ".", color=COLOURS["muted"], markersize=4,
-                  label="ready, says the broker")  # fmt: skip
-    axes.set_ylim(0, max([10, *backlog, *ready]))
-    _finish(axes, run, "messages")
-
-
-def draw_in_flight(axes: Axes, run: RunResult) -> None:
-    """Draw how many messages are unconfirmed and unacknowledged, and how many unconfirmed ones are
-    allowed."""
-    times = _times(run.seconds)
-    lines = [("unacked", "unacknowledged", ":")]
-    if run.info["confirms"]:
-        lines.insert(0, ("unconfirmed", "unconfirmed", "-"))
-    top = 1
-    for field, label, dash in lines:
-        line = [getattr(second, field) for second in run.seconds]
-        top = max([top, *line])
-        axes.plot(times, line, dash, color=COLOURS[field], linewidth=1.6, label=label)
-    for position, step in enumerate(run.limited_steps):
-        allowed = (step.in_flight_limit or 0) * run.info["publishers"]
-        top = max(top, allowed)
-        axes.hlines(allowed, step.start_s, step.end_s, color=COLOURS["muted"], linewidth=1,
+def draw(axes: Axes, run: RunResult, chart: Chart, series: Series) -> None:
+    """Draw a chart of one run, with its steps, their limits and classes."""
+    known: list[float] = []
+    for line in lines_shown(chart, series):
+        values = _values(chart, series[line.column])
+        axes.plot(_times(values), values, line.dash, color=COLOURS[line.role],
+                  linewidth=line.width, markersize=4, label=line.label)  # fmt: skip
+        known += values
+    for position, level in enumerate(chart.levels(run)):
+        axes.hlines(level.value, level.start_s, level.end_s, color=COLOURS["muted"], linewidth=1,
                     linestyle=(0, (5, 3)),
-                    label="" if position else "allowed")  # fmt: skip
-    axes.set_yscale("symlog", linthresh=1)
-    axes.set_ylim(0, top)
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(FuncFormatter(axis_number))
-    _finish(axes, run, "messages")
+                    label="" if position else chart.levels_label)  # fmt: skip
+        known.append(level.value)
+    _scale(axes, chart, known)
+    signs = {step.step: f"{CLASS_SIGNS[step.step_class]} {step.step_class}" for step in run.steps}
+    finish(axes, chart.unit, max(len(run.seconds), run.steps[-1].end_s), run.steps, signs)
 
 
-def draw_broker(axes: Axes, run: RunResult) -> None:
-    """Draw the CPU that the broker's process uses, in cores."""
-    known = [second for second in run.seconds if second.broker_cpu_cores is not None]
-    cpu = [second.broker_cpu_cores or 0.0 for second in known]
-    axes.plot(_times(known), cpu, color=COLOURS["backlog"], linewidth=1.6, label="CPU")
-    axes.set_ylim(0, max([*cpu, 0.1]))
-    _finish(axes, run, "cores")
+def draw_overlay(
+    axes: Axes, runs: Sequence[RunResult], chart: Chart, series: Sequence[Series]
+) -> None:
+    """Draw a chart of several runs, each in its own style, without a legend, for labels of runs may
+    be long; the steps are marked if all runs had the same ones."""
+    (line,) = chart.lines
+    known: list[float] = []
+    for position, columns in enumerate(series):
+        values = _values(chart, columns[line.column])
+        style = run_style(position)
+        axes.plot(_times(values), values, color=COLOURS[style.role], linestyle=style.dash,
+                  linewidth=1.7)  # fmt: skip
+        known += values
+    _scale(axes, chart, known)
+    end = max(max(len(run.seconds), run.steps[-1].end_s) for run in runs)
+    alike = all(have_the_same_steps(runs[0], run) for run in runs)
+    finish(axes, chart.unit, end, runs[0].steps if alike else [], {})
 
 
-def draw_memory(axes: Axes, run: RunResult) -> None:
-    """Draw the memory that the broker's process uses, in MiB."""
-    known = [second for second in run.seconds if second.broker_rss_bytes is not None]
-    memory = [(second.broker_rss_bytes or 0) / 2**20 for second in known]
-    axes.plot(_times(known), memory, color=COLOURS["unconfirmed"], linewidth=1.6, label="memory")
-    axes.set_ylim(0, max([*memory, 1.0]))
-    _finish(axes, run, "MiB")
+def have_the_same_steps(one: RunResult, other: RunResult) -> bool:
+    """Tell whether two runs had the same in-flight limits at the same times."""
+    return len(one.steps) == len(other.steps) and all(
+        a.in_flight_limit == b.in_flight_limit and abs(a.start_s - b.start_s) < SAME_TIME_S
+        for a, b in zip(one.steps, other.steps, strict=True)
+    )
 
 
-def _times(seconds: Iterable[Second]) -> list[float]:
-    return [second.second + 0.5 for second in seconds]
+def _times(values: Sequence[float]) -> list[float]:
+    """The middle of each second."""
+    return [second + 0.5 for second in range(len(values))]
 
 
-def _positive(value: float | None) -> float:
-    """For a log axis."""
-    return value if value is not None and value > 0 else float("nan")
+def _values(chart: Chart, column: Sequence[float | None]) -> list[float]:
+    """What can be drawn of a column, in the chart's unit; the rest is no number."""
+    divisor = DIVISORS.get(chart.unit, 1)
+    lowest = 0.0 if chart.scale is Scale.LOG else -1.0
+    return [
+        value / divisor if value is not None and value > lowest else float("nan")
+        for value in column
+    ]
 
 
-def _finish(axes: Axes, run: RunResult, unit: str) -> None:
-    """Steps, axes and legend."""
-    end = max(len(run.seconds), run.steps[-1].end_s)
+def _scale(axes: Axes, chart: Chart, values: Sequence[float]) -> None:
+    """Give the vertical axis its kind, its ends and the form of its numbers."""
+    known = [value for value in values if not isnan(value)]
+    top = max([chart.floor, *known])
+    if chart.scale is Scale.LINEAR:
+        axes.set_ylim(0, top)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_formatter(FuncFormatter(axis_number))
+    elif chart.scale is Scale.LOG:
+        axes.set_yscale("log")
+        if known:
+            axes.set_ylim(min(known) / 1.5, top * 1.2)
+        latency_axis(axes)
+    else:
+        axes.set_yscale("symlog", linthresh=1)
+        axes.set_ylim(0, max(top, 1))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_formatter(FuncFormatter(axis_number))
+
+
+def finish(
+    axes: Axes, unit: Unit | str, end_s: float, steps: Sequence[Step], signs: dict[int, str]
+) -> None:
+    """Give a plot over time its steps, axes and legend. `signs` has what stands below a step's
+    limit, by its number."""
     points = 72 / axes.figure.dpi
     width_points = axes.get_window_extent().width * points
-    _make_room(axes, LABEL_ROOM_POINTS / (axes.get_window_extent().height * points))
-    for step in run.steps:
-        _mark_step(axes, step, (step.end_s - step.start_s) / end * width_points)
-    axes.axvline(run.steps[-1].end_s, color=COLOURS["edge"], linewidth=0.8)
-    axes.set_xlim(0, end)
+    if steps:
+        make_room(axes, LABEL_ROOM_POINTS / (axes.get_window_extent().height * points))
+    room = min((step.end_s - step.start_s for step in steps), default=0.0) / end_s * width_points
+    names = {step.step: _limit_name(step) for step in steps}
+    numbers = {step.step: f"{step.in_flight_limit or 0:,}" for step in steps}
+    limits = names if _fit(names, room) else numbers
+    if not _fit(signs, room):
+        signs = {number: sign[:1] for number, sign in signs.items()}
+    for step in steps:
+        _mark_step(axes, step, limits[step.step], signs.get(step.step, ""))
+    if steps:
+        axes.axvline(steps[-1].end_s, color=COLOURS["edge"], linewidth=0.8)
+    axes.set_xlim(0, end_s)
     axes.set_ylabel(unit)
     axes.set_xlabel("seconds since the start of the run")
     axes.xaxis.set_major_locator(MaxNLocator(10, integer=True, steps=[1, 2, 5, 10]))
-    if axes.get_yscale() == "linear":
-        axes.yaxis.set_major_locator(MaxNLocator(5))
-        axes.yaxis.set_major_formatter(FuncFormatter(axis_number))
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=6, borderaxespad=0.2,
-                columnspacing=1.4, handlelength=1.8, handletextpad=0.5)  # fmt: skip
+    legend_above(axes)
 
 
-def _make_room(axes: Axes, part: float) -> None:
+def make_room(axes: Axes, part: float) -> None:
     """Leave the upper `part` of the axes empty, whatever their scale."""
     scale = axes.yaxis.get_transform()
     low, high = (float(scale.transform(value)) for value in axes.get_ylim())
@@ -229,19 +212,11 @@ def _make_room(axes: Axes, part: float) -> None:
     axes.set_ylim(axes.get_ylim()[0], float(scale.inverted().transform(above)))
 
 
-def _mark_step(axes: Axes, step: Step, room_points: float) -> None:
-    """A line where it starts, shading over its warm-up, and its name as far as there is room."""
+def _mark_step(axes: Axes, step: Step, limit: str, sign: str) -> None:
+    """A line where it starts, shading over its warm-up, its limit and below that its sign."""
     axes.axvspan(step.start_s, step.warm_s, color=COLOURS["warm"], linewidth=0, zorder=0)
     axes.axvline(step.start_s, color=COLOURS["edge"], linewidth=0.8)
-    number = f"{step.in_flight_limit or 0:,}"
-    name = "no limit" if step.in_flight_limit is None else f"limit {number}"
-    sign = CLASS_SIGNS[step.step_class]
-    words = (
-        (name if _fits(name, room_points) else number, COLOURS["ink"]),
-        (f"{sign} {step.step_class}" if _fits(f"{sign} {step.step_class}", room_points) else sign,
-         COLOURS["muted"]),
-    )  # fmt: skip
-    for line, (text, colour) in enumerate(words):
+    for line, (text, colour) in enumerate(((limit, COLOURS["ink"]), (sign, COLOURS["muted"]))):
         axes.annotate(
             text,
             xy=(step.start_s, 1),
@@ -254,5 +229,10 @@ def _mark_step(axes: Axes, step: Step, room_points: float) -> None:
         )
 
 
-def _fits(text: str, room_points: float) -> bool:
-    return len(text) * LABEL_POINTS_PER_LETTER < room_points
+def _limit_name(step: Step) -> str:
+    return "no limit" if step.in_flight_limit is None else f"limit {step.in_flight_limit:,}"
+
+
+def _fit(texts: Mapping[int, str], room_points: float) -> bool:
+    """Whether each of them has room."""
+    return all(len(text) * LABEL_POINTS_PER_LETTER < room_points for text in texts.values())

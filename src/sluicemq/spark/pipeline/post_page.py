@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from markupsafe import Markup
-
 from sluicemq import __version__
 from sluicemq.spark.pipeline import formats, post_story
 from sluicemq.spark.pipeline.classify import RULES
 from sluicemq.spark.pipeline.display_table import Cell, Chip, Column, ColumnKind, Group, Table, Tone
 from sluicemq.spark.pipeline.drawing import COLOURS
 from sluicemq.spark.pipeline.limit_plots import over_limit
+from sluicemq.spark.pipeline.page_figure import PageFigure, run_legend
 from sluicemq.spark.pipeline.post_results import Post, PostBroker, RunKey
 from sluicemq.spark.pipeline.report import TEMPLATES
 from sluicemq.spark.pipeline.report_tables import OUTCOMES, rules_table
@@ -35,7 +34,7 @@ class ChapterSection:
     show, `runs` where it has no runs of its own."""
 
     chapter: post_story.Chapter
-    picture: Markup | None
+    picture: PageFigure | None
     runs: Table[RunKey] | None
     claims: Table[Verdicts]
 
@@ -66,14 +65,21 @@ def _section(post: Post, chapter: post_story.Chapter) -> ChapterSection:
     )
 
 
-def _picture(post: Post, scenario: int) -> Markup | None:
+def _picture(post: Post, scenario: int) -> PageFigure | None:
     runs = [
         replace(run, label=f"{run.info['product']}, {run.info['queue_type']}", knee=None)
         for run in post_story.runs_of(post, scenario)
     ]
     if not runs:
         return None
-    return over_limit(runs, f"Sustained throughput and p99 latency by limit, scenario {scenario}")
+    about = f"Sustained throughput and p99 latency by limit, scenario {scenario}"
+    return PageFigure(
+        "What each in-flight limit buys,",
+        "with confirms. First what went in and came out again, then what 99\u00a0% of the messages "
+        "took from the write to the delivery.",
+        over_limit(runs, about),
+        legend=run_legend(runs),
+    )
 
 
 def runs_table(brokers: Sequence[PostBroker], keys: Sequence[RunKey]) -> Table[RunKey]:

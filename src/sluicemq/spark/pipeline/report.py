@@ -1,24 +1,37 @@
 """The report: one HTML file that needs nothing else. The answer first, then what it rests on.
 
 The page is in `page/`, templates in which everything is escaped that is not marked as markup; that
-are only the plots. What stands in them is made here, in words and numbers.
+are only the plots. What stands in them is made here, in words and numbers. A script of its own
+tells figures under the pointer, and hands out the tables; without it the page has all the rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from sluicemq import __version__
 from sluicemq.lab.measurements import RunInfo
-from sluicemq.spark.pipeline import formats, plots
+from sluicemq.spark.pipeline import formats
+from sluicemq.spark.pipeline.charts import (
+    CHARTS,
+    OVERLAYS,
+    Chart,
+    Series,
+    lines_shown,
+    series_of,
+)
+from sluicemq.spark.pipeline.differences import StepPair, difference_table
 from sluicemq.spark.pipeline.display_table import Table
-from sluicemq.spark.pipeline.drawing import COLOURS, HIGH, LOW, MIDDLE
+from sluicemq.spark.pipeline.drawing import COLOURS
 from sluicemq.spark.pipeline.limit_plots import over_limit
+from sluicemq.spark.pipeline.page_data import page_data
+from sluicemq.spark.pipeline.page_figure import PageFigure, run_legend
+from sluicemq.spark.pipeline.plots import over_time, overlay
 from sluicemq.spark.pipeline.report_answer import answer, verified
 from sluicemq.spark.pipeline.report_method import busiest_worker, method
 from sluicemq.spark.pipeline.report_tables import (
@@ -43,33 +56,42 @@ WORKER_BUSY: Final = 0.9
 ADDRESSES_SHOWN: Final = 3
 
 
-def write_report(results: Analysis, path: Path) -> None:
-    """Write the report into the file at `path`, as one HTML page that needs nothing else."""
-    path.write_text(render(results), encoding="utf-8")
+def write_report(results: Analysis, path: Path, comparison: bool = False) -> None:
+    """Write the report into the file at `path`, as one HTML page that needs nothing else; a
+    `comparison` shows the runs beside one another only."""
+    path.write_text(render(results, comparison), encoding="utf-8")
 
 
-def render(results: Analysis) -> str:
-    """Return the report as the text of an HTML page."""
+def render(results: Analysis, comparison: bool = False) -> str:
+    """Return the report, or the `comparison` of its runs, as the text of an HTML page."""
     several = len(results.runs) > 1
+    series = [series_of(run) for run in results.runs]
+    each = zip(results.runs, series, strict=True)
     return TEMPLATES.get_template("report.html").render(
-        title=_title(results),
+        title=_title(results, comparison),
         colours=COLOURS,
         about=_about(results),
-        answer=answer(results),
+        answer=None if comparison else answer(results),
         verified=verified(results),
         runs_table=runs_table(results.runs) if several else None,
+        differences=_differences(results.runs),
+        overlays=_overlays(results.runs, series),
         over_limit=_over_limit(results),
-        runs=[_run(run, several) for run in results.runs],
-        claims=_claims(results),
+        runs=[] if comparison else [_run(*one, number, several) for number, one in enumerate(each)],
+        claims=None if comparison else _claims(results),
         method=method(results),
+        data=page_data(results, [*CHARTS, *OVERLAYS]),
         cost=results.pipeline,
         version=__version__,
         directories=[str(run.directory) for run in results.runs],
     )
 
 
-def _title(results: Analysis) -> str:
-    """All brokers and scenarios in it, each once."""
+def _title(results: Analysis, comparison: bool) -> str:
+    """All brokers and scenarios in it, each once; of a comparison the runs."""
+    if comparison:
+        first, *others = (run.label for run in results.runs)
+        return f"{formats.listed(others)} against {first}"
     infos = [run.info for run in results.runs]
     brokers = dict.fromkeys(f"{info['product']} {info['version']}" for info in infos)
     scenarios = dict.fromkeys(f"{info['scenario']} ({info['name']})" for info in infos)
@@ -114,68 +136,82 @@ def _brokers(addresses: list[str]) -> str:
     return f"broker at {', '.join(addresses)}"
 
 
-def _over_limit(results: Analysis) -> Markup | None:
+def _overlays(runs: Sequence[RunResult], series: Sequence[Series]) -> list[PageFigure]:
+    if len(runs) < 2:
+        return []
+    end_s = max(max(len(run.seconds), run.steps[-1].end_s) for run in runs)
+    numbers = " ".join(str(number) for number in range(len(runs)))
+    legend = run_legend(runs)
+
+    def figure(chart: Chart) -> PageFigure:
+        drawn = overlay(runs, chart, series)
+        return PageFigure(chart.title, chart.caption, drawn, chart.name, numbers, end_s, legend)
+
+    shown = [x for x in OVERLAYS if any(lines_shown(x, columns) for columns in series)]
+    return [figure(chart) for chart in shown]
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """What another run has more or less of than the first one."""
+
+    label: str
+    first: str
+    table: Table[StepPair]
+
+
+def _differences(runs: Sequence[RunResult]) -> list[Differences]:
+    return [
+        Differences(other.label, runs[0].label, difference_table(runs[0], other))
+        for other in runs[1:]
+    ]
+
+
+def _over_limit(results: Analysis) -> PageFigure | None:
     """None: no run has tried several limits."""
     if not any(len(run.limited_steps) > 1 for run in results.runs):
         return None
     about = "Sustained throughput and p99 latency against the in-flight limit"
-    return over_limit(results.runs, about)
-
-
-@dataclass(frozen=True, slots=True)
-class Pictures:
-    """The plots of one run over its time. A plot is None when there is nothing to show in it."""
-
-    throughput: Markup
-    end_to_end: Markup
-    confirm: Markup | None
-    backlog: Markup
-    in_flight: Markup | None
-    cpu: Markup | None
-    memory: Markup | None
+    return PageFigure(
+        "What each in-flight limit buys.",
+        "First what went in and came out again, then what 99\u00a0% of the messages took from the "
+        "write to the delivery. The recommended limit is shaded: beyond it the first curve gains "
+        "next to nothing.",
+        over_limit(results.runs, about),
+        legend=run_legend(results.runs),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class RunSection:
     """All that the page says of one run."""
 
+    number: int
+    """Its position among the runs."""
     heading: str
     warnings: list[str]
-    pictures: Pictures
+    figures: list[PageFigure]
     is_shaded: bool
     """Does a step stand out, as the one whose limit is recommended?"""
     steps: list[Table[Step]]
     balance: Table[Step]
 
 
-def _run(run: RunResult, named: bool) -> RunSection:
+def _run(run: RunResult, series: Series, number: int, named: bool) -> RunSection:
+    end_s = max(len(run.seconds), run.steps[-1].end_s)
+
+    def figure(chart: Chart) -> PageFigure:
+        drawn = over_time(run, chart, series)
+        return PageFigure(chart.title, chart.caption, drawn, chart.name, str(number), end_s)
+
     return RunSection(
+        number,
         f"Run: {run.label}" if named or run.info.get("label") else "The run",
         warnings(run),
-        _pictures(run),
+        [figure(chart) for chart in CHARTS if lines_shown(chart, series)],
         run.knee is not None,
         steps_tables(run),
         balance_table(run),
-    )
-
-
-def _pictures(run: RunResult) -> Pictures:
-    def drawn(draw: plots.Draw, about: str, height: float, wanted: bool) -> Markup | None:
-        return plots.over_time(run, draw, about, height) if wanted else None
-
-    confirms = run.info["confirms"]
-    in_flight = confirms or any(second.unacked for second in run.seconds)
-    cpu = any(second.broker_cpu_cores is not None for second in run.seconds)
-    memory = any(second.broker_rss_bytes is not None for second in run.seconds)
-    end_to_end, flight = "end-to-end latency over time", "messages in flight over time"
-    return Pictures(
-        plots.over_time(run, plots.draw_throughput, "throughput over time", MIDDLE),
-        plots.over_time(run, plots.draw_end_to_end, end_to_end, HIGH),
-        drawn(plots.draw_confirm, "confirm latency over time", HIGH, confirms),
-        plots.over_time(run, plots.draw_backlog, "backlog over time", LOW),
-        drawn(plots.draw_in_flight, flight, MIDDLE, in_flight),
-        drawn(plots.draw_broker, "broker CPU", LOW, cpu),
-        drawn(plots.draw_memory, "broker memory", LOW, memory),
     )
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluicemq.lab.measurements import Verification
+from sluicemq.spark.pipeline.differences import Difference, differences
 from sluicemq.spark.pipeline.results import (
     Analysis,
     ClaimResult,
@@ -64,6 +65,7 @@ def result_tables(analysis: Analysis) -> dict[str, tuple[Columns, Rows]]:
             by_run | columns_of(Knee),
             _rows((x.label, [x.knee]) for x in runs if x.knee is not None),
         ),
+        "differences": (columns_of(Difference), [asdict(one) for one in differences(runs)]),
         "claims": (columns_of(ClaimResult), [asdict(claim) for claim in analysis.claims]),
         "checks": (by_run | columns_of(CrossCheck), _rows((x.label, x.checks) for x in runs)),
         "pipeline": (columns_of(PipelineStatistics), [asdict(analysis.pipeline)]),

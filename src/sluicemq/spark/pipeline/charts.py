@@ -1,0 +1,266 @@
+"""The charts over a run's time as data: which columns of per_second they show, and how.
+
+`plots.py` draws them, and the page's script reads the same to tell the figures under the pointer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from sluicemq.spark.pipeline.drawing import HIGH, LOW, MIDDLE
+from sluicemq.spark.pipeline.results import RunResult, Second
+from sluicemq.spark.pipeline.store import columns_of, flatten
+
+Series = Mapping[str, Sequence[float | None]]
+"""A column of per_second each, with a value for each second of one run."""
+
+
+class Unit(StrEnum):
+    """The units of charts, as they stand beside the axis."""
+
+    RATE = "messages/s"
+    MESSAGES = "messages"
+    LATENCY = "latency"
+    CORES = "cores"
+    MEMORY = "MiB"
+
+
+DIVISORS: Final = {Unit.MEMORY: 2**20}
+"""By what a column is divided to be in its unit, where it is not."""
+
+
+class Scale(StrEnum):
+    """The kinds of vertical axes."""
+
+    LINEAR = "linear"
+    LOG = "log"
+    LOG_FROM_ZERO = "symlog"
+
+
+@dataclass(frozen=True, slots=True)
+class ChartLine:
+    """A column of per_second, and how it is drawn."""
+
+    column: str
+    label: str
+    role: str
+    """Its colour's, in COLOURS."""
+    width: float = 1.6
+    dash: str = "-"
+    optional: bool = False
+    """It is left out when it is 0 all the time, or was never measured."""
+
+
+class Level(NamedTuple):
+    """A height that is marked for some seconds."""
+
+    start_s: float
+    end_s: float
+    value: float
+
+
+def no_levels(_: RunResult) -> list[Level]:
+    return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """One chart over time: its lines, the levels that are marked in it, and what it is called."""
+
+    name: str
+    title: str
+    caption: str
+    """What goes on after the title."""
+    unit: Unit
+    lines: Sequence[ChartLine]
+    height: float = LOW
+    """Inches."""
+    scale: Scale = Scale.LINEAR
+    floor: float = 0.1
+    """The least that the top of a linear axis stands for."""
+    always: bool = False
+    """It is shown when there is nothing in it, too: that is what there is to say."""
+    levels: Callable[[RunResult], list[Level]] = no_levels
+    levels_label: str = ""
+
+
+def series_of(run: RunResult) -> Series:
+    """Return the columns of per_second for one run."""
+    rows = [flatten(second) for second in run.seconds]
+    return {column: [row[column] for row in rows] for column in columns_of(Second)}
+
+
+def lines_shown(chart: Chart, series: Series) -> list[ChartLine]:
+    """Return the lines of a chart for which a run has something to show; none when the whole chart
+    is not worth showing."""
+    lines = [x for x in chart.lines if not x.optional or any(series[x.column])]
+    if chart.always or any(any(series[line.column]) for line in lines):
+        return lines
+    return []
+
+
+def _wanted(run: RunResult) -> list[Level]:
+    return [Level(run.steps[0].start_s, run.steps[-1].end_s, run.target_per_s)]
+
+
+def _allowed(run: RunResult) -> list[Level]:
+    publishers = run.info["publishers"]
+    return [
+        Level(step.start_s, step.end_s, (step.in_flight_limit or 0) * publishers)
+        for step in run.limited_steps
+    ]
+
+
+def _latency_lines(kind: str) -> list[ChartLine]:
+    widths = {"p50": 1.2, "p75": 1.4, "p95": 1.7, "p99": 2.2, "max": 1.0}
+    lines = [
+        ChartLine(f"{kind}_response_{name}_ms", name, name, width, ":" if name == "max" else "-")
+        for name, width in widths.items()
+    ]
+    return [*lines, ChartLine(f"{kind}_service_p99_ms", "p99 from the write", "service", 1.2, "--")]
+
+
+THROUGHPUT: Final = Chart(
+    name="throughput",
+    title="Throughput.",
+    caption="A line marks the start of each step, shading its warm-up. Where both curves lie on "
+    "each other, consumers keep up.",
+    unit=Unit.RATE,
+    lines=[
+        ChartLine("published_per_s", "published", "published", 3.4),
+        ChartLine("delivered_per_s", "delivered", "delivered", 1.3),
+    ],
+    height=MIDDLE,
+    always=True,
+    levels=_wanted,
+    levels_label="wanted",
+)
+
+END_TO_END: Final = Chart(
+    name="end-to-end",
+    title="End-to-end latency,",
+    caption="log scale, from the moment a message was meant to be sent, so that waiting in the "
+    "publisher counts. The dashed line counts from the write: where p99 is above it, publishers "
+    "were held up.",
+    unit=Unit.LATENCY,
+    lines=_latency_lines("end_to_end"),
+    height=HIGH,
+    scale=Scale.LOG,
+    always=True,
+)
+
+CHARTS: Final = (
+    THROUGHPUT,
+    END_TO_END,
+    Chart(
+        name="confirm",
+        title="Confirm latency,",
+        caption="log scale, counted likewise, by the second the message was written in.",
+        unit=Unit.LATENCY,
+        lines=_latency_lines("confirm"),
+        height=HIGH,
+        scale=Scale.LOG,
+    ),
+    Chart(
+        name="backlog",
+        title="Backlog",
+        caption="at the end of each second.",
+        unit=Unit.MESSAGES,
+        lines=[
+            ChartLine("backlog", "published, not delivered", "backlog", 2),
+            ChartLine("messages_ready", "ready, says the broker", "muted", dash=".", optional=True),
+        ],
+        floor=10,
+        always=True,
+    ),
+    Chart(
+        name="in-flight",
+        title="In flight",
+        caption="at the end of each second, all clients together, log scale. “Allowed” is the "
+        "limit times the publishers: where unconfirmed reaches it, the limit holds publishers "
+        "back.",
+        unit=Unit.MESSAGES,
+        lines=[
+            ChartLine("unconfirmed", "unconfirmed", "unconfirmed", optional=True),
+            ChartLine("unacked", "unacknowledged", "unacked", dash=":"),
+        ],
+        height=MIDDLE,
+        scale=Scale.LOG_FROM_ZERO,
+        levels=_allowed,
+        levels_label="allowed",
+    ),
+    Chart(
+        name="cpu",
+        title="CPU of the broker,",
+        caption="in cores.",
+        unit=Unit.CORES,
+        lines=[ChartLine("broker_cpu_cores", "CPU", "backlog")],
+    ),
+    Chart(
+        name="memory",
+        title="Memory of the broker,",
+        caption="resident set (RSS).",
+        unit=Unit.MEMORY,
+        lines=[ChartLine("broker_rss_bytes", "memory", "unconfirmed")],
+    ),
+)
+"""Those of a single run, in the order of the page."""
+
+OVERLAYS: Final = (
+    Chart(
+        name="delivered",
+        title="Delivered,",
+        caption="all runs from their start on.",
+        unit=Unit.RATE,
+        lines=[ChartLine("delivered_per_s", "delivered", "delivered")],
+        height=MIDDLE,
+        always=True,
+    ),
+    Chart(
+        name="p99",
+        title="p99 end-to-end latency,",
+        caption="log scale, from the intended time.",
+        unit=Unit.LATENCY,
+        lines=[ChartLine("end_to_end_response_p99_ms", "p99", "p99")],
+        height=MIDDLE,
+        scale=Scale.LOG,
+        always=True,
+    ),
+    Chart(
+        name="p99-service",
+        title="p99 end-to-end latency from the write,",
+        caption="log scale: the broker's own share.",
+        unit=Unit.LATENCY,
+        lines=[ChartLine("end_to_end_service_p99_ms", "p99 from the write", "service")],
+        height=MIDDLE,
+        scale=Scale.LOG,
+        always=True,
+    ),
+    Chart(
+        name="backlogs",
+        title="Backlog",
+        caption="at the end of each second.",
+        unit=Unit.MESSAGES,
+        lines=[ChartLine("backlog", "published, not delivered", "backlog")],
+        floor=10,
+        always=True,
+    ),
+    Chart(
+        name="cpus",
+        title="CPU of the brokers,",
+        caption="in cores.",
+        unit=Unit.CORES,
+        lines=[ChartLine("broker_cpu_cores", "CPU", "backlog")],
+    ),
+    Chart(
+        name="memories",
+        title="Memory of the brokers,",
+        caption="resident set (RSS).",
+        unit=Unit.MEMORY,
+        lines=[ChartLine("broker_rss_bytes", "memory", "unconfirmed")],
+    ),
+)
+"""Those of several runs over one another. Each has one line, which is drawn for each run."""

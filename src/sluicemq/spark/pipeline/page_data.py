@@ -1,0 +1,50 @@
+"""What the page's script reads: the tables of the results, and what the charts over time show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from sluicemq.spark.pipeline import formats
+from sluicemq.spark.pipeline.charts import Chart
+from sluicemq.spark.pipeline.drawing import run_style
+from sluicemq.spark.pipeline.results import Analysis, RunResult
+from sluicemq.spark.pipeline.store import result_tables
+
+
+def page_data(results: Analysis, charts: Iterable[Chart]) -> dict[str, Any]:
+    """Return the runs, the charts by their names, and the tables by theirs, as report.js takes
+    them."""
+    tables = {
+        name: {"columns": list(columns), "rows": [[row[x] for x in columns] for row in rows]}
+        for name, (columns, rows) in result_tables(results).items()
+    }
+    return {
+        "runs": [_run(position, run) for position, run in enumerate(results.runs)],
+        "charts": {
+            chart.name: {
+                "unit": chart.unit,
+                "lines": [asdict(line) for line in chart.lines],
+            }
+            for chart in charts
+        },
+        "tables": tables,
+    }
+
+
+def _run(position: int, run: RunResult) -> dict[str, Any]:
+    return {
+        "label": run.label,
+        "role": run_style(position).role,
+        "steps": [
+            {
+                "start": step.start_s,
+                "end": step.end_s,
+                "name": "no limit"
+                if step.in_flight_limit is None
+                else f"limit {formats.limit(step.in_flight_limit, step.in_flight_percent)}",
+            }
+            for step in run.steps
+        ],
+    }
