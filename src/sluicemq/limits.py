@@ -685,6 +685,10 @@ MIRROR_REJOIN_MS: Final = 1000
 MIRROR_REJOIN_MAX_MS: Final = 60_000
 """How long at most, however often it falls out; who has been in the set for so long begins anew."""
 
+MIRROR_MASTER_WAIT_MS: Final = 5000
+"""How long what channels ask waits for a master while none is known: it takes a second or two to
+elect one after another has died."""
+
 MIRROR_MARK_AHEAD: Final = 1024
 """Messages that a master marks as delivered before they are: so many may come flagged after a
 change of master that nobody has seen, and so seldom a delivery waits for an entry."""

@@ -20,7 +20,9 @@ from sluicemq.broker.monitor import Monitor
 from sluicemq.broker.recovery_report import RecoveryReport
 from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.connection.reader import Reader
-from sluicemq.chain.queue.quorum.member_shell import HandOver, MemberShell
+from sluicemq.chain.queue.group.member_messages import HandOver
+from sluicemq.chain.queue.mirrored.master import MasterShell
+from sluicemq.chain.queue.quorum.member_shell import MemberShell
 from sluicemq.chain.services import ignore
 from sluicemq.cluster.node_path import is_there
 from sluicemq.errors import Refused
@@ -352,6 +354,8 @@ class Node:
         for queue in self.broker.all_queues():
             if isinstance(queue, MemberShell):
                 queue.post(HandOver())
+            elif isinstance(queue, MasterShell):
+                queue.member.post(HandOver())
         if self.broker.clustered is not None:
             self.broker.clustered.hand_over()
 
@@ -362,7 +366,11 @@ class Node:
         if clustered is not None and clustered.has_heir:
             return True
         queues = self.broker.all_queues()
-        return any(isinstance(queue, MemberShell) and queue.raft.best_heir() for queue in queues)
+        return any(
+            (isinstance(queue, MemberShell) and queue.raft.best_heir())
+            or (isinstance(queue, MasterShell) and queue.member.has_heir)
+            for queue in queues
+        )
 
     def shut_down(self) -> None:
         """Tell every client that the broker goes (320), and hang up."""

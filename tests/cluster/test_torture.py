@@ -14,13 +14,13 @@ import pytest
 from cluster.sites import proxied
 from cluster.torture import Run, queues_of
 
-FAULTS = {"classic": 4, "quorum": 12}
+FAULTS = {"classic": 4, "mirrored": 12, "quorum": 12}
 
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_nothing_is_lost_whatever_becomes_of_nodes(kind: str, tmp_path: Path) -> None:
     with proxied(tmp_path, 3) as site:
-        run = Run(site, 1, queues_of(kind), is_replicated=kind == "quorum")
+        run = Run(site, 1, queues_of(kind), is_replicated=kind != "classic")
         verdict = run.whole(FAULTS[kind])
     print(verdict.line(), *run.table(), sep="\n")
     assert sum(map(len, run.silences.values())) == FAULTS[kind]

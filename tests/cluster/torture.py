@@ -55,8 +55,11 @@ RATE: Final = 10.0
 QUEUES: Final = 3
 ARGUMENTS: Final[dict[str, Table]] = {
     "classic": {},
+    "mirrored": {},
     "quorum": {"x-queue-type": "quorum"},
 }
+POLICIES: Final = {"mirrored": '{"ha-mode":"all","ha-sync-mode":"automatic"}'}
+"""The policy that holds for the queues of a kind."""
 
 
 class Failed(AssertionError):
@@ -127,7 +130,12 @@ class Run:
         self.pump(self.all_ready, "the nodes are not ready")
 
     def declare(self) -> None:
-        """Declare the queues, each through another node."""
+        """Declare the queues, each through another node, under the policy of their kind."""
+        for kind, policy in POLICIES.items():
+            if any(queue.startswith(kind) for queue in self.queues):
+                done = self.site.nodes[0].ctl("set_policy", kind, f"^{kind}-", policy)
+                if done.returncode:
+                    raise Failed(done.stderr)
         for place, (queue, arguments) in enumerate(self.queues.items()):
             with self.admin(place % len(self.site.nodes) + 1) as admin:
                 admin.declare_queue(queue, arguments=arguments)

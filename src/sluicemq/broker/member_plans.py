@@ -26,12 +26,17 @@ class MemberPlan(NamedTuple):
     problem: str = ""
 
 
-def quorum_queues(state: DeclaredState) -> Iterator[DeclaredQueue]:
+def queues_with_members(state: DeclaredState) -> Iterator[DeclaredQueue]:
     """Yield the queues that have members."""
     for host in state.hosts.values():
         for queue in host.queues.values():
             if queue.members:
                 yield queue
+
+
+def quorum_queues(state: DeclaredState) -> Iterator[DeclaredQueue]:
+    """Yield those of them whose members people choose: those of mirrored queues a policy does."""
+    return (queue for queue in queues_with_members(state) if not queue.is_mirrored)
 
 
 def shrink_plan(queues: Iterable[DeclaredQueue], node: int) -> list[MemberPlan]:

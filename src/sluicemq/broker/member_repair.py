@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.broker.member_plans import quorum_queues
+from sluicemq.broker.member_plans import queues_with_members
+from sluicemq.chain.queue.mirrored.member import MirrorMember
 from sluicemq.chain.queue.quorum.member_shell import MemberShell
 from sluicemq.kernel.address import node_of
 from sluicemq.metadata.changes import AddMember, RemoveMember
@@ -42,14 +43,14 @@ class MemberRepair:
 
     def begin(self) -> None:
         """Look at all members that a start has found; this node has all that is declared."""
-        for queue in quorum_queues(self.agreement.state):
+        for queue in queues_with_members(self.agreement.state):
             self._look(queue)
         self.agreement.follow(MembersChanged, self.members_changed)
 
     def _look(self, queue: DeclaredQueue) -> None:
         definition = queue.definition
         shell = self.vhosts[definition.vhost].member(queue)
-        if not isinstance(shell, MemberShell) or not shell.raft.is_amnesiac:
+        if not isinstance(shell, MemberShell | MirrorMember) or not shell.raft.is_amnesiac:
             return
         name = shell.raft.member.name
         if name in queue.members and len(queue.members) > 1:

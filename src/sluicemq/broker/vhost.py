@@ -6,17 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.broker.mirrored_queues import MirroredQueues
 from sluicemq.chain.queue.classic import empty_index
 from sluicemq.chain.queue.group.member_log import LogForgetter
+from sluicemq.chain.queue.group.member_messages import LeadFrom, MemberGone, MembersDue
 from sluicemq.chain.queue.namespace_port import NamespacePort, Queues
 from sluicemq.chain.queue.queue import Leaving
 from sluicemq.chain.queue.quorum.departure import Departure
-from sluicemq.chain.queue.quorum.member_shell import (
-    LeadFrom,
-    MemberGone,
-    MembersDue,
-    MemberShell,
-)
+from sluicemq.chain.queue.quorum.member_shell import MemberShell
 from sluicemq.chain.queue.shell_types import SHELLS, is_of_earlier_member, join_quorum
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX
 from sluicemq.chain.remote.remote_queue import HomesChanged, QueueUndeclared, RemoteQueue
@@ -39,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.chain.queue.fault_history import FaultHistory
+    from sluicemq.chain.queue.mirrored.member import MirrorMember
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.chain.queue.vhost_port import NamedQueue
     from sluicemq.chain.remote.queue_post import QueuePost
@@ -88,6 +86,8 @@ class VirtualHost(NamespacePort):
         """Ids of quorum queues of whose member here something may still be on the disk."""
         self.formers: dict[int, list[RemoteQueue]] = {}
         """What stood for a quorum queue, by its id, before this node had a member of it."""
+        self.mirrored = None if post is None else MirroredQueues(self, post)
+        """Its mirrored queues; None: the node is alone."""
         self.connections = 0
         """The number of connections that are open in it."""
         self.listener: Actor | None = None
@@ -127,12 +127,17 @@ class VirtualHost(NamespacePort):
 
     def recover_queue(self, queue_id: int, definition: QueueDefinition, recovery: Recovery) -> None:
         """Make a durable queue that a start has found, with the messages it had."""
+        declared = self.services.definitions.hosts[self.name].queues.get(definition.name)
         if is_holding(definition.name):
             self.recover_holding(queue_id, definition, recovery.queues[queue_id])
         elif is_of_earlier_member(self.services.life.node, queue_id, recovery):
             del recovery.groups.found[queue_id]
             self.departing[queue_id] = None
+            if self.mirrored is not None:
+                self.mirrored.departing[queue_id] = None
             LogForgetter(self.store, queue_id, lambda: self.forgotten(queue_id, definition.name))
+        elif self.mirrored is not None and declared is not None and declared.is_mirrored:
+            self.mirrored.recover(declared, recovery)
         else:
             queue = SHELLS[definition.type].recover(self, definition, queue_id, recovery)
             if isinstance(queue, MemberShell) and not queue.is_serving:
@@ -148,12 +153,18 @@ class VirtualHost(NamespacePort):
             index = empty_index(self.services, declared.id, definition.durable)
             exchange = definition.name.removeprefix(HOLDING_PREFIX)
             self.add_holding(HoldingQueue(self, definition, declared.id, index, exchange))
+        elif self.mirrored is not None and declared.is_mirrored:
+            self.mirrored.add(declared)
         elif not self.add_remote(declared):
             self.add(SHELLS[definition.type].declare(self, declared))
 
     def add_remote(self, declared: DeclaredQueue) -> bool:
         """Enter what stands for a queue of another node into the table of names, and return True;
         False: this node has the queue."""
+        if self.mirrored is not None and declared.is_mirrored:
+            if declared.id not in self.mirrored.stand_ins:
+                self.mirrored.stand_in(declared)
+            return True
         is_aside = declared.id in self.aside or declared.id in self.departing
         names = (*declared.members, *declared.leaving)
         is_here = self.services.has_part(declared.home, names) and not is_aside
@@ -191,7 +202,10 @@ class VirtualHost(NamespacePort):
     # -- members of quorum queues come and go
 
     def members_changed(self, declared: DeclaredQueue) -> None:
-        """Have a member of a quorum queue here if one is declared, and none if it is not."""
+        """Have a member of a queue here if one is declared, and none if it is not."""
+        if self.mirrored is not None and declared.is_mirrored:
+            self.mirrored.change(declared)
+            return
         queue = self.member(declared)
         own = self.member_of(declared)
         if isinstance(queue, MemberShell):
@@ -207,14 +221,19 @@ class VirtualHost(NamespacePort):
                 stand_in.post(HomesChanged(homes))
 
     def leader_moved(self, declared: DeclaredQueue) -> None:
-        """Have the member at a quorum queue's home lead, if the one here leads."""
+        """Have the member at a queue's home lead, if the one here leads."""
+        if self.mirrored is not None and declared.is_mirrored:
+            self.mirrored.move_master(declared)
+            return
         queue = self.queues.get(declared.definition.name)
         if isinstance(queue, MemberShell):
             queue.post(LeadFrom(declared.home))
 
-    def member(self, declared: DeclaredQueue) -> NamedQueue | None:
-        """Return what this node has of a quorum queue: its member, whether channels use that or
-        not, or what stands for it; None: there is nothing."""
+    def member(self, declared: DeclaredQueue) -> NamedQueue | MirrorMember | None:
+        """Return what this node has of a queue with members: its member, whether channels use that
+        or not, or what stands for it; None: there is nothing."""
+        if self.mirrored is not None and declared.id in self.mirrored.members:
+            return self.mirrored.members[declared.id]
         return self.aside.get(declared.id) or self.queues.get(declared.definition.name)
 
     def member_of(self, declared: DeclaredQueue) -> int:
@@ -238,6 +257,14 @@ class VirtualHost(NamespacePort):
         self.queues[queue.name] = queue
         self.topology.has_changed()
 
+    def master_begins(self, queue: Queue) -> None:
+        assert self.mirrored is not None, "a master on a node that is alone"
+        self.mirrored.master_begins(queue)
+
+    def master_ended(self, queue: Queue) -> None:
+        assert self.mirrored is not None, "a master on a node that is alone"
+        self.mirrored.master_ended(queue)
+
     def formers_of(self, queue_id: int) -> list[RemoteQueue]:
         """Return what stood for a queue here and is used still."""
         return [each for each in self.formers.get(queue_id, ()) if each.ends]
@@ -257,6 +284,8 @@ class VirtualHost(NamespacePort):
 
     def forgotten(self, queue_id: int, name: str) -> None:
         self.departing.pop(queue_id, None)
+        if self.mirrored is not None:
+            self.mirrored.departing.pop(queue_id, None)
         host = self.services.definitions.hosts.get(self.name)
         declared = None if host is None else host.queues.get(name)
         if declared is not None and declared.id == queue_id:
@@ -321,6 +350,8 @@ class VirtualHost(NamespacePort):
             aside.undeclared()
         for former in self.formers.pop(declared.id, ()):
             former.post(QueueUndeclared())
+        if self.mirrored is not None and declared.is_mirrored:
+            self.mirrored.remove(declared)
         known = self.queues.holding if is_holding(name) else self.queues
         queue = known.get(name)
         if isinstance(queue, RemoteQueue):

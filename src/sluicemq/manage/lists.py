@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sluicemq.amqp.types import Timestamp
 from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.chain.remote.remote_queue import RemoteQueue
-from sluicemq.manage import quorum_view
+from sluicemq.manage import mirrors_view, quorum_view
 from sluicemq.manage.backing_view import (
     all_bytes,
     backing_queue_status,
@@ -267,6 +267,8 @@ QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "leader": quorum_view.leader,
     "members": quorum_view.members,
     "online": quorum_view.online,
+    "slave_pids": mirrors_view.slaves,
+    "synchronised_slave_pids": mirrors_view.synchronised,
     "consumers": lambda queue: depth_of(queue).consumers,
     "state": lambda queue: queue.state(queue.services.world.clock.now_ns()),
     "memory": lambda queue: queue.machine.depth.footprint,

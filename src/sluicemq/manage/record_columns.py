@@ -53,6 +53,8 @@ QUEUE_LISTED: Final = (
     "leader",
     "members",
     "online",
+    "slave_pids",
+    "synchronised_slave_pids",
     "consumers",
     "state",
     "memory",

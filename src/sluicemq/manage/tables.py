@@ -44,6 +44,8 @@ COLUMNS: Final[dict[str, dict[str, str]]] = {
         "leader": "the node that leads the group of a quorum queue",
         "members": "the nodes that have a member of the group of a quorum queue",
         "online": "those of them whose members take part",
+        "slave_pids": "the nodes that are to have a mirror of it, beside the master's",
+        "synchronised_slave_pids": "those of them for which confirms wait",
         "consumers": "the number of consumers",
         "state": "running; flow: held up by the message store within the last second; after a"
         " fault, recovering or crashed; or down: its node is",

@@ -88,6 +88,9 @@ def queue_shape(
         else:
             del shown["backing_queue_status"]  # its node alone knows
         shown |= {"head_message_timestamp": None, "recoverable_slaves": None}
+        if row["slave_pids"]:
+            shown["slave_nodes"] = row["slave_pids"]
+            shown["synchronised_slave_nodes"] = row["synchronised_slave_pids"]
     elif row["type"] == "quorum":
         shown |= group_shape(row, node)
     else:

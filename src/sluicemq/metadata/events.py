@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
+from sluicemq.model.queue_types import TYPES
+
 if TYPE_CHECKING:
     from sluicemq.metadata.changes import AddNode, Change, Life, RemoveNode
     from sluicemq.model.definitions import ExchangeDefinition, QueueDefinition
@@ -16,7 +18,8 @@ class DeclaredQueue(Struct):
     """A queue as the machine knows it. `id` is given once and names it in files; `life` is that of
     the node that has to be alive for it, and counts only if it is not durable. `home` is the number
     of the node that has its messages, 0 for a node that is alone; `members` are those that a quorum
-    queue in a cluster is to have, and `leaving` those that it had and that may know of it still."""
+    queue in a cluster, or a mirrored one, is to have, and `leaving` those that it had and that may
+    know of it still."""
 
     id: int
     definition: QueueDefinition
@@ -24,6 +27,11 @@ class DeclaredQueue(Struct):
     home: int = 0
     members: tuple[int, ...] = ()
     leaving: tuple[int, ...] = ()
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Tell whether it is a queue with a master, which its members are mirrors of."""
+        return bool(self.members) and TYPES[self.definition.type].has_mirrors
 
 
 class QueueAdded(Struct, frozen=True):

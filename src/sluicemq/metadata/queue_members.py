@@ -78,9 +78,11 @@ def member_on(queue: DeclaredQueue, node: int) -> int:
 
 
 def check_has_members(queue: DeclaredQueue) -> None:
-    """Refuse what only makes sense for a quorum queue in a cluster."""
+    """Refuse what only makes sense for a queue that has members."""
     if not queue.members:
-        raise Refused(f"{title_of(queue)} has no members: it is not a quorum queue in a cluster")
+        raise Refused(
+            f"{title_of(queue)} has no members: it is no quorum queue in a cluster, nor mirrored"
+        )
 
 
 def title_of(queue: DeclaredQueue) -> str:

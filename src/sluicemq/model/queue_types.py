@@ -48,6 +48,9 @@ class QueueType:
     has_stream_files: bool
     """Are its messages in the segments of a stream (storage/stream_log.py), and not in the journal
     and a queue index?"""
+    has_mirrors: bool
+    """Has a queue with members a master among them, which clients use, and are the others mirrors?
+    Else each member is as good as the others."""
     scope: str
     """The `apply-to` of policies that are for queues of this type alone."""
     refused_arguments: tuple[str, ...]
@@ -70,6 +73,7 @@ TYPES: Final[dict[str, QueueType]] = {
         has_global_qos=True,
         is_log=False,
         has_stream_files=False,
+        has_mirrors=True,
         scope="classic_queues",
         refused_arguments=(
             "x-dead-letter-strategy",
@@ -117,6 +121,7 @@ TYPES: Final[dict[str, QueueType]] = {
         has_global_qos=False,
         is_log=False,
         has_stream_files=False,
+        has_mirrors=False,
         scope="quorum_queues",
         refused_arguments=(
             "x-max-priority",
@@ -162,6 +167,7 @@ TYPES: Final[dict[str, QueueType]] = {
         has_global_qos=False,
         is_log=True,
         has_stream_files=True,
+        has_mirrors=False,
         scope="streams",
         refused_arguments=(
             "x-expires",

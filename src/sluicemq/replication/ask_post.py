@@ -84,6 +84,8 @@ class AskPost(Actor):
         self.cluster = cluster
         self.queues: dict[int, Actor] = {}
         """The queues of this node that have members on several, by group."""
+        self.followers: dict[int, Actor] = {}
+        """Who else wants to know who leads, by group."""
         self.leaders: dict[int, LeaderKnown] = {}
         """What was said last of each group."""
         self.led: dict[int, int] = {}
@@ -112,6 +114,13 @@ class AskPost(Actor):
         if known is not None:
             queue.post(known)
 
+    def follow(self, group: int, follower: Actor) -> None:
+        """Post to `follower` from now on who leads the group, at once if it is known."""
+        self.followers[group] = follower
+        known = self.leaders.get(group)
+        if known is not None:
+            follower.post(known)
+
     def close(self, group: int, *, is_deleted: bool) -> None:
         """Forget the member of a group, and of one that is deleted all. Who leads it is said once,
         and the next member here has to know."""
@@ -125,6 +134,7 @@ class AskPost(Actor):
     def forget(self, group: int) -> None:
         """Forget who leads a group, for its queue is not declared any more."""
         self.leaders.pop(group, None)
+        self.followers.pop(group, None)
 
     def leads(self, group: int, term: int) -> None:
         """Tell everybody that this node leads a group from now on."""
@@ -213,9 +223,9 @@ class AskPost(Actor):
         if before is None and len(self.leaders) >= QUORUM_LEADERS_MAX:
             return
         self.leaders[group] = known
-        queue = self.queues.get(group)
-        if queue is not None:
-            queue.post(known)
+        for table in (self.queues, self.followers):
+            if group in table:
+                table[group].post(known)
 
     def _lose(self, node: int) -> None:
         """Have those queues look for another leader whose leader is not linked any more."""

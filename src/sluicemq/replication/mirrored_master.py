@@ -109,15 +109,16 @@ class MirroredMaster:
         runs = [row.run_at(position) for position in chunk.positions()]
         return sorted({run.index for run in runs if run is not None})
 
-    def got_entries(self, chunk: Chunk, entries: list[bytes]) -> None:
-        """Give a chunk its bodies, of which these entries were read."""
+    def got_entries(self, chunk: Chunk, entries: list[bytes]) -> list[range]:
+        """Give a chunk its bodies, of which these entries were read. Returns the positions of
+        messages whose bodies were not found: they are gone from the queue."""
         found: dict[int, bytes] = {}
         for data in entries:
             for _, run in runs_of(data):
                 assert run.contents is not None
                 ids = (LOG_IDS + position for position in run.positions)
                 found |= zip(ids, run.contents, strict=True)
-        self.machine.got_bodies(chunk, found)
+        return self.machine.got_bodies(chunk, found)
 
 
 def run_of(effect: Write) -> Run:

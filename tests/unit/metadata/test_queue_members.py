@@ -65,7 +65,7 @@ def test_what_makes_no_sense_is_refused(state: DeclaredState) -> None:
         (AddMember(*PLACE, 3), "on node 3 is still being removed"),
         (RemoveMember(*PLACE, 3), "has no member on node 3"),
         (MoveLeader(*PLACE, 3), "has no member on node 3"),
-        (AddMember("v", "c", 2, 3), "it is not a quorum queue in a cluster"),
+        (AddMember("v", "c", 2, 3), "it is no quorum queue in a cluster, nor mirrored"),
         (AddMember("v", "q", 2, 3), "there is no queue 'q' in vhost 'v' any more"),
         (RemoveMember("z", "q", 1, 3), "there is no queue"),
     ]:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from sluicemq.chain.definitions.group_members import follow_nodes
 from sluicemq.chain.definitions.home_choice import home_for
 from sluicemq.chain.definitions.member import DefinitionsMember, FoundMember, newborn
+from sluicemq.chain.definitions.mirror_placement import mirrored
 from sluicemq.chain.definitions.own_proposals import NEVER_NS, OwnProposals
 from sluicemq.chain.definitions.placement import placed
 from sluicemq.chain.definitions.spread import NS_A_MS, Spread
@@ -243,7 +244,9 @@ class ClusterAgreement(Actor, Agreement):
             home = change.home or self.home_for(change)
             life = change.life if change.definition.durable else self.life_of(home)
             change = replace(change, life=life, home=home)
-            return placed(change, self.life.node, self.placeable(), self.state.next_queue_id)
+            nodes = self.placeable()
+            change = placed(change, self.life.node, nodes, self.state.next_queue_id)
+            return mirrored(change, self.state, nodes, self.cluster.name_of)
         if isinstance(change, DeclareExchange) and not change.definition.durable:
             return replace(change, life=self.life)
         if isinstance(change, Together):

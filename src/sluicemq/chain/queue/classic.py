@@ -77,26 +77,32 @@ class ClassicShell(TimedQueue):
         term: int = FIRST_TERM,
     ) -> None:
         super().__init__(vhost, definition, queue_id)
-        services = vhost.services
-        io_batch = services.config.storage.msg_store_io_batch_size
         self.settings = settings_of(definition.arguments, {})
-        self.machine = ClassicQueue(
-            self.title,
-            definition.durable,
-            self,
-            index,
-            io_batch,
-            self.settings,
-            term,
-            deduplication_of(definition.arguments),
-        )
+        self.machine = self.make_machine(index, term)
         self.replicator = self.replicate()
         self.timers = QueueTimers(self)
         self.dead_lettering = DeadLettering(self)
         self.configure(self.policy)
         self.pace = QueuePace()
         self.invitations: list[Limiter] = []
-        self.storage = QueueStorage(self, self.machine)
+        self.storage = self.make_storage()
+
+    def make_machine(self, index: QueueIndex, term: int) -> ClassicQueue:
+        """Make the queue, empty, in the `term`th life of its shell."""
+        return ClassicQueue(
+            self.title,
+            self.definition.durable,
+            self,
+            index,
+            self.services.config.storage.msg_store_io_batch_size,
+            self.settings,
+            term,
+            deduplication_of(self.definition.arguments),
+        )
+
+    def make_storage(self) -> QueueStorage:
+        """Make what sees to its files and to its messages in the message store."""
+        return QueueStorage(self, self.machine)
 
     def receive(self, message: object) -> None:
         """Take publishes over a credited link, commands from channels, and what the store says."""

@@ -55,6 +55,14 @@ class NamespacePort(VhostPort, Host):
         member; it may have another one."""
         raise NotImplementedError
 
+    def master_begins(self, queue: Queue) -> None:
+        """Have channels use a queue of which this node is the master from now on."""
+        raise NotImplementedError
+
+    def master_ended(self, queue: Queue) -> None:
+        """Stop a queue of which this node is the master no more; channels use the next master's."""
+        raise NotImplementedError
+
     def replace(self, queue: Queue, fresh: Queue) -> None:
         """Put `fresh`, which has what was read back, in the place of a queue that has crashed."""
         raise NotImplementedError

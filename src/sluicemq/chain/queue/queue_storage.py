@@ -38,6 +38,7 @@ from sluicemq.storage.queue_index import READ_TRIES, IndexRead, IndexWrite
 if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.kernel.disk import DiskJob
+    from sluicemq.queues.classic.chunk import Chunk
     from sluicemq.queues.classic.stored import Stored
     from sluicemq.queues.effects import Deleted, Remove, Write
     from sluicemq.storage.entries import Run
@@ -164,12 +165,12 @@ class QueueStorage:
         if index.has_empty:
             self.let_segments_go()
         for chunk in stored.dead_bodies_wanted():
-            self.store.post(StoreRead(self.queue, chunk))
+            self.ask_for(chunk)
         if not self.flush_upto and not stored.needs_disk():
             return
         hungry = stored.hungry()
         for chunk in stored.bodies_wanted(hungry):
-            self.store.post(StoreRead(self.queue, chunk))
+            self.ask_for(chunk)
         if index.busy:
             return
         job: IndexWrite | IndexRead | None = None
@@ -179,6 +180,10 @@ class QueueStorage:
             job = stored.next_job(hungry, writing=writing)
         if job is not None:
             self.submit(job)
+
+    def ask_for(self, chunk: Chunk) -> None:
+        """Have the bodies of a chunk read."""
+        self.store.post(StoreRead(self.queue, chunk))
 
     def flush(self) -> IndexWrite | None:
         """Return a write job for the next part of what a checkpoint waits for; None when all of it

@@ -34,7 +34,7 @@ from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
 from sluicemq.flow.prefetch import Limiter, Resume
 from sluicemq.kernel.cleanup_steps import take
-from sluicemq.model.queue_types import QUORUM, TYPES
+from sluicemq.model.queue_types import TYPES
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
 from sluicemq.queues.commands import LinkId
@@ -198,7 +198,11 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         elif isinstance(message, PolicyChanged):
             self.policy = message.policy
         elif not isinstance(message, SetTarget):
-            super().receive(message)
+            self.receive_other(message)
+
+    def receive_other(self, message: object) -> None:
+        """Take what only some stand-ins are told."""
+        super().receive(message)
 
     def turn_to(self, home: int) -> None:
         """Take that node for its home from now on."""
@@ -466,7 +470,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         not answered is lost."""
         if answer.flags & s.IS_LOST:
             why = "has crashed and is being restarted"
-            if self.definition.type == QUORUM:
+            if self.declared.members:
                 why = f"is not served by node {self.office.name_of(end.mail.node)} any more"
             self.lose(end, f"{self.title} {why}")
             self.turn_on(end.mail.node)
@@ -633,5 +637,5 @@ ANSWERED: Final[dict[int, Callable[[RemoteQueue, RemoteEnd, RemoteAnswer], None]
     s.PURGED: RemoteQueue.purged,
     s.DELETED: RemoteQueue.deleted,
     s.REFUSED: RemoteQueue.refused,
-    s.ENDED: RemoteQueue.ended,
+    s.ENDED: lambda queue, end, answer: queue.ended(end, answer),
 }

@@ -30,7 +30,7 @@ WRITE: Final = 21
 PLACE: Final = Struct("<I4x")
 RANGE: Final = Struct("<QII")
 POSITION: Final = Struct("<Q")
-MEMBER: Final = Struct("<I")
+MEMBER: Final = Struct("<Q")
 
 
 # -- to bytes

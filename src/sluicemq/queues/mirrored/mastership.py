@@ -86,10 +86,11 @@ class Mastership(Generic[R]):
         commands, self.gathered = self.gathered, []
         return commands
 
-    def proposed(self, index: int, size_bytes: int) -> None:
-        """Hear that what was taken last is the entry at `index`."""
+    def proposed(self, index: int, size_bytes: int, *, is_whole: bool = True) -> None:
+        """Hear that what was taken last is the entry at `index`; unless it `is_whole` only a part
+        of it, and more entries follow before anything else is taken."""
         self.lags.entries.add(index, size_bytes)
-        if self.receipts:
+        if self.receipts and is_whole:
             self.waiting.append((index, self.receipts))
             self.receipts = []
 

@@ -94,6 +94,13 @@ class Mirror(MirrorState):
         for index, runs in groupby(self.runs(), key=lambda run: run.index):
             yield index, [places for run in runs for places in run.places]
 
+    def live_bytes(self) -> Iterator[tuple[int, Sequence[range], int]]:
+        """Give the same as `live`, each with the bytes of the contents of its messages."""
+        for index, group in groupby(self.runs(), key=lambda run: run.index):
+            runs = [*group]
+            places = [places for run in runs for places in run.places]
+            yield index, places, sum(run.size_bytes for run in runs)
+
     def snapshot(self) -> Iterator[bytes]:
         return pieces_of(self)
 

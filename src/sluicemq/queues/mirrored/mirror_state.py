@@ -25,6 +25,16 @@ class MirrorState(Replicated[MirrorCommand, MirrorEffect]):
         """Return how many messages are in the queue."""
         return sum(row.messages for row in self.rows.values())
 
+    @property
+    def body_bytes(self) -> int:
+        """Return the bytes of their contents."""
+        return sum(row.size_bytes for row in self.rows.values())
+
+    @property
+    def snapshot_rows(self) -> int:
+        """Return the rows that a snapshot would have, but for some."""
+        return sum(row.run_count for row in self.rows.values())
+
     def delivered(self, position: int) -> int:
         """Return below which position messages of the same row may have been delivered."""
         priority = priority_at(position)

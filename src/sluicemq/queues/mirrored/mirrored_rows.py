@@ -77,27 +77,50 @@ class MirroredRun:
             return [self.size] * len(positions)
         return self.sizes[positions.start - self.first : positions.stop - self.first]
 
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of the contents of its messages in the queue."""
+        return self.bytes_of(self.alive)
+
+    def bytes_of(self, bits: int) -> int:
+        """Return the bytes of the contents of those messages that have a bit here."""
+        if self.sizes is None:
+            return self.size * bits.bit_count()
+        return sum(sum(self.sizes[part.start : part.stop]) for part in ranges_of(bits, 0))
+
     def remove(self, positions: range) -> int:
-        """Remove its messages among the ascending `positions`; returns how many there were."""
+        """Remove its messages among the ascending `positions`; returns the bits of those that there
+        were."""
         start, step = positions.start, positions.step
         from_ = max(0, -(-(self.first - start) // step))
         upto = max(0, -(-(self.first + self.count - start) // step))
         gone = bits_of(positions[from_:upto], self.first) & self.alive
         self.alive ^= gone
-        return gone.bit_count()
+        return gone
 
 
 class MirroredRow:
     """A row of positions: that of a priority, or the only one of a queue without them. Positions
     below `next` have been given, those below `delivered` may have been delivered."""
 
-    __slots__ = ("_firsts", "_gone", "_head", "_runs", "delivered", "messages", "next")
+    __slots__ = (
+        "_firsts",
+        "_gone",
+        "_head",
+        "_runs",
+        "delivered",
+        "messages",
+        "next",
+        "size_bytes",
+    )
 
     def __init__(self, first: int) -> None:
         self.next = first
         self.delivered = first
         self.messages = 0
         """So many are in the queue."""
+        self.size_bytes = 0
+        """The bytes of their contents."""
         self._runs: list[MirroredRun] = []
         self._firsts: list[int] = []
         """The first position of each run."""
@@ -109,6 +132,11 @@ class MirroredRow:
     def runs(self) -> Iterator[MirroredRun]:
         """Give the runs of which something is in the queue, in the order of positions."""
         return (run for run in islice(self._runs, self._head, None) if run.alive)
+
+    @property
+    def run_count(self) -> int:
+        """Return how many runs there are of which something is in the queue."""
+        return len(self._runs) - self._gone
 
     @property
     def head(self) -> MirroredRun | None:
@@ -131,6 +159,7 @@ class MirroredRow:
         self._firsts.append(run.first)
         self.next = run.first + run.count
         self.messages += run.alive.bit_count()
+        self.size_bytes += run.size_bytes
 
     def remove(self, positions: range) -> None:
         """Remove the messages at these ascending positions, as far as they are there."""
@@ -139,7 +168,9 @@ class MirroredRow:
         while at < len(self._runs) and self._firsts[at] <= end:
             run = self._runs[at]
             if run.alive:
-                self.messages -= run.remove(positions)
+                gone = run.remove(positions)
+                self.messages -= gone.bit_count()
+                self.size_bytes -= run.bytes_of(gone)
                 self._gone += not run.alive
             at += 1
         while self._head < len(self._runs) and not self._runs[self._head].alive:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicemq.chain.queue.crash_recovery import Crash
 from sluicemq.chain.queue.fault_history import CRASHED
-from sluicemq.chain.queue.quorum.member_shell import MemberGone
+from sluicemq.chain.queue.group.member_messages import MemberGone
 from sluicemq.chain.store.raft_storage import (
     RaftAppended,
     RaftRefused,

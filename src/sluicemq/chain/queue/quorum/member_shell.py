@@ -12,6 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.chain.queue.group.member_changes import MemberChanges
+from sluicemq.chain.queue.group.member_messages import (
+    HandOver,
+    LeadFrom,
+    MemberGone,
+    MembersDue,
+)
 from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.limits import RAFT_LOST_MS
 from sluicemq.queues import commands as c
@@ -41,24 +47,6 @@ class LostTooLong(NamedTuple):
     channels are gone."""
 
     node: int
-
-
-class MembersDue(NamedTuple):
-    """Tells a queue that other members of it are declared than were."""
-
-
-class LeadFrom(NamedTuple):
-    """Tells a queue that the member on that node is to lead, if the one here does."""
-
-    node: int
-
-
-class HandOver(NamedTuple):
-    """Tells a queue that this node stops, so that another member had better lead."""
-
-
-class MemberGone(NamedTuple):
-    """Tells a queue that the member on this node is out of its group: it can be forgotten here."""
 
 
 class MemberShell(QuorumShell):

@@ -1,0 +1,58 @@
+"""How this node's member of a mirrored queue comes to be: born with the queue, added to it later,
+or found at a start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.chain.queue.group.member_log import member_of, newborn, wrapped
+from sluicemq.chain.queue.mirrored.member import MirrorMember
+from sluicemq.chain.queue.mirrored.replicator import MIRROR_ENTRIES
+from sluicemq.kernel.address import number_of
+from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.entry import LogSnapshot
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.namespace_port import NamespacePort
+    from sluicemq.metadata.events import DeclaredQueue
+    from sluicemq.storage.recovery import Recovery
+
+VERSION: Final = MIRROR_ENTRIES.version
+
+
+def born(vhost: NamespacePort, declared: DeclaredQueue) -> MirrorMember:
+    """Make the member of this node of a group that is born."""
+    birth = LogSnapshot(0, 0, Configuration((*sorted(declared.members),)))
+    raft = member_of(vhost.services, newborn(birth), VERSION, vhost.services.life.node)
+    return MirrorMember(vhost, declared.definition, declared.id, raft, b"", is_born=False)
+
+
+def joined(vhost: NamespacePort, declared: DeclaredQueue, name: int) -> MirrorMember:
+    """Make the member `name` of this node, which is added to a group: it has nothing, and knows of
+    nobody but itself, before the master has sent it the log. Its id is one that nobody had."""
+    assert number_of(name) > 0, "whom a group is born with is never added"
+    birth = LogSnapshot(0, 0, Configuration(learners=(name,)))
+    raft = member_of(vhost.services, newborn(birth), VERSION, name)
+    return MirrorMember(vhost, declared.definition, declared.id, raft, b"", is_born=False)
+
+
+def recovered(
+    vhost: NamespacePort, declared: DeclaredQueue, name: int, recovery: Recovery
+) -> MirrorMember:
+    """Make the member `name` of what was found of it. If there is nothing it is born, or joins,
+    now; but if something of the journal is lost it may have been there, too, and have said
+    something: then it says nothing more."""
+    services, definition, queue_id = vhost.services, declared.definition, declared.id
+    durable = recovery.groups.found.pop(queue_id, None)
+    if durable is not None:
+        content = recovery.groups.contents.pop(queue_id, b"")
+        is_amnesiac = recovery.groups.groups[queue_id].is_amnesiac
+        durable = replace(durable, entries=wrapped(durable.entries, MIRROR_ENTRIES))
+        raft = member_of(services, durable, VERSION, name, is_amnesiac=is_amnesiac)
+        return MirrorMember(vhost, definition, queue_id, raft, content, is_born=True)
+    if recovery.may_have_forgotten:
+        nothing = newborn(LogSnapshot(0, 0, Configuration()))
+        raft = member_of(services, nothing, VERSION, name, is_amnesiac=True)
+        return MirrorMember(vhost, definition, queue_id, raft, b"", is_born=True)
+    return joined(vhost, declared, name) if number_of(name) else born(vhost, declared)

@@ -1,0 +1,239 @@
+"""channel ---batch---> MASTER ---entries---> the log of all mirrors; confirms, when all have it.
+
+It is a classic queue that clients use, on the node whose member leads the group. What becomes of
+its messages goes into the log at the end of each turn; its own files are only for what it pages
+out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sluicemq.chain.queue.classic import ClassicShell, empty_index
+from sluicemq.chain.queue.queue_storage import QueueStorage
+from sluicemq.flow.gate import Gate
+from sluicemq.limits import RAFT_APPEND_BYTES, RETRY_FULL_MS
+from sluicemq.queues.classic.deduplication import deduplication_of
+from sluicemq.queues.classic.machine import ClassicQueue
+from sluicemq.queues.mirrored.entry_content import STAMP, MirrorCodec
+from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
+from sluicemq.replication.mirrored_master import LOG_IDS, MirroredMaster
+from sluicemq.storage.queue_index import READ_TRIES, QueueIndex
+from sluicemq.storage.raft.reading import RaftEntriesRead
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.mirrored.member_port import MemberPort
+    from sluicemq.chain.queue.vhost_port import VhostPort
+    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.model.policies import EffectivePolicy
+    from sluicemq.queues.classic.chunk import Chunk
+    from sluicemq.queues.mirrored.commands import MirrorCommand
+
+MS: Final = 1_000_000
+READ_STRAND_STEP: Final = 2
+"""Reads of a log are not in line behind its writes."""
+CODEC: Final = MirrorCodec()
+
+
+class LogBodies(NamedTuple):
+    """Tells a master, from itself, that the entries with the bodies of a chunk are in RAM."""
+
+    chunk: Chunk
+    entries: list[bytes]
+
+
+class LogReadAgain(NamedTuple):
+    """A timer's message that the disk may be able to read now what it could not before."""
+
+    chunk: Chunk
+    tries: int
+
+
+class LogRead(NamedTuple):
+    """What is being read for a chunk: beside these entries, which are in RAM."""
+
+    chunk: Chunk
+    found: dict[int, bytes]
+    tries: int
+
+
+class DamagedMirrorLog(Exception):
+    """What a master has to deliver cannot be read; the text says what is damaged."""
+
+
+class MirroredStorage(QueueStorage):
+    """Sees to what a master pages out; what its log has is read from there."""
+
+    def ask_for(self, chunk: Chunk) -> None:
+        queue = self.queue
+        assert isinstance(queue, MasterShell), "the storage of another queue"
+        if chunk.id_base == LOG_IDS:
+            queue.read_log(chunk, tries=0)
+        else:
+            super().ask_for(chunk)
+
+
+class MasterShell(ClassicShell):
+    """This is the shell around the queue of a master. `member` is this node's of the group."""
+
+    has_state = False
+
+    def __init__(
+        self,
+        vhost: VhostPort,
+        definition: QueueDefinition,
+        queue_id: int,
+        member: MemberPort,
+        term: int,
+    ) -> None:
+        services = vhost.services
+        self.member = member
+        index = empty_index(services, services.queue_id(), durable=False)
+        super().__init__(vhost, definition, queue_id, index, term)
+        clock = services.world.clock
+        now_ms = clock.now_ns() // MS
+        self.mirrored = MirroredMaster(
+            self.machine, member.mirror, member.own, MirrorBounds(), now_ms
+        )
+        self.unproposed: deque[list[MirrorCommand]] = deque()
+        """What was taken of the queue and is in no entry yet."""
+        self.backlog = Gate(self.keeper, "entries waiting for a majority")
+        self.lagging = Gate(self.keeper, "")
+        """Shut while mirrors are too far behind."""
+        self.reads: dict[RaftEntriesRead, LogRead] = {}
+        self.schedule()
+
+    def make_machine(self, index: QueueIndex, term: int) -> ClassicQueue:
+        return ClassicQueue(
+            self.title,
+            False,
+            self,
+            index,
+            self.services.config.storage.msg_store_io_batch_size,
+            self.settings,
+            term,
+            deduplication_of(self.definition.arguments),
+            is_mirrored=True,
+        )
+
+    def make_storage(self) -> QueueStorage:
+        return MirroredStorage(self, self.machine)
+
+    @property
+    def is_durable(self) -> bool:
+        """Tell that nothing of it is read back: it begins with what the mirror has."""
+        return False
+
+    def configure(self, policy: EffectivePolicy | None) -> None:
+        super().configure(policy)
+        self.member.policy_changed()
+
+    def receive_rare(self, message: object) -> None:
+        if isinstance(message, LogBodies):
+            self.got_entries(message.chunk, message.entries)
+        elif isinstance(message, RaftEntriesRead):
+            self.was_read(message)
+        elif isinstance(message, LogReadAgain):
+            self.read_log(message.chunk, message.tries)
+        else:
+            super().receive_rare(message)
+
+    # -- turns
+
+    def turn_ended(self) -> None:
+        self.look_at_mirrors()
+        super().turn_ended()
+        self.agree()
+
+    def look_at_mirrors(self) -> None:
+        """Confirm what is on all mirrors, and look who lags."""
+        standing = self.member.standing
+        if standing is None:
+            return
+        mastership = self.mirrored.mastership
+        now_ms = self.services.world.clock.now_ns() // MS
+        mastership.look(standing, now_ms, self.member.mirrors)
+        self.mirrored.confirm(standing, self.effects)
+        lagging = mastership.holding_up
+        if lagging:
+            self.lagging.name = f"mirror on {self.member.names_of(lagging)}"
+            self.lagging.shut()
+        else:
+            self.lagging.open()
+
+    def effects_real(self) -> None:
+        """Make real what may be: the rest waits until the log has what it needs."""
+        effects = [*self.effects]
+        self.effects.clear()
+        self.making = iter(effects)
+        self.effects += self.mirrored.take(effects)
+        super().effects_real()
+
+    def agree(self) -> None:
+        """Have agreed on what has become of messages, as far as the log takes it."""
+        member, mastership = self.member, self.mirrored.mastership
+        while member.takes_proposals:
+            if not self.unproposed:
+                self.unproposed += parted(mastership.take_entry())
+            if not self.unproposed:
+                self.backlog.open()
+                return
+            index, size_bytes = member.propose(self.unproposed.popleft())
+            mastership.proposed(index, size_bytes, is_whole=not self.unproposed)
+        self.backlog.shut()
+
+    # -- bodies in the log
+
+    def read_log(self, chunk: Chunk, tries: int) -> None:
+        """Have the bodies of a chunk read from the log."""
+        indexes = self.mirrored.entries_of(chunk)
+        found = self.member.contents(indexes)
+        missing = [index for index in indexes if index not in found]
+        job = self.store.raft.reading(self.id, missing) if missing else None
+        if job is not None:
+            self.reads[job] = LogRead(chunk, found, tries)
+            strand = self.strand + READ_STRAND_STEP
+            self.services.world.disk.submit(job, self, strand)
+        else:
+            self.post(LogBodies(chunk, [*found.values()]))
+
+    def was_read(self, job: RaftEntriesRead) -> None:
+        """Take what was read. What the disk has failed to read is tried again READ_TRIES times;
+        what is damaged is a fault of the queue."""
+        chunk, found, tries = self.reads.pop(job)
+        clock = self.services.world.clock
+        if job.has_failed and tries < READ_TRIES:
+            clock.call_after(RETRY_FULL_MS, self, LogReadAgain(chunk, tries + 1))
+        elif job.is_stale:
+            self.read_log(chunk, tries)
+        elif job.problem:
+            raise DamagedMirrorLog(job.problem)
+        else:
+            self.got_entries(chunk, [*found.values(), *job.found.values()])
+
+    def got_entries(self, chunk: Chunk, entries: list[bytes]) -> None:
+        lost = self.mirrored.got_entries(chunk, [each[STAMP.size :] for each in entries])
+        self.storage.say_lost(lost)
+
+    # -- ends
+
+    def faulted(self, error: Exception) -> None:
+        if self.crash is None:
+            self.member.master_failed(error)
+        else:
+            self.crash.failed()
+
+
+def parted(commands: list[MirrorCommand]) -> list[list[MirrorCommand]]:
+    """Return what the next entries say: one, unless it is much."""
+    parts: list[list[MirrorCommand]] = []
+    size = RAFT_APPEND_BYTES
+    for command in commands:
+        weight = CODEC.weigh(command)
+        if size + weight > RAFT_APPEND_BYTES:
+            parts.append([])
+            size = 0
+        parts[-1].append(command)
+        size += weight
+    return parts

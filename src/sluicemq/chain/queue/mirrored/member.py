@@ -1,0 +1,508 @@
+"""This node's member of the group of a mirrored queue: log, mirror, ticks and mail, whoever serves.
+
+    the log, committed --> MIRROR of this node
+    leads, and has applied an entry of its term --> MASTER (master.py), which clients use
+    leads no more, or somebody else does --> that ends (master_end.py)
+
+Who is to be no mirror, a witness, serves nobody: it hands over to one that is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.chain.queue.fault_history import CRASHED, FaultHistory
+from sluicemq.chain.queue.group.member_changes import MemberChanges
+from sluicemq.chain.queue.group.member_log import pieces_in
+from sluicemq.chain.queue.group.member_mail import RaftContentRead
+from sluicemq.chain.queue.group.member_messages import (
+    HandOver,
+    LeadFrom,
+    MemberGone,
+    MembersDue,
+)
+from sluicemq.chain.queue.group.shared_log import SharedLog, SnapshotTaker
+from sluicemq.chain.queue.group.snapshots import Snapshots
+from sluicemq.chain.queue.mirrored.master import MasterShell
+from sluicemq.chain.queue.mirrored.member_port import MemberPort
+from sluicemq.chain.queue.mirrored.replicator import MIRROR_ENTRIES, MirrorReplicator
+from sluicemq.chain.queue.queue import FIRST_STRAND
+from sluicemq.chain.store.raft_storage import (
+    RaftAppended,
+    RaftRefused,
+    RaftSettled,
+    RaftSnapshotKept,
+)
+from sluicemq.cluster.cluster_port import NodeStanding
+from sluicemq.kernel.address import node_of
+from sluicemq.kernel.containment import traceback_text
+from sluicemq.metadata.changes import AddMember, RemoveMember
+from sluicemq.model.mirroring import mirror_nodes, mirroring_of, voting_nodes
+from sluicemq.queues.commands import FIRST_TERM
+from sluicemq.queues.mirrored.commands import InSyncChanged, MirrorCommand, MirrorEffect
+from sluicemq.queues.mirrored.entry_content import content_of
+from sluicemq.queues.mirrored.group_standing import GroupStanding, may_serve, standing_of
+from sluicemq.queues.mirrored.mirror import Mirror
+from sluicemq.raft.messages import RaftMessage
+from sluicemq.replication.raft_post import MemberReach, RaftTick, tick_fit
+from sluicemq.replication.state_owner import StateOwner
+from sluicemq.storage.raft.reading import RaftEntriesRead, RaftLiveRead
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluicemq.chain.queue.namespace_port import NamespacePort
+    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.model.mirroring import Mirroring
+    from sluicemq.raft.configuration import Configuration
+    from sluicemq.raft.raft import Raft
+
+READ_STRAND_STEP: Final = 2
+"""Reads of a log are not in line behind its writes."""
+LOOK_TICKS: Final = 5
+"""Ticks between two looks of a master at mirrors that do not move."""
+IDLE_MS: Final = 5000
+
+
+class MirrorIdle:
+    """Tells a member that its queue may have fallen idle: a while ago `index` was applied last."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+class NothingPinned:
+    """Nobody needs bodies that the mirror has let go of: what a master delivers it has in RAM."""
+
+    has_pinned = False
+
+
+class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
+    """This node's member of the group of one queue. `raft` is of it, `content` that of its newest
+    snapshot."""
+
+    is_vital = False
+
+    def __init__(
+        self,
+        vhost: NamespacePort,
+        definition: QueueDefinition,
+        queue_id: int,
+        raft: Raft,
+        content: bytes,
+        *,
+        is_born: bool,
+    ) -> None:
+        services = vhost.services
+        super().__init__(services.scheduler)
+        assert services.raft_post is not None and services.ask_post is not None
+        self.services = services
+        self.raft_post = services.raft_post
+        self.ask_post = services.ask_post
+        self.clock = services.world.clock
+        self.vhost = vhost
+        self.store = vhost.store
+        self.definition = definition
+        self.id = queue_id
+        self.name = definition.name
+        self.title = f"queue '{definition.name}' in vhost '{vhost.name}'"
+        self.raft = raft
+        self.own = raft.member.name
+        self.mirror = Mirror()
+        if content:
+            self.mirror.restore(pieces_in(content))
+        strand = FIRST_STRAND + queue_id + READ_STRAND_STEP
+        kind, post = MIRROR_ENTRIES, self.raft_post
+        self.log = SharedLog(self.store, queue_id, self, kind, raft, post, strand, is_born=is_born)
+        self.effects: list[MirrorEffect] = []
+        self.replicator = MirrorReplicator(
+            self.mirror, self.effects, self, raft, self.log, self.clock
+        )
+        self.snapshots = Snapshots(self.mirror, raft, self.log)
+        self.changes = MemberChanges(services, vhost.name, definition.name, queue_id, raft)
+        self.nodes: dict[int, int] = {}
+        """The node of each member, as they were when the group had these `members_known`."""
+        self.members_known: Configuration | None = None
+        self._mirrors: frozenset[int] = frozenset()
+        self.master: MasterShell | None = None
+        """The queue that clients use here; None: this member does not serve."""
+        self.served_term = 0
+        """The term in which it serves; 0: it does not, or was born to and waits to be elected."""
+        self.asked: object = None
+        """For which members that are declared it has asked that they be changed, and to what."""
+        self.has_led = False
+        self.seen: object = None
+        """What the master has seen of the group."""
+        self.look_in_ticks = 0
+        self.is_ticking = False
+        self.watches = False
+        """A MirrorIdle is on its way."""
+        self.idle_index = 0
+        """What was applied last when it had fallen idle."""
+        self.accounted = 0
+        self.is_down = False
+        """The queue has had its second fault here in a minute: it serves nobody until a restart."""
+        self.is_over = False
+        """The member is forgotten, with the append `last_number`."""
+        self.last_number = 0
+
+    def begin_life(self, *, is_first: bool = False) -> None:
+        """Take part from now on. `is_first`: it is just born, and who has declared the queue wants
+        it to be master: channels use it at once, and hear of nothing before it is elected."""
+        self.look_at_mirrors()
+        self.look_at_members()
+        self.raft_post.open(self.id, self.own, self, self.nodes)
+        if is_first:
+            self.begin_master(FIRST_TERM)
+        if is_first or self.raft.configuration.voters == (self.own,):
+            self.raft.campaign()
+        self.schedule()
+
+    # -- what its master sees
+
+    @property
+    def standing(self) -> GroupStanding | None:
+        return standing_of(self.raft) if self.served_term and self.raft.is_leader else None
+
+    @property
+    def mirrors(self) -> frozenset[int]:
+        return self._mirrors
+
+    @property
+    def takes_proposals(self) -> bool:
+        return self.served_term > 0 and self.raft.takes_proposals and not self.is_over
+
+    @property
+    def has_heir(self) -> bool:
+        return self.raft.best_heir(self._mirrors) in self._mirrors
+
+    def propose(self, commands: list[MirrorCommand]) -> tuple[int, int]:
+        self.schedule()
+        return self.replicator.propose_commands(commands)
+
+    def names_of(self, members: Iterable[int]) -> str:
+        return ", ".join(self.name_of(node_of(each)) for each in members)
+
+    def name_of(self, node: int) -> str:
+        """Return how people know a node."""
+        return self.ask_post.cluster.name_of(node)
+
+    def contents(self, indexes: Iterable[int]) -> dict[int, bytes]:
+        log = self.raft.member.log
+        group = self.store.raft.table.groups.get(self.id)
+        found: dict[int, bytes] = {}
+        for index in indexes:
+            held = None if group is None else group.held.get(index)
+            entry = log.entry_at(index) if index > log.snapshot.index else held and held.entry
+            if entry is not None and (content := content_of(entry.data)).is_there:
+                found[index] = bytes(content)
+        return found
+
+    @property
+    def in_sync(self) -> tuple[int, ...]:
+        """Return the members for which confirms wait, the eldest first, the master among them."""
+        return self.mirror.in_sync.members
+
+    def policy_changed(self) -> None:
+        self.look_at_mirrors()
+        self.schedule()
+
+    def look_at_mirrors(self) -> None:
+        """Note who is to be a mirror, by the policy and the members that are declared."""
+        self.asked = None
+        declared = self.changes.declared
+        if declared is None:
+            return
+        nodes = [node_of(name) for name in declared.members]
+        wanted = mirror_nodes(self.mirroring, nodes, self.name_of)
+        self._mirrors = frozenset(each for each in declared.members if node_of(each) in wanted)
+
+    @property
+    def mirroring(self) -> Mirroring | None:
+        """Return what the policy that holds says of mirrors; None: nothing."""
+        policy = self.vhost.policies.for_queue(self.name, self.definition.type)
+        return mirroring_of(policy.definition) if policy is not None else None
+
+    def look_at_policy(self) -> None:
+        """Have those members declared that the policy wants, as who serves: on nodes that are up,
+        where there is none yet."""
+        declared, cluster = self.changes.declared, self.ask_post.cluster
+        if declared is None or not self.served_term:
+            return
+        members = [node_of(name) for name in declared.members]
+        own = node_of(self.own)
+        up = [node for node in cluster.nodes if cluster.standing(node) is NodeStanding.UP]
+        order = [*dict.fromkeys((own, *members, *up))]
+        voting = voting_nodes(mirror_nodes(self.mirroring, order, self.name_of), order)
+        asked = (declared.members, declared.leaving, voting)
+        if asked == self.asked:
+            return
+        self.asked = asked
+        place = self.vhost.name, self.name, self.id
+        leaving = [node_of(name) for name in declared.leaving]
+        for node in voting:
+            if node not in members and node not in leaving:
+                self.services.agreement.propose(AddMember(*place, node))
+        for node in members:
+            if node not in voting:
+                self.services.agreement.propose(RemoveMember(*place, node))
+
+    # -- the inbox
+
+    def receive(self, message: object) -> None:
+        if self.is_over:
+            if isinstance(message, RaftAppended) and message.number >= self.last_number:
+                self.vhost.forgotten(self.id, self.name)
+        elif isinstance(message, RaftMessage):
+            self.replicator.step(message)
+        elif isinstance(message, RaftAppended):
+            self.appended(message)
+        elif isinstance(message, RaftTick):
+            self.seen = None  # the master looks at the time
+        elif isinstance(message, MemberReach):
+            (self.raft.link_back if message.is_reached else self.raft.link_lost)(message.name)
+        elif isinstance(message, RaftSettled):
+            self.settled(message)
+        elif isinstance(message, RaftSnapshotKept):
+            self.snapshots.kept()
+        else:
+            self.receive_rare(message)
+
+    def receive_rare(self, message: object) -> None:
+        """Take what has to do with members, with the disk, and with the end."""
+        if isinstance(message, RaftContentRead | RaftEntriesRead | RaftLiveRead):
+            self.log.mail.was_read(message)
+        elif isinstance(message, MembersDue):
+            self.members_known = None
+            self.look_at_mirrors()
+        elif isinstance(message, LeadFrom):
+            self.changes.lead_from(message.node)
+        elif isinstance(message, HandOver):
+            self.hand_to_mirror()
+        elif isinstance(message, MirrorIdle):
+            self.look_idle(message)
+        elif isinstance(message, MemberGone):
+            self.forget(is_deleted=False)
+        elif isinstance(message, RaftRefused):
+            self.stop("nothing is written any more")
+        else:
+            raise AssertionError(f"a member of {self.title} got {message!r}")
+
+    def appended(self, message: RaftAppended) -> None:
+        if self.log.installing and message.number >= self.log.installing:
+            self.log.installing = 0
+        self.raft.synced(message.number)
+
+    def settled(self, message: RaftSettled) -> None:
+        group = self.store.raft.table.groups.get(self.id)
+        held = [] if group is None else [each.entry.data for each in group.held.values()]
+        self.replicator.let_go(message.top, held)
+
+    # -- what is agreed on
+
+    def applied(self, command: MirrorCommand) -> None:
+        """Do nothing: what follows is in the mirror."""
+
+    def overtaken(self) -> None:
+        """Do nothing: who is sent a snapshot has no master."""
+
+    def put_in(self) -> None:
+        self.snapshots.was_overtaken()
+
+    # -- the end of a turn
+
+    def turn_ended(self) -> None:
+        if self.is_over:
+            return
+        self.replicator.turn_ended()
+        for effect in self.effects:
+            if isinstance(effect, InSyncChanged) and self.served_term:
+                names = self.names_of(effect.members)
+                self.say("info", f"in sync are {names}: {effect.event}")
+        self.effects.clear()
+        self.look_at_role()
+        self.look_at_members()
+        self.tell_master()
+        if self.snapshots.go_on(NothingPinned()):
+            self.schedule()
+        self.watch_idle()
+        self.look_at_ticks()
+        if self.accounted != self.replicator.ram_bytes:
+            self.services.memory_used(self.replicator.ram_bytes - self.accounted)
+            self.accounted = self.replicator.ram_bytes
+
+    def say(self, level: str, text: str) -> None:
+        self.services.world.log.write(level, f"{self.title}: {text}")
+
+    def tell_master(self) -> None:
+        """Give the master a turn when there is news for it."""
+        if self.master is None:
+            return
+        standing = self.standing
+        news = (standing, self.mirror.index, self.raft.takes_proposals)
+        if news != self.seen:
+            self.seen = news
+            self.master.schedule()
+
+    # -- who serves
+
+    @property
+    def is_witness(self) -> bool:
+        """Tell whether this member is to serve nobody. If no mirror can do so it serves after all:
+        it has all that was confirmed, too."""
+        raft = self.raft
+        others = {*raft.configuration.voters}.intersection(self._mirrors) - raft.member.lost
+        return bool(others - {self.own}) and (self.is_down or self.own not in self._mirrors)
+
+    def look_at_role(self) -> None:
+        """Look whether this member has to begin or to cease serving."""
+        raft = self.raft
+        if raft.is_leader != self.has_led:
+            self.has_led = raft.is_leader
+            self.look_at_mirrors()
+        if raft.is_leader:
+            self.changes.look()
+            self.look_at_policy()
+        term = raft.member.term if may_serve(raft) and not self.is_witness else 0
+        if self.master is not None and not self.may_go_on(term):
+            self.end_master()
+        if term and self.served_term != term:
+            self.served_term = term
+            if self.master is None:
+                self.begin_master(term)
+            self.ask_post.leads(self.id, term)
+        if raft.is_leader and self.is_witness and not raft.is_handing_over:
+            self.hand_to_mirror()
+
+    def may_go_on(self, term: int) -> bool:
+        """Tell whether the master may go on that there is, when this member may serve in that term;
+        0: it may not. One that was born to and has not been elected yet goes on if nobody else has
+        served before."""
+        if self.served_term:
+            return term == self.served_term
+        has_other = self.raft.member.leader not in (0, self.own)
+        return not (has_other or self.mirror.in_sync.master or self.is_witness)
+
+    def hand_to_mirror(self) -> None:
+        """Have another mirror lead, if there is one."""
+        heir = self.raft.best_heir(self._mirrors - {self.own})
+        if heir in self._mirrors:
+            self.raft.transfer(heir)
+
+    def begin_master(self, term: int) -> None:
+        self.master = MasterShell(self.vhost, self.definition, self.id, self, term)
+        self.seen = None
+        self.vhost.master_begins(self.master)
+
+    def end_master(self) -> None:
+        """Serve nobody any more here."""
+        master, self.master = self.master, None
+        term, self.served_term = self.served_term, 0
+        if term:
+            self.ask_post.ceased(self.id, term)
+        if master is not None and not master.gone:
+            self.vhost.master_ended(master)
+
+    def master_failed(self, error: Exception) -> None:
+        """End the queue of this master, for it has had a fault; the next one, here or elsewhere,
+        begins with what is agreed on."""
+        faults = self.vhost.crashes.setdefault(self.name, FaultHistory())
+        state, _ = faults.judge(self.clock.now_ns(), self.id, [], [])
+        self.is_down = state == CRASHED
+        self.say("error", f"its master here has crashed: {traceback_text(error)}")
+        if self.is_down:
+            self.say("error", "it serves nobody here until a restart, after its second fault")
+        self.end_master()
+        self.raft.resign()
+        self.schedule()
+
+    # -- the members
+
+    def look_at_members(self) -> None:
+        """Note on which nodes the members are, and which of those that are new are not reached."""
+        configuration = self.raft.configuration
+        if configuration is self.members_known:
+            return
+        self.members_known = configuration
+        nodes = self.changes.nodes
+        for name, node in nodes.items():
+            if name not in self.nodes and self.raft_post.lost_ns(node) is not None:
+                self.raft.link_lost(name)
+        self.nodes.clear()
+        self.nodes.update(nodes)
+
+    # -- time
+
+    def pass_tick(self) -> bool:
+        """Let a tick pass for the member. Returns whether something follows from it, or may."""
+        raft = self.raft
+        tick_fit(raft, self.raft_post.cluster)
+        self.look_in_ticks -= 1
+        if raft.is_leader and self.look_in_ticks <= 0:
+            self.look_in_ticks = LOOK_TICKS
+            return True
+        return raft.has_work or raft.is_quiet or raft.is_leader != self.has_led
+
+    def look_at_ticks(self) -> None:
+        """Have the time told while there is something to wait for."""
+        is_ticking = not self.raft.is_quiet
+        if is_ticking != self.is_ticking:
+            self.is_ticking = is_ticking
+            if is_ticking:
+                self.raft_post.tick(self.id, self.pass_tick)
+            else:
+                self.raft_post.rest(self.id)
+
+    def watch_idle(self) -> None:
+        """Plan to look whether the queue has fallen idle: then the store is told what is committed,
+        and the log may be shorter."""
+        if not self.watches and self.mirror.index != self.idle_index:
+            self.watches = True
+            self.clock.call_after(IDLE_MS, self, MirrorIdle(self.mirror.index))
+
+    def look_idle(self, message: MirrorIdle) -> None:
+        """Take a snapshot when nothing was done for a while."""
+        self.watches = False
+        if message.index != self.mirror.index:
+            self.watch_idle()
+            return
+        self.log.say_committed()
+        if self.snapshots.is_free and self.snapshots.is_worth_it:
+            self.snapshots.begin()
+            self.schedule()
+        self.idle_index = self.mirror.index
+
+    # -- its end
+
+    def stop(self, why: str) -> None:
+        """Say nothing more, for this member cannot keep what it says."""
+        self.say("error", f"its member here stops: {why}")
+        self.raft.resign()
+        self.end_master()
+        self.close()
+
+    def close(self) -> None:
+        """Take part no more in the group."""
+        self.is_over = True
+        self.raft_post.close(self.id)
+        self.services.memory_used(-self.accounted)
+        self.accounted = 0
+
+    def forget(self, *, is_deleted: bool) -> None:
+        """Have the member forgotten with its files: the queue is deleted, or has left this node."""
+        if self.is_over:
+            return
+        if is_deleted:
+            self.master = None  # it ends by itself
+        self.end_master()
+        self.ask_post.close(self.id, is_deleted=is_deleted)
+        self.close()
+        self.last_number = self.raft.member.next_number
+        self.log.forget(self.last_number)
+
+    def faulted(self, error: Exception) -> None:
+        self.say("error", f"its member here has had a fault: {traceback_text(error)}")
+        if not self.is_over:
+            self.stop("after a fault, until a restart")

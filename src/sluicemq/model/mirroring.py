@@ -1,0 +1,52 @@
+"""What a policy says of the mirrors of a queue, and on which nodes it has parts by that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+MANUAL = "manual"
+
+
+class Mirroring(NamedTuple):
+    """How many mirrors there are to be, the master counted: `most`, None: as many as there are
+    nodes; or on which nodes, by their names. `syncs`: a new one is sent what is in the queue."""
+
+    most: int | None
+    names: tuple[str, ...]
+    syncs: bool
+
+
+def mirroring_of(policy: Mapping[str, Any]) -> Mirroring | None:
+    """Return what a policy says of mirrors; None: nothing."""
+    mode, params = policy.get("ha-mode"), policy.get("ha-params")
+    syncs = policy.get("ha-sync-mode", MANUAL) != MANUAL
+    if mode == "all":
+        return Mirroring(None, (), syncs)
+    if mode == "exactly":
+        return Mirroring(int(params or 1), (), syncs)
+    if mode == "nodes":
+        return Mirroring(None, (*map(str, params or ()),), syncs)
+    return None
+
+
+def mirror_nodes(
+    mirroring: Mirroring | None, nodes: Sequence[int], name_of: Callable[[int], str]
+) -> tuple[int, ...]:
+    """Return which of these nodes are to have mirrors, the master's among them; `nodes` are those
+    that have some first, the master's before all."""
+    if mirroring is None:
+        return (*nodes[:1],)
+    if mirroring.names:
+        return (*(node for node in nodes if name_of(node) in mirroring.names),) or (*nodes[:1],)
+    return (*nodes[: mirroring.most],)
+
+
+def voting_nodes(mirrors: Sequence[int], nodes: Sequence[int]) -> tuple[int, ...]:
+    """Return the nodes that are to have members of the queue's group: those with mirrors and, where
+    these are two, one that only votes, for two that part could not agree on anything."""
+    witnesses = [node for node in nodes if node not in mirrors] if len(mirrors) == 2 else []
+    return (*mirrors, *witnesses[:1])

@@ -1,0 +1,257 @@
+"""Goal: a mirrored queue is used from any node, confirms what all mirrors in sync have, and loses
+nothing of that with its master.
+
+Method: whole brokers that are linked over the pipes of the simulation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sluicemq.amqp import methods as m
+from sluicemq.chain.queue.mirrored.master import MasterShell
+from sluicemq.chain.queue.mirrored.member import MirrorMember
+from sluicemq.metadata.changes import UpsertRecord
+from sluicemq.model.policies import Policy
+from support.linked_brokers import Cluster, LinkedBroker, LinkedClient
+
+
+class Mirrored(Cluster):
+    """Three nodes, and the queue `q` that the policy makes mirrored."""
+
+    def __init__(self, policy: dict[str, Any] | None = None, **arguments: object) -> None:
+        super().__init__()
+        self.set_policy(policy or {"ha-mode": "all"})
+        client = self.brokers[0].connect()
+        named = {key.replace("_", "-"): value for key, value in arguments.items()}
+        method = m.QueueDeclare(queue="q", durable=True, arguments=named)
+        client.call(1, method, m.QueueDeclareOk)
+        client.lose()
+        vhosts = [each.node.broker.vhosts["/"] for each in self.brokers]
+        self.until(lambda: all("q" in each.queues for each in vhosts))
+
+    def set_policy(self, definition: dict[str, Any]) -> None:
+        record = Policy("/", "mirrors", "^q", "queues", definition)
+        self.brokers[0].node.broker.agreement.propose(UpsertRecord(record))
+        vhosts = [each.node.broker.vhosts["/"] for each in self.running]
+        self.until(
+            lambda: all(
+                (found := each.policies.for_queue("q", "classic")) is not None
+                and found.definition == definition
+                for each in vhosts
+            )
+        )
+
+    def member(self, broker: LinkedBroker) -> MirrorMember:
+        mirrored = broker.node.broker.vhosts["/"].mirrored
+        assert mirrored is not None
+        [member] = mirrored.members.values()
+        return member
+
+    def has_member(self, broker: LinkedBroker) -> dict[str, Any]:
+        """Return what the node's member has; nothing when it has none."""
+        mirrored = broker.node.broker.vhosts["/"].mirrored
+        assert mirrored is not None
+        return next((vars(each) for each in mirrored.members.values()), {})
+
+    def masters(self) -> list[LinkedBroker]:
+        return [each for each in self.running if self.has_member(each).get("served_term")]
+
+    def master(self) -> MasterShell:
+        """Return the queue of the master, when there is one that all running nodes know."""
+        self.until(lambda: len(self.masters()) == 1)
+        master = self.member(self.masters()[0]).master
+        assert master is not None
+        return master
+
+    def master_broker(self) -> LinkedBroker:
+        self.master()
+        return self.masters()[0]
+
+    def in_sync(self, count: int) -> None:
+        """Wait until so many members are in sync, as the master knows."""
+        self.until(lambda: len(self.member(self.master_broker()).mirror.in_sync.members) == count)
+
+
+def numbered(start: int, end: int) -> list[bytes]:
+    return [b"%d" % n for n in range(start, end)]
+
+
+def test_what_is_published_at_any_node_is_delivered_at_any_other() -> None:
+    run = Mirrored()
+    clients = [broker.connect() for broker in run.brokers]
+    for client in clients:
+        client.publish(*(b"%d of %d" % (n, client.broker.number) for n in range(20)))
+        run.until(client.all_confirmed)
+    run.in_sync(3)
+    assert [client.depth() for client in clients] == [60, 60, 60]
+    mirrors = [run.member(each).mirror for each in run.brokers]
+    run.until(lambda: [each.messages for each in mirrors] == [60, 60, 60])
+    clients[2].consume()
+    run.until(lambda: len(clients[2].bodies) == 60)
+    clients[2].ack(60, multiple=True)
+    run.until(lambda: [each.messages for each in mirrors] == [0, 0, 0])
+    assert clients[0].depth() == 0
+    run.no_faults()
+
+
+def bodies_left(client: LinkedClient, count: int) -> list[tuple[bytes, bool]]:
+    """Consume so many messages, and return them with whether they are flagged."""
+    client.consume(tag="all")
+
+    def come() -> bool:
+        client.poll()
+        return len(client.delivered) >= count
+
+    client.run.until(come)
+    return [(body, redelivered) for _, body, redelivered in client.delivered]
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_nothing_confirmed_is_lost_with_the_master(power: bool) -> None:
+    run = Mirrored()
+    run.in_sync(3)
+    others = [broker.connect() for broker in run.brokers[1:]]
+    publisher, consumer = others
+    publisher.publish(*numbered(0, 50))
+    run.until(publisher.all_confirmed)
+    consumer.send(2, m.BasicQos(prefetch_count=10))
+    consumer.consume()
+    run.until(lambda: len(consumer.bodies) == 10)
+    run.brokers[0].crash(power=power)
+    cancelled = consumer.wait_for(m.BasicCancel)
+    assert isinstance(cancelled, m.BasicCancel) and cancelled.consumer_tag == "c"
+    run.master()
+    assert run.brokers[0] not in run.masters()
+    run.in_sync(2)
+    fresh = run.running[0].connect()
+    found = bodies_left(fresh, 50)
+    assert [body for body, _ in found] == numbered(0, 50)
+    assert all(flagged for _, flagged in found[:10])
+    fresh.ack(50, multiple=True)
+    fresh.publish(*numbered(50, 60))
+    run.until(fresh.all_confirmed)
+    run.brokers[0].start()
+    run.in_sync(3)
+    mirrors = [run.member(each).mirror for each in run.brokers]
+    run.until(lambda: [each.messages for each in mirrors] == [10, 10, 10])
+    run.no_faults()
+
+
+def test_a_master_in_the_minority_neither_confirms_nor_goes_on() -> None:
+    run = Mirrored()
+    run.in_sync(3)
+    publisher = run.brokers[0].connect()
+    publisher.publish(b"kept")
+    run.until(publisher.all_confirmed)
+    for each in run.brokers[1:]:
+        each.freeze()
+    publisher.publish(b"alone")
+    run.until(lambda: not run.member(run.brokers[0]).served_term)
+    run.until(lambda: publisher.poll() or publisher.nacked == {2})
+    assert publisher.confirmed == {1}
+    for each in run.brokers[1:]:
+        each.freeze(is_frozen=False)
+    run.in_sync(3)
+    fresh = run.brokers[2].connect()
+    fresh.publish(b"later")
+    run.until(fresh.all_confirmed)
+    assert bodies_left(fresh, 2)[0][0] == b"kept"
+    run.no_faults()
+
+
+def test_a_queue_is_deleted_on_all_nodes_and_declared_anew() -> None:
+    run = Mirrored()
+    run.in_sync(3)
+    client = run.brokers[1].connect()
+    client.publish(*numbered(0, 5))
+    run.until(client.all_confirmed)
+    deleted = client.call(1, m.QueueDelete(queue="q"), m.QueueDeleteOk)
+    assert isinstance(deleted, m.QueueDeleteOk) and deleted.message_count == 5
+    groups = [each.node.broker.store.raft.table.groups for each in run.brokers]
+    run.until(lambda: all(len(each) == 1 for each in groups))
+    client.call(1, m.QueueDeclare(queue="q", durable=True), m.QueueDeclareOk)
+    client.publish(b"new")
+    run.until(client.all_confirmed)
+    assert client.depth() == 1
+    run.no_faults()
+
+
+def test_all_nodes_start_anew_with_what_was_confirmed() -> None:
+    run = Mirrored()
+    run.in_sync(3)
+    client = run.brokers[1].connect()
+    client.publish(*numbered(0, 30))
+    run.until(client.all_confirmed)
+    for each in run.brokers:
+        each.crash(power=True)
+    for each in run.brokers:
+        each.start()
+    run.until(lambda: all(each.has("q") for each in run.brokers))
+    run.in_sync(3)
+    fresh = run.brokers[2].connect()
+    assert [body for body, _ in bodies_left(fresh, 30)] == numbered(0, 30)
+    run.no_faults()
+
+
+def test_two_mirrors_have_a_witness_that_never_serves() -> None:
+    run = Mirrored({"ha-mode": "exactly", "ha-params": 2})
+    run.in_sync(2)
+    assert [len(run.member(each).mirrors) for each in run.brokers] == [2, 2, 2]
+    client = run.brokers[1].connect()
+    client.publish(*numbered(0, 10))
+    run.until(client.all_confirmed)
+    run.brokers[0].crash()
+    master = run.master()
+    assert master.member.own in master.member.mirrors
+    [witness] = [each for each in run.running if run.member(each).is_witness]
+    fresh = witness.connect()
+    assert [body for body, _ in bodies_left(fresh, 10)] == numbered(0, 10)
+    run.no_faults()
+
+
+def test_a_mirror_that_stands_still_holds_up_and_is_dropped() -> None:
+    run = Mirrored()
+    run.in_sync(3)
+    run.brokers[2].freeze()
+    publisher = run.brokers[0].connect()
+    publisher.publish(*numbered(0, 10))
+    run.until(publisher.all_confirmed)
+    run.in_sync(2)
+    run.brokers[2].freeze(is_frozen=False)
+    run.in_sync(3)
+    run.no_faults()
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "members"),
+    [
+        ({"ha-mode": "exactly", "ha-params": 1}, {"ha-mode": "all"}, 3),
+        ({"ha-mode": "all"}, {"ha-mode": "exactly", "ha-params": 1}, 1),
+        ({"ha-mode": "all"}, {"ha-mode": "exactly", "ha-params": 2}, 2),
+        ({"ha-mode": "all"}, {"ha-mode": "nodes", "ha-params": ["n3"]}, 1),
+    ],
+)
+def test_a_policy_is_effective_at_once_under_load(
+    first: dict[str, Any], then: dict[str, Any], members: int
+) -> None:
+    run = Mirrored(first)
+    publisher, consumer = run.brokers[0].connect(), run.brokers[1].connect()
+    publisher.publish(*numbered(0, 20))
+    run.until(publisher.all_confirmed)
+    run.set_policy(then)
+    publisher.publish(*numbered(20, 40))
+    run.until(lambda: publisher.poll() or len(publisher.confirmed | publisher.nacked) == 40)
+    masters = then.get("ha-params") if then["ha-mode"] == "nodes" else None
+    run.until(lambda: masters is None or run.master_broker() is run.brokers[2])
+    run.in_sync(members)
+    publisher.publish(*numbered(40, 60))
+    run.until(lambda: publisher.poll() or len(publisher.confirmed | publisher.nacked) == 60)
+    kept = [n - 1 for n in sorted(publisher.confirmed)]
+    consumer = run.brokers[1].connect()
+    found = {int(body) for body, _ in bodies_left(consumer, len(kept))}
+    assert found >= {*kept}
+    assert len(kept) == 60 or masters
+    run.no_faults()
