@@ -40,13 +40,11 @@ class DurableImage:
     def look(self) -> None:
         """Read what has become durable since the last look."""
         for path, inode in self.files.durable.items():
-            if path.startswith((JOURNAL, BODIES)):
-                self._read(inode, "journal" if path.startswith(JOURNAL) else "messages")
+            start = self.ends.get(inode, FILE_HEADER_SIZE)
+            if start < len(inode.durable) and path.startswith((JOURNAL, BODIES)):
+                self._read(inode, start, "journal" if path.startswith(JOURNAL) else "messages")
 
-    def _read(self, inode: Inode, kind: str) -> None:
-        start = self.ends.get(inode, FILE_HEADER_SIZE)
-        if start >= len(inode.durable):
-            return
+    def _read(self, inode: Inode, start: int, kind: str) -> None:
         data = bytes(inode.durable)
         try:
             header = decode_header(data, kind)

@@ -27,7 +27,7 @@ class SiteGetter(SiteRole):
         self.name = name
         self.queue = queue
         self.holder = ChannelHolder(name, site.number)
-        self.pause_ns = site.random.choice((5 * MS, 40 * MS, 150 * MS))
+        self.pause_ns = site.random.choice((20 * MS, 100 * MS, 300 * MS))
         self.held: dict[int, BookedDelivery] = {}
         self.last_tag = 0
         self.asked: BookedConsumer | None = None

@@ -68,12 +68,18 @@ class GroupHistory:
         """By index, that of the state when it had been applied."""
         self.commit = 0
         self.seen: dict[int, tuple[int, ...]] = {}
-        """By node, how its member was when it was looked at last."""
+        """By node, how its member was when it was looked at last, in the present life."""
         self.commit_seen: dict[int, int] = {}
         self.led: dict[int, int] = {}
         """By node, the last term in which it led."""
 
     # -- a member after a turn of its node
+
+    def begin(self, each: GroupMember) -> None:
+        """Note a member that is new, or in a new life of its node: all of it is looked at."""
+        self.members[each.node] = each
+        self.seen.pop(each.node, None)
+        self.commit_seen.pop(each.node, None)
 
     def look(self, each: GroupMember) -> None:
         """Look at a member, if it has changed since the last time."""
@@ -83,7 +89,8 @@ class GroupHistory:
         if self.seen.get(each.node) == now:
             return
         self.seen[each.node] = now
-        first = max(log.snapshot.index, self.commit_seen.get(each.node, 0)) + 1
+        commit_seen = self.commit_seen.get(each.node, 0)
+        first = max(log.snapshot.index, commit_seen) + 1
         for index in range(first, log.last_index + 1):
             entry = log.entry_at(index)
             before = log.term_at(index - 1)
@@ -95,9 +102,9 @@ class GroupHistory:
             promise(same, self.title, "has different logs at", index, "of term", entry.term)
         if leads:
             self._leads(each)
-        if log.commit > self.commit_seen.get(each.node, 0):
+        if log.commit > commit_seen:
             self.commit_seen[each.node] = log.commit
-            self._commits(each)
+            self._commits(each, first)
 
     def _leads(self, each: GroupMember) -> None:
         term = each.raft.member.term
@@ -115,7 +122,8 @@ class GroupHistory:
             there = by > member.term or member.log.matches(index, term)
             promise(there, self.title, "is led by", each.node, "which lacks", index)
 
-    def _commits(self, each: GroupMember) -> None:
+    def _commits(self, each: GroupMember, first: int) -> None:
+        """Look at what a member has committed from the index `first` on."""
         member, log = each.raft.member, each.raft.member.log
         led = self.led.get(each.node, 0)
         if led and log.commit > self.commit:
@@ -130,7 +138,7 @@ class GroupHistory:
                 self.commit = log.commit
         known = log.commit <= self.commit
         promise(known, self.title, "node", each.node, "takes for committed", log.commit)
-        for index in range(log.snapshot.index + 1, log.commit + 1):
+        for index in range(first, log.commit + 1):
             term = self.committed[index][0]
             promise(term == log.term_at(index), self.title, "has committed two at", index)
 

@@ -1,4 +1,5 @@
-"""Which Raft groups the nodes of a run are in, and what is looked at after each of their turns."""
+"""Which Raft groups the nodes of a run are in, and what is looked at after each turn of those who
+have their members."""
 
 from __future__ import annotations
 
@@ -13,14 +14,18 @@ from sluicemq.sim.nodes.groups import GroupHistory, GroupMember
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
     from sluicemq.node import Node
     from sluicemq.queues.quorum.fifo import Fifo
+    from sluicemq.raft.configuration import Configuration
     from sluicemq.raft.messages import RaftMessage
     from sluicemq.raft.raft import Raft
     from sluicemq.sim.nodes.host import NodeHost
 
 COMPARED_EVERY: Final = 8
 """States of quorum queues are compared at each so manieth entry."""
+DECLARED_EVERY: Final = 4
+"""What is declared is compared at each so manieth entry, and in the end."""
 
 
 def members_of(node: Node) -> Iterator[tuple[int, Raft, SharedShell | None]]:
@@ -45,12 +50,16 @@ class NodeGroups:
 
     def __init__(self) -> None:
         self.histories: dict[int, GroupHistory] = {}
+        self.touched: set[int] = set()
+        """Nodes on which somebody who has a member has had a turn since it was looked at."""
         self.applied: dict[int, int] = {}
         """By node, up to where it had applied the definitions when it was looked at last."""
         self.fifos: dict[Fifo, None] = {}
         """The states of quorum queues that are watched."""
         self.formations: set[object] = set()
         """The members that groups have had, and those that were declared for them."""
+        self.formation_of: dict[Raft, Configuration] = {}
+        """Of each member, the one of these that it has had last."""
         self.serving: dict[int, dict[int, Raft]] = {}
         """By node and group, the members that channels used when the node was looked at last."""
         self.departures = 0
@@ -67,8 +76,20 @@ class NodeGroups:
             original(group, messages)
 
         post.send = send  # type: ignore[method-assign]
+        assert host.node.broker.clustered is not None
+        self._follow(host, host.node.broker.clustered)
         self.applied.pop(host.number, None)
         self.serving.pop(host.number, None)
+
+    def _follow(self, host: NodeHost, owner: ClusterAgreement | SharedShell) -> None:
+        """Note the turns of an actor that has a member, or will have one."""
+        original = owner.turn_ended
+
+        def turn_ended() -> None:
+            self.touched.add(host.number)
+            original()
+
+        owner.turn_ended = turn_ended  # type: ignore[method-assign]
 
     def _said(self, host: NodeHost, group: int, messages: list[RaftMessage]) -> None:
         for known, raft, _ in members_of(host.node):
@@ -85,7 +106,7 @@ class NodeGroups:
         member = history.members.get(host.number)
         if member is None or member.raft is not raft:
             member = GroupMember(group, host.number, raft, host.image)
-            history.members[host.number] = member
+            history.begin(member)
             settings = raft.member.settings
             at_once = min(settings.append_entries, host.plan.append_entries)
             raft.member.settings = replace(settings, append_entries=at_once)
@@ -95,14 +116,22 @@ class NodeGroups:
         """Look at the members on a node that has had turns, and at what is durable there now: what
         the node deletes it has asked for in a later turn than it has heard of a sync."""
         host.look_at_disk()
+        if host.number in self.touched:
+            self.touched.remove(host.number)
+            self._look_at_members(host)
+
+    def _look_at_members(self, host: NodeHost) -> None:
         serving: dict[int, Raft] = {}
         for group, raft, shell in members_of(host.node):
             member = self._member(host, group, raft)
             self.histories[group].look(member)
             if shell is not None:
                 serving[group] = raft
-                self.formations.add((group, raft.configuration))
+                if self.formation_of.get(raft) is not raft.configuration:
+                    self.formation_of[raft] = raft.configuration
+                    self.formations.add((group, raft.configuration))
                 if shell.fifo not in self.fifos:
+                    self._follow(host, shell)
                     self._watch_fifo(host.number, group, shell.fifo)
         was, self.serving[host.number] = self.serving.get(host.number, {}), serving
         self.departures += any(serving.get(group) is not raft for group, raft in was.items())
@@ -112,10 +141,16 @@ class NodeGroups:
         applied = agreement.member.applied
         if applied != self.applied.get(host.number):
             self.applied[host.number] = applied
-            history = self.histories[DEFINITIONS_GROUP]
-            history.applied(host.number, applied, agreement.state.snapshot())
+            if applied % DECLARED_EVERY == 0:
+                self._compare_declared(host.number, agreement)
             for declared in quorum_queues(agreement.state):
                 self.formations.add((declared.id, declared.members, declared.leaving))
+
+    def _compare_declared(self, node: int, agreement: ClusterAgreement) -> None:
+        """Compare what a node has declared with what others had after the same entry."""
+        assert agreement.member is not None
+        history = self.histories[DEFINITIONS_GROUP]
+        history.applied(node, agreement.member.applied, agreement.state.snapshot())
 
     def _watch_fifo(self, node: int, group: int, fifo: Fifo) -> None:
         """Compare the state of a quorum queue with those of the other members, every so often,
@@ -148,4 +183,5 @@ class NodeGroups:
                 return f"{host.name} does not know what is agreed on"
             if member.due or agreement.undecided:
                 return f"{host.name} has not applied what is agreed on"
+            self._compare_declared(host.number, agreement)
         return ""

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class SiteSetup(SiteRole):
-    """Declares each queue of the plan that its node does not know of yet; the others must be there.
-    A queue whose node is away is known all the same. Then it binds them to the exchange of all, if
-    there is one."""
+    """Declares each queue of the plan that the clients of its node have not found yet. A queue
+    whose node is away is found all the same. Then it binds them to the exchange of all, if there is
+    one."""
 
     def __init__(self, site: SitePort) -> None:
         super().__init__(site)
         self.pause_ns = 50 * MS
-        self.todo = [*site.plan.queues]
+        self.todo = [each for each in site.plan.queues if each.name not in site.known]
         self.to_bind = [*site.plan.queues] if site.plan.fans_out else []
         self.is_asking = False
 
@@ -38,12 +38,8 @@ class SiteSetup(SiteRole):
         self.is_asking = True
         if self.todo:
             queue = self.todo[0]
-            is_known = queue.name in self.site.known
-            self.send(
-                m.QueueDeclare(
-                    queue=queue.name, durable=True, passive=is_known, arguments=queue.arguments
-                )
-            )
+            declare = m.QueueDeclare(queue=queue.name, durable=True, arguments=queue.arguments)
+            self.send(declare)
         elif self.to_bind:
             self.send(m.QueueBind(queue=self.to_bind[0].name, exchange=TO_ALL))
         else:

@@ -16,12 +16,18 @@ from sluicemq.sim.records import promise
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sluicemq.sim.nodes.book import ClusterBook
     from sluicemq.sim.nodes.host import NodeHost
     from sluicemq.sim.nodes.plan import NodesPlan
     from sluicemq.sim.nodes.registers import RegisterBook
     from sluicemq.sim.timeline import Timeline
 
+CHANNELS_MAX: Final = 5
+"""Clients that share a connection at most."""
+ASKS_ONE_IN: Final = 4
+"""So often the clients at a node declare also what that knows of when it opens."""
 AGAIN_NS: Final = 100 * MS
 """A client comes again within that time, and tries again after it when nobody answers."""
 
@@ -87,19 +93,29 @@ class ClientSite(SitePort):
     # -- who takes part
 
     def bring_clients(self) -> None:
-        """Have its share of the run's clients come when the node is there."""
+        """Have its share of the run's clients come when the node is there, some of them over one
+        connection: to connect costs as much as some messages do."""
+        roles = [*self.clients()]
+        self.random.shuffle(roles)
+        while roles:
+            count = 1 + self.random.randrange(CHANNELS_MAX)
+            self.come(roles[:count])
+            del roles[:count]
+
+    def clients(self) -> Iterator[SiteRole]:
+        """Give its share of the run's clients."""
         plan = self.plan
         if plan.moves_each:
-            self.come([SiteDefiner(self, plan.moves_each)])
+            yield SiteDefiner(self, plan.moves_each)
         for _ in range(1 + self.random.randrange(plan.publishers)):
-            self.come([SitePublisher(self, self.name("publisher"), plan.messages_each)])
+            yield SitePublisher(self, self.name("publisher"), plan.messages_each)
         for _ in range(1 + self.random.randrange(plan.consumers)):
             queue = self.random.choice(plan.queues).name
-            self.come([SiteConsumer(self, self.name("consumer"), queue, drains=False)])
+            yield SiteConsumer(self, self.name("consumer"), queue, drains=False)
         for _ in range(self.random.randrange(plan.getters + 1)):
-            self.come([SiteGetter(self, self.name("getter"), self.any_queue())])
+            yield SiteGetter(self, self.name("getter"), self.any_queue())
         for _ in range(self.random.randrange(plan.transactors + 1)):
-            self.come([SiteTransactor(self, self.name("transactor"), plan.messages_each)])
+            yield SiteTransactor(self, self.name("transactor"), plan.messages_each)
 
     def come(self, roles: list[SiteRole]) -> None:
         """Connect when the node is there: now, or later."""
@@ -109,8 +125,18 @@ class ClientSite(SitePort):
             self.waiting.append(roles)
 
     def opened(self) -> None:
-        """The node lets clients connect: look for what is needed, and let the others come."""
-        self.peers.insert(0, SimPeer(self, self.name("setup"), [SiteSetup(self)]))
+        """The node lets clients connect: see that it knows what it has known, look for what else is
+        needed, and let the others come. What other nodes have declared meanwhile it mostly need not
+        be asked for."""
+        declared = self.host.node.broker.definitions.hosts["/"].queues
+        for name in self.known:
+            promise(name in declared, self.host.name, "does not know of", name, "any more")
+        if self.random.randrange(ASKS_ONE_IN):
+            for queue in self.plan.queues:
+                if queue.name in declared and queue.name not in self.known:
+                    self.found(queue.name)
+        if not (self.is_bound and len(self.known) == len(self.plan.queues)):
+            self.peers.insert(0, SimPeer(self, self.name("setup"), [SiteSetup(self)]))
         self._may_go_on()
 
     def _go_on(self) -> None:
