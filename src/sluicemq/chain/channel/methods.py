@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.amqp import methods as m
@@ -337,10 +338,12 @@ def queue_declare(channel: WholeChannel, method: m.QueueDeclare) -> None:
         state.check_room(vhost.name, name)
         channel.rights.check_dead_lettering(definition)
 
-    def again() -> None:
-        queue_declare(channel, method)
+    again = partial(queue_declare, channel, method)
 
     def declared() -> None:
+        if name not in vhost.queues:  # somebody has deleted it meanwhile
+            again()
+            return
         channel.services.counters.queues_declared += 1
         inspect(channel, method, queue_named(channel, name), again)
 
@@ -348,8 +351,7 @@ def queue_declare(channel: WholeChannel, method: m.QueueDeclare) -> None:
     agree(channel, method, change, declared)
     queue = vhost.queues.get(name)
     if is_new and queue is not None and method.exclusive and not channel.reader.is_open():
-        # its owner has left meanwhile
-        queue.post(Delete(None, False, False))
+        queue.post(Delete(None, False, False))  # its owner has left meanwhile
 
 
 def inspect(
@@ -371,14 +373,13 @@ def inspect(
         )
 
     def is_gone() -> bool:
-        return channel.vhost.queues.get(queue.name) is not queue
+        return queue.is_deleted or channel.vhost.queues.get(queue.name) is not queue
 
-    if method.nowait:
-        return
-    question = Question(method, inspected)
-    if again is not None:
-        question = Declaration(method, inspected, is_gone, again)
-    channel.ask(question, queue, Inspect(channel))
+    if not method.nowait:
+        question = Question(method, inspected)
+        if again is not None:
+            question = Declaration(method, inspected, is_gone, again)
+        channel.ask(question, queue, Inspect(channel))
 
 
 def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefinition:

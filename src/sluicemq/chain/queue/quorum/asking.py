@@ -82,6 +82,12 @@ class Asking:
         """Send all again, for somebody else leads, or nobody."""
         self.sent = 0
 
+    def let_go(self) -> None:
+        """Let go of everything, for the queue is deleted, and nothing more is applied."""
+        self.rows.clear()
+        self.gathered.clear()
+        self.gathered_bytes = self.size_bytes = 0
+
     def began(self, effect: RowBegins) -> bool:
         """Take note of whose row it is that the next effects come of. Returns whether it is the
         first one of this asker."""

@@ -655,6 +655,10 @@ class SharedShell(MemberShell, SnapshotTaker):
         else:
             self.post(Undeclared())
 
+    def finish(self, answer: e.Deleted) -> None:
+        self.asking.let_go()
+        super().finish(answer)
+
     def forget_log(self, *, is_deleted: bool = True) -> None:
         self.raft_post.close(self.id)
         self.ask_post.close(self.id, is_deleted=is_deleted)
