@@ -52,12 +52,15 @@ def end_all(site: Site, *numbers: int) -> None:
 
 
 def stop(site: Site, number: int) -> Fault:
+    """It is told to stop; while it does so its clients are served."""
     node = site.node(number)
-    return Fault("SIGTERM", f"n{number}", lambda: ended(node.end(signal.SIGTERM)), node.start)
 
+    def start_again() -> None:
+        code = node.wait()
+        assert code == 0, f"told to stop, it ended with {code}"
+        node.start()
 
-def ended(code: int) -> None:
-    assert code == 0, f"told to stop, it ended with {code}"
+    return Fault("SIGTERM", f"n{number}", lambda: node.send_signal(signal.SIGTERM), start_again)
 
 
 def pause(site: Site, number: int) -> Fault:

@@ -108,6 +108,9 @@ class RabbitNode:
     def end(self, number: int = signal.SIGTERM) -> int:
         """End it by a signal; its exit code."""
         self.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
         assert self.process is not None
         code = self.process.wait(END_S)
         self.process = None

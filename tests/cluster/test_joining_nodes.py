@@ -2,7 +2,7 @@
 commands of `sluicemq` have it; what was confirmed is where it was.
 
 Method: three processes that have founded a cluster, a fourth that joins, SIGKILL, a data directory
-that is wiped.
+that is wiped, a bit of a journal that is not what it was.
 """
 
 from __future__ import annotations
@@ -117,3 +117,40 @@ def test_every_node_starts_again_with_the_old_list_or_a_new_one(nodes: list[Serv
     for each in nodes:
         await_truth(lambda each=each: each.is_ready)
         await_truth(lambda each=each: each.states == ["up"] * 4)
+
+
+def test_a_node_with_a_damaged_journal_is_replaced_by_a_new_one(nodes: list[Served]) -> None:
+    """As docs/cluster.md says it: what it has may not be all that it has said."""
+    one, two, *_ = nodes
+    bodies = [b"this is damaged", b"a", b"b", b"c"]
+    channel = channel_at(two)
+    channel.queue_declare("agreed", durable=True, arguments=QUORUM)
+    for body in bodies:
+        channel.basic_publish("", "agreed", body)
+    two.end(signal.SIGKILL)
+    assert [flipped(path, bodies[0]) for path in (two.data / "journal").iterdir()].count(True) == 1
+
+    two.start()
+    await_truth(lambda: "replace it: stop it, run forget_cluster_node n2" in two.log)
+    await_truth(lambda: one.states[1] == "up")
+    assert "node n2 is running" in said(one.ctl(FORGET, "n2"))
+    assert not two.is_ready
+    two.end()
+    await_truth(lambda: one.states[1] == "down")
+    assert one.ctl(FORGET, "n2").returncode == 0
+
+    shutil.rmtree(two.data)
+    two.start(*joining(two, "--cluster-join", one.addresses[0]))
+    await_truth(lambda: two.is_ready)
+    channel = channel_at(two)
+    assert [channel.basic_get("agreed", auto_ack=True)[2] for _ in bodies] == bodies
+
+
+def flipped(path: Path, text: bytes) -> bool:
+    """Flip a bit of the first byte of the text, if it is in the file."""
+    data = bytearray(path.read_bytes())
+    at = data.find(text)
+    if at >= 0:
+        data[at] ^= 1
+        path.write_bytes(data)
+    return at >= 0

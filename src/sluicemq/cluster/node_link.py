@@ -224,9 +224,11 @@ class NodeLink(LinkPort):
         self.clock_ahead_ms = wall_ms - self.clock.wall_ms()
         if answered_ns > self._beat_ns:
             raise BrokenFrame("an answer to a heartbeat that was never sent")
+        now_ns = self.clock.now_ns()
         if answered_ns:
             self.contact_ns = max(answered_ns, self.contact_ns or 0)
-        self.detector.beat(self.clock.now_ns())
+            self.detector.answered(answered_ns, now_ns)
+        self.detector.beat(now_ns)
 
     def _took_grants(self, handler: Actor, payload: bytes) -> None:
         if len(payload) % GRANT.size:

@@ -234,7 +234,9 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
         self.shell.tell(NodeUp(*link.other[:2], self.member.name))
 
     def link_heard(self, link: NodeLink) -> None:
-        if link.is_suspected and link.stalled_ms < LINK_STALLED_MS:
+        if not link.is_suspected or link.stalled_ms >= LINK_STALLED_MS:
+            return
+        if not link.detector.is_suspect(self.shell.world.clock.now_ns()):
             link.is_suspected = False
             self.shell.tell(NodeTrusted(*link.other[:2]))
 

@@ -321,10 +321,13 @@ class Raft:
         member = self.member
         assert self.leading is None, "two leaders in a term"
         assert member.leader in (0, message.sender), "two leaders in a term"
-        if self.election is not None:
+        is_lost = message.sender in member.lost  # it may hear nobody
+        if self.election is not None and not is_lost:
             self._follow(message.sender)
         member.leader = message.sender
-        member.silent_ticks = member.leaderless = 0
+        member.leaderless = 0
+        if not is_lost:
+            member.silent_ticks = 0
         if isinstance(message, AppendEntries):
             self.following.append(message)
         elif isinstance(message, CommitNotice):

@@ -72,6 +72,11 @@ SAY_PROPOSALS: Final = 1
 SAY_APPLIED: Final = 2
 """The first byte of a frame says what it has."""
 INDEX_BYTES: Final = 8
+FORGETFUL: Final = (
+    "this node may have forgotten what it has said of definitions, so it takes part in no decision"
+    " and gets no definitions; replace it: stop it, run forget_cluster_node {name} on another node,"
+    " and start it with a new data directory that joins"
+)
 SNAPSHOT_PIECES_A_TURN: Final = 4
 SNAPSHOT_PIECE_WORK: Final = 100
 PROPOSAL_WORK: Final = 40
@@ -160,8 +165,8 @@ class ClusterAgreement(Actor, Agreement):
         self.found = None
         self.member = DefinitionsMember(self.store, self.post_office, self, found)
         if found.is_amnesiac:
-            text = "this node may have forgotten what it has said of definitions, so it takes"
-            self.log.write("error", f"{text} part in no decision and gets no definitions")
+            name = self.cluster.name_of(self.life.node)
+            self.log.write("error", FORGETFUL.format(name=name))
         for node in self.cluster.nodes:
             if node != self.life.node and self.cluster.standing(node) is NodeStanding.DOWN:
                 self._watch(node)
