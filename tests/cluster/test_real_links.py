@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import permutations
@@ -23,7 +22,7 @@ import pytest
 from cluster.linked_node import PORT
 from sluicemq.cluster.introduction import HELLO, HELLO_BODY, MAGIC, handshake_message
 from sluicemq.limits import LINK_HALF_OPEN_ADDRESS_MAX
-from support.broker import ENVIRONMENT
+from support import broker
 from support.waiting import await_truth
 
 SECRET = "a secret of some length"
@@ -37,18 +36,17 @@ class Process:
         self.number = number
         self.directory = directory
         self.hosts = hosts
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: broker.Process | None = None
         directory.mkdir()
 
     def start(self, secret: str = SECRET) -> None:
         (self.directory / "status").unlink(missing_ok=True)
         command = [sys.executable, "-m", "cluster.linked_node", str(self.directory)]
-        paths = f"{TESTS}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}"
-        self.process = subprocess.Popen(
-            [*command, str(self.number), *self.hosts, secret],
-            env=ENVIRONMENT | {"PYTHONPATH": paths},
-            stderr=(self.directory / "stderr").open("ab"),
-        )
+        paths = f"{TESTS}{os.pathsep}{broker.ENVIRONMENT['PYTHONPATH']}"
+        command += [str(self.number), *self.hosts, secret]
+        with (self.directory / "stderr").open("ab") as errors:
+            env = broker.ENVIRONMENT | {"PYTHONPATH": paths}
+            self.process = broker.launch(command, env, stdout=errors, stderr=errors)
 
     def signal(self, number: int) -> None:
         assert self.process is not None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from pamqp import commands
 
 from support import faults
 from support.broker import Ctl, await_ready, start, stop
+from support.commands import run_command
 from support.peer import Peer, call, channel_open, publish
 
 DURABLE = b"\x10\x00\x02"
@@ -160,8 +160,7 @@ def test_a_message_that_a_queue_cannot_handle_is_set_aside_for_good(bench: Bench
         assert time.monotonic() < deadline
         time.sleep(0.05)
     [kept] = (bench.directory / "quarantine").iterdir()
-    inspected = [sys.executable, "-m", "sluicemq", "inspect", str(kept)]
-    shown = subprocess.run(inspected, check=True, capture_output=True, text=True).stdout
+    shown = run_command("inspect", str(kept)).stdout
     assert "begins=fault-letter" in shown
     assert "routing_key=short" in shown
     os.kill(bench.process.pid, signal.SIGKILL)

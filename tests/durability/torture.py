@@ -19,7 +19,6 @@ import re
 import shutil
 import signal
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -39,6 +38,7 @@ from sluicemq.sim.history import History
 from sluicemq.sim.records import KILL, STOP, WORK, QueueHistory
 from support import broker
 from support.broker import NotReady, Target
+from support.commands import run_command
 
 ROUND_CYCLES: Final = 60
 QUEUES: Final = ("work-0", "work-1", "work-2", "work-3")
@@ -445,8 +445,7 @@ class Round:
 
     def fsck(self) -> None:
         """`sluicemq fsck` finds nothing wrong either."""
-        words = [*broker.OWN, "fsck", str(self.data)]
-        found = subprocess.run(words, capture_output=True, text=True, check=False)
+        found = run_command("fsck", str(self.data))
         assert found.returncode == 0, f"fsck says:\n{found.stdout}{found.stderr}"
 
     def await_drained(self, fleet: Fleet, drainers: list[Consumer], target: Target) -> None:
@@ -471,10 +470,7 @@ class Round:
 
     def ask_about_queues(self, target: Target) -> None:
         """Into the log: what the broker says of those that are not empty."""
-        words = ["ctl", "list_queues", "--port", str(target.port), *COLUMNS]
-        asked = subprocess.run(
-            [*broker.OWN, *words], capture_output=True, text=True, check=False, timeout=GRACE_S
-        )
+        asked = run_command("ctl", "list_queues", "--port", str(target.port), *COLUMNS)
         for line in (asked.stdout + asked.stderr).splitlines():
             self.note(line)
 

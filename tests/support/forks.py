@@ -150,6 +150,8 @@ def serve_requests(line: socket.socket) -> list[str]:
         os.close(descriptor)
     os.environ.clear()
     os.environ.update(request["env"])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [path for path in paths if path and path not in sys.path]
     os.chdir(request["cwd"])
     found: list[str] = request["arguments"]
     return found
