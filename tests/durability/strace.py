@@ -32,17 +32,18 @@ def is_there() -> bool:
 
 
 def failing(call: str, error: str, when: str) -> list[str]:
-    """What stands before a command whose calls fail; `when` is N, N+ or N..M."""
-    return _tracing(call, f"inject={call}:error={error}:when={when}", "--seccomp-bpf")
+    """What stands before a command whose calls fail; `when` is N, N+ or N..M. The broker is our
+    child, strace its tracer in the background."""
+    return _tracing(call, f"inject={call}:error={error}:when={when}", "-D", "--seccomp-bpf")
 
 
 def killing(call: str, number: int) -> list[str]:
-    """kill -9 as a thread is about to make its Nth such call. (Filtered by seccomp, strace does
-    not deliver a signal; without, everything is slower.)"""
+    """What traces a broker that has begun to start, and is killed with -9 as a thread is about to
+    make its Nth such call. (Filtered by seccomp, strace does not deliver a signal; without,
+    everything is slower, and most of all the imports, which are over by then.)"""
     return _tracing(call, f"inject={call}:signal=KILL:when={number}")
 
 
 def _tracing(call: str, injection: str, *options: str) -> list[str]:
-    """The broker is our child, strace its tracer in the background."""
-    words = [PROGRAM, "-D", "-f", "-qqq", *options, "-o", "/dev/null"]
+    words = [PROGRAM, "-f", "-qqq", *options, "-o", "/dev/null"]
     return [*words, "-e", "signal=none", "-e", f"trace={call}", "-e", injection]

@@ -163,7 +163,7 @@ def test_death_at_the_nth_call_loses_nothing(call: str, tmp_path: Path) -> None:
     """A directory on which the broker dies again and again, at calls further and further on."""
     numbers = thorough((1, 9, 30), (1, 2, 4, 9, 30))
     if call == "openat":
-        numbers = thorough((300, 600), (200, 300, 400, 600))
+        numbers = thorough((20, 100), (9, 20, 40, 60, 100))
     round_ = Round(13, tmp_path)
     round_.declare()
     # Where one number is not reached in a life, no larger one is.

@@ -218,9 +218,13 @@ class Round:
 
     # -- lives
 
-    def start(self, prefix: Sequence[str] = ()) -> broker.Process:
+    def start(self, prefix: Sequence[str] = (), tracer: Sequence[str] = ()) -> broker.Process:
         return broker.start(
-            self.data, *self.settings, program=(*prefix, *self.program), errors=self.log
+            self.data,
+            *self.settings,
+            program=(*prefix, *self.program),
+            tracer=tracer,
+            errors=self.log,
         )
 
     def ready(self, process: broker.Process) -> Target:
@@ -276,7 +280,7 @@ class Round:
     def kill_at(self, call: str, number: int) -> bool:
         """A life that ends as a thread makes its Nth such call, or after a while: False then."""
         self.note(f"to be killed at {call} {number}")
-        process = self.start(strace.killing(call, number))
+        process = self.start(tracer=strace.killing(call, number))
         fleet: Fleet | None = None
         try:
             fleet = self.live_until_killed(process)

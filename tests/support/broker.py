@@ -113,26 +113,35 @@ def launch(
     *,
     stdout: BinaryIO | None = None,
     stderr: BinaryIO,
+    tracer: Sequence[str] = (),
 ) -> Process:
     """Start a program, as a copy when it is a module or a file that this Python runs. Without
-    `stdout` what it prints can be read from the process."""
+    `stdout` what it prints can be read from the process. Only a copy may begin under a `tracer`, an
+    strace without `-p`."""
     if command[0] == sys.executable and command[1] != "-c":
-        return Forked.start(command[1:], env, stdout=stdout, stderr=stderr)
+        return Forked.start(command[1:], env, stdout=stdout, stderr=stderr, tracer=tracer)
+    assert not tracer
     return subprocess.Popen(command, stdout=stdout or subprocess.PIPE, stderr=stderr, env=env)
 
 
-def start(data_dir: Path, *settings: str, program: Sequence[str] = OWN, errors: Path) -> Process:
+def start(
+    data_dir: Path,
+    *settings: str,
+    program: Sequence[str] = OWN,
+    tracer: Sequence[str] = (),
+    errors: Path,
+) -> Process:
     """Our broker as a subprocess on a port of its choice; what it logs is appended to `errors`.
 
     `settings` are `key=value` as `sluicemq serve --set` takes them; `program` is what stands before
-    `serve`.
+    `serve`; `tracer` is as `launch` has it.
     """
     command = [*program, "serve", "--host", "127.0.0.1", "--port", "0"]
     command += ["--data-dir", str(data_dir)]
     for setting in settings:
         command += ["--set", setting]
     with errors.open("ab") as log:
-        return launch(command, stderr=log)
+        return launch(command, stderr=log, tracer=tracer)
 
 
 @contextmanager

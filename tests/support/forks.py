@@ -10,6 +10,7 @@ own, and so it is in tests/ctl/test_live.py.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import json
 import os
@@ -19,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -28,6 +30,10 @@ from typing import BinaryIO, Final
 
 IMPORTED: Final = ("sluicemq.cli.serve", "sluicemq.host.data_dir", "sluicemq.host.run", "uvloop")
 REQUEST_BYTES: Final = 1 << 20
+PR_SET_PTRACER: Final = 0x59616D61
+PR_SET_PTRACER_ANY: Final = ctypes.c_ulong(-1)
+TRACER_S: Final = 0.01
+"""How long to wait between two looks for a tracer."""
 
 
 class Origin:
@@ -73,6 +79,8 @@ class Forked:
         self.pid = pid
         self.stdout = stdout
         self.returncode: int | None = None
+        self.tracer: subprocess.Popen[bytes] | None = None
+        """Ends with it."""
         self._ends = os.pidfd_open(pid)
         """Readable when it has ended."""
         self._lock = Lock()
@@ -85,18 +93,28 @@ class Forked:
         *,
         stdout: BinaryIO | None = None,
         stderr: BinaryIO,
+        tracer: Sequence[str] = (),
     ) -> Forked:
         """`python ARGUMENTS`, which are those of a module (-m) or a file. Without `stdout` what it
-        prints can be read from the process."""
+        prints can be read from the process. With a `tracer`, an strace without `-p`, it begins
+        under that."""
         read = None
         if stdout is None:
             ours, theirs = os.pipe()
             read, stdout = os.fdopen(ours, "rb"), os.fdopen(theirs, "wb")
-        request = {"arguments": list(arguments), "env": dict(env), "cwd": os.getcwd()}
+        request = {
+            "arguments": list(arguments),
+            "env": dict(env),
+            "cwd": os.getcwd(),
+            "is_traced": bool(tracer),
+        }
         pid = origin().ask(request, [stdout.fileno(), stderr.fileno()])
         if read is not None:
             stdout.close()
-        return cls(pid, read)
+        found = cls(pid, read)
+        if tracer:
+            found.tracer = subprocess.Popen([*tracer, "-p", str(pid)])
+        return found
 
     def poll(self) -> int | None:
         """Its exit code, or minus the signal that ended it; None while it runs."""
@@ -113,6 +131,8 @@ class Forked:
             if self.returncode is None and select.select([self._ends], [], [], seconds)[0]:
                 os.close(self._ends)
                 self.returncode = origin().ask({"ended": self.pid})
+                if self.tracer is not None:
+                    self.tracer.wait()
             return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -125,6 +145,15 @@ class Forked:
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
+
+
+def await_tracer() -> None:
+    """Any process may trace this one from now on; return when one does."""
+    ctypes.CDLL(None).prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY)
+    with Path("/proc/self/status").open() as status:
+        while "TracerPid:\t0\n" in status.read():
+            status.seek(0)
+            time.sleep(TRACER_S)
 
 
 def serve_requests(line: socket.socket) -> list[str]:
@@ -153,6 +182,8 @@ def serve_requests(line: socket.socket) -> list[str]:
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:0] = [path for path in paths if path and path not in sys.path]
     os.chdir(request["cwd"])
+    if request["is_traced"]:
+        await_tracer()
     found: list[str] = request["arguments"]
     return found
 
