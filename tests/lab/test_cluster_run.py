@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from sluicemq.cli.control_client import ask
 from sluicemq.cli.lab_target import LabTarget
 from sluicemq.cli.own_nodes import own_nodes
 from sluicemq.client.address import Address
@@ -18,6 +19,7 @@ from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
 from sluicemq.lab.conductor import LabResult, run_scenario
 from sluicemq.lab.management_api import ManagementApi
+from sluicemq.lab.progress import Snapshot
 from sluicemq.lab.target_admin import NodeLook, TargetAdmin, TargetNode, sampled_nodes
 from support.lab_runs import Notes, rows, small_plan
 from support.management import Managed, managed
@@ -70,6 +72,34 @@ def test_the_broker_is_all_its_nodes_together(clustered: LabResult) -> None:
         own = [each for each in looks if each["second"] == row["second"]]
         assert row["cpu_ns"] == sum(each["cpu_ns"] for each in own)
         assert row["rss_bytes"] == sum(each["rss_bytes"] for each in own)
+
+
+class Asking(Notes):
+    """Asks a node for the mirrors of each queue when the first second has passed."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__()
+        self.port = port
+        self.mirrors: dict[str, int] = {}
+
+    def second_passed(self, snapshot: Snapshot) -> None:
+        if snapshot.second == 0:
+            columns = {"columns": ["name", "slave_pids"]}
+            rows = ask(self.port, "list_queues", columns, 60)
+            self.mirrors = {row["name"]: len(row["slave_pids"]) for row in rows}
+
+
+def test_mirrored_queues_have_a_mirror_each(tmp_path: Path) -> None:
+    plan = small_plan("", tmp_path / "run", queue_type="mirrored", limits="100%")
+    with LabTarget((), 3, None, (), None).opened(tmp_path) as there:
+        port = Address.parse(there.urls[0]).port
+        asking = Asking(port)
+        plan = replace(plan, targets=there.urls, broker_pids=there.pids)
+        result = run_scenario(plan, asking, admin=there.admin)
+        assert ask(port, "list_policies", {}, 60) == []
+    assert result.problems == {}
+    assert result.verification["drained"]
+    assert asking.mirrors == {f"ha-lab-1-{number}": 1 for number in range(10)}
 
 
 def test_of_the_nodes_only_their_logs_stay(clustered: LabResult) -> None:

@@ -14,7 +14,10 @@ from sluicemq.cli.lab import lab
 from sluicemq.lab.conductor import LabResult
 from sluicemq.lab.measurements import read_run_info
 
-SMALL = ("--cluster", "1", "--scale", "0.01", "--step-seconds", "4", "--runs", "^1-classic-no")
+SMALL = (
+    *("--cluster", "1", "--queue-type", "classic", "--runs", "^1-classic-no"),
+    *("--scale", "0.01", "--step-seconds", "4"),
+)
 
 
 @pytest.fixture(autouse=True)

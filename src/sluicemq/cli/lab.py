@@ -48,8 +48,8 @@ def lab() -> None:
     type=click.Choice(QUEUE_TYPES),
     default="classic",
     show_default=True,
-    help="The type of the queues. mirrored: classic queues named ha-..., for which --management"
-    " sets a policy, or the broker must have one.",
+    help="The type of the queues. mirrored: classic queues named ha-..., for which --cluster and"
+    " --management set a policy; else the broker must have one.",
 )
 @click.option(
     "--queue-argument",
@@ -323,6 +323,58 @@ def report(
         )
     print_tables(paths.analysis, console)
     console.print(f"report: {paths.report}", highlight=False, soft_wrap=True)
+
+
+@lab.command()
+@click.argument(
+    "directories",
+    metavar="DIR DIR...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="The directory for the page [default: out/compare-TIME].",
+)
+@click.option(
+    "--master", default="local[*]", show_default=True, metavar="URL", help="The Spark master."
+)
+@click.option(
+    "--memory",
+    default="2g",
+    show_default=True,
+    metavar="SIZE",
+    help="The memory of the Spark driver.",
+)
+@click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
+def compare(
+    directories: Sequence[Path], out: Path | None, master: str, memory: str, open_browser: bool
+) -> None:
+    """Put the runs in DIR DIR... side by side: what each has more or less of than the first.
+
+    They may differ in the broker, its version, profile or number of nodes, in the type of queues,
+    in confirms, acks and limits; or in nothing but what was changed between them: before and after.
+    `lab run --label` names them.
+    """
+    require("pyspark", "spark")
+    from sluicemq.spark.pipeline.build import build_comparison  # noqa: PLC0415 (imports pyspark)
+    from sluicemq.spark.pipeline.console import print_comparison  # noqa: PLC0415
+
+    console = Console()
+    with console.status("Starting") as status:
+        paths = build_comparison(
+            directories,
+            master,
+            memory,
+            out=out or Path("out") / f"compare-{datetime.now():%Y%m%d-%H%M%S}",
+            open_browser=open_browser,
+            progress=status.update,
+        )
+    print_comparison(paths.analysis, console)
+    console.print(f"comparison: {paths.report}", highlight=False, soft_wrap=True)
 
 
 def default_directory(scenario: Scenario) -> Path:

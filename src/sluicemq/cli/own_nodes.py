@@ -6,6 +6,7 @@ their logs stay. With one node there is no cluster.
 
 from __future__ import annotations
 
+import json
 import secrets
 import select
 import shutil
@@ -21,12 +22,21 @@ from typing import ClassVar, Final
 
 from sluicemq.cli.control_client import Row, ask
 from sluicemq.errors import Refused
-from sluicemq.lab.target_admin import IN_FLOW, NodeLook, TargetAdmin, TargetNode
+from sluicemq.lab.target_admin import (
+    IN_FLOW,
+    MIRROR_PATTERN,
+    MIRROR_POLICY,
+    MIRRORS,
+    NodeLook,
+    TargetAdmin,
+    TargetNode,
+)
 
 START_S: Final = 60.0
 """Seconds that nodes have until they are ready: founding a cluster takes one or two."""
 
 ANSWER_S: Final = 60.0
+MIRRORED: Final = {"vhost": "/", "name": MIRROR_POLICY}
 READY: Final = "ready amqp://"
 LOG_SHOWN: Final = 2000
 """Bytes of the end of a log that an error shows."""
@@ -101,13 +111,14 @@ class OwnNodes(TargetAdmin):
         return [NodeLook(self._held(node), self._led(leaders, node)) for node in self._nodes]
 
     def set_mirrors(self) -> None:
-        raise Refused(
-            "--queue-type mirrored: nodes of --cluster have no mirrored queues yet; classic and "
-            "quorum they have"
-        )
+        if len(self._nodes) == 1:
+            raise Refused("--queue-type mirrored: mirrors need --cluster 2 or more")
+        policy = {"pattern": MIRROR_PATTERN, "definition": json.dumps(MIRRORS)}
+        policy |= {"apply_to": "queues"}
+        ask(self._nodes[0].port, "set_policy", MIRRORED | policy, ANSWER_S)
 
     def clear_mirrors(self) -> None:
-        """There is nothing to undo."""
+        ask(self._nodes[0].port, "clear_policy", MIRRORED, ANSWER_S)
 
     def _led(self, leaders: Counter[str], node: OwnNode) -> int:
         """A node without a cluster has a name that nobody gave it."""

@@ -33,9 +33,6 @@ from sluicemq.lab.progress import Progress, progress_for
 OWN: Final = "sluicemq"
 """The directory of the runs of our nodes; another broker's has its product's name."""
 
-OWN_TYPES: Final = ("classic", "quorum")
-"""Our nodes have no mirrored queues yet."""
-
 EXIT_INTERRUPTED: Final = 130
 
 
@@ -64,8 +61,7 @@ class PostPlayer:
         found, and that are not done. Ends the process when it is interrupted; what was being run
         then is run again by the next call."""
         has_own = self._target.cluster is not None
-        types = queue_types or (OWN_TYPES if has_own else REPLICATED)
-        planned = post_runs(types, with_profiles=has_own)
+        planned = post_runs(queue_types or REPLICATED, with_profiles=has_own)
         runs = [run for run in planned if matches(pattern, run.name)]
         left = [run for run in runs if not is_done(self._place / run.name)]
         clock = PostClock(self._settings)

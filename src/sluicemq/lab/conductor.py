@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from sluicemq.client.session import BrokerError
-from sluicemq.errors import Refused
+from sluicemq.errors import Refused, SluiceError
 from sluicemq.lab.clocks import NoAnswer, Offset, estimate
 from sluicemq.lab.engine import Engine, Processes
 from sluicemq.lab.handover import put
@@ -70,8 +70,9 @@ REPORT_TIMEOUT_S: Final = 60.0
 """Seconds that workers have for their reports: to write the last rows of a large run takes
 seconds."""
 
-REQUEUE_TIMEOUT_S: Final = 3.0
-"""Seconds that the broker has to put back what consumers had not acknowledged."""
+REQUEUE_TIMEOUT_S: Final = 30.0
+"""Seconds that the broker has to put back what consumers had not acknowledged, and to say so on
+every node."""
 
 INTERRUPTED: Final = "interrupted"
 
@@ -186,7 +187,7 @@ class Conductor:
         try:
             return self._conduct()
         finally:
-            with suppress(BrokerError):  # it is gone, and what is wrong has been said
+            with suppress(SluiceError):  # it is gone, and what is wrong has been said
                 self._admin.clear_mirrors()
 
     def _conduct(self) -> LabResult:
