@@ -130,12 +130,7 @@ class Run:
         self.pump(self.all_ready, "the nodes are not ready")
 
     def declare(self) -> None:
-        """Declare the queues, each through another node, under the policy of their kind."""
-        for kind, policy in POLICIES.items():
-            if any(queue.startswith(kind) for queue in self.queues):
-                done = self.site.nodes[0].ctl("set_policy", kind, f"^{kind}-", policy)
-                if done.returncode:
-                    raise Failed(done.stderr)
+        """Declare the queues, each through another node."""
         for place, (queue, arguments) in enumerate(self.queues.items()):
             with self.admin(place % len(self.site.nodes) + 1) as admin:
                 admin.declare_queue(queue, arguments=arguments)
@@ -156,6 +151,16 @@ class Run:
             Registrar(self.crowd, f"registrar {n}", self.ledger)
         self.book.set_mark()
         self.pump(self.all_confirm, "nothing is confirmed")
+
+    def set_policies(self) -> None:
+        """Set the policy that holds for the queues of their kind, under load."""
+        for kind, policy in POLICIES.items():
+            if any(queue.startswith(kind) for queue in self.queues):
+                self.book.set_mark()
+                done = self.site.nodes[0].ctl("set_policy", kind, f"^{kind}-", policy)
+                if done.returncode:
+                    raise Failed(done.stderr)
+                self.pump(self.all_confirm, f"under the policy of {kind} queues none confirms")
 
     def hurt(self, fault: Fault) -> None:
         """One fault, from calm to calm."""
@@ -251,6 +256,7 @@ class Run:
         self.start()
         self.declare()
         self.fill()
+        self.set_policies()
         for fault in plan(self.site, faults, self.dice):
             self.hurt(fault)
         verdict = self.drain()

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.group.member_messages import LeadFrom, MemberGone, MembersDue
 from sluicemq.chain.queue.mirrored.births import born, joined, recovered
 from sluicemq.chain.queue.mirrored.master import MasterShell
-from sluicemq.chain.queue.mirrored.master_end import MasterEnd
-from sluicemq.chain.remote.mirrored_stand_in import MirroredStandIn
-from sluicemq.chain.remote.remote_queue import QueueUndeclared
+from sluicemq.chain.queue.mirrored.master_end import MasterEnd, QueueEnd
+from sluicemq.chain.remote.mirrored_stand_in import NO_NODE, MirroredStandIn
+from sluicemq.chain.remote.remote_queue import HomesChanged, QueueUndeclared, RemoteQueue
 from sluicemq.kernel.address import node_of
+from sluicemq.metadata.changes import AddMember
+from sluicemq.model.mirroring import mirroring_of
+from sluicemq.model.queue_types import TYPES
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.mirrored.member import MirrorMember
@@ -50,7 +54,7 @@ class MirroredQueues:
         once if this is its home."""
         self.stand_in(declared, declared.home if declared.home != self.own else 0)
         if self.member_name(declared):
-            member = self.members[declared.id] = born(self.vhost, declared)
+            member = self.members[declared.id] = born(self.vhost, declared, self.own)
             member.begin_life(is_first=declared.home == self.own)
 
     def stand_in(self, declared: DeclaredQueue, first: int = 0) -> None:
@@ -63,12 +67,28 @@ class MirroredQueues:
         assert ask_post is not None, "a node of a cluster without its posts"
         ask_post.follow(declared.id, made)
 
-    def recover(self, declared: DeclaredQueue, recovery: Recovery) -> None:
-        """Have the member that a start has found."""
+    def recover(
+        self, declared: DeclaredQueue, recovery: Recovery, source: ClassicShell | None
+    ) -> None:
+        """Have the member that a start has found. `source` has what was not moved to it yet; None:
+        there is nothing."""
         name = self.member_name(declared)
         self.stand_in(declared)
         member = self.members[declared.id] = recovered(self.vhost, declared, name, recovery)
-        member.begin_life()
+        member.begin_life(source=source)
+
+    def turn(self, declared: DeclaredQueue, queue: Queue) -> None:
+        """Have a queue be mirrored that was without mirrors until now: `queue` is it, or what
+        stands for it. Its home has the first member."""
+        self.stand_in(declared)
+        self.vhost.topology.has_changed()
+        if isinstance(queue, RemoteQueue):
+            queue.post(HomesChanged((NO_NODE,)))
+            self.post.leave(queue)
+        elif isinstance(queue, ClassicShell):
+            name = self.member_name(declared)
+            member = self.members[declared.id] = born(self.vhost, declared, name)
+            member.begin_life(source=queue)
 
     def change(self, declared: DeclaredQueue) -> None:
         """Have a member here if one is declared, and none if it is not."""
@@ -98,6 +118,11 @@ class MirroredQueues:
         if stand_in is not None and self.vhost.queues.get(stand_in.name) is not stand_in:
             stand_in.post(QueueUndeclared())
 
+    def source_ended(self, queue: Queue) -> None:
+        """End a queue without mirrors, all of which has moved to one that has some."""
+        assert isinstance(queue, ClassicShell), "only classic queues have mirrors"
+        QueueEnd(self.vhost, queue).begin()
+
     def master_begins(self, queue: Queue) -> None:
         """Have channels use the queue of this master."""
         self.vhost.queues[queue.name] = queue
@@ -110,3 +135,19 @@ class MirroredQueues:
         if stand_in is not None and self.vhost.queues.get(queue.name) is queue:
             self.vhost.queues[queue.name] = stand_in
         MasterEnd(self.vhost, queue).begin()
+
+
+def wish_for_mirrors(queue: Queue) -> None:
+    """Have the first member declared of a queue that this node has, if a policy wants mirrors of it
+    and it has none."""
+    services, definition = queue.services, queue.definition
+    host = services.definitions.hosts.get(definition.vhost)
+    declared = None if host is None else host.queues.get(queue.name)
+    is_plain = declared is not None and not declared.members and declared.id == queue.id
+    can_have = TYPES[definition.type].has_mirrors and definition.durable and not services.is_alone
+    policy = queue.policy
+    if policy is None or not (is_plain and can_have and queue.is_local):
+        return
+    if mirroring_of(policy.definition) is not None:
+        place = definition.vhost, queue.name, queue.id
+        services.agreement.propose(AddMember(*place, services.life.node))

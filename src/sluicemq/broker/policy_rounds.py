@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from sluicemq.broker.mirrored_queues import wish_for_mirrors
 from sluicemq.chain.queue.queue import PolicyChanged
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import POLICY_QUEUES
@@ -92,8 +93,10 @@ class PolicyRounds(Actor):
 
 
 def tell(queue: Queue) -> None:
-    """Give a queue the policy that holds for it, if that is another one than before."""
+    """Give a queue the policy that holds for it, if that is another one than before; and see to it
+    that it has mirrors, if that wants some."""
     policy = queue.vhost.policies.for_queue(queue.name, queue.definition.type)
     if policy != queue.policy:
         queue.policy = policy
         queue.post(PolicyChanged(policy))
+    wish_for_mirrors(queue)

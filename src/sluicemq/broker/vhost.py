@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.broker.mirrored_queues import MirroredQueues
+from sluicemq.broker.mirrored_queues import MirroredQueues, wish_for_mirrors
 from sluicemq.chain.queue.classic import empty_index
 from sluicemq.chain.queue.group.member_log import LogForgetter
 from sluicemq.chain.queue.group.member_messages import LeadFrom, MemberGone, MembersDue
@@ -14,7 +14,12 @@ from sluicemq.chain.queue.namespace_port import NamespacePort, Queues
 from sluicemq.chain.queue.queue import Leaving
 from sluicemq.chain.queue.quorum.departure import Departure
 from sluicemq.chain.queue.quorum.member_shell import MemberShell
-from sluicemq.chain.queue.shell_types import SHELLS, is_of_earlier_member, join_quorum
+from sluicemq.chain.queue.shell_types import (
+    SHELLS,
+    is_of_earlier_member,
+    join_quorum,
+    recover_classic,
+)
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX
 from sluicemq.chain.remote.remote_queue import HomesChanged, QueueUndeclared, RemoteQueue
 from sluicemq.chain.republish.delayer import HoldingQueue
@@ -137,7 +142,12 @@ class VirtualHost(NamespacePort):
                 self.mirrored.departing[queue_id] = None
             LogForgetter(self.store, queue_id, lambda: self.forgotten(queue_id, definition.name))
         elif self.mirrored is not None and declared is not None and declared.is_mirrored:
-            self.mirrored.recover(declared, recovery)
+            found = recovery.queues[queue_id]
+            is_empty = not any(segment.live for segment in found.index.segments.values())
+            source = None if is_empty else recover_classic(self, definition, queue_id, recovery)
+            if source is not None:
+                self.enlist(source)
+            self.mirrored.recover(declared, recovery, source)
         else:
             queue = SHELLS[definition.type].recover(self, definition, queue_id, recovery)
             if isinstance(queue, MemberShell) and not queue.is_serving:
@@ -188,6 +198,7 @@ class VirtualHost(NamespacePort):
         """Enter a queue into all tables, so that clients find it from now on."""
         self.queues[queue.name] = queue
         self.enlist(queue)
+        wish_for_mirrors(queue)
 
     def enlist(self, queue: Queue) -> None:
         """Enter a queue into the tables besides the one of names: of exclusive queues, of durable
@@ -204,7 +215,11 @@ class VirtualHost(NamespacePort):
     def members_changed(self, declared: DeclaredQueue) -> None:
         """Have a member of a queue here if one is declared, and none if it is not."""
         if self.mirrored is not None and declared.is_mirrored:
-            self.mirrored.change(declared)
+            known = self.queues.get(declared.definition.name)
+            if known is not None and declared.id not in self.mirrored.stand_ins:
+                self.mirrored.turn(declared, known)
+            else:
+                self.mirrored.change(declared)
             return
         queue = self.member(declared)
         own = self.member_of(declared)
@@ -260,6 +275,10 @@ class VirtualHost(NamespacePort):
     def master_begins(self, queue: Queue) -> None:
         assert self.mirrored is not None, "a master on a node that is alone"
         self.mirrored.master_begins(queue)
+
+    def source_ended(self, queue: Queue) -> None:
+        assert self.mirrored is not None, "a queue with mirrors on a node that is alone"
+        self.mirrored.source_ended(queue)
 
     def master_ended(self, queue: Queue) -> None:
         assert self.mirrored is not None, "a master on a node that is alone"

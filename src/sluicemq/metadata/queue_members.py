@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING
 from sluicemq.errors import Refused
 from sluicemq.kernel.address import member_name, node_of
 from sluicemq.metadata.events import Applied, LeaderMoved, MembersChanged
+from sluicemq.model.queue_types import TYPES
+from sluicemq.routing.delayed import is_holding
 
 if TYPE_CHECKING:
     from sluicemq.metadata.events import DeclaredQueue, Event
 
 
 def add_member(queue: DeclaredQueue, node: int, number: int) -> Applied:
-    """Have a member on that node, with a number that none had. Refused when it has one."""
-    check_has_members(queue)
+    """Have a member on that node, with a number that none had. Refused when it has one. The first
+    member of a queue that is to be mirrored is at its home."""
+    if not (queue.members or may_be_mirrored(queue, node)):
+        check_has_members(queue)
     title = title_of(queue)
     if node in map(node_of, queue.members):
         raise Refused(f"{title} has a member on node {node} already")
@@ -75,6 +79,13 @@ def member_on(queue: DeclaredQueue, node: int) -> int:
         if node_of(name) == node:
             return name
     raise Refused(f"{title_of(queue)} has no member on node {node}")
+
+
+def may_be_mirrored(queue: DeclaredQueue, node: int) -> bool:
+    """Tell whether a queue without members may have its first one on that node."""
+    definition = queue.definition
+    has_mirrors = TYPES[definition.type].has_mirrors and definition.durable
+    return has_mirrors and node == queue.home and not is_holding(definition.name)
 
 
 def check_has_members(queue: DeclaredQueue) -> None:

@@ -33,8 +33,11 @@ class Mirrored(Cluster):
         self.until(lambda: all("q" in each.queues for each in vhosts))
 
     def set_policy(self, definition: dict[str, Any]) -> None:
+        self.set_policy_at(self.brokers[0], definition)
+
+    def set_policy_at(self, broker: LinkedBroker, definition: dict[str, Any]) -> None:
         record = Policy("/", "mirrors", "^q", "queues", definition)
-        self.brokers[0].node.broker.agreement.propose(UpsertRecord(record))
+        broker.node.broker.agreement.propose(UpsertRecord(record))
         vhosts = [each.node.broker.vhosts["/"] for each in self.running]
         self.until(
             lambda: all(
@@ -254,4 +257,72 @@ def test_a_policy_is_effective_at_once_under_load(
     found = {int(body) for body, _ in bodies_left(consumer, len(kept))}
     assert found >= {*kept}
     assert len(kept) == 60 or masters
+    run.no_faults()
+
+
+class Turned(Mirrored):
+    """Three nodes, and the queue `q` that no policy mirrors yet."""
+
+    def __init__(self, **arguments: object) -> None:
+        super().__init__({"max-length": 1000}, **arguments)
+
+
+def test_a_queue_with_messages_becomes_mirrored_under_load() -> None:
+    run = Turned()
+    publisher, consumer, other = (broker.connect() for broker in run.brokers)
+    publisher.publish(*numbered(0, 300))
+    run.until(publisher.all_confirmed)
+    consumer.send(2, m.BasicQos(prefetch_count=5))
+    consumer.consume()
+    run.until(lambda: len(consumer.bodies) == 5)
+    run.set_policy({"ha-mode": "all"})
+    publisher.publish(*numbered(300, 320))
+    other.publish(*numbered(1000, 1020))
+    assert isinstance(consumer.wait_for(m.BasicCancel), m.BasicCancel)
+    run.in_sync(3)
+    for each in (publisher, other):
+        run.until(
+            lambda each=each: each.poll() or len(each.confirmed | each.nacked) == each.published
+        )  # type: ignore[misc]
+    assert len(publisher.confirmed) == 320
+    run.brokers[0].crash(power=True)
+    run.master()
+    fresh = run.running[0].connect()
+    found = bodies_left(fresh, 320 + len(other.confirmed))
+    wanted = [*numbered(0, 320), *(b"%d" % (n + 999) for n in sorted(other.confirmed))]
+    assert {*wanted} <= {body for body, _ in found}
+    assert [body for body, _ in found][:300] == numbered(0, 300)
+    assert all(flagged for _, flagged in found[:5])
+    run.no_faults()
+
+
+def test_a_move_goes_on_after_a_restart() -> None:
+    run = Turned(x_max_priority=3)
+    publisher = run.brokers[0].connect()
+    publisher.publish(*numbered(0, 500))
+    run.until(publisher.all_confirmed)
+    run.set_policy({"ha-mode": "exactly", "ha-params": 1})
+    run.until(lambda: run.has_member(run.brokers[0]))
+    run.until(lambda: run.member(run.brokers[0]).mirror.messages > 10)
+    run.brokers[0].crash(power=True)
+    run.brokers[0].start()
+    run.until(lambda: run.brokers[0].has("q"))
+    run.in_sync(1)
+    fresh = run.brokers[1].connect()
+    assert [body for body, _ in bodies_left(fresh, 500)] == numbered(0, 500)
+    run.no_faults()
+
+
+def test_a_policy_counts_that_a_node_has_not_followed_before_it_died() -> None:
+    run = Turned()
+    client = run.brokers[0].connect()
+    client.publish(*numbered(0, 5))
+    run.until(client.all_confirmed)
+    run.brokers[0].crash()
+    run.set_policy_at(run.brokers[1], {"ha-mode": "all"})
+    run.brokers[0].start()
+    run.until(lambda: run.brokers[0].has("q"))
+    run.in_sync(3)
+    fresh = run.brokers[2].connect()
+    assert [body for body, _ in bodies_left(fresh, 5)] == numbered(0, 5)
     run.no_faults()

@@ -26,18 +26,23 @@ from sluicemq.queues.commands import (
     USES,
     Cancel,
     Configure,
+    Consume,
     Delete,
     Down,
+    Get,
     Publish,
+    Purge,
     Settle,
 )
 from sluicemq.queues.effects import (
+    Cancelled,
     Confirm,
     DeadLetter,
     Deleted,
     Deliver,
     Effect,
     Got,
+    Refuse,
     Remove,
     Write,
 )
@@ -53,6 +58,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.chain.services import Services
     from sluicemq.flow.credit import Inflow, Outflow
+    from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.classic.backing import Backing
@@ -80,6 +86,8 @@ class ClassicShell(TimedQueue):
         self.settings = settings_of(definition.arguments, {})
         self.machine = self.make_machine(index, term)
         self.replicator = self.replicate()
+        self.move: Actor | None = None
+        """What moves all messages elsewhere, and nobody else gets any; None: nothing does."""
         self.timers = QueueTimers(self)
         self.dead_lettering = DeadLettering(self)
         self.configure(self.policy)
@@ -113,6 +121,8 @@ class ClassicShell(TimedQueue):
             else:
                 self.take_in_part(message, self.refused_messages)
         elif isinstance(message, COMMANDS):
+            if self.move is not None and self.move_refuses(message):
+                return
             if self.machine.needs_tick:
                 self.timers.tick()
             if self.timers.expires_ms is not None and isinstance(message, USES):
@@ -327,6 +337,35 @@ class ClassicShell(TimedQueue):
         limits = [each for each in (ttl_ms, self.message_ttl_ms) if each is not None]
         return self.services.world.clock.wall_ms() + min(limits)
 
+    # -- all messages go elsewhere
+
+    def begin_move(self, move: Actor) -> None:
+        """Let nobody have any message from now on but `move`: consumers are cancelled, and what
+        channels hold comes back."""
+        self.move = move
+        upstream = {**self.upstream}
+        for consumer in self.machine.consumers.all():
+            consumer.channel.post(Cancelled(consumer, True))
+        for channel in [*self.machine.links]:
+            self.replicator.submit(Down(channel, is_lost=True))
+        self.upstream = upstream
+        self.schedule()
+
+    def move_refuses(self, message: Command) -> bool:
+        """Refuse what somebody else wants to have, and what would delete the queue. Returns whether
+        that was it."""
+        if isinstance(message, Consume):
+            channel: Actor | None = message.consumer.channel
+        elif isinstance(message, Get | Purge | Delete):
+            channel = message.channel
+        else:
+            return False
+        if channel is self.move:
+            return False
+        if channel is not None:
+            channel.post(Refuse(channel, 404, f"{self.title} is being given mirrors"))
+        return True
+
     # -- disk and RAM
 
     def store_link(self) -> tuple[Outflow, Inflow]:
@@ -349,7 +388,12 @@ class ClassicShell(TimedQueue):
         consumer has left."""
         if isinstance(message, Down):
             self.upstream.pop(message.channel, None)
-        if self.definition.auto_delete and self.machine.is_unused() and not self.machine.deleted:
+        if (
+            self.move is None
+            and self.definition.auto_delete
+            and self.machine.is_unused()
+            and not self.machine.deleted
+        ):
             self.replicator.submit(Delete(None, True, False))
 
     def finish(self, answer: Deleted) -> None:

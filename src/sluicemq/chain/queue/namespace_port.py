@@ -63,6 +63,10 @@ class NamespacePort(VhostPort, Host):
         """Stop a queue of which this node is the master no more; channels use the next master's."""
         raise NotImplementedError
 
+    def source_ended(self, queue: Queue) -> None:
+        """Stop a queue without mirrors, all of which has moved to one that has some."""
+        raise NotImplementedError
+
     def replace(self, queue: Queue, fresh: Queue) -> None:
         """Put `fresh`, which has what was read back, in the place of a queue that has crashed."""
         raise NotImplementedError

@@ -57,7 +57,7 @@ def declare_classic(vhost: VhostPort, declared: DeclaredQueue) -> Queue:
 
 def recover_classic(
     vhost: VhostPort, definition: QueueDefinition, queue_id: int, recovery: Recovery
-) -> Queue:
+) -> ClassicShell:
     found = recovery.queues[queue_id]
     queue = ClassicShell(vhost, definition, queue_id, found.index)
     queue.machine.recover(found.marks(), found.expiring)

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 VERSION: Final = MIRROR_ENTRIES.version
 
 
-def born(vhost: NamespacePort, declared: DeclaredQueue) -> MirrorMember:
-    """Make the member of this node of a group that is born."""
-    birth = LogSnapshot(0, 0, Configuration((*sorted(declared.members),)))
-    raft = member_of(vhost.services, newborn(birth), VERSION, vhost.services.life.node)
+def born(vhost: NamespacePort, declared: DeclaredQueue, name: int) -> MirrorMember:
+    """Make the member `name` of this node of a group that is born: with all those that the queue
+    was declared with, or alone, for a queue that was there without mirrors."""
+    voters = (name,) if number_of(name) else (*sorted(declared.members),)
+    birth = LogSnapshot(0, 0, Configuration(voters))
+    raft = member_of(vhost.services, newborn(birth), VERSION, name)
     return MirrorMember(vhost, declared.definition, declared.id, raft, b"", is_born=False)
 
 
@@ -55,4 +57,5 @@ def recovered(
         nothing = newborn(LogSnapshot(0, 0, Configuration()))
         raft = member_of(services, nothing, VERSION, name, is_amnesiac=True)
         return MirrorMember(vhost, definition, queue_id, raft, b"", is_born=True)
-    return joined(vhost, declared, name) if number_of(name) else born(vhost, declared)
+    is_first = name == min(declared.members)
+    return born(vhost, declared, name) if is_first else joined(vhost, declared, name)

@@ -25,6 +25,7 @@ from sluicemq.chain.queue.group.shared_log import SharedLog, SnapshotTaker
 from sluicemq.chain.queue.group.snapshots import Snapshots
 from sluicemq.chain.queue.mirrored.master import MasterShell
 from sluicemq.chain.queue.mirrored.member_port import MemberPort
+from sluicemq.chain.queue.mirrored.move import MirrorMove
 from sluicemq.chain.queue.mirrored.replicator import MIRROR_ENTRIES, MirrorReplicator
 from sluicemq.chain.queue.queue import FIRST_STRAND
 from sluicemq.chain.store.raft_storage import (
@@ -51,6 +52,7 @@ from sluicemq.storage.raft.reading import RaftEntriesRead, RaftLiveRead
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sluicemq.chain.queue.classic import ClassicShell
     from sluicemq.chain.queue.namespace_port import NamespacePort
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.mirroring import Mirroring
@@ -84,6 +86,14 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
     snapshot."""
 
     is_vital = False
+    has_led = False
+    is_ticking = False
+    watches = False
+    """Tells that a MirrorIdle is on its way."""
+    is_down = False
+    """The queue has had its second fault here in a minute: it serves nobody until a restart."""
+    is_over = False
+    """The member is forgotten, with the append `last_number`."""
 
     def __init__(
         self,
@@ -128,29 +138,24 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         self._mirrors: frozenset[int] = frozenset()
         self.master: MasterShell | None = None
         """The queue that clients use here; None: this member does not serve."""
+        self.move: MirrorMove | None = None
+        """What moves messages here from a queue without mirrors; None: there is none."""
         self.served_term = 0
         """The term in which it serves; 0: it does not, or was born to and waits to be elected."""
         self.asked: object = None
         """For which members that are declared it has asked that they be changed, and to what."""
-        self.has_led = False
         self.seen: object = None
         """What the master has seen of the group."""
         self.look_in_ticks = 0
-        self.is_ticking = False
-        self.watches = False
-        """A MirrorIdle is on its way."""
         self.idle_index = 0
         """What was applied last when it had fallen idle."""
         self.accounted = 0
-        self.is_down = False
-        """The queue has had its second fault here in a minute: it serves nobody until a restart."""
-        self.is_over = False
-        """The member is forgotten, with the append `last_number`."""
         self.last_number = 0
 
-    def begin_life(self, *, is_first: bool = False) -> None:
+    def begin_life(self, *, is_first: bool = False, source: ClassicShell | None = None) -> None:
         """Take part from now on. `is_first`: it is just born, and who has declared the queue wants
-        it to be master: channels use it at once, and hear of nothing before it is elected."""
+        it to be master: channels use it at once, and hear of nothing before it is elected. What is
+        in `source` is moved here before it serves."""
         self.look_at_mirrors()
         self.look_at_members()
         self.raft_post.open(self.id, self.own, self, self.nodes)
@@ -158,6 +163,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
             self.begin_master(FIRST_TERM)
         if is_first or self.raft.configuration.voters == (self.own,):
             self.raft.campaign()
+        if source is not None:
+            self.move = MirrorMove(source, self)
         self.schedule()
 
     # -- what its master sees
@@ -177,6 +184,16 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
     @property
     def has_heir(self) -> bool:
         return self.raft.best_heir(self._mirrors) in self._mirrors
+
+    @property
+    def can_move(self) -> bool:
+        return may_serve(self.raft) and self.raft.takes_proposals and not self.is_over
+
+    def moved(self) -> None:
+        if self.move is not None:
+            self.vhost.source_ended(self.move.source)
+            self.move = None
+            self.schedule()
 
     def propose(self, commands: list[MirrorCommand]) -> tuple[int, int]:
         self.schedule()
@@ -337,14 +354,15 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         self.services.world.log.write(level, f"{self.title}: {text}")
 
     def tell_master(self) -> None:
-        """Give the master a turn when there is news for it."""
-        if self.master is None:
+        """Give the master, or what moves messages here, a turn when there is news for it."""
+        teller = self.move or self.master
+        if teller is None:
             return
         standing = self.standing
         news = (standing, self.mirror.index, self.raft.takes_proposals)
         if news != self.seen:
             self.seen = news
-            self.master.schedule()
+            teller.schedule()
 
     # -- who serves
 
@@ -365,7 +383,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         if raft.is_leader:
             self.changes.look()
             self.look_at_policy()
-        term = raft.member.term if may_serve(raft) and not self.is_witness else 0
+        serves = may_serve(raft) and not self.is_witness and self.move is None
+        term = raft.member.term if serves else 0
         if self.master is not None and not self.may_go_on(term):
             self.end_master()
         if term and self.served_term != term:
@@ -494,6 +513,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         """Have the member forgotten with its files: the queue is deleted, or has left this node."""
         if self.is_over:
             return
+        self.moved()
         if is_deleted:
             self.master = None  # it ends by itself
         self.end_master()

@@ -53,6 +53,15 @@ class MemberPort(Actor):
         """Return those of these entries that are in RAM."""
         raise NotImplementedError
 
+    @property
+    def can_move(self) -> bool:
+        """Tell whether what is moved to this queue can be written now."""
+        raise NotImplementedError
+
+    def moved(self) -> None:
+        """Serve from now on: what was to be moved to this queue is there."""
+        raise NotImplementedError
+
     def policy_changed(self) -> None:
         """Have the mirrors be those that the policy wants."""
         raise NotImplementedError
