@@ -15,14 +15,11 @@ from msgspec.structs import astuple
 from sluicemq import __version__
 from sluicemq.access.access import bootstrap, first_changes
 from sluicemq.broker.broker import Broker
-from sluicemq.broker.member_repair import MemberRepair
 from sluicemq.broker.monitor import Monitor
 from sluicemq.broker.recovery_report import RecoveryReport
 from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.queue.group.member_messages import HandOver
-from sluicemq.chain.queue.mirrored.master import MasterShell
-from sluicemq.chain.queue.quorum.member_shell import MemberShell
 from sluicemq.chain.services import ignore
 from sluicemq.cluster.node_path import is_there
 from sluicemq.errors import Refused
@@ -194,6 +191,10 @@ class Node:
         if book.record.is_joining:
             book.settle()
         self.follow_members(membership, agreement)
+        from sluicemq.broker.member_repair import (  # noqa: PLC0415 (as above)
+            MemberRepair,
+        )
+
         vhosts, log = self.broker.vhosts, self.world.log
         repair = MemberRepair(agreement, vhosts, book.card.node, log)
         agreement.when_ready(repair.begin)
@@ -351,20 +352,27 @@ class Node:
     def hand_over(self) -> None:
         """Have members of groups on other nodes lead in place of those on this one, which is about
         to stop: nobody has to notice that then."""
+        if self.broker.clustered is None:
+            return
+        from sluicemq.chain.queue.mirrored.master import MasterShell  # noqa: PLC0415 (as above)
+        from sluicemq.chain.queue.quorum.member_shell import MemberShell  # noqa: PLC0415
+
         for queue in self.broker.all_queues():
             if isinstance(queue, MemberShell):
                 queue.post(HandOver())
             elif isinstance(queue, MasterShell):
                 queue.member.post(HandOver())
-        if self.broker.clustered is not None:
-            self.broker.clustered.hand_over()
+        self.broker.clustered.hand_over()
 
     @property
     def has_heirs(self) -> bool:
         """Tell whether this node leads a group that another one could lead as well."""
         clustered = self.broker.clustered
-        if clustered is not None and clustered.has_heir:
-            return True
+        if clustered is None or clustered.has_heir:
+            return clustered is not None
+        from sluicemq.chain.queue.mirrored.master import MasterShell  # noqa: PLC0415 (as above)
+        from sluicemq.chain.queue.quorum.member_shell import MemberShell  # noqa: PLC0415
+
         queues = self.broker.all_queues()
         return any(
             (isinstance(queue, MemberShell) and queue.raft.best_heir())

@@ -28,7 +28,20 @@ from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, Final
 
-IMPORTED: Final = ("sluicemq.cli.serve", "sluicemq.host.data_dir", "sluicemq.host.run", "uvloop")
+IMPORTED: Final = (
+    "sluicemq.cli.serve",
+    "sluicemq.host.data_dir",
+    "sluicemq.host.run",
+    "uvloop",
+    "sluicemq.broker.mirrored_queues",
+    "sluicemq.chain.definitions.cluster_agreement",
+    "sluicemq.chain.queue.quorum.births",
+    "sluicemq.host.control_session",
+    "sluicemq.manage.actions",
+    "sluicemq.manage.gateway",
+)
+"""What a start imports, and then what brokers import when they are asked, or are in a cluster."""
+
 REQUEST_BYTES: Final = 1 << 20
 PR_SET_PTRACER: Final = 0x59616D61
 PR_SET_PTRACER_ANY: Final = ctypes.c_ulong(-1)

@@ -12,7 +12,6 @@ from sluicemq.broker.vhost import VirtualHost
 from sluicemq.chain.connection.admission import Admission
 from sluicemq.chain.connection.broker_port import BrokerPort
 from sluicemq.chain.connection.deadlines import Deadlines
-from sluicemq.chain.queue.group.member_log import LogForgetter
 from sluicemq.chain.services import ignore
 from sluicemq.chain.store.local_agreement import LocalAgreement
 from sluicemq.chain.store.message_store import MessageStore
@@ -170,6 +169,10 @@ class Broker(BrokerPort):
             if self.has_part(tables.homes.get(queue_id, 0), names):
                 self.vhosts[definition.vhost].recover_queue(queue_id, definition, recovery)
         if self.clustered is not None and not recovery.may_have_forgotten:
+            from sluicemq.chain.queue.group.member_log import (  # noqa: PLC0415 (as above)
+                LogForgetter,
+            )
+
             for group in recovery.groups.found:
                 LogForgetter(self.store, group, ignore)  # of a member that is gone, or a queue
         for name, host in self.definitions.hosts.items():

@@ -13,9 +13,6 @@ from sluicemq.chain.queue.mirrored.master_end import MasterEnd, QueueEnd
 from sluicemq.chain.remote.mirrored_stand_in import NO_NODE, MirroredStandIn
 from sluicemq.chain.remote.remote_queue import HomesChanged, QueueUndeclared, RemoteQueue
 from sluicemq.kernel.address import node_of
-from sluicemq.metadata.changes import AddMember
-from sluicemq.model.mirroring import mirroring_of
-from sluicemq.model.queue_types import TYPES
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.mirrored.member import MirrorMember
@@ -135,19 +132,3 @@ class MirroredQueues:
         if stand_in is not None and self.vhost.queues.get(queue.name) is queue:
             self.vhost.queues[queue.name] = stand_in
         MasterEnd(self.vhost, queue).begin()
-
-
-def wish_for_mirrors(queue: Queue) -> None:
-    """Have the first member declared of a queue that this node has, if a policy wants mirrors of it
-    and it has none."""
-    services, definition = queue.services, queue.definition
-    host = services.definitions.hosts.get(definition.vhost)
-    declared = None if host is None else host.queues.get(queue.name)
-    is_plain = declared is not None and not declared.members and declared.id == queue.id
-    can_have = TYPES[definition.type].has_mirrors and definition.durable and not services.is_alone
-    policy = queue.policy
-    if policy is None or not (is_plain and can_have and queue.is_local):
-        return
-    if mirroring_of(policy.definition) is not None:
-        place = definition.vhost, queue.name, queue.id
-        services.agreement.propose(AddMember(*place, services.life.node))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from sluicemq.broker.mirrored_queues import wish_for_mirrors
+from sluicemq.broker.mirror_wishes import wish_for_mirrors
 from sluicemq.chain.queue.queue import PolicyChanged
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import POLICY_QUEUES

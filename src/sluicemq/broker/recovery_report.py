@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.chain.queue.quorum.asked_queue import CountReady
-from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.kernel.actor import Actor
+from sluicemq.model.queue_types import QUORUM
 from sluicemq.queues.effects import Inspected
 
 if TYPE_CHECKING:
     from sluicemq.broker.broker import Broker
+    from sluicemq.chain.queue.queue import Queue
 
 
 class RecoveryReport(Actor):
@@ -28,12 +28,21 @@ class RecoveryReport(Actor):
         queues = [queue for queue in broker.all_with_messages() if queue.is_durable]
         self.queues = len(queues)
         self.messages = sum(queue.machine.depth.ready for queue in queues)
-        asked = [queue for queue in queues if isinstance(queue, QuorumShell)]
+        asked = [each for each in queues if each.is_local and each.definition.type == QUORUM]
         self.unanswered = len(asked)
-        for queue in asked:
-            queue.post(CountReady(self))
-        if not asked:
+        if asked:
+            self.ask(asked)
+        else:
             self.log()
+
+    def ask(self, queues: list[Queue]) -> None:
+        """Ask quorum queues how many messages they have."""
+        from sluicemq.chain.queue.quorum.asked_queue import (  # noqa: PLC0415 (start-up time)
+            CountReady,
+        )
+
+        for queue in queues:
+            queue.post(CountReady(self))
 
     def receive(self, message: object) -> None:
         """Take the answer of a queue. One that refuses is down, and has said so in the log."""

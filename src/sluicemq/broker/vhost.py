@@ -6,20 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.broker.mirrored_queues import MirroredQueues, wish_for_mirrors
+from sluicemq.broker.mirror_wishes import wish_for_mirrors
 from sluicemq.chain.queue.classic import empty_index
-from sluicemq.chain.queue.group.member_log import LogForgetter
 from sluicemq.chain.queue.group.member_messages import LeadFrom, MemberGone, MembersDue
 from sluicemq.chain.queue.namespace_port import NamespacePort, Queues
 from sluicemq.chain.queue.queue import Leaving
-from sluicemq.chain.queue.quorum.departure import Departure
-from sluicemq.chain.queue.quorum.member_shell import MemberShell
-from sluicemq.chain.queue.shell_types import (
-    SHELLS,
-    is_of_earlier_member,
-    join_quorum,
-    recover_classic,
-)
+from sluicemq.chain.queue.shell_types import SHELLS, recover_classic
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX
 from sluicemq.chain.remote.remote_queue import HomesChanged, QueueUndeclared, RemoteQueue
 from sluicemq.chain.republish.delayer import HoldingQueue
@@ -39,10 +31,13 @@ from sluicemq.routing.delayed import DELAYED, HOLDING_PREFIX, holding_queue, is_
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TypeGuard
 
+    from sluicemq.broker.mirrored_queues import MirroredQueues
     from sluicemq.chain.queue.fault_history import FaultHistory
     from sluicemq.chain.queue.mirrored.member import MirrorMember
     from sluicemq.chain.queue.queue import Queue
+    from sluicemq.chain.queue.quorum.member_shell import MemberShell
     from sluicemq.chain.queue.vhost_port import NamedQueue
     from sluicemq.chain.remote.queue_post import QueuePost
     from sluicemq.chain.services import Services
@@ -91,13 +86,22 @@ class VirtualHost(NamespacePort):
         """Ids of quorum queues of whose member here something may still be on the disk."""
         self.formers: dict[int, list[RemoteQueue]] = {}
         """What stood for a quorum queue, by its id, before this node had a member of it."""
-        self.mirrored = None if post is None else MirroredQueues(self, post)
+        self.mirrored = self.make_mirrored(post)
         """Its mirrored queues; None: the node is alone."""
         self.connections = 0
         """The number of connections that are open in it."""
         self.listener: Actor | None = None
         """The actor that deletes the virtual host, and is told when its queues are gone; None:
         nobody does."""
+
+    def make_mirrored(self, post: QueuePost | None) -> MirroredQueues | None:
+        if post is None:
+            return None
+        from sluicemq.broker.mirrored_queues import (  # noqa: PLC0415 (start-up time of who is alone)
+            MirroredQueues,
+        )
+
+        return MirroredQueues(self, post)
 
     @property
     def is_open(self) -> bool:
@@ -135,12 +139,8 @@ class VirtualHost(NamespacePort):
         declared = self.services.definitions.hosts[self.name].queues.get(definition.name)
         if is_holding(definition.name):
             self.recover_holding(queue_id, definition, recovery.queues[queue_id])
-        elif is_of_earlier_member(self.services.life.node, queue_id, recovery):
-            del recovery.groups.found[queue_id]
-            self.departing[queue_id] = None
-            if self.mirrored is not None:
-                self.mirrored.departing[queue_id] = None
-            LogForgetter(self.store, queue_id, lambda: self.forgotten(queue_id, definition.name))
+        elif self.forgets_earlier_member(queue_id, definition, recovery):
+            pass  # `forgotten` goes on
         elif self.mirrored is not None and declared is not None and declared.is_mirrored:
             found = recovery.queues[queue_id]
             is_empty = not any(segment.live for segment in found.index.segments.values())
@@ -150,10 +150,29 @@ class VirtualHost(NamespacePort):
             self.mirrored.recover(declared, recovery, source)
         else:
             queue = SHELLS[definition.type].recover(self, definition, queue_id, recovery)
-            if isinstance(queue, MemberShell) and not queue.is_serving:
+            if self.is_member(queue) and not queue.is_serving:
                 self.set_aside(queue)
             else:
                 self.add(queue)
+
+    def forgets_earlier_member(
+        self, queue_id: int, definition: QueueDefinition, recovery: Recovery
+    ) -> bool:
+        """Forget what a start has found of an earlier member on this node, and return True; False:
+        there is nothing of one."""
+        if queue_id not in recovery.groups.found:
+            return False
+        from sluicemq.chain.queue.group.member_log import LogForgetter  # noqa: PLC0415 (as above)
+        from sluicemq.chain.queue.quorum.births import is_of_earlier_member  # noqa: PLC0415
+
+        if not is_of_earlier_member(self.services.life.node, queue_id, recovery):
+            return False
+        del recovery.groups.found[queue_id]
+        self.departing[queue_id] = None
+        if self.mirrored is not None:
+            self.mirrored.departing[queue_id] = None
+        LogForgetter(self.store, queue_id, lambda: self.forgotten(queue_id, definition.name))
+        return True
 
     def queue_added(self, declared: DeclaredQueue) -> None:
         """Make a queue that was declared, and has no messages yet; if it is another node's, what
@@ -212,6 +231,15 @@ class VirtualHost(NamespacePort):
 
     # -- members of quorum queues come and go
 
+    def is_member(self, queue: object) -> TypeGuard[MemberShell]:
+        """Tell whether that is a member of a quorum queue on several nodes: never on a node that is
+        alone."""
+        if self.post is None:
+            return False
+        from sluicemq.chain.queue.quorum.member_shell import MemberShell  # noqa: PLC0415 (as above)
+
+        return isinstance(queue, MemberShell)
+
     def members_changed(self, declared: DeclaredQueue) -> None:
         """Have a member of a queue here if one is declared, and none if it is not."""
         if self.mirrored is not None and declared.is_mirrored:
@@ -223,13 +251,15 @@ class VirtualHost(NamespacePort):
             return
         queue = self.member(declared)
         own = self.member_of(declared)
-        if isinstance(queue, MemberShell):
+        if self.is_member(queue):
             if own == queue.raft.member.name:
                 queue.post(MembersDue())
             else:
                 self.member_gone(declared, queue)
         elif own and declared.id not in self.departing:
-            self.set_aside(join_quorum(self, declared, own))
+            from sluicemq.chain.queue.quorum.births import joined  # noqa: PLC0415 (as above)
+
+            self.set_aside(joined(self, declared, own))
         homes = self.homes_of(declared)
         for stand_in in (self.queues.get(declared.definition.name), *self.formers_of(declared.id)):
             if isinstance(stand_in, RemoteQueue):
@@ -241,7 +271,7 @@ class VirtualHost(NamespacePort):
             self.mirrored.move_master(declared)
             return
         queue = self.queues.get(declared.definition.name)
-        if isinstance(queue, MemberShell):
+        if self.is_member(queue):
             queue.post(LeadFrom(declared.home))
 
     def member(self, declared: DeclaredQueue) -> NamedQueue | MirrorMember | None:
@@ -262,7 +292,7 @@ class VirtualHost(NamespacePort):
         self.enlist(queue)
 
     def caught_up(self, queue: NamedQueue) -> None:
-        assert isinstance(queue, MemberShell)
+        assert self.is_member(queue)
         if self.aside.pop(queue.id, None) is None:
             return
         former = self.queues.get(queue.name)
@@ -298,7 +328,9 @@ class VirtualHost(NamespacePort):
         queue.post(MemberGone())
 
     def departs(self, queue: NamedQueue) -> None:
-        assert isinstance(queue, MemberShell)
+        assert self.is_member(queue)
+        from sluicemq.chain.queue.quorum.departure import Departure  # noqa: PLC0415 (as above)
+
         Departure(self, queue).begin()
 
     def forgotten(self, queue_id: int, name: str) -> None:

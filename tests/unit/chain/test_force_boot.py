@@ -228,7 +228,7 @@ def assert_alone(files: SimFiles) -> None:
 
 
 def test_refused_where_it_makes_no_sense() -> None:
-    with pytest.raises(Refused, match="not that of a node which belongs to a cluster"):
+    with pytest.raises(Refused, match="does not belong to a node of a cluster"):
         boot(SimFiles())
     run = stopped()
     one = run.brokers[0]

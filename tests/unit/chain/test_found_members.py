@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sluicemq.chain.queue.shell_types import declared_member, is_of_earlier_member
+from sluicemq.chain.queue.quorum.births import declared_member, is_of_earlier_member
 from sluicemq.kernel.address import member_name
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.entry import CONFIGURATION, LogEntry, LogSnapshot
