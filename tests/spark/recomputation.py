@@ -207,6 +207,40 @@ class Recomputation:
                 rows[step].update({f"imbalance_{name}_{key}": x for key, x in row.items()})
         return [rows[step] for step in sorted(rows)]
 
+    def distribution(self) -> list[Row]:
+        """Eight points for each tenth of the rest above them, as long as there are messages in it,
+        and the largest."""
+        made: list[Row] = []
+        for step in [*sorted(x["step"] for x in self.info["steps"]), None]:
+            mine = "warm" if step is None else f"warm AND step = {step}"
+            for kind, (table, start) in sorted(KINDS.items()):
+                query = f"""
+                WITH sorted AS (SELECT list_sort(list(end_ns - {start})) AS found FROM {table}
+                    WHERE {mine} AND end_ns IS NOT NULL),
+                points AS (SELECT 10 ** (unnest(range(100)) / 8) AS rarity)
+                SELECT 1 - 1 / rarity AS share,
+                  found[greatest(ceil((1 - 1 / rarity) * len(found)), 1)::INTEGER] / 1e6
+                    AS latency_ms
+                FROM sorted, points WHERE rarity < len(found)
+                UNION ALL SELECT 1.0, found[-1] / 1e6 FROM sorted WHERE len(found) > 0
+                ORDER BY 1"""
+                made += [{"step": step, "kind": kind} | row for row in self._rows(query)]
+        return made
+
+    def latency_heat(self) -> list[Row]:
+        """The messages of each second by their latency: four cells for each power of two."""
+        return self._rows(
+            """
+            WITH found AS (SELECT second, end_ns - intended_ns AS ns FROM delivered),
+            octaves AS (SELECT second, ns, 2 ** floor(log2(ns)) AS octave FROM found),
+            cells AS (
+              SELECT second, octave, floor((ns - octave) * 4 / octave) AS quarter FROM octaves
+            )
+            SELECT second, octave * (1 + quarter / 4) / 1e6 AS from_ms,
+              octave * (1 + (quarter + 1) / 4) / 1e6 AS to_ms, count(*) AS messages
+            FROM cells GROUP BY ALL ORDER BY second, from_ms"""
+        )
+
     def per_run(self) -> list[Row]:
         (counts,) = self._rows(COUNTS.format(confirms=self._confirms))
         return [counts | self._latencies("0", "warm")[0]]
@@ -225,6 +259,8 @@ def main(run: Path) -> None:
             "per_second": again.per_second(),
             "per_step": again.per_step(),
             "per_run": again.per_run(),
+            "distribution": again.distribution(),
+            "latency_heat": again.latency_heat(),
         }
         print(json.dumps(tables, default=float))
 

@@ -36,6 +36,7 @@ SHAPE = RunShape(
     consumers=5,
     lost=7,
 )
+TABLES = ("per_second", "per_step", "per_run", "distribution", "latency_heat")
 WITHIN = 0.01
 OF_SMALL_VARIATION = 0.01
 """How far a coefficient of variation of latencies may be off, which are themselves within 1 %."""
@@ -78,7 +79,7 @@ def both(request: pytest.FixtureRequest, folder: Path) -> Both:
     )
     assert done.returncode == 0, done.stderr
     tables = {}
-    for name in ("per_second", "per_step", "per_run", "knee", "checks"):
+    for name in (*TABLES, "knee", "checks"):
         rows = json.loads((folder / "results" / f"{name}.json").read_text())
         tables[name] = [row for row in rows if row["run"] == request.param]
     return Both(tables, json.loads(done.stdout))
@@ -91,7 +92,7 @@ def assert_same(row: dict[str, Any], exact: dict[str, Any]) -> None:
     assert not missing
     for name, value in figures.items():
         again = exact.get(name)
-        if isinstance(again, int) or (isinstance(value, int) and again is not None):
+        if isinstance(again, int | str) or (isinstance(value, int) and again is not None):
             assert value == again, name
         elif again is None:
             assert value in (None, 0), name
@@ -100,7 +101,7 @@ def assert_same(row: dict[str, Any], exact: dict[str, Any]) -> None:
             assert value == pytest.approx(float(again), rel=WITHIN, abs=small), name
 
 
-@pytest.mark.parametrize("table", ["per_second", "per_step", "per_run"])
+@pytest.mark.parametrize("table", TABLES)
 def test_every_figure(both: Both, table: str) -> None:
     for row, exact in zip(both.report[table], both.again[table], strict=True):
         assert_same(row, exact)

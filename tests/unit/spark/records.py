@@ -14,6 +14,8 @@ from sluicemq.spark.pipeline.results import (
     Analysis,
     Balance,
     CrossCheck,
+    DistributionPoint,
+    HeatCell,
     Imbalance,
     Latencies,
     NodeSecond,
@@ -190,6 +192,17 @@ def make_run(steps: list[Step], label: str = "confirms", **info: Any) -> RunResu
         seconds=[make_second(x, x // 10) for x in range(10 * len(steps))],
         steps=steps,
         latencies=make_latencies(5.0),
+        distribution=[
+            DistributionPoint(step=step, kind=kind, share=share, latency_ms=5.0 / (1.01 - share))
+            for step in (*(x.step for x in steps), None)
+            for kind in ("end_to_end_service", "end_to_end_response")
+            for share in (0.0, 0.5, 0.9, 0.99, 1.0)
+        ],
+        heat=[
+            HeatCell(second=second, from_ms=low, to_ms=2 * low, messages=messages)
+            for second in range(10 * len(steps))
+            for low, messages in ((4.0, 900), (8.0, 90), (64.0, 10))
+        ],
         knee=None,
         no_knee_reason="",
         checks=[

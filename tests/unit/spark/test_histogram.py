@@ -13,8 +13,10 @@ from sluicemq.spark.pipeline.latency_histograms import (
     RELATIVE_ERROR,
     SUBBUCKETS,
     bucket_of,
+    lowest_of,
     value_of,
 )
+from sluicemq.spark.pipeline.percentiles import distribution
 
 HOUR_NS = 3_600_000_000_000
 
@@ -54,6 +56,34 @@ def test_buckets_are_in_the_order_of_values(one: int, other: int) -> None:
 @given(st.integers(min_value=0, max_value=2 * SUBBUCKETS - 1))
 def test_small_values_are_exact(value: int) -> None:
     assert value_of(bucket_of(value)) == value
+
+
+@given(latencies)
+def test_the_lowest_of_a_bucket_is_the_first_in_it(value: int) -> None:
+    lowest = lowest_of(bucket_of(value))
+    assert lowest <= value
+    assert bucket_of(lowest) == bucket_of(value)
+    assert lowest == 0 or bucket_of(lowest - 1) == bucket_of(value) - 1
+
+
+@given(st.lists(latencies, min_size=1, max_size=300))
+def test_a_distribution_ends_with_the_largest_and_never_falls(values: list[int]) -> None:
+    counts = Counter(map(bucket_of, values))
+    points = [*distribution([(bucket, counts[bucket], max(values)) for bucket in sorted(counts)])]
+    shares, found = zip(*points, strict=True)
+    assert shares[-1] == 1.0
+    assert found[-1] == max(values) / 1e6
+    assert list(shares) == sorted(shares)
+    assert list(found) == sorted(found)
+    assert shares[0] == 0.0 or len(values) == 1
+    exact = sorted(values)
+    for share, latency_ms in points:
+        nearest = exact[max(ceil(share * len(values)), 1) - 1]
+        assert abs(latency_ms * 1e6 - nearest) <= 0.01 * nearest + 1e-6
+
+
+def test_without_a_latency_there_is_no_distribution() -> None:
+    assert [*distribution([(NEGATIVE, 3, None)])] == []
 
 
 def test_neighbouring_buckets_have_no_gap_and_no_overlap() -> None:

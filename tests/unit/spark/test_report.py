@@ -173,6 +173,13 @@ def test_several_runs_are_drawn_over_one_another(results: Analysis, page: str) -
     assert 'data-runs="0 1"' not in render(make_analysis(results.runs[0]))
 
 
+def test_distributions_are_shown_where_there_are_any(results: Analysis, page: str) -> None:
+    assert page.count("Where latencies lay,") == len(results.runs)
+    assert page.count("Distribution of the end-to-end latency,") == len(results.runs) + 1
+    bare = make_analysis(replace(results.runs[0], heat=[], distribution=[]))
+    assert "Where latencies lay," not in render(bare)
+
+
 def test_a_comparison_is_about_what_differs() -> None:
     before = make_run([make_step(10, 1000), make_step(20, 1000, number=1)], label="before")
     after = make_run([make_step(10, 1200), make_step(20, 1010, number=1)], label="after")

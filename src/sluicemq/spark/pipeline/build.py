@@ -152,6 +152,8 @@ def analyse_run(raw: RawRun, label: str) -> RunResult:
         seconds=seconds,
         steps=steps,
         latencies=tables.latencies.get(("run", 0), Latencies()),
+        distribution=tables.distribution,
+        heat=tables.heat,
         knee=None,
         no_knee_reason="",
         checks=cross_check(raw.info, tables),

@@ -77,7 +77,7 @@ class Format:
 
 
 WIDE: Final = Format("broad", 10.4, 0.78, 0.12, 0.3, 0.5, 6)
-NARROW: Final = Format("narrow", 4.5, 0.66, 0.1, 0.5, 0.5, 3)
+NARROW: Final = Format("narrow", 4.5, 0.74, 0.1, 0.5, 0.5, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +109,17 @@ RUN_STYLES: Final = (
     RunStyle("unconfirmed", (0, (1, 1.5)), "D"),
     RunStyle("unacked", (0, (3, 1, 1, 1, 1, 1)), "v"),
     RunStyle("ink", (0, (8, 3)), "P"),
+    RunStyle("published", (0, (2, 2)), "X"),
 )
 
 
 def run_style(position: int) -> RunStyle:
-    """Return how the run at this position is drawn; the first is 0. The seventh is drawn as the
+    """Return how the run at this position is drawn; the first is 0. The eighth is drawn as the
     first again."""
     return RUN_STYLES[position % len(RUN_STYLES)]
 
+
+MILLION: Final = 1_000_000
 
 POINTS: Final = 72
 """Points an inch, the unit of an SVG's lengths."""
@@ -158,7 +161,9 @@ STYLE: Final[Any] = {
 
 
 def axis_number(value: float, _: int) -> str:
-    """Return the label of a tick, without needless digits."""
+    """Return the label of a tick, without needless digits; millions are told as such."""
+    if value >= MILLION:
+        return f"{value / MILLION:,g} M"
     return f"{value:,.0f}" if value == round(value) else f"{value:,.2g}"
 
 

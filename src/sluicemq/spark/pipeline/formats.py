@@ -88,6 +88,11 @@ def limit(messages: int | None, percent: float | None) -> str:
     return f"{messages:,}" if percent is None else f"{messages:,} ({percent:g}{PERCENT})"
 
 
+def limit_name(messages: int | None, percent: float | None = None) -> str:
+    """Name an in-flight limit as "limit 10 (1 %)", and None messages as "no limit"."""
+    return "no limit" if messages is None else f"limit {limit(messages, percent)}"
+
+
 def listed(words: Sequence[str]) -> str:
     """Join words as a sentence does, with an "and" before the last."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""

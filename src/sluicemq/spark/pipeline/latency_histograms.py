@@ -59,8 +59,13 @@ def value_of(bucket: int) -> float:
     """Return the latency in the middle of a bucket, in ns. The bucket must not be NEVER or
     NEGATIVE."""
     shift = max(bucket // SUBBUCKETS - 1, 0)
-    lowest = (bucket - shift * SUBBUCKETS) << shift
-    return lowest + ((1 << shift) - 1) / 2
+    return lowest_of(bucket) + ((1 << shift) - 1) / 2
+
+
+def lowest_of(bucket: int) -> int:
+    """Return the least latency that is in a bucket, in ns."""
+    shift = max(bucket // SUBBUCKETS - 1, 0)
+    return (bucket - shift * SUBBUCKETS) << shift
 
 
 def bucket_column(value: Column) -> Column:

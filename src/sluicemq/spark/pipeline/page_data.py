@@ -41,9 +41,7 @@ def _run(position: int, run: RunResult) -> dict[str, Any]:
             {
                 "start": step.start_s,
                 "end": step.end_s,
-                "name": "no limit"
-                if step.in_flight_limit is None
-                else f"limit {formats.limit(step.in_flight_limit, step.in_flight_percent)}",
+                "name": formats.limit_name(step.in_flight_limit, step.in_flight_percent),
             }
             for step in run.steps
         ],

@@ -1,4 +1,5 @@
-"""Percentiles out of the latency histograms: they are merged upward, second to step to run."""
+"""Percentiles and distributions out of the latency histograms, which are merged upward, second to
+step to run."""
 
 from __future__ import annotations
 
@@ -12,12 +13,29 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicemq.spark.pipeline.latency_histograms import KINDS, NEGATIVE, NEVER, value_of
-from sluicemq.spark.pipeline.results import Latencies, Percentiles
+from sluicemq.spark.pipeline.latency_histograms import (
+    KINDS,
+    NEGATIVE,
+    NEVER,
+    lowest_of,
+    value_of,
+)
+from sluicemq.spark.pipeline.results import (
+    DistributionPoint,
+    HeatCell,
+    Latencies,
+    Percentiles,
+)
 
 QUANTILES: Final = {"p50_ms": 0.50, "p75_ms": 0.75, "p95_ms": 0.95, "p99_ms": 0.99}
 
 LATENCY_KINDS: Final = tuple(kind for kinds in KINDS.values() for kind in kinds)
+
+POINTS_PER_DECADE: Final = 8
+"""The points of a distribution in which the rest above them shrinks to a tenth."""
+
+HEAT_BUCKETS: Final = 16
+"""The buckets that are one cell of a heat map: four cells for each power of two."""
 
 NS_PER_MS: Final = 1e6
 
@@ -45,6 +63,47 @@ def latencies_by_key(histograms: pa.Table) -> dict[tuple[str, int], Latencies]:
     return {key: Latencies(**kinds) for key, kinds in found.items()}
 
 
+def distributions(histograms: pa.Table) -> list[DistributionPoint]:
+    """Return points of the distribution of each kind of latency, in each step and in all of them,
+    without warm-up."""
+    rows = histograms.filter(pc.is_in(histograms["kind"], pa.array(LATENCY_KINDS)))
+    warm = rows.filter(rows["warm"])
+    of_steps = merge(warm, warm["step"])
+    of_run = ((None, kind, found) for _, kind, found in merge(warm, pa.repeat(0, warm.num_rows)))
+    return [
+        DistributionPoint(step=step, kind=kind, share=share, latency_ms=latency_ms)
+        for merged in (of_steps, of_run)
+        for step, kind, histogram in merged
+        for share, latency_ms in distribution(histogram)
+    ]
+
+
+def heat_cells(histograms: pa.Table) -> list[HeatCell]:
+    """Return how many messages were delivered in each second with which end-to-end response
+    latency."""
+    rows = histograms.filter(
+        (pc.field("kind") == "end_to_end_response") & (pc.field("bucket") >= 0)
+    )
+    cells = pc.divide(rows["bucket"], HEAT_BUCKETS)
+    merged = (
+        rows.select(["second", "messages"])
+        .append_column("cell", cells)
+        .group_by(["second", "cell"])
+        .aggregate([("messages", "sum")])
+        .sort_by([("second", "ascending"), ("cell", "ascending")])
+    )
+    columns = (merged[name].to_pylist() for name in ("second", "cell", "messages_sum"))
+    return [
+        HeatCell(
+            second=second,
+            from_ms=lowest_of(cell * HEAT_BUCKETS) / NS_PER_MS,
+            to_ms=lowest_of((cell + 1) * HEAT_BUCKETS) / NS_PER_MS,
+            messages=messages,
+        )
+        for second, cell, messages in zip(*columns, strict=True)
+    ]
+
+
 def merge(parts: pa.Table, keys: pa.Array) -> Iterator[tuple[int, str, list[Bucket]]]:
     """Add up the histograms that have the same key and kind, and yield each with its buckets in
     order. `keys` has a value for each row of `parts`."""
@@ -59,6 +118,24 @@ def merge(parts: pa.Table, keys: pa.Array) -> Iterator[tuple[int, str, list[Buck
     columns = (merged[name].to_pylist() for name in (*by, "messages_sum", "max_ns_max"))
     for (key, kind), rows in groupby(zip(*columns, strict=True), itemgetter(0, 1)):
         yield key, kind, [(bucket, messages, most) for _, _, bucket, messages, most in rows]
+
+
+def distribution(histogram: Sequence[Bucket]) -> Iterator[tuple[float, float]]:
+    """Yield shares of the messages that have a latency, and what so many do not exceed, in ms, by
+    nearest rank: from the least latency on in steps in which the rest above them shrinks alike, as
+    long as there is a message in that, and last the largest, which is exact."""
+    known = [row for row in histogram if row[0] >= 0]
+    if not known:
+        return
+    up_to = list(accumulate(messages for _, messages, _ in known))
+    largest = max(most for _, _, most in known if most is not None)
+    position = 0
+    while (rarity := 10 ** (position / POINTS_PER_DECADE)) < up_to[-1]:
+        share = 1 - 1 / rarity
+        bucket, _, _ = known[bisect_left(up_to, max(ceil(up_to[-1] * share), 1))]
+        yield share, min(value_of(bucket), largest) / NS_PER_MS
+        position += 1
+    yield 1.0, largest / NS_PER_MS
 
 
 def percentiles(histogram: Sequence[Bucket]) -> Percentiles:

@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from sluicemq.spark.pipeline import formats
 from sluicemq.spark.pipeline.charts import (
     DIVISORS,
     END_TO_END,
@@ -188,7 +189,7 @@ def finish(
     if steps:
         make_room(axes, LABEL_ROOM_POINTS / (axes.get_window_extent().height * points))
     room = min((step.end_s - step.start_s for step in steps), default=0.0) / end_s * width_points
-    names = {step.step: _limit_name(step) for step in steps}
+    names = {step.step: formats.limit_name(step.in_flight_limit) for step in steps}
     numbers = {step.step: f"{step.in_flight_limit or 0:,}" for step in steps}
     limits = names if _fit(names, room) else numbers
     if not _fit(signs, room):
@@ -227,10 +228,6 @@ def _mark_step(axes: Axes, step: Step, limit: str, sign: str) -> None:
             fontsize=8,
             color=colour,
         )
-
-
-def _limit_name(step: Step) -> str:
-    return "no limit" if step.in_flight_limit is None else f"limit {step.in_flight_limit:,}"
 
 
 def _fit(texts: Mapping[int, str], room_points: float) -> bool:

@@ -19,6 +19,7 @@ from sluicemq.lab.measurements import RunInfo
 from sluicemq.spark.pipeline import formats
 from sluicemq.spark.pipeline.charts import (
     CHARTS,
+    END_TO_END,
     OVERLAYS,
     Chart,
     Series,
@@ -27,7 +28,8 @@ from sluicemq.spark.pipeline.charts import (
 )
 from sluicemq.spark.pipeline.differences import StepPair, difference_table
 from sluicemq.spark.pipeline.display_table import Table
-from sluicemq.spark.pipeline.drawing import COLOURS
+from sluicemq.spark.pipeline.distribution_plots import distribution, heat
+from sluicemq.spark.pipeline.drawing import COLOURS, RunStyle, run_style
 from sluicemq.spark.pipeline.limit_plots import over_limit
 from sluicemq.spark.pipeline.page_data import page_data
 from sluicemq.spark.pipeline.page_figure import PageFigure, run_legend
@@ -40,7 +42,14 @@ from sluicemq.spark.pipeline.report_tables import (
     runs_table,
     steps_tables,
 )
-from sluicemq.spark.pipeline.results import Analysis, ClaimResult, Outcome, RunResult, Step
+from sluicemq.spark.pipeline.results import (
+    Analysis,
+    ClaimResult,
+    DistributionPoint,
+    Outcome,
+    RunResult,
+    Step,
+)
 
 TEMPLATES: Final = Environment(
     loader=PackageLoader("sluicemq.spark.pipeline", "page"),
@@ -148,7 +157,8 @@ def _overlays(runs: Sequence[RunResult], series: Sequence[Series]) -> list[PageF
         return PageFigure(chart.title, chart.caption, drawn, chart.name, numbers, end_s, legend)
 
     shown = [x for x in OVERLAYS if any(lines_shown(x, columns) for columns in series)]
-    return [figure(chart) for chart in shown]
+    named = [(run.label, run_style(i), _points(run, None)) for i, run in enumerate(runs)]
+    return [*map(figure, shown), _distribution(named, "Distribution of latency by run")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +201,7 @@ class RunSection:
     heading: str
     warnings: list[str]
     figures: list[PageFigure]
+    distributions: list[PageFigure]
     is_shaded: bool
     """Does a step stand out, as the one whose limit is recommended?"""
     steps: list[Table[Step]]
@@ -209,10 +220,53 @@ def _run(run: RunResult, series: Series, number: int, named: bool) -> RunSection
         f"Run: {run.label}" if named or run.info.get("label") else "The run",
         warnings(run),
         [figure(chart) for chart in CHARTS if lines_shown(chart, series)],
+        _distributions(run, number, end_s),
         run.knee is not None,
         steps_tables(run),
         balance_table(run),
     )
+
+
+def _distributions(run: RunResult, number: int, end_s: float) -> list[PageFigure]:
+    """How the end-to-end latencies of one run lie: over its time, and of each step."""
+    if not run.heat:
+        return []
+    heat_map = PageFigure(
+        "Where latencies lay,",
+        "end to end from the intended time, log scale: the stronger a cell's colour, the more of "
+        "its second's messages took so long. Two bands are two kinds of messages, which no "
+        "percentile tells.",
+        heat(run, f"{run.label}: where the end-to-end latencies of each second lay"),
+        END_TO_END.name,
+        str(number),
+        end_s,
+    )
+    steps = [
+        (
+            formats.limit_name(step.in_flight_limit, step.in_flight_percent),
+            run_style(position),
+            _points(run, step.step),
+        )
+        for position, step in enumerate(run.steps)
+    ]
+    return [heat_map, _distribution(steps, f"{run.label}: distribution of latency by step")]
+
+
+def _distribution(
+    named: Sequence[tuple[str, RunStyle, Sequence[DistributionPoint]]], about: str
+) -> PageFigure:
+    curves = [(style, points) for _, style, points in named if points]
+    return PageFigure(
+        "Distribution of the end-to-end latency,",
+        "from the intended time, log scale, without warm-up. From 90\u00a0% on each mark leaves a "
+        "tenth of the messages above it; a curve ends with the largest latency.",
+        distribution(curves, about),
+        legend=[(name, style) for name, style, points in named if points],
+    )
+
+
+def _points(run: RunResult, step: int | None) -> list[DistributionPoint]:
+    return [x for x in run.distribution if x.step == step and x.kind == "end_to_end_response"]
 
 
 def warnings(run: RunResult) -> list[str]:

@@ -82,6 +82,29 @@ class NodeSecond:
     """Those of the scenario's queues that had their leader, or their messages, there."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionPoint:
+    """A point of the distribution of one kind of latency: `share` of the messages after warm-up
+    took at most `latency_ms`."""
+
+    step: int | None
+    """None: of all steps."""
+    kind: str
+    share: float
+    latency_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatCell:
+    """The messages that were delivered in one second with an end-to-end response latency from
+    `from_ms` up to but without `to_ms`."""
+
+    second: int
+    from_ms: float
+    to_ms: float
+    messages: int
+
+
 @dataclass(frozen=True, slots=True)
 class Imbalance:
     """Says how unevenly something is spread over `count` clients or queues. `max_over_mean` is 1
@@ -212,6 +235,10 @@ class RunResult:
     steps: list[Step]
     latencies: Latencies
     """Over all steps, without warm-up."""
+    distribution: list[DistributionPoint]
+    """All kinds of latency, of each step and of all of them."""
+    heat: list[HeatCell]
+    """Where the latencies of each second lay."""
     knee: Knee | None
     no_knee_reason: str
     checks: list[CrossCheck]

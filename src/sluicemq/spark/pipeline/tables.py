@@ -19,10 +19,16 @@ from sluicemq.lab.measurements import RunInfo, StepInfo
 from sluicemq.spark.pipeline.classify import StepSeries, classify
 from sluicemq.spark.pipeline.ingest import RawRun, without_damaged
 from sluicemq.spark.pipeline.latency_histograms import KINDS, NS, build_histograms
-from sluicemq.spark.pipeline.percentiles import latencies_by_key
+from sluicemq.spark.pipeline.percentiles import (
+    distributions,
+    heat_cells,
+    latencies_by_key,
+)
 from sluicemq.spark.pipeline.results import (
     Balance,
     CrossCheck,
+    DistributionPoint,
+    HeatCell,
     Imbalance,
     Latencies,
     NodeSecond,
@@ -53,6 +59,8 @@ class SmallTables:
     """A row a table, step, warm-up or not, and client or queue: messages, sum of latencies."""
     broker: dict[int, Row]
     """What was seen of the broker, by second."""
+    distribution: list[DistributionPoint] = field(default_factory=list)
+    heat: list[HeatCell] = field(default_factory=list)
     damaged: Mapping[Path, str] = field(default_factory=dict)
     """What is wrong with each file that was left out."""
 
@@ -78,6 +86,8 @@ def collect(raw: RawRun) -> SmallTables:
         latencies=latencies_by_key(histograms),
         shares=shares(histograms),
         broker={row["second"]: row for row in broker},
+        distribution=distributions(histograms),
+        heat=heat_cells(histograms),
         damaged=raw.damaged,
     )
 
