@@ -30,6 +30,7 @@ from sluicemq.metadata.changes import Life, RemoveNode
 from sluicemq.metadata.events import NodeAdded, NodeRemoved
 from sluicemq.metadata.joined_nodes import was_removed
 from sluicemq.model.passwords import SALT_BYTES, hash_password
+from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.storage.left_over import left_over
 from sluicemq.storage.manifest import PATH as MANIFEST
 from sluicemq.storage.message_files import PERSISTENT, TRANSIENT, MessageFiles
@@ -62,7 +63,8 @@ class Node:
     """One broker in one World. `make_index` gives the message store's index for each of its kinds.
     With `accept_loss` it starts though something that must be in the data directory is missing.
     `secret` is what it shares with the other nodes of its cluster, if it is configured to have
-    some."""
+    some. `classic_queue` makes the state of each classic queue: a simulation has its own, which it
+    can watch."""
 
     def __init__(
         self,
@@ -71,6 +73,7 @@ class Node:
         make_index: Callable[[str], MessageIndex] = in_memory,
         accept_loss: bool = False,
         secret: bytes = b"",
+        classic_queue: type[ClassicQueue] = ClassicQueue,
     ) -> None:
         self.world = world
         self.config = config
@@ -106,6 +109,7 @@ class Node:
             self.life,
             self.raft_post,
             self.ask_post,
+            classic_queue,
         )
         self.join_definitions(recovery.is_new)
         self.notices = self.make_notices()

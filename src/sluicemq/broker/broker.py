@@ -15,6 +15,7 @@ from sluicemq.chain.connection.deadlines import Deadlines
 from sluicemq.chain.services import ignore
 from sluicemq.chain.store.local_agreement import LocalAgreement
 from sluicemq.chain.store.message_store import MessageStore
+from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.storage.journal import Journal
 from sluicemq.storage.stream_recovery import forget_streams
 
@@ -41,7 +42,7 @@ class Broker(BrokerPort):
     """The whole of one node: it makes the virtual hosts, the message store and the tables that all
     of them share, from what a start has found. A node of a cluster has a `life`, a post by
     which it agrees with the others, and one by which it asks who leads; all are None of one that is
-    alone."""
+    alone. `classic_queue` makes the state of each classic queue."""
 
     def __init__(
         self,
@@ -54,8 +55,11 @@ class Broker(BrokerPort):
         life: Life | None = None,
         raft_post: RaftPost | None = None,
         ask_post: AskPost | None = None,
+        classic_queue: type[ClassicQueue] = ClassicQueue,
     ) -> None:
-        super().__init__(world, config, scheduler, recovery, life, raft_post, ask_post)
+        super().__init__(
+            world, config, scheduler, recovery, life, raft_post, ask_post, classic_queue
+        )
         self.admission = Admission(0, 0)
         self.admission.bound(config.net, world.net.sockets_max)
         self.deadlines = Deadlines(scheduler, world.clock)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.actor import Actor, Scheduler, Share
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import CHANNEL_FLOW_STICKY_NS
 
 if TYPE_CHECKING:
     from sluicemq.kernel.world import Clock
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ActorKeeper(GateKeeper):
     """The gates of an actor that is told when the last one opens, until it is released."""
 
@@ -30,6 +32,7 @@ class ActorKeeper(GateKeeper):
         self.owner = None
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FlowActor(Actor):
     """An actor of the chain. `kind` is the stage that the picture of the chain shows it in."""
 

@@ -13,6 +13,7 @@ from sluicemq.flow.credit import LinkSpec
 from sluicemq.flow.link import link, link_deliveries
 from sluicemq.flow.profiles import flow_budget, flow_profile, raft_profile
 from sluicemq.kernel.address import ActorAddress, node_of
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import (
     ACCOUNT_STEP_BYTES,
     CONNECTION_WINDOW,
@@ -28,6 +29,7 @@ from sluicemq.limits import (
 from sluicemq.metadata.changes import LOCAL_QUEUE_IDS, Life
 from sluicemq.metadata.restoring import restored
 from sluicemq.model.histogram import DURATIONS_S, Histogram
+from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.stream.cache import ChunkCache
 
 if TYPE_CHECKING:
@@ -97,9 +99,11 @@ class Counters:
         """Exceptions that nobody expected, and that were contained."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Services:
     """What every actor of one node shares. `recovery` says which numbers were given before; `life`
-    is the one that a node of a cluster is in, None for a node that is alone."""
+    is the one that a node of a cluster is in, None for a node that is alone; `classic_queue` makes
+    the state of each classic queue."""
 
     agreement: Agreement
 
@@ -112,8 +116,10 @@ class Services:
         life: Life | None = None,
         raft_post: RaftPost | None = None,
         ask_post: AskPost | None = None,
+        classic_queue: type[ClassicQueue] = ClassicQueue,
     ) -> None:
         self.world = world
+        self.classic_queue = classic_queue
         self.config = config
         self.scheduler = scheduler
         self.profile = flow_profile(config.flow)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp.frames import joined
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.kernel.actor import Actor, Scheduler, Share
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.kernel.world import Net, Writable
 from sluicemq.limits import WRITE_BYTES, WRITER_BACKLOG_BYTES
 
@@ -37,6 +38,7 @@ def nobody() -> None:
     """Do nothing when the connection has ended."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class WriterClient(FlowActor):
     """A channel, as the writer sees it. When `gone` is set it has ended, so nothing is kept back
     from it."""

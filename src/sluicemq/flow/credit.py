@@ -102,6 +102,8 @@ class Inflow(GrantHolder):
         "withheld",
     )
 
+    __deletable__ = ("sender",)
+
     def __init__(self, keeper: GateKeeper, sender: Actor, outflow: Outflow, spec: LinkSpec) -> None:
         self.keeper = keeper
         self.sender = sender

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.kernel.compiling import mypyc_attr
+
 if TYPE_CHECKING:
     from sluicemq.kernel.world import Clock
 
@@ -25,6 +27,7 @@ class GrantHolder:
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class GateKeeper:
     """One actor's gates, counted, and the grants it keeps back while any of them is shut."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sluicemq.flow.budget import AdaptiveInflow, Budget
 from sluicemq.flow.credit import Inflow, LinkSpec, Outflow
 from sluicemq.flow.delivery_window import DeliveryOutflow
+from sluicemq.kernel.compiling import mypyc_attr
 
 if TYPE_CHECKING:
     from sluicemq.flow.delivery_window import ConnectionWindow
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Link:
     """What somebody publishes to one queue over, as the queue sees it: its answers go to `sender`,
     and say which link they are about. Another link of the same sender is another one: numbers of

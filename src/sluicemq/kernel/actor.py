@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import ClassVar, Final
 
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.kernel.containment import is_vital
 from sluicemq.kernel.turn_groups import TurnGroupMember, TurnGroups
 
@@ -192,7 +193,7 @@ class Scheduler:
         actor.underway = None
         try:
             self.witness(actor, error)
-            if is_vital(error):
+            if is_vital(error, actor):
                 self.give_up(actor, error)
             else:
                 actor.faulted(error)
@@ -216,6 +217,7 @@ class Scheduler:
         return bool(self.ready or self.patient)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Actor(TurnGroupMember):
     """Base of everything that has an inbox. Only the scheduler, or a share, calls `run_turn`."""
 
@@ -364,6 +366,7 @@ class Actor(TurnGroupMember):
         self.scheduler.give_up(self, error)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StandIn:
     """This has the turns of an actor that cannot have them itself any more, and handles what comes
     for it. It has nothing to do at the end of a turn."""

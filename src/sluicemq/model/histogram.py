@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any, Final
 
-DURATIONS_S: Final = (
+DURATIONS_S: Final[tuple[float, ...]] = (
     0.0001,
     0.00025,
     0.0005,
@@ -25,7 +25,7 @@ DURATIONS_S: Final = (
 )
 """Bounds for what takes from a fraction of a millisecond to some seconds, in seconds."""
 
-SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
+SIZES: Final[tuple[float, ...]] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 """Bounds for how many things are done together."""
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sluicemq.kernel.compiling import mypyc_attr
+
 if TYPE_CHECKING:
     from sluicemq.flow.link import Link
     from sluicemq.kernel.actor import Actor
@@ -101,6 +103,7 @@ class Purge:
         self.channel = channel
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Inspect:
     """Asks for queue.declare how many ready messages and consumers there are."""
 

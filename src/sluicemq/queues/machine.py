@@ -6,17 +6,18 @@ comes as a call: that its consumers have room, what its clock shows, what its di
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol
+from typing import TYPE_CHECKING, Generic
 from weakref import ref
 
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.kernel.machine import StateMachine
 from sluicemq.queues.commands import Command, LinkId
+from sluicemq.queues.consumer_table import T_co
 from sluicemq.queues.consumers import ConsumerGroups
 from sluicemq.queues.effects import Effect
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
-    from sluicemq.queues.consumers import Consumer
 
 
 class Depth:
@@ -50,32 +51,7 @@ class Depth:
         self.ram_unacked = 0
 
 
-class ConsumerTable(Protocol):
-    """The consumers of a queue, for people. `single_active`: one gets everything, the others wait
-    for it to go."""
-
-    single_active: bool
-
-    @property
-    def count(self) -> int:
-        """Return the number of all consumers, also of those that are not active."""
-        raise NotImplementedError
-
-    def all(self) -> list[Consumer]:
-        """Return all consumers, those first who are served first."""
-        raise NotImplementedError
-
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    T_co = TypeVar("T_co", bound=ConsumerTable, default=ConsumerTable, covariant=True)
-else:  # which has no defaults in the oldest Python that will do
-    from typing import TypeVar
-
-    T_co = TypeVar("T_co", covariant=True)
-
-
+@mypyc_attr(allow_interpreted_subclasses=True)
 class QueueView(Generic[T_co]):
     """This is what one member of a queue knows of it, whatever its type: how deep it is, who
     consumes (a table of type T_co), and over which links it delivers in which life."""
@@ -116,6 +92,7 @@ class QueueView(Generic[T_co]):
         return queue
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class QueueMachine(QueueView[ConsumerGroups], StateMachine[Command, Effect]):
     """This is the state of a queue in one member, which may look at windows and at what is in RAM.
 

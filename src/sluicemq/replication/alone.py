@@ -10,7 +10,8 @@ class Alone(Replicator[C, E]):
 
     __slots__ = ()
 
-    submit = Replicator.agreed
+    def submit(self, command: C) -> None:
+        self.agreed(command)
 
     def receive(self, message: object) -> bool:
         return False

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 from weakref import ref
+
+from sluicemq.kernel.compiling import mypyc_attr
 
 if TYPE_CHECKING:
     from sluicemq.kernel.machine import StateMachine
@@ -15,10 +17,11 @@ E = TypeVar("E")
 
 Role: TypeAlias = Literal["leader", "follower", "candidate"]
 
-CLOSED: Final = object()
+CLOSED: Final[Any] = object()
 """In place of the command that is being applied, when none is applied any more."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Replicator(Generic[C, E]):
     """Takes the commands of one owner as they arrive, has them agreed on, and applies each.
 
@@ -119,7 +122,7 @@ class Replicator(Generic[C, E]):
         assert not self.is_closed, "the end comes once"
         left = [*self.waiting] if self.current is None else [self.current, *self.waiting]
         self.waiting = ()
-        self.current = cast("C", CLOSED)
+        self.current = CLOSED
         return left
 
     def carry_out(self, command: C) -> None:

@@ -216,15 +216,7 @@ class Checkers:
 
     def watch(self, queue: ClassicShell) -> None:
         """Put a model beside the queue."""
-        model = QueueModel(queue, self.book, self.durable_image)
-        self.queues[queue] = model
-        page_bodies = queue.storage.page_bodies
-
-        def page() -> None:
-            model.handed_over += queue.machine.to_store_count
-            page_bodies()
-
-        queue.storage.page_bodies = page  # type: ignore[method-assign]
+        self.queues[queue] = QueueModel(queue, self.book, self.durable_image)
 
     def check(self) -> None:
         """Check what must hold after each event that touched the node."""

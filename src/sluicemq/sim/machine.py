@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.kernel.world import World
 from sluicemq.node import Node
 from sluicemq.sim.disk import SimDisk, SimFiles
+from sluicemq.sim.machine_tap import WatchedQueue
 from sluicemq.sim.net import AMQP_PORT, SimNet
 from sluicemq.sim.records import promise
 from sluicemq.sim.world import Cpu, SimClock, SimDice, SimLog, SimMemory
@@ -54,7 +55,7 @@ class Machine:
         what a start raises; an error in the log of one that succeeds is a broken promise, for
         nothing on the disk is damaged, whatever has happened."""
         self.log.errors.clear()
-        node = Node(self.world, config)
+        node = Node(self.world, config, classic_queue=WatchedQueue)
         promise(not self.log.errors, "a start finds fault:", *self.log.errors)
         prepare(node)
         self.node = node

@@ -4,14 +4,16 @@ effects that answer it. What the machine calls of itself meanwhile is a part of 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import Publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from sluicemq.queues.classic.machine import ClassicQueue
+    from sluicemq.queues.classic.chunk import Chunk
     from sluicemq.queues.commands import Command
     from sluicemq.queues.effects import Effect, Receipt
 
@@ -27,7 +29,10 @@ class Tap:
         self.machine = machine
         self.is_inside = False
         """The machine is at something that has come from outside."""
-        self.stand_before(machine)
+        assert isinstance(machine, WatchedQueue), (
+            "a simulated node makes queues that can be watched"
+        )
+        machine.tap = self
 
     def watch(self, command: Command | str, effects: list[Effect]) -> None:
         """Called with the effects that answered a command, or a call of that name."""
@@ -42,31 +47,9 @@ class Tap:
         """Called when a batch has come; its effects are watched later."""
         raise NotImplementedError
 
-    def stand_before(self, machine: ClassicQueue) -> None:
-        """Replace the machine's methods by ones that this tap sees."""
-        apply, serve, enforce, written = (
-            machine.apply,
-            machine.serve,
-            machine.enforce,
-            machine.written,
-        )
-
-        def applying(command: Command, effects: list[Effect]) -> None:
-            self.applied(command, effects, self.seen(effects, lambda: apply(command, effects)))
-
-        def serving(effects: list[Effect]) -> None:
-            self.called(SERVE, effects, lambda: serve(effects))
-
-        def enforcing(now_ms: int, effects: list[Effect]) -> None:
-            self.called(ENFORCE, effects, lambda: enforce(now_ms, effects))
-
-        def writing(receipts: Sequence[Receipt], effects: list[Effect]) -> None:
-            self.written(receipts, self.seen(effects, lambda: written(receipts, effects)))
-
-        machine.apply = applying  # type: ignore[method-assign]
-        machine.serve = serving  # type: ignore[method-assign]
-        machine.enforce = enforcing  # type: ignore[method-assign]
-        machine.written = writing  # type: ignore[method-assign]
+    def handed_to_store(self, count: int) -> None:
+        """Called when the bodies of so many messages go to the message store."""
+        raise NotImplementedError
 
     def seen(self, effects: list[Effect], call: Callable[[], None]) -> list[Effect]:
         """The effects of a call, from outside."""
@@ -106,3 +89,43 @@ class Tap:
             work = next(rest, None)
             seen += effects[before:]
         self.watch(command, seen)
+
+
+class WatchedQueue(ClassicQueue):
+    """The state of a classic queue on a simulated node: once it has a tap, this sees what is asked
+    of it."""
+
+    tap: Tap | None = None
+
+    def apply(self, command: Command, effects: list[Effect]) -> None:
+        call, tap = partial(super().apply, command, effects), self.tap
+        if tap is None:
+            call()
+        else:
+            tap.applied(command, effects, tap.seen(effects, call))
+
+    def serve(self, effects: list[Effect]) -> None:
+        call, tap = partial(super().serve, effects), self.tap
+        if tap is None:
+            call()
+        else:
+            tap.called(SERVE, effects, call)
+
+    def enforce(self, now_ms: int, effects: list[Effect]) -> None:
+        call, tap = partial(super().enforce, now_ms, effects), self.tap
+        if tap is None:
+            call()
+        else:
+            tap.called(ENFORCE, effects, call)
+
+    def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
+        call, tap = partial(super().written, receipts, effects), self.tap
+        if tap is None:
+            call()
+        else:
+            tap.written(receipts, tap.seen(effects, call))
+
+    def take_to_store(self) -> list[Chunk]:
+        if self.tap is not None:
+            self.tap.handed_to_store(self.to_store_count)
+        return super().take_to_store()

@@ -8,10 +8,9 @@ finding.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.broker.policy_rounds import PolicyRounds
 from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
@@ -24,11 +23,14 @@ from sluicemq.chain.republish.delayer import Delayer, HoldingQueue
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.chain.store.checkpoints import Checkpoints
 from sluicemq.chain.writer import Writer
+from sluicemq.kernel.actor import TURN_OVERHEAD_WORK, StandIn
 from sluicemq.sim.features import NO_FEATURES
 from sluicemq.sim.peer import SimPeer
 from sluicemq.sim.records import LISTENING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sluicemq.kernel.actor import Actor
     from sluicemq.node import Node
     from sluicemq.sim.workload import Workload
@@ -128,26 +130,68 @@ class Mistakes:
         if isinstance(actor, TURNS_ONLY):
             name = "turn_ended"
         after = self.random.randrange(2) == 0
-        original: Callable[..., Any] = getattr(actor, name)
+        if actor.stand_in is None:
+            actor.stand_in = MistakenTurns(self, actor, name, after, peer)
 
-        def mistaken(*arguments: Any) -> None:
-            setattr(actor, name, original)
-            spent = self.planted.pop(actor, self) is self
-            queue = queue_of(actor)
-            spent |= queue is not None and queue.name in queue.vhost.crashes
-            if spent or self.over or not self.work.up or (peer is not None and peer.over):
-                original(*arguments)
-                return
-            if after:
-                original(*arguments)
-            self.happened.append(type(actor).__name__.lower())
-            if peer is not None:
-                peer.expect_close()
-            elif queue is not None:
-                self.work.book.fault(queue.name)
-            raise Mistake
 
-        setattr(actor, name, mistaken)
+class MistakenTurns(StandIn):
+    """This has the turns of an actor as the actor itself would have them, until its method of that
+    name ends by a mistake, before or after its work."""
+
+    def __init__(
+        self, mistakes: Mistakes, actor: Actor, name: str, after: bool, peer: SimPeer | None
+    ) -> None:
+        self.mistakes = mistakes
+        self.actor = actor
+        self.name = name
+        self.after = after
+        self.peer = peer
+        self.is_over = False
+
+    def take_turn(self, actor: Actor) -> None:
+        scheduler = actor.scheduler
+        turn_work = scheduler.turn_work
+        scheduler.work = turn_work - TURN_OVERHEAD_WORK
+        actor.stand_in = None
+        try:
+            if actor.underway is not None:
+                actor.go_on()
+            if actor.underway is None and actor.inbox:
+                actor.handle_inbox(self.receive)
+            if actor.inbox or actor.underway is not None:
+                actor.schedule_rest()
+            if actor.stand_in is None:
+                self.call("turn_ended", actor.turn_ended)
+        finally:
+            if not self.is_over and actor.stand_in is None:
+                actor.stand_in = self
+        scheduler.spent += turn_work - scheduler.work
+
+    def receive(self, message: object) -> None:
+        self.call("receive", partial(self.actor.receive, message))
+
+    def call(self, name: str, original: Callable[[], None]) -> None:
+        """Call a method of the actor; if it is the one, make the mistake."""
+        if self.is_over or name != self.name:
+            original()
+            return
+        self.is_over = True
+        mistakes, peer = self.mistakes, self.peer
+        del mistakes.planted[self.actor]
+        queue = queue_of(self.actor)
+        is_spent = queue is not None and queue.name in queue.vhost.crashes
+        is_gone = peer is not None and peer.over
+        if is_spent or is_gone or mistakes.over or not mistakes.work.up:
+            original()
+            return
+        if self.after:
+            original()
+        mistakes.happened.append(type(self.actor).__name__.lower())
+        if peer is not None:
+            peer.expect_close()
+        elif queue is not None:
+            mistakes.work.book.fault(queue.name)
+        raise Mistake
 
 
 def queue_of(actor: Actor) -> Queue | None:

@@ -194,6 +194,9 @@ class QueueModel(Tap):
         """Return the id of the message with that content."""
         return id_of_content(content[self.prefix :])
 
+    def handed_to_store(self, count: int) -> None:
+        self.handed_over += count
+
     def published(self, command: Publish) -> None:
         """Note who has published, and how much."""
         sender = command.link.sender

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.amqp.method import Method
-    from sluicemq.chain.channel.channel_port import ChannelDirectory
+    from sluicemq.chain.channel.channel_directory import ChannelDirectory
+    from sluicemq.chain.channel.channel_port import ChannelPort
     from sluicemq.chain.channel.connection_port import ConnectionPort, Farewell
     from sluicemq.chain.services import Services
     from sluicemq.flow.credit import Inflow
@@ -115,7 +116,7 @@ class Channel(WholeChannel):
     def __init__(
         self,
         services: Services,
-        directory: ChannelDirectory,
+        directory: ChannelDirectory[ChannelPort],
         reader: ConnectionPort,
         number: int,
     ) -> None:

@@ -11,36 +11,13 @@ if TYPE_CHECKING:
 
     from sluicemq.access.access import Rights
     from sluicemq.amqp.method import Method
+    from sluicemq.chain.channel.channel_directory import ChannelDirectory
     from sluicemq.chain.channel.connection_port import ConnectionPort
     from sluicemq.chain.queue.namespace_port import NamespacePort
     from sluicemq.chain.services import Services
     from sluicemq.errors import ChannelViolation
     from sluicemq.flow.gate import GateKeeper
     from sluicemq.model.traffic import Traffic
-    from sluicemq.model.traits import MessageTraits
-
-
-class ChannelDirectory:
-    """The directory of all channels that are open on this node."""
-
-    def find_channel(self, connection: int, number: int) -> ChannelPort | None:
-        """Return the channel of that number on the connection of that number; None when there is
-        none."""
-        raise NotImplementedError
-
-    def reply_elsewhere(self, address: str, contents: list[bytes], traits: MessageTraits) -> bool:
-        """Send contents with these traits to the channel of another node that hears replies at that
-        address, without any promise. Returns False when that node is not up, or reads slowly, or
-        there is none."""
-        raise NotImplementedError
-
-    def is_reply_node_up(self, address: str) -> bool:
-        """Tell whether an address is of another node that is up, in the life that it is in."""
-        raise NotImplementedError
-
-    def all_channels(self) -> Iterator[ChannelPort]:
-        """Yield the channels of all connections of this node."""
-        raise NotImplementedError
 
 
 class ChannelPort(WriterClient):
@@ -50,7 +27,7 @@ class ChannelPort(WriterClient):
     waits for nothing."""
 
     services: Services
-    directory: ChannelDirectory
+    directory: ChannelDirectory[ChannelPort]
     reader: ConnectionPort
     traffic: Traffic
     vhost: NamespacePort

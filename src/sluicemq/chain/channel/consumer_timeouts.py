@@ -15,7 +15,8 @@ from sluicemq.errors import ChannelViolation
 from sluicemq.kernel.actor import Actor
 
 if TYPE_CHECKING:
-    from sluicemq.chain.channel.channel_port import ChannelDirectory
+    from sluicemq.chain.channel.channel_directory import ChannelDirectory
+    from sluicemq.chain.channel.channel_port import ChannelPort
     from sluicemq.chain.services import Services
 
 LOOKS: Final = 4
@@ -67,7 +68,9 @@ class ConsumerTimeouts(Actor):
     """The actor that has the channels of one node look for overdue deliveries now and then; it does
     nothing when `timeout_ms` is 0."""
 
-    def __init__(self, services: Services, directory: ChannelDirectory, timeout_ms: int) -> None:
+    def __init__(
+        self, services: Services, directory: ChannelDirectory[ChannelPort], timeout_ms: int
+    ) -> None:
         super().__init__(services.scheduler)
         self.clock = services.world.clock
         self.directory = directory

@@ -65,6 +65,8 @@ class ChannelConsumer:
 class Consuming:
     """The consuming half of one channel: what it receives, and owes queues answers for."""
 
+    __deletable__ = ("channel",)
+
     def __init__(self, channel: ChannelPort) -> None:
         self.channel = channel
         self.subscriptions: dict[str, ChannelConsumer] = {}
@@ -302,7 +304,8 @@ class Consuming:
 
     def release(self) -> None:
         """Refer to the channel no more, which has had its last turn that matters."""
-        vars(self).pop("channel", None)
+        if hasattr(self, "channel"):
+            del self.channel
         self.transaction = None
 
     def close(self) -> list[Actor]:

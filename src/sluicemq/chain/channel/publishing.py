@@ -122,6 +122,8 @@ def stretches(keys: Iterable[K], items: list[T]) -> Iterator[tuple[K, list[T]]]:
 class Publishing:
     """The publishing half of one channel: its routes, its links to queues, and its confirms."""
 
+    __deletable__ = ("channel",)
+
     def __init__(self, channel: ChannelPort) -> None:
         self.channel = channel
         self.services = channel.services
@@ -635,7 +637,8 @@ class Publishing:
 
     def release(self) -> None:
         """Refer to the channel no more, which has had its last turn that matters."""
-        vars(self).pop("channel", None)
+        if hasattr(self, "channel"):
+            del self.channel
         self.transaction = None
 
     def close(self) -> list[Queue]:

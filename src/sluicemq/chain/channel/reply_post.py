@@ -17,7 +17,8 @@ from sluicemq.kernel.actor import Actor
 from sluicemq.limits import WIRE_BATCH_BYTES
 
 if TYPE_CHECKING:
-    from sluicemq.chain.channel.channel_port import ChannelDirectory
+    from sluicemq.chain.channel.channel_directory import ChannelDirectory
+    from sluicemq.chain.channel.channel_port import ChannelPort
     from sluicemq.chain.services import Services
     from sluicemq.cluster.cluster_port import ClusterPort
     from sluicemq.metadata.changes import Life
@@ -28,7 +29,7 @@ class ReplyPost(Actor):
     """The post of a node, which `cluster` links to others. `directory` has its channels."""
 
     def __init__(
-        self, services: Services, cluster: ClusterPort, directory: ChannelDirectory
+        self, services: Services, cluster: ClusterPort, directory: ChannelDirectory[ChannelPort]
     ) -> None:
         super().__init__(services.scheduler)
         self.services = services

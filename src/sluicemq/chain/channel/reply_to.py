@@ -25,7 +25,8 @@ from sluicemq.model.reply_address import ADDRESS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluicemq.chain.channel.channel_port import ChannelDirectory, ChannelPort
+    from sluicemq.chain.channel.channel_directory import ChannelDirectory
+    from sluicemq.chain.channel.channel_port import ChannelPort
     from sluicemq.chain.channel.consuming import Consuming
     from sluicemq.model.traits import MessageTraits
 
@@ -88,7 +89,7 @@ def place_of(address: str) -> ReplyPlace | None:
         return None
 
 
-def listener(directory: ChannelDirectory, address: str) -> ChannelPort | None:
+def listener(directory: ChannelDirectory[ChannelPort], address: str) -> ChannelPort | None:
     """Return the channel of this node that hears replies at that address; None when there is none,
     or the text is no such address."""
     place = place_of(address)
@@ -99,14 +100,14 @@ def listener(directory: ChannelDirectory, address: str) -> ChannelPort | None:
     return channel if channel is not None and channel.replies_at == address else None
 
 
-def is_heard(directory: ChannelDirectory, address: str) -> bool:
+def is_heard(directory: ChannelDirectory[ChannelPort], address: str) -> bool:
     """Tell whether a channel of this node hears replies at that address, or it is of another node
     that is up: whether a channel there does is not known."""
     return listener(directory, address) is not None or directory.is_reply_node_up(address)
 
 
 def send_replies(
-    directory: ChannelDirectory,
+    directory: ChannelDirectory[ChannelPort],
     keys: Iterable[str],
     contents: list[bytes],
     traits: MessageTraits,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.chain.channel.channel_port import ChannelDirectory
+from sluicemq.chain.channel.channel_directory import ChannelDirectory
+from sluicemq.chain.channel.channel_port import ChannelPort
 from sluicemq.chain.services import Services
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.namespace_port import NamespacePort
 
 
-class BrokerPort(Services, ChannelDirectory):
+class BrokerPort(Services, ChannelDirectory[ChannelPort]):
     """A broker, as its connections see it; `vhosts` are by name."""
 
     access: Access

@@ -16,8 +16,8 @@ from sluicemq.chain.store.messages import (
 )
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.prefetch import Limiter, Resume
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.queues.classic.deduplication import deduplication_of
-from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.classic.memory_target import QueueLoad
 from sluicemq.queues.commands import (
     ACK,
@@ -62,11 +62,13 @@ if TYPE_CHECKING:
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.classic.backing import Backing
+    from sluicemq.queues.classic.machine import ClassicQueue
     from sluicemq.queues.commands import Command
     from sluicemq.storage.quarantine import Wanted
     from sluicemq.storage.queue_replica import QueueReplica
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ClassicShell(TimedQueue):
     """This is the shell around a classic queue: it sees to credit, the store and the disk, and
     makes effects real."""
@@ -97,7 +99,7 @@ class ClassicShell(TimedQueue):
 
     def make_machine(self, index: QueueIndex, term: int) -> ClassicQueue:
         """Make the queue, empty, in the `term`th life of its shell."""
-        return ClassicQueue(
+        return self.services.classic_queue(
             self.title,
             self.definition.durable,
             self,

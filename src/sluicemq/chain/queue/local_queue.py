@@ -5,30 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue.queue import Queue
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.model.batch import part_of
 from sluicemq.queues.commands import Command, Publish
 from sluicemq.queues.effects import Effect, Rejected
+from sluicemq.queues.machine_types import L_co
 from sluicemq.replication.alone import Alone
 from sluicemq.replication.state_owner import StateOwner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from typing_extensions import TypeVar
-
     from sluicemq.chain.queue.refused_messages import RefusedMessages
     from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.model.definitions import QueueDefinition
-    from sluicemq.queues.machine import QueueMachine
     from sluicemq.replication.replicator import Replicator
 
-    L_co = TypeVar("L_co", bound=QueueMachine, default=QueueMachine, covariant=True)
-else:  # which has no defaults in the oldest Python that will do
-    from typing import TypeVar
 
-    L_co = TypeVar("L_co", covariant=True)
-
-
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LocalQueue(Queue[L_co], StateOwner[Command]):
     """This is the shell around a machine to which channels' commands go as they are."""
 

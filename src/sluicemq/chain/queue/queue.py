@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX, NamedQueue
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.link import Link
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.model.traffic import Traffic
 from sluicemq.queues.commands import Delete, Publish
+from sluicemq.queues.machine_types import M_co
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from typing_extensions import TypeVar
 
     from sluicemq.chain.flow_actor import FlowActor
     from sluicemq.chain.queue.fault_history import CrashPort
@@ -27,14 +27,7 @@ if TYPE_CHECKING:
     from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.classic.memory_target import QueueLoad
     from sluicemq.queues.effects import Deleted
-    from sluicemq.queues.machine import QueueView
     from sluicemq.replication.replicator import Replicator
-
-    M_co = TypeVar("M_co", bound=QueueView, default=QueueView, covariant=True)
-else:  # which has no defaults in the oldest Python that will do
-    from typing import TypeVar
-
-    M_co = TypeVar("M_co", covariant=True)
 
 FIRST_STRAND: Final = 2
 """The disk's strand of the queue with id 0, behind those of the journal and the message store."""
@@ -46,6 +39,7 @@ TARGET_WORK: Final = 60
 """Units of work that one of them costs, with the turn that the queue then needs."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PublishLink(Link):
     """This is what somebody publishes to one queue over, as who publishes sees it. A queue makes it
     (`Queue.link_from`), for its type knows what may be on its way: with a gate of the sender that
@@ -66,6 +60,7 @@ class PublishLink(Link):
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class CreditLink(PublishLink):
     """Leads to a queue of this node, and lets so many messages pass as it has given credit for."""
 
@@ -137,6 +132,7 @@ class FilesGone(DiskJob):
             files.delete_tree(self.directory)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Queue(NamedQueue, Generic[M_co]):
     """This is what everybody may know of a queue, whatever its type: the shell around a state of
     type M_co."""
@@ -313,6 +309,7 @@ class Queue(NamedQueue, Generic[M_co]):
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FormerQueue(Queue):
     """This is what stood for a queue on a node that has a member of it by now: it goes on for those
     channels that used it."""

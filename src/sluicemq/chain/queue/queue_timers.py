@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import ref
 
 from sluicemq.chain.queue.local_queue import LocalQueue
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import EXPIRY_LOOK_MS
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import Delete
@@ -34,6 +35,7 @@ class LookUnused:
     __slots__ = ()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TimedQueue(LocalQueue[ClassicQueue]):
     """This is a classic queue, as its timers see it."""
 

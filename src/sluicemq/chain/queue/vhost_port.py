@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.store.messages import StoreClient
+from sluicemq.kernel.compiling import mypyc_attr
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.fault_history import FaultHistory
@@ -22,6 +23,7 @@ BINDING_WORK: Final = 10
 """Units of work of one."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NamedQueue(StoreClient):
     """This is a queue, as its virtual host sees it: its name, and what was declared of it."""
 
@@ -29,6 +31,7 @@ class NamedQueue(StoreClient):
     definition: QueueDefinition
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class VhostPort:
     """This is a virtual host, for the queues in it. `crashes` has, by name, what is known of queues
     that have had faults since the start."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from sluicemq.chain.store.journal_seals import JournalSeals
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.kernel.disk import SYNC_STRAND
 from sluicemq.limits import (
     GROUP_HOLD_MS,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 NS_A_MS: Final = 1_000_000
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Append:
     """Entries that somebody wants in the journal. They are all in the same group.
 

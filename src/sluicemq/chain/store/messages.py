@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.store.group_commit import Append
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.metadata.agreement import Agreed, NoAgreement
 from sluicemq.storage.entries import (
     encode_definition,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sluicemq.storage.entries import StreamFiles
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StoreClient(FlowActor):
     """A queue, as the message store and checkpoints see it. `id` is its number in files, `strand`
     the one of the disk in which its own jobs run, `title` names it for people."""
@@ -131,6 +133,7 @@ class StoreRead:
         self.tries = 0
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class WhenSafe(Append):
     """A question: `asker`, if anybody, gets Agreed when all that the message store got before it is
     durable, or an Agreed that says why it never will be."""
@@ -152,6 +155,7 @@ class WhenSafe(Append):
             self.asker.post(Agreed(NoAgreement(reason)))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StoreDefinition(WhenSafe):
     """An encoded change of what is declared; empty, if `asker` waits for others that are on their
     way."""

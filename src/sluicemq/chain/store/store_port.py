@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.kernel.compiling import mypyc_attr
 
 if TYPE_CHECKING:
     from sluicemq.chain.services import Services
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from sluicemq.storage.journal import Journal
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StorePort(FlowActor):
     """The message store, as its parts see it. `storage_failed` says why nothing is written any
     more; it is empty as long as all is well."""

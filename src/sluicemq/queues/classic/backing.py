@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.kernel.compiling import mypyc_attr
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -60,6 +62,7 @@ class Delta:
         }
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Backing:
     """Holds the ready messages of one queue. `depth` gets its figures about RAM, `index` is what of
     the queue is on the disk. `delivered`: every position below was given to a consumer at some

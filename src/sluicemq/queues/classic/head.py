@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.queues.machine import QueueMachine
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.effects import Effect
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Head(QueueMachine):
     """Says what limits may do to a classic queue. `ram_acks` counts the messages in runs whose
     bodies could leave RAM for the message store, `work` the units of work that commands have cost

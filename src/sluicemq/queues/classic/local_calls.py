@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.queues.classic.head import Head
 from sluicemq.queues.classic.memory_target import target_count
 from sluicemq.queues.commands import Settle
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.effects import Effect, Receipt
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LocalCalls(Head):
     """This is a classic queue as its shell sees it where it is not about commands."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.model.batch import footprint, size_of
 from sluicemq.model.traits import NO_TRAITS
 from sluicemq.queues.classic.chunk import Chunk, same_cost
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from sluicemq.storage.queue_index import QueueIndex
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ClassicQueue(StoredClassic):
     """Holds the state of one classic queue. `title` is how errors name it: "queue 'q' in vhost
     '/'"; `term` tells its lives apart, each of which begins with what is read back. `is_mirrored`:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.queues.classic.chunk import within
 from sluicemq.queues.classic.local_calls import LocalCalls
 from sluicemq.queues.classic.stored import Stored
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StoredClassic(LocalCalls, Stored):
     """This is a classic queue as its storage sees it. Most of it is the backing queue's; here it is
     counted, and what is lost leaves the queue."""

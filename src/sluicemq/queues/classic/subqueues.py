@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.queues.classic.backing import Backing, Delta
 from sluicemq.queues.classic.chunk import end_of, position_of
@@ -47,7 +47,7 @@ MOVES: Final[dict[tuple[str, str], str]] = {
 """Every legal move, and when it is made."""
 
 
-NO_CHUNKS: Final = cast("deque[Chunk]", ())
+NO_CHUNKS: Final[Any] = ()
 """In place of a deque that has had nothing yet: each queue has five, and one that is empty takes
 760 bytes."""
 
@@ -178,7 +178,7 @@ class SubQueues(Backing):
         self.delta = Delta()
         self.returned = Requeued()
         """The front of q4, counted in it. Some may be without their bodies."""
-        self.outgoing = NO_CHUNKS
+        self.outgoing: deque[Chunk] = NO_CHUNKS
         self.in_flight: list[Chunk] = []
         """What the write job that is under way will free."""
         self.to_store: list[Chunk] = []

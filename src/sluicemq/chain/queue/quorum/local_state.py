@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.queues.consumer_table import ConsumerTable
 from sluicemq.queues.consumers import rank
-from sluicemq.queues.machine import ConsumerTable, Depth, QueueView
+from sluicemq.queues.machine import Depth, QueueView
 
 if TYPE_CHECKING:
     from sluicemq.queues.consumers import Consumer

@@ -1,0 +1,17 @@
+"""What classes are marked with for tools/compile_hot.py. Where Python runs, it means nothing.
+
+A compiled class is closed: its attributes are those that it declares, and a class in Python can
+extend it only if it is marked so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mypy_extensions import mypyc_attr as mypyc_attr  # noqa: PLC0414 - for others
+else:
+
+    def mypyc_attr(**_):
+        """Return a decorator that leaves its class as it is."""
+        return lambda marked: marked
