@@ -25,7 +25,7 @@ ALL_TESTS := --numprocesses 6 --no-loadscope-reorder --timeout 900 --durations 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough compiled fuzz differential interop dist docs torture torture-cluster jepsen torture-spark post check format generated serve java debian strace clients clean
+.PHONY: help setup demo test thorough native compiled fuzz differential interop dist docs torture torture-cluster jepsen torture-spark post check format generated serve java debian strace clients clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -37,8 +37,11 @@ $(READY): requirements.lock pyproject.toml tools/prepare.py
 	@$(PYTHON) tools/prepare.py $(VENV)
 	@touch $@
 
+native: $(READY)  ## compile the hot modules, for .venv/bin/sluicemq; SLUICEMQ_COMPILE=0 runs it without
+	@$(BIN)/python tools/compile_hot.py
+
 demo: java $(READY)  ## broker, stress run, Spark report, in a few minutes
-	@$(BIN)/python -m sluicemq.cli.demo --out $(DEMO_OUT)
+	@PYTHONPATH=$$($(BIN)/python tools/compiled_tree.py) $(BIN)/python -m sluicemq.cli.demo --out $(DEMO_OUT)
 
 test: java debian $(READY)  ## all checks and all tests; ARGS="tests/unit -k name" for a part
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check $(ARCHIVE) $(if $(ARGS),,compiled)

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from brokers import faults, free_port, median, rabbitmq, resident_megabytes, run, sluicemq
+from brokers import build, faults, free_port, median, rabbitmq, resident_megabytes, run, sluicemq
 from history import keep
 
 CASES = {
@@ -65,6 +65,7 @@ def row(case: str, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> 
     keep(
         "broker",
         case,
+        build=build(),
         us=our_cost,
         ratio=their_cost / our_cost,
         rate=median(ours, "cons_rate"),

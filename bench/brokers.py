@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -49,16 +50,32 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     raise SystemExit(f"nothing listens on port {port} after {START_SECONDS} s")
 
 
+@cache
+def own_tree() -> Path:
+    """The folder of the package that is measured: the compiled build, if `make setup` has made one
+    of the sources as they are, else these."""
+    tool = Path(__file__).resolve().parent.parent / "tools" / "compiled_tree.py"
+    return Path(subprocess.check_output([sys.executable, tool], text=True).strip())
+
+
+def build() -> str:
+    """What that is, for the history."""
+    return "compiled" if own_tree().name == "compiled" else "pure"
+
+
 def start_sluicemq(
     port: int, data_dir: Path, *settings: str, log: IO[bytes] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Our broker, not yet listening. `settings` are `key=value` as `--set` takes them; what it logs
-    goes to `log`, or where ours goes."""
+    """Our broker, not yet listening, of the sources that PYTHONPATH names, else of `own_tree`.
+    `settings` are `key=value` as `--set` takes them; what it logs goes to `log`, or where ours
+    goes."""
     command = [sys.executable, "-m", "sluicemq", "serve", "--port", str(port)]
     command += ["--data-dir", str(data_dir)]
     for setting in settings:
         command += ["--set", setting]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
+    paths = [*filter(None, [os.environ.get("PYTHONPATH")]), str(own_tree())]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=log)
 
 
 @contextmanager

@@ -3,10 +3,11 @@
     .venv/bin/python bench/history.py [--out docs/images/benchmarks.svg]
 
 `bench/history/NAME.jsonl` has a line for each case of each run of `bench/NAME.py`: when (UTC), of
-which commit and whether files differed from it, on how many cores, the case, and its figures by
-name. `us` is the broker's CPU time a message in microseconds, `ratio` how many messages a
-CPU-second it passes on for each that RabbitMQ does; what other names mean says the benchmark.
-Figures of one commit depend on the machine and on what else runs there: ratios are worth more.
+which commit and whether files differed from it, whether the broker was compiled, on how many cores,
+the case, and its figures by name. `us` is the broker's CPU time a message in microseconds, `ratio`
+how many messages a CPU-second it passes on for each that RabbitMQ does; what other names mean says
+the benchmark. Figures of one commit depend on the machine and on what else runs there: ratios are
+worth more.
 """
 
 from __future__ import annotations
@@ -50,14 +51,16 @@ def commit() -> tuple[str, bool]:
     return git("rev-parse", "--short=8", "HEAD"), bool(changed)
 
 
-def keep(benchmark: str, case: str, **figures: float) -> None:
-    """Add the figures of one case to the history of a benchmark."""
+def keep(benchmark: str, case: str, *, build: str = "pure", **figures: float) -> None:
+    """Add the figures of one case to the history of a benchmark; `build` says whether the broker
+    was compiled."""
     name, is_changed = commit()
     line = {
         "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
         "commit": name,
         "changed": is_changed,
         "python": platform.python_version(),
+        "build": build,
         "cores": len(os.sched_getaffinity(0)),
         "case": case,
         "figures": {key: float(f"{value:.4g}") for key, value in figures.items()},

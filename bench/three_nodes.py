@@ -19,13 +19,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from brokers import faults, load, median, resident_megabytes
+from brokers import build, faults, load, median, own_tree, resident_megabytes
 from history import keep
 
 from cluster.faults import kill
 from cluster.sites import Site, loopback, loopback_rabbitmq
 from cluster.torture import Run
 from cluster.workers import Publisher
+from support.broker import ENVIRONMENT
 
 QUORUM: Final = "--durable --persistent --queue-type quorum --x-arg x-quorum-initial-group-size=i:3"
 CASES: Final = {
@@ -139,8 +140,8 @@ def row(case: str, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> 
         ratio = f"{their_cost / our_cost:.1f}"
         rate = median(ours, "cons_rate")
         p50_ms, p99_ms = (median(ours, "latency_ms", each) for each in ("p50", "p99"))
-        figures = {"rate": rate, "p50_ms": p50_ms, "p99_ms": p99_ms}
-        keep("three_nodes", case, us=our_cost, ratio=their_cost / our_cost, **figures)
+        figures = {"us": our_cost, "rate": rate, "p50_ms": p50_ms, "p99_ms": p99_ms}
+        keep("three_nodes", case, build=build(), ratio=their_cost / our_cost, **figures)
     columns += [ratio, f"{faults(ours)} / {faults(theirs)}"]
     return f"| {' | '.join(columns)} |"
 
@@ -163,7 +164,7 @@ def measure_all(clusters: dict[str, Cluster], options: argparse.Namespace) -> No
             resident_mb = each.resident_mb
             print(f"<!-- RSS of three nodes after it, {name}: {resident_mb:.0f} MB -->")
             if name == "sluicemq":
-                keep("three_nodes", f"RSS after: {case}", rss_mb=resident_mb)
+                keep("three_nodes", f"RSS after: {case}", build=build(), rss_mb=resident_mb)
 
 
 def main() -> None:
@@ -176,6 +177,7 @@ def main() -> None:
     parser.add_argument("--cases", default=".", help="a regular expression over the case names")
     parser.add_argument("--only", choices=("sluicemq", "rabbitmq"))
     options = parser.parse_args()
+    ENVIRONMENT["PYTHONPATH"] = str(own_tree())
     makers = {"sluicemq": loopback, "rabbitmq": loopback_rabbitmq}
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -23,8 +23,11 @@ from support.forks import Forked
 START_SECONDS = 240
 STOP_SECONDS = 240
 READY = b"ready amqp"
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(sluicemq.__file__).parents[1])}
-"""Subprocesses run the very package the tests import."""
+SOURCES = Path(sluicemq.__file__).parents[1]
+TREE = Path(os.environ.get("SLUICEMQ_TEST_TREE", SOURCES)).absolute()
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(TREE)}
+"""Subprocesses run the very package the tests import, or with SLUICEMQ_TEST_TREE=build/compiled the
+compiled build."""
 OWN = (sys.executable, "-m", "sluicemq")
 Process = Forked | subprocess.Popen[bytes]
 """A broker that runs: a copy of one that has imported everything, or a program of its own."""

@@ -24,7 +24,6 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, Final
 
@@ -52,16 +51,15 @@ TRACER_S: Final = 0.01
 class Origin:
     """The process that is copied. It is the parent of all copies and ends with the tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, sources: str) -> None:
         self.lock = Lock()
         self.line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-P", __file__, str(theirs.fileno())]
-        source = Path(__file__).resolve().parents[2] / "src"
         self.process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": str(source)},
+            env=os.environ | {"PYTHONPATH": sources},
         )
         theirs.close()
         atexit.register(self.end)
@@ -80,15 +78,17 @@ class Origin:
 
 
 @cache
-def origin() -> Origin:
-    """One in each process of a test run, once it is needed."""
-    return Origin()
+def origin(sources: str) -> Origin:
+    """The one that has imported the broker from there: one in each process of a test run, once it
+    is needed."""
+    return Origin(sources)
 
 
 class Forked:
     """A process of Python, with what tests use of `subprocess.Popen`."""
 
-    def __init__(self, pid: int, stdout: BinaryIO | None) -> None:
+    def __init__(self, origin: Origin, pid: int, stdout: BinaryIO | None) -> None:
+        self.origin = origin
         self.pid = pid
         self.stdout = stdout
         self.returncode: int | None = None
@@ -108,9 +108,9 @@ class Forked:
         stderr: BinaryIO,
         tracer: Sequence[str] = (),
     ) -> Forked:
-        """`python ARGUMENTS`, which are those of a module (-m) or a file. Without `stdout` what it
-        prints can be read from the process. With a `tracer`, an strace without `-p`, it begins
-        under that."""
+        """`python ARGUMENTS`, which are those of a module (-m) or a file; the package is at the end
+        of PYTHONPATH. Without `stdout` what it prints can be read from the process. With a `tracer`,
+        an strace without `-p`, it begins under that."""
         read = None
         if stdout is None:
             ours, theirs = os.pipe()
@@ -121,10 +121,11 @@ class Forked:
             "cwd": os.getcwd(),
             "is_traced": bool(tracer),
         }
-        pid = origin().ask(request, [stdout.fileno(), stderr.fileno()])
+        parent = origin(env["PYTHONPATH"].rpartition(os.pathsep)[2])
+        pid = parent.ask(request, [stdout.fileno(), stderr.fileno()])
         if read is not None:
             stdout.close()
-        found = cls(pid, read)
+        found = cls(parent, pid, read)
         if tracer:
             found.tracer = subprocess.Popen([*tracer, "-p", str(pid)])
         return found
@@ -143,7 +144,7 @@ class Forked:
         with self._lock:
             if self.returncode is None and select.select([self._ends], [], [], seconds)[0]:
                 os.close(self._ends)
-                self.returncode = origin().ask({"ended": self.pid})
+                self.returncode = self.origin.ask({"ended": self.pid})
                 if self.tracer is not None:
                     self.tracer.wait()
             return self.returncode

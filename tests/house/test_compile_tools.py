@@ -1,0 +1,77 @@
+"""Goal: a compiled build is run while it is of these sources, and who cannot make one is told why.
+
+Method: the tools of `make setup`, on a small package in a folder of the test's own.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The tool that knows what is to run, of a package with one hot module and a compiled build."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    monkeypatch.delenv("SLUICEMQ_COMPILE", raising=False)
+    module = importlib.import_module("compiled_tree")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "PACKAGE", tmp_path / "src" / "sluicemq")
+    monkeypatch.setattr(module, "STAMP", tmp_path / "fingerprint")
+    for name in (*module.MAKERS, "src/sluicemq/flow/gate.py", "src/sluicemq/lab/run.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("before")
+    (tmp_path / "fingerprint").write_text(module.fingerprint())
+    return module
+
+
+def test_a_compiled_build_of_these_sources_runs(
+    tree: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tree.tree_to_run() == tree.TREE
+    monkeypatch.setenv("SLUICEMQ_COMPILE", "0")
+    assert tree.tree_to_run() == tree.SOURCES
+
+
+@pytest.mark.parametrize(
+    ("name", "is_fresh"),
+    [
+        ("src/sluicemq/flow/gate.py", False),
+        ("src/sluicemq/flow/new.py", False),
+        ("src/sluicemq/limits.py", False),
+        ("tools/compiled.txt", False),
+        ("src/sluicemq/lab/run.py", True),
+    ],
+)
+def test_it_runs_until_what_it_knows_of_changes(
+    tree: ModuleType, tmp_path: Path, name: str, is_fresh: bool
+) -> None:
+    (tmp_path / name).write_text("after")
+    assert (tree.tree_to_run() == tree.TREE) is is_fresh
+
+
+def test_without_a_compiled_build_the_sources_run(tree: ModuleType) -> None:
+    tree.STAMP.unlink()
+    assert tree.tree_to_run() == tree.SOURCES
+
+
+def test_who_has_no_compiler_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    compile_hot = importlib.import_module("compile_hot")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "apt install gcc" in compile_hot.missing()
+
+
+def test_every_module_to_be_compiled_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    compile_hot = importlib.import_module("compile_hot")
+    modules = compile_hot.hot_modules()
+    assert modules == sorted({*modules})
+    assert all((ROOT / "src" / "sluicemq" / each).is_file() for each in modules)

@@ -1,0 +1,230 @@
+"""Compile the modules that every message passes, by mypyc and a C compiler, into `build/compiled`.
+
+python tools/compile_hot.py            unless there is a build of these sources already
+
+`make setup` runs this. What comes out runs as `.venv/bin/sluicemq`; tests and `python -m sluicemq`
+go on with the sources. Without a C compiler, or where it fails, everything does, and a sentence
+says so. SLUICEMQ_COMPILE=0 leaves it out; SLUICEMQ_COMPILE=1 takes a failure for one.
+docs/decisions/0025-compiling-needs-closed-classes.md says what compiled classes must keep to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Final
+
+from compiled_tree import (
+    MODULES,
+    PACKAGE,
+    ROOT,
+    SOURCES,
+    STAMP,
+    TREE,
+    fingerprint,
+    is_fresh,
+    is_unwanted,
+)
+from mypyc.build import include_dir, mypycify
+
+GROUP: Final = "sluicemq_hot"
+LIBRARY: Final = f"{GROUP}__mypyc"
+"""All of it is in one library; each module has a small one that asks that for it."""
+
+C_FILES: Final = ROOT / "build" / "c"
+SUFFIX: Final = str(sysconfig.get_config_var("EXT_SUFFIX"))
+HEADERS: Final = sysconfig.get_path("include")
+COMPILER: Final = str(sysconfig.get_config_var("CC") or "cc").split()
+LINKER: Final = str(sysconfig.get_config_var("LDSHARED") or "cc -shared").split()
+FLAGS: Final = ("-Og", "-w", "-fPIC", "-fwrapv", "-fvisibility=hidden", "-DNDEBUG", f"-I{HEADERS}")
+"""More than -Og takes the compiler twice as long or more, and the broker no less. What is visible
+only within the library is called without a detour."""
+
+PARTS_MIN: Final = 8
+"""The fewest parts that are compiled one by one."""
+
+TYPES: Final = """\
+[mypy]
+strict = True
+python_version = 3.11
+[mypy-regex.*]
+ignore_missing_imports = True
+[mypy-uvloop.*]
+ignore_missing_imports = True
+"""
+
+COMMAND: Final = """\
+#!{python}
+\"\"\"`sluicemq` of a checkout: the compiled build if it is of these sources, else these.\"\"\"
+
+import sys
+
+sys.path.insert(0, {tools!r})
+
+from compiled_tree import tree_to_run
+
+sys.path[0] = str(tree_to_run())
+
+from sluicemq.cli.main import main
+
+sys.exit(main())
+"""
+
+
+class Failed(Exception):
+    """Says in a sentence why there is no compiled build."""
+
+
+def hot_modules() -> list[str]:
+    """Return the modules to be compiled, by their paths in the package."""
+    return MODULES.read_text().split()
+
+
+def missing() -> str:
+    """Return what compiling needs and is not there, in words; empty when all is."""
+    if shutil.which(COMPILER[0]) is None:
+        return f"there is no C compiler ({COMPILER[0]}; on Debian and Ubuntu: apt install gcc)"
+    if not Path(HEADERS, "Python.h").exists():
+        return "Python's headers are missing (on Debian and Ubuntu: apt install python3-dev)"
+    return ""
+
+
+def generate() -> tuple[list[Path], dict[str, Path]]:
+    """Write the C files, and return them: those of the library, and that of each module by name."""
+    shutil.rmtree(C_FILES, ignore_errors=True)
+    C_FILES.mkdir(parents=True)
+    config = C_FILES / "mypy.ini"
+    config.write_text(TYPES)
+    options = ["--config-file", str(config), "--cache-dir", str(C_FILES / "cache")]
+    said = io.StringIO()
+    with contextlib.chdir(SOURCES), contextlib.redirect_stdout(said):
+        try:
+            library, *shims = mypycify(
+                [*options, *(f"{PACKAGE.name}/{each}" for each in hot_modules())],
+                multi_file=True,
+                target_dir=str(C_FILES),
+                group_name=GROUP,
+            )
+        except SystemExit:
+            raise Failed(f"mypyc has refused the sources:\n{said.getvalue()}") from None
+    return [Path(each) for each in library.sources], {
+        each.name: Path(each.sources[0]) for each in shims
+    }
+
+
+def run(command: list[str]) -> None:
+    """Run a compiler; Failed with the end of what it says."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failed(f"{command[0]} has failed:\n{done.stderr[-2000:]}")
+
+
+def joined(sources: list[Path]) -> list[Path]:
+    """Return files that include the C files, some each, about as much in each. All of these include
+    the same headers, which takes a compiler half of its time with one at a time."""
+    sizes = [0] * max(PARTS_MIN, 2 * (os.cpu_count() or 1))
+    parts: list[list[Path]] = [[] for _ in sizes]
+    for source in sorted(sources, key=lambda path: path.stat().st_size, reverse=True):
+        least = sizes.index(min(sizes))
+        sizes[least] += source.stat().st_size
+        parts[least].append(source)
+    files = []
+    for number, part in enumerate(parts):
+        files.append(C_FILES / f"part_{number}.c")
+        files[-1].write_text("".join(f'#include "{each}"\n' for each in part))
+    return files
+
+
+def compile_library(sources: list[Path]) -> None:
+    """Compile the C files on all cores, and link them."""
+    parts = joined([each for each in sources if each.name.startswith("__native")])
+    parts += (each for each in sources if not each.name.startswith("__native"))
+    objects = [C_FILES / f"{each.stem}.o" for each in parts]
+    command = [*COMPILER, "-c", *FLAGS, f"-I{include_dir()}", f"-I{C_FILES}"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = [
+            pool.submit(run, [*command, str(part), "-o", str(made)])
+            for part, made in zip(parts, objects, strict=True)
+        ]
+        for done, job in enumerate(as_completed(jobs), 1):
+            try:
+                job.result()
+            except Failed:
+                pool.shutdown(cancel_futures=True)
+                raise
+            print(f"\r  {done} of {len(jobs)} parts are compiled", end="", flush=True)
+    print()
+    target = TREE / f"{LIBRARY}{SUFFIX}"
+    run([*LINKER, *(str(each) for each in objects), "-o", str(target)])
+
+
+def compile_shims(shims: dict[str, Path]) -> None:
+    """Make the small library of each module, beside its source."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = []
+        for name, source in shims.items():
+            target = TREE / (name.replace(".", "/") + SUFFIX)
+            jobs.append(pool.submit(run, [*LINKER, *FLAGS, str(source), "-o", str(target)]))
+        for job in jobs:
+            job.result()
+
+
+def link_sources() -> None:
+    """Lay out the package as links: to folders in which nothing is compiled, to files elsewhere."""
+    folders = {parent for each in hot_modules() for parent in (PACKAGE / each).parents}
+    for folder in sorted(each for each in folders if each.is_relative_to(PACKAGE)):
+        place = TREE / folder.relative_to(SOURCES)
+        place.mkdir(parents=True)
+        for entry in folder.iterdir():
+            if entry not in folders and entry.name != "__pycache__":
+                (place / entry.name).symlink_to(entry)
+
+
+def write_command() -> None:
+    """Have the command of this environment run what `compiled_tree.tree_to_run` says."""
+    command = Path(sys.executable).with_name("sluicemq")
+    command.write_text(COMMAND.format(python=sys.executable, tools=str(ROOT / "tools")))
+    command.chmod(0o755)
+
+
+def build() -> None:
+    """Make the compiled build anew; Failed, and there is none, when something is missing or goes
+    wrong."""
+    if lack := missing():
+        raise Failed(lack)
+    made_of = fingerprint()
+    began = time.monotonic()
+    print(f"Compiling {len(hot_modules())} modules, once; one to three minutes ...", flush=True)
+    shutil.rmtree(TREE, ignore_errors=True)
+    sources, shims = generate()
+    link_sources()
+    print(f"  {len(sources)} C files after {time.monotonic() - began:.0f} s", flush=True)
+    compile_library(sources)
+    compile_shims(shims)
+    shutil.rmtree(C_FILES)
+    STAMP.write_text(made_of)
+    print(f"  compiled after {time.monotonic() - began:.0f} s", flush=True)
+
+
+def main() -> None:
+    """Compile, unless that is not wanted or was done; say what came of it."""
+    if not is_unwanted() and not is_fresh():
+        try:
+            build()
+        except Failed as failed:
+            if os.environ.get("SLUICEMQ_COMPILE") == "1":
+                sys.exit(f"sluicemq: {failed}")
+            print(f"Nothing is compiled, so Python runs the sources: {failed}")
+    write_command()
+
+
+if __name__ == "__main__":
+    main()
