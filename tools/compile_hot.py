@@ -2,9 +2,9 @@
 
 python tools/compile_hot.py            unless there is a build of these sources already
 
-`make setup` runs this. What comes out runs as `.venv/bin/sluicemq`; tests and `python -m sluicemq`
-go on with the sources. Without a C compiler, or where it fails, everything does, and a sentence
-says so. SLUICEMQ_COMPILE=0 leaves it out; SLUICEMQ_COMPILE=1 takes a failure for one.
+`make native` runs this. What comes out runs as `.venv/bin/sluicemq`, until the sources change;
+tests and `python -m sluicemq` go on with these. Where there is no C compiler, or it fails, a
+sentence says so and everything does.
 docs/decisions/0025-compiling-needs-closed-classes.md says what compiled classes must keep to.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,6 @@ from compiled_tree import (
     TREE,
     fingerprint,
     is_fresh,
-    is_unwanted,
 )
 from mypyc.build import include_dir, mypycify
 
@@ -50,6 +50,12 @@ only within the library is called without a detour."""
 
 PARTS_MIN: Final = 8
 """The fewest parts that are compiled one by one."""
+
+WEAK_LIST: Final = re.compile(
+    r" *Py_(?:VISIT|CLEAR)\(\*\(\(PyObject \*\*\)\(\(char \*\)self"
+    r" \+ sizeof\(PyObject \*\) \+ sizeof\(((?!Py)\w+)\)\)\)\);\n"
+)
+"""Where mypyc's C code takes the list of an instance's weak references for an object of it."""
 
 TYPES: Final = """\
 [mypy]
@@ -115,9 +121,25 @@ def generate() -> tuple[list[Path], dict[str, Path]]:
             )
         except SystemExit:
             raise Failed(f"mypyc has refused the sources:\n{said.getvalue()}") from None
-    return [Path(each) for each in library.sources], {
-        each.name: Path(each.sources[0]) for each in shims
-    }
+    made = [Path(each) for each in library.sources]
+    for path in made:
+        path.write_text(with_weak_references(path.read_text()))
+    return made, {each.name: Path(each.sources[0]) for each in shims}
+
+
+def with_weak_references(code: str) -> str:
+    """Return C code of mypyc with weak references that end with their object. As it comes, for a
+    Python up to 3.11, the list of them counts as an object of the instance: the collector would
+    take others for garbage, and references to what is gone would stay."""
+    classes = {*WEAK_LIST.findall(code)}
+    code = WEAK_LIST.sub("", code)
+    for name in classes:
+        end = rf"_dealloc\({name} \*self\)\n{{\n(?:    .*\n)*?    CPy_TRASHCAN_BEGIN\(.*\n"
+        clear = r"\g<0>    PyObject_ClearWeakRefs((PyObject *)self);\n"
+        code, count = re.subn(end, clear, code)
+        if count != 1:
+            raise Failed(f"the end of {name} is not as this version of mypyc writes it")
+    return code
 
 
 def run(command: list[str]) -> None:
@@ -215,14 +237,12 @@ def build() -> None:
 
 
 def main() -> None:
-    """Compile, unless that is not wanted or was done; say what came of it."""
-    if not is_unwanted() and not is_fresh():
+    """Compile, unless that was done with these sources; say what came of it."""
+    if not is_fresh():
         try:
             build()
         except Failed as failed:
-            if os.environ.get("SLUICEMQ_COMPILE") == "1":
-                sys.exit(f"sluicemq: {failed}")
-            print(f"Nothing is compiled, so Python runs the sources: {failed}")
+            sys.exit(f"sluicemq: nothing is compiled, so Python runs the sources: {failed}")
     write_command()
 
 

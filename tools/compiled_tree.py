@@ -64,7 +64,7 @@ def fingerprint() -> str:
 
 
 def is_unwanted() -> bool:
-    """Tell whether the environment says that nothing is to be compiled, nor run compiled."""
+    """Tell whether the environment says that the sources are to run."""
     return os.environ.get("SLUICEMQ_COMPILE") == "0"
 
 

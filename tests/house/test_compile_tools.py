@@ -1,6 +1,6 @@
 """Goal: a compiled build is run while it is of these sources, and who cannot make one is told why.
 
-Method: the tools of `make setup`, on a small package in a folder of the test's own.
+Method: the tools of `make native`, on a small package in a folder of the test's own.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, Final
 
@@ -108,9 +109,9 @@ class Forked:
         stderr: BinaryIO,
         tracer: Sequence[str] = (),
     ) -> Forked:
-        """`python ARGUMENTS`, which are those of a module (-m) or a file; the package is at the end
-        of PYTHONPATH. Without `stdout` what it prints can be read from the process. With a `tracer`,
-        an strace without `-p`, it begins under that."""
+        """`python ARGUMENTS`, which are those of a module (-m) or a file; the package is where
+        PYTHONPATH ends. Without `stdout` what it prints can be read from the process. With a
+        `tracer`, an strace without `-p`, it begins under that."""
         read = None
         if stdout is None:
             ours, theirs = os.pipe()

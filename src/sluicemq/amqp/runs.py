@@ -238,7 +238,7 @@ class RunStencil:
                 return False
         spans = free_spans(known[properties : frame_end(known, self.size) - 1])
         moved = {(properties + start, properties + end) for start, end in spans}
-        self.vary(before | {s for s in moved if known[slice(*s)] != buf[pos + s[0] : pos + s[1]]})
+        self.vary(before | {s for s in moved if known[s[0] : s[1]] != buf[pos + s[0] : pos + s[1]]})
         if self.fits(buf, pos):
             return True
         self.vary(before)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 ENVELOPED: Final = b""
 """In place of an envelope: each content begins with its own. See `separate`."""
 
-BODY_SIZE_AT: Final = slice(11, 19)
+BODY_SIZE_AT: Final = 11
+BODY_SIZE_END: Final = 19
 """Where in a content the size of its body is, behind the head of its header frame."""
 
 OVERHEAD_BYTES: Final = 96
@@ -81,12 +82,13 @@ def separate(content: bytes) -> tuple[bytes, bytes]:
 
 def body_size(content: bytes) -> int:
     """Return how many bytes the body has, which a content's header frame says."""
-    return int.from_bytes(content[BODY_SIZE_AT])
+    return int.from_bytes(content[BODY_SIZE_AT:BODY_SIZE_END])
 
 
 def are_same_size(contents: list[bytes]) -> bool:
     """Tell whether these contents, at least one, have one length, and their bodies, too."""
-    return len({*map(len, contents)}) == 1 == len({content[BODY_SIZE_AT] for content in contents})
+    sizes = {content[BODY_SIZE_AT:BODY_SIZE_END] for content in contents}
+    return len({*map(len, contents)}) == 1 == len(sizes)
 
 
 def size_of(contents: list[bytes], same_size: bool) -> int:

@@ -31,6 +31,7 @@ from sluicemq.chain.store.messages import (
     TryAgain,
 )
 from sluicemq.flow.gate import Gate
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import PAGE_OUT_BYTES, RETRY_FULL_MS, TIGHT_RATIO
 from sluicemq.storage.checkpoint import encode_queue_state
 from sluicemq.storage.queue_index import READ_TRIES, IndexRead, IndexWrite
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from sluicemq.storage.entries import Run
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class QueueStorage:
     """Sees to what one queue, whose state is `stored`, has on the disk and in the message store."""
 
