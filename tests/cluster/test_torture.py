@@ -7,22 +7,30 @@ come twice unmarked.
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from cluster.sites import proxied
-from cluster.torture import Run, queues_of
+from cluster.torture import QUEUES, Run, queues_of
 
-FAULTS = {"classic": 4, "mirrored": 12, "quorum": 12}
+FAULTS = {("classic",): 4, ("mirrored", "quorum"): 12}
+"""By the kinds of queues that one cluster has."""
 
 
-@pytest.mark.parametrize("kind", FAULTS)
-def test_nothing_is_lost_whatever_becomes_of_nodes(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kinds", FAULTS, ids="-".join)
+def test_nothing_is_lost_whatever_becomes_of_nodes(kinds: tuple[str, ...], tmp_path: Path) -> None:
+    each = QUEUES // len(kinds) + 1
+    queues = {
+        name: arguments
+        for kind in kinds
+        for name, arguments in islice(queues_of(kind).items(), each)
+    }
     with proxied(tmp_path, 3) as site:
-        run = Run(site, 1, queues_of(kind), is_replicated=kind != "classic")
-        verdict = run.whole(FAULTS[kind])
+        run = Run(site, 1, queues, is_replicated=kinds != ("classic",))
+        verdict = run.whole(FAULTS[kinds])
     print(verdict.line(), *run.table(), sep="\n")
-    assert sum(map(len, run.silences.values())) == FAULTS[kind]
-    assert len(run.ledger.known) > FAULTS[kind], "hardly anything was declared"
+    assert sum(map(len, run.silences.values())) == FAULTS[kinds]
+    assert len(run.ledger.known) > FAULTS[kinds], "hardly anything was declared"
     assert verdict.counts["confirmed"] >= 100, "hardly anything was confirmed"

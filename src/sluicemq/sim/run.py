@@ -63,17 +63,28 @@ def simulate(
     profile: str | None = None,
     log: ShortLog | None = None,
     plain: bool = False,
+    check_every: int = 1,
 ) -> RunReport:
-    """Run a seed to its verdict; with `plain` without features."""
-    return Simulation(swarm_of(seed, profile, plain), steps, log).run()
+    """Run a seed to its verdict; with `plain` without features. The inside of the node is checked
+    after each event that touches it, or after each so manieth."""
+    return Simulation(swarm_of(seed, profile, plain), steps, log, check_every).run()
 
 
 class Simulation(ReportedRun):
     """The run of one seed, from an empty disk to its verdict."""
 
-    def __init__(self, swarm: Swarm, steps: int = STEPS, log: ShortLog | None = None) -> None:
+    def __init__(
+        self,
+        swarm: Swarm,
+        steps: int = STEPS,
+        log: ShortLog | None = None,
+        check_every: int = 1,
+    ) -> None:
         self.swarm = swarm
         self.steps = steps
+        self.check_every = check_every
+        self.unchecked = 0
+        """Events that have touched the node since it was checked."""
         self.log = log
         self.random = Random(f"crash {swarm.seed}")
         self.timeline = Timeline()
@@ -227,7 +238,10 @@ class Simulation(ReportedRun):
             self.is_broken = False
             self.crash(KILL)
         elif self.timeline.last[1] == "node" and self.cpu.node is not None:
-            self.checkers.check()
+            self.unchecked += 1
+            if self.unchecked >= self.check_every:
+                self.unchecked = 0
+                self.checkers.check()
         if self.log is not None:
             self.log.write(self)
 
