@@ -15,7 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from durability.disk_full.publisher import Publisher, declare, drain, wait_for
+from durability.disk_full.publisher import (
+    PATIENCE_SECONDS,
+    Publisher,
+    declare,
+    drain,
+    wait_for,
+)
 from durability.disk_full.volume import MIB, Volume, volume
 from support.broker import NotReady, Target
 
@@ -33,7 +39,7 @@ def disk(tmp_path: Path) -> Iterator[Volume]:
         yield made
 
 
-def await_standstill(publisher: Publisher, seconds: float = 60.0) -> None:
+def await_standstill(publisher: Publisher, seconds: float = PATIENCE_SECONDS) -> None:
     """Until nothing has been confirmed for a while, although messages wait for it."""
     deadline = time.monotonic() + seconds
     since, confirmed = time.monotonic(), -1
@@ -138,7 +144,7 @@ def test_consumers_make_space(disk: Volume, body_bytes: int) -> None:
     await_standstill(publisher)
     confirmed = len(publisher.confirmed)
     found = drain(target, "q")
-    wait_for(lambda: len(publisher.confirmed) > confirmed + 100, "publishers go on", 60)
+    wait_for(lambda: len(publisher.confirmed) > confirmed + 100, "publishers go on")
     publisher.finish()
     disk.kill()
     target = disk.start(NO_LIMIT)
