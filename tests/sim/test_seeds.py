@@ -32,6 +32,10 @@ from sluicemq.chain.definitions.registrar import NodeRegistrar
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.queue.group.member_log import LogForgetter
 from sluicemq.chain.queue.local_queue import LocalQueue
+from sluicemq.chain.queue.mirrored.master import MasterShell
+from sluicemq.chain.queue.mirrored.member import MirrorMember
+from sluicemq.chain.queue.mirrored.member_port import MemberPort
+from sluicemq.chain.queue.mirrored.move import MirrorMove
 from sluicemq.chain.queue.queue import FormerQueue, Queue
 from sluicemq.chain.queue.queue_timers import TimedQueue
 from sluicemq.chain.queue.quorum.asked_queue import AskedQueue
@@ -42,6 +46,7 @@ from sluicemq.chain.queue.quorum.status_post import StatusPost
 from sluicemq.chain.queue.republish_messages import RepublisherPort
 from sluicemq.chain.queue.vhost_port import NamedQueue
 from sluicemq.chain.remote.figures_teller import FiguresTeller
+from sluicemq.chain.remote.mirrored_stand_in import MirroredStandIn
 from sluicemq.chain.remote.queue_post import HomeFollower, QueuePost
 from sluicemq.chain.remote.remote_channel import RemoteChannel
 from sluicemq.chain.remote.remote_end import RemoteQueuePort
@@ -107,6 +112,7 @@ BASES: Final = (
     ConnectionPort,
     FlowActor,
     LocalQueue,
+    MemberPort,
     MemberShell,
     TimedQueue,
     NamedQueue,
@@ -155,6 +161,10 @@ SPARED: Final[dict[type[Actor], str]] = {
             StatusPost,
         ),
         "of nodes that are a cluster, which `sluicemq.sim.nodes` simulates",
+    ),
+    **dict.fromkeys(
+        (MasterShell, MirrorMember, MirrorMove, MirroredStandIn),
+        "of mirrored queues, which only clusters have: tests/cluster/test_torture.py hurts some",
     ),
 }
 
