@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -43,6 +43,16 @@ def matches(pattern: str, name: str) -> bool:
         return re.search(pattern, name) is not None
     except re.error as error:
         raise Refused(f"--runs {pattern!r} is no regular expression: {error}") from error
+
+
+class QuietProgress(Progress):
+    """Says what is worth a line, and nothing of the seconds: for logs and pipes."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def note(self, text: str) -> None:
+        self._say(f"  {text}")
 
 
 class PostPlayer:
@@ -85,7 +95,9 @@ class PostPlayer:
         clear_unfinished(directory)
         target = self._target.with_profile(run.profile)
         plan = run.plan(self._settings, target.urls, directory)
-        progress = progress_for(self._console) if self._console.is_terminal else Progress()
+        progress = (
+            progress_for(self._console) if self._console.is_terminal else QuietProgress(self._say)
+        )
         try:
             with target.opened(directory) as there:
                 plan = replace(

@@ -18,6 +18,9 @@ ADMIN_TIMEOUT_S: Final = 30.0
 """Seconds to wait for an answer of an idle broker, with a margin for one that has to elect leaders
 first."""
 
+COUNT_TIMEOUT_S: Final = 120.0
+"""Seconds to wait for what is left after a run: an overloaded broker is still at work then."""
+
 
 def resolve(url: str) -> ResolvedAddress:
     """Return one address of a broker, resolved. Raises `Refused` when its host has none."""
@@ -53,7 +56,7 @@ class TargetQueues:
 
     def count(self) -> int:
         """Return how many messages are ready in all of the queues."""
-        with self.connect() as client:
+        with self.connect(COUNT_TIMEOUT_S) as client:
             return client.count_queues(self._names)
 
     def delete(self) -> None:
