@@ -98,7 +98,7 @@ class MirroredStandIn(RemoteQueue):
     def why_not(self) -> str:
         if self.machine.deleted or self.home:
             return super().why_not()
-        return f"{self.title} has no master that can be reached"
+        return f"the master of durable {self.title} is down or inaccessible"
 
     # -- what waits for one
 

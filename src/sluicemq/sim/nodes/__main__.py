@@ -8,7 +8,7 @@ import gc
 import sys
 from typing import Final
 
-from sluicemq.sim.nodes.run import simulate_nodes
+from sluicemq.sim.nodes.run import simulate_mirrored, simulate_nodes
 
 YOUNG: Final = 50_000
 """So many new objects are looked through for garbage at once; with Python's 700 a seed takes a
@@ -23,10 +23,12 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1, help="run so many seeds, from SEED on")
     parser.add_argument("--nodes", type=int, help="so many nodes; without it the seed chooses")
     parser.add_argument("--failed-only", action="store_true", help="no line for what passed")
+    parser.add_argument("--mirrored", action="store_true", help="all queues are mirrored ones")
     chosen = parser.parse_args()
+    simulate = simulate_mirrored if chosen.mirrored else simulate_nodes
     failed = 0
     for seed in range(chosen.seed, chosen.seed + chosen.count):
-        report = simulate_nodes(seed, chosen.nodes)
+        report = simulate(seed, chosen.nodes)
         if report.failure or not chosen.failed_only:
             print(report.line(), flush=True)
         if report.failure:

@@ -8,8 +8,8 @@
     duplicates   seen again only when the holder gave it back or is gone, or after an outage between
                  it and the queue; and flagged then, unless it was on its way to who gets it before
                  an outage
-    order        what one consumer gets unflagged is in the order of its stream; of a quorum queue
-                 until something may have come back that nobody has seen
+    order        what one consumer gets unflagged is in the order of its stream; of a queue with
+                 members until something may have come back that nobody has seen
     prefetch     a consumer never holds more than its limit
 
 An outage of a queue for the clients at a node is the end of the queue's node, or of the link
@@ -129,11 +129,11 @@ class BookedDelivery:
 class BookedQueue:
     """What clients have seen of one queue."""
 
-    __slots__ = ("home", "is_quorum", "name", "seen", "was_given_back")
+    __slots__ = ("home", "is_replicated", "name", "seen", "was_given_back")
 
     def __init__(self, plan: PlannedQueue) -> None:
         self.name = plan.name
-        self.is_quorum = plan.is_quorum
+        self.is_replicated = plan.is_replicated
         self.home = 0
         """The node that has it; 0: it is not declared yet."""
         self.seen: dict[MessageId, list[BookedDelivery]] = {}
@@ -193,7 +193,7 @@ class ClusterBook:
     def _standing(self, queue: BookedQueue, node: int) -> Standing:
         """Return what the clients at `node` have seen of outages of a queue: of a quorum queue
         those of all nodes and leaders are, and changes of members."""
-        if queue.is_quorum:
+        if queue.is_replicated:
             return self.outages.all_ends, self.changes()
         return self.outages.standing(queue.home, node)
 
@@ -221,7 +221,7 @@ class ClusterBook:
         elif redelivered:
             may = queue.was_given_back or not (self.is_calm and self.outages.are_none)
             promise(may, message, "is flagged, but nobody can have had it")
-        is_shuffled = queue.is_quorum and (queue.was_given_back or not self.is_calm)
+        is_shuffled = queue.is_replicated and (queue.was_given_back or not self.is_calm)
         if not (redelivered or is_shuffled):
             last = consumer.last_of.get(number, -1)
             promise(last < sequence, holder, "gets", message, "after", last)
@@ -275,9 +275,9 @@ class ClusterBook:
     def _must_be_seen(self, stream: ClusterStream, sent: SentToCluster, queue: BookedQueue) -> bool:
         """Tell whether a message cannot be gone: it was confirmed, or nothing has ended that could
         have taken it along."""
-        if sent.state == CONFIRMED and (sent.is_persistent or queue.is_quorum):
+        if sent.state == CONFIRMED and (sent.is_persistent or queue.is_replicated):
             return True
-        if queue.is_quorum:
+        if queue.is_replicated:
             return False
         if sent.state == ROLLED_BACK:
             return False

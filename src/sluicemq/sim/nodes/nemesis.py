@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from sluicemq.sim.nodes.member_moves import ask_for_a_move
+from sluicemq.sim.nodes.mirror_policies import ask_for_mirrors
 from sluicemq.sim.nodes.node_groups import leads
 from sluicemq.sim.units import MS
 
@@ -80,6 +81,8 @@ class NodesNemesis:
         ]
         if plan.moves_members and any(each.is_quorum for each in plan.queues):
             self.deeds.append((self.move_members, 60))
+        if plan.has_mirrors and random.random() < 0.5:
+            self.deeds.append((self.move_mirrors, 30))
         network.delay_ns_max = random.choice((MS // 10, MS, 5 * MS))
         network.slow = random.choice((0, 0.01, 0.05))
         network.fragment_max = random.choice((1500, 8000, 60_000))
@@ -354,6 +357,11 @@ class NodesNemesis:
         """A quorum queue is to have other members, or another leader."""
         if asked := ask_for_a_move(self.hosts, self.random):
             self.note("moves of members", asked)
+
+    def move_mirrors(self) -> None:
+        """Mirrored queues are to have other mirrors."""
+        if asked := ask_for_mirrors(self.hosts, self.random):
+            self.note("moves of mirrors", asked)
 
     # -- afterwards
 

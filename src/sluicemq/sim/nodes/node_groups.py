@@ -6,15 +6,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.broker.member_plans import quorum_queues
+from sluicemq.broker.member_plans import queues_with_members
+from sluicemq.chain.queue.mirrored.member import MirrorMember
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
 from sluicemq.metadata.proposals import DEFINITIONS_GROUP
+from sluicemq.queues.mirrored.mirror import Mirror
+from sluicemq.queues.mirrored.snapshot import digest_of
 from sluicemq.sim.nodes.groups import GroupHistory, GroupMember
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
+    from sluicemq.kernel.actor import Actor
     from sluicemq.node import Node
     from sluicemq.queues.quorum.fifo import Fifo
     from sluicemq.raft.configuration import Configuration
@@ -28,9 +32,9 @@ DECLARED_EVERY: Final = 4
 """What is declared is compared at each so manieth entry, and in the end."""
 
 
-def members_of(node: Node) -> Iterator[tuple[int, Raft, SharedShell | None]]:
-    """Give the groups that a node has a member of, with the member and the quorum queue whose group
-    it is; None: it is that of the definitions."""
+def members_of(node: Node) -> Iterator[tuple[int, Raft, SharedShell | MirrorMember | None]]:
+    """Give the groups that a node has a member of, with the member and the queue whose group it is;
+    None: it is that of the definitions."""
     agreement = node.broker.clustered
     if agreement is not None and agreement.member is not None:
         yield DEFINITIONS_GROUP, agreement.member.raft, None
@@ -38,6 +42,9 @@ def members_of(node: Node) -> Iterator[tuple[int, Raft, SharedShell | None]]:
         for queue in (*vhost.queues.values(), *vhost.aside.values()):
             if isinstance(queue, SharedShell):
                 yield queue.id, queue.raft, queue
+        if vhost.mirrored is not None:
+            for member in vhost.mirrored.members.values():
+                yield member.id, member.raft, member
 
 
 def leads(node: Node) -> bool:
@@ -54,8 +61,8 @@ class NodeGroups:
         """Nodes on which somebody who has a member has had a turn since it was looked at."""
         self.applied: dict[int, int] = {}
         """By node, up to where it had applied the definitions when it was looked at last."""
-        self.fifos: dict[Fifo, None] = {}
-        """The states of quorum queues that are watched."""
+        self.states: dict[Fifo | Mirror, None] = {}
+        """The states of queues that are watched."""
         self.formations: set[object] = set()
         """The members that groups have had, and those that were declared for them."""
         self.formation_of: dict[Raft, Configuration] = {}
@@ -81,7 +88,7 @@ class NodeGroups:
         self.applied.pop(host.number, None)
         self.serving.pop(host.number, None)
 
-    def _follow(self, host: NodeHost, owner: ClusterAgreement | SharedShell) -> None:
+    def _follow(self, host: NodeHost, owner: Actor) -> None:
         """Note the turns of an actor that has a member, or will have one."""
         original = owner.turn_ended
 
@@ -130,9 +137,10 @@ class NodeGroups:
                 if self.formation_of.get(raft) is not raft.configuration:
                     self.formation_of[raft] = raft.configuration
                     self.formations.add((group, raft.configuration))
-                if shell.fifo not in self.fifos:
+                state = shell.fifo if isinstance(shell, SharedShell) else shell.mirror
+                if state not in self.states:
                     self._follow(host, shell)
-                    self._watch_fifo(host.number, group, shell.fifo)
+                    self._watch_state(host.number, group, state)
         was, self.serving[host.number] = self.serving.get(host.number, {}), serving
         self.departures += any(serving.get(group) is not raft for group, raft in was.items())
         agreement = host.node.broker.clustered
@@ -143,7 +151,7 @@ class NodeGroups:
             self.applied[host.number] = applied
             if applied % DECLARED_EVERY == 0:
                 self._compare_declared(host.number, agreement)
-            for declared in quorum_queues(agreement.state):
+            for declared in queues_with_members(agreement.state):
                 self.formations.add((declared.id, declared.members, declared.leaving))
 
     def _compare_declared(self, node: int, agreement: ClusterAgreement) -> None:
@@ -152,19 +160,20 @@ class NodeGroups:
         history = self.histories[DEFINITIONS_GROUP]
         history.applied(node, agreement.member.applied, agreement.state.snapshot())
 
-    def _watch_fifo(self, node: int, group: int, fifo: Fifo) -> None:
-        """Compare the state of a quorum queue with those of the other members, every so often,
-        before the next entry is applied to it."""
-        self.fifos[fifo] = None
+    def _watch_state(self, node: int, group: int, state: Fifo | Mirror) -> None:
+        """Compare the state of a queue with those of the other members, every so often, before the
+        next entry is applied to it."""
+        self.states[state] = None
         history = self.histories[group]
-        original = fifo.entered
+        original = state.entered
 
         def entered(index: int, stamp_ms: int) -> None:
-            if fifo.index % COMPARED_EVERY == 0:
-                history.applied(node, fifo.index, fifo.digest())
+            if state.index % COMPARED_EVERY == 0:
+                digest = digest_of(state) if isinstance(state, Mirror) else state.digest()
+                history.applied(node, state.index, digest)
             original(index, stamp_ms)
 
-        fifo.entered = entered  # type: ignore[method-assign]
+        state.entered = entered  # type: ignore[method-assign]
 
     def changes(self) -> int:
         """Return how often groups have had another leader or other members, so that what consumers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Final
 
@@ -20,12 +20,19 @@ FIVE_ONE_IN: Final = 12
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedQueue:
-    """One queue that clients at all nodes work with. A classic one is where it is declared first, a
-    quorum queue has `members` at first, 0: as many as one that says nothing of that."""
+    """One queue that clients at all nodes work with. A classic one is where it is declared first,
+    unless it `is_mirrored`; a quorum queue has `members` at first, 0: as many as one that says
+    nothing of that."""
 
     name: str
     is_quorum: bool
     members: int = 0
+    is_mirrored: bool = False
+
+    @property
+    def is_replicated(self) -> bool:
+        """Tell whether several nodes have its messages."""
+        return self.is_quorum or self.is_mirrored
 
     @property
     def arguments(self) -> Table:
@@ -81,6 +88,11 @@ class NodesPlan:
     store_file_bytes: int
 
     @property
+    def has_mirrors(self) -> bool:
+        """Tell whether a policy is to mirror queues."""
+        return any(each.is_mirrored for each in self.queues)
+
+    @property
     def low_water_bytes(self) -> int:
         """The mark below which a client's socket takes more."""
         return self.high_water_bytes // 4
@@ -109,6 +121,16 @@ class NodesPlan:
     def lines(self) -> list[str]:
         """Return the parameters as text, one a line."""
         return [f"{each.name:22} {getattr(self, each.name)}" for each in fields(self)]
+
+
+def mirrored_plan(seed: int, nodes: int | None = None) -> NodesPlan:
+    """Return the parameters of a seed, with mirrored queues in the place of all others."""
+    plan = nodes_plan(seed, nodes)
+    queues = tuple(
+        PlannedQueue(name=f"mirrored{nth}", is_quorum=False, is_mirrored=True)
+        for nth in range(len(plan.queues))
+    )
+    return replace(plan, queues=queues, moves_members=False)
 
 
 def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:

@@ -23,9 +23,10 @@ from sluicemq.sim.cluster.net import PipeNetwork
 from sluicemq.sim.nodes.book import ClusterBook, Outages
 from sluicemq.sim.nodes.host import NodeHost
 from sluicemq.sim.nodes.member_moves import unmoved
+from sluicemq.sim.nodes.mirror_policies import unmirrored
 from sluicemq.sim.nodes.nemesis import NodesNemesis
 from sluicemq.sim.nodes.node_groups import NodeGroups
-from sluicemq.sim.nodes.plan import NodesPlan, nodes_plan
+from sluicemq.sim.nodes.plan import NodesPlan, mirrored_plan, nodes_plan
 from sluicemq.sim.nodes.registers import RegisterBook
 from sluicemq.sim.nodes.rest import unrest
 from sluicemq.sim.nodes.site import ClientSite
@@ -228,7 +229,7 @@ class NodesRun:
                     return f"{queue.name} has {depth.ready} ready and {depth.unacked} unacked"
             if hindrance := unrest(host.node):
                 return hindrance
-        return unmoved(self.hosts)
+        return unmoved(self.hosts) or unmirrored(self.hosts)
 
     def staying(self) -> str:
         """Return who has not left; "" when all have and the nodes have forgotten them."""
@@ -241,10 +242,20 @@ class NodesRun:
         return ""
 
 
+def simulate_mirrored(seed: int, nodes: int | None = None) -> NodesReport:
+    """Run a seed with mirrored queues; else as `simulate_nodes`."""
+    return simulated(mirrored_plan(seed, nodes))
+
+
 def simulate_nodes(seed: int, nodes: int | None = None) -> NodesReport:
     """Run a seed, and return what came of it. `nodes` is how many there are; None: the seed
     chooses."""
-    plan = nodes_plan(seed, nodes)
+    return simulated(nodes_plan(seed, nodes))
+
+
+def simulated(plan: NodesPlan) -> NodesReport:
+    """Go through the run of a plan, and return what came of it."""
+    seed = plan.seed
     report = NodesReport(seed, plan.nodes, parameters=plan.lines())
     run = NodesRun(plan)
     try:

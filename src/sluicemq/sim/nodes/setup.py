@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.amqp import methods as m
 from sluicemq.sim.nodes.clients import AWAY, GONE, TO_ALL, SiteRole
+from sluicemq.sim.nodes.mirror_policies import FIRST, is_set, set_policy
 from sluicemq.sim.records import promise
 from sluicemq.sim.units import MS
 
@@ -34,6 +35,10 @@ class SiteSetup(SiteRole):
     def act(self) -> None:
         """Go on with the next queue, if there is one."""
         if self.is_asking:
+            return
+        if self.site.plan.has_mirrors and not is_set(self.site.node):
+            set_policy(self.site.node, FIRST)
+            self.wake()
             return
         self.is_asking = True
         if self.todo:

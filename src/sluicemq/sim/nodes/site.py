@@ -18,6 +18,7 @@ from sluicemq.sim.units import MS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sluicemq.node import Node
     from sluicemq.sim.nodes.book import ClusterBook
     from sluicemq.sim.nodes.host import NodeHost
     from sluicemq.sim.nodes.plan import NodesPlan
@@ -63,6 +64,10 @@ class ClientSite(SitePort):
         """Connections that are made when the node is there."""
         self.named = 0
 
+    @property
+    def node(self) -> Node:
+        return self.host.node
+
     def name(self, kind: str) -> str:
         """Return a name that nobody else has."""
         self.named += 1
@@ -76,7 +81,7 @@ class ClientSite(SitePort):
         self.known[queue] = None
         booked = self.book.queues[queue]
         declared = self.host.node.broker.definitions.hosts["/"].queues[queue]
-        is_there = booked.home in (0, declared.home) or booked.is_quorum
+        is_there = booked.home in (0, declared.home) or booked.is_replicated
         promise(is_there, queue, "has moved to", declared.home)
         booked.home = declared.home
         self._may_go_on()

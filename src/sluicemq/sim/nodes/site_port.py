@@ -9,6 +9,7 @@ from sluicemq.sim.peer import PeerStage
 if TYPE_CHECKING:
     from random import Random
 
+    from sluicemq.node import Node
     from sluicemq.sim.nodes.book import ClusterBook
     from sluicemq.sim.nodes.plan import NodesPlan
     from sluicemq.sim.nodes.registers import RegisterBook
@@ -28,6 +29,11 @@ class SitePort(PeerStage):
     """Are there no more faults, and is everybody to come to an end?"""
     is_leaving: bool
     """Are all to close their connections?"""
+
+    @property
+    def node(self) -> Node:
+        """The node that its clients connect to, which runs."""
+        raise NotImplementedError
 
     def found(self, queue: str) -> None:
         """Note that the node knows of this queue."""

@@ -346,9 +346,17 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
             self.schedule()
         self.watch_idle()
         self.look_at_ticks()
-        if self.accounted != self.replicator.ram_bytes:
-            self.services.memory_used(self.replicator.ram_bytes - self.accounted)
-            self.accounted = self.replicator.ram_bytes
+        self.account()
+
+    def account(self) -> None:
+        """Account for bodies that are in RAM, for no segment has them yet; a master does so itself.
+        Of those that have left the queue since, the journal bounds what there is."""
+        ram_bytes = 0
+        if self.master is None:
+            ram_bytes = min(self.replicator.ram_bytes, self.mirror.body_bytes)
+        if ram_bytes != self.accounted:
+            self.services.memory_used(ram_bytes - self.accounted)
+            self.accounted = ram_bytes
 
     def say(self, level: str, text: str) -> None:
         self.services.world.log.write(level, f"{self.title}: {text}")

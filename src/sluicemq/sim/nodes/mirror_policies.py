@@ -1,0 +1,83 @@
+"""The policy of the mirrored queues of a run: there before they are, and often another one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.broker.member_plans import queues_with_members
+from sluicemq.metadata.changes import UpsertRecord
+from sluicemq.model.policies import Policy
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from sluicemq.node import Node
+    from sluicemq.sim.nodes.host import NodeHost
+
+FIRST: Final[dict[str, Any]] = {"ha-mode": "all"}
+
+
+def is_set(node: Node) -> bool:
+    """Tell whether a node knows of the policy."""
+    host = node.broker.definitions.hosts.get("/")
+    return host is not None and len(host.topology.policies) > 0
+
+
+def set_policy(node: Node, definition: dict[str, Any]) -> None:
+    """Have an operator at a node set the policy."""
+    policy = Policy("/", "mirrors", "^mirrored", "queues", definition)
+    node.broker.agreement.propose(UpsertRecord(policy))
+
+
+def ask_for_mirrors(hosts: list[NodeHost], random: Random) -> str:
+    """Have an operator at one of the nodes that are open ask for other mirrors, and return what he
+    asks for; "" when there is nobody to ask."""
+    able = [host for host in hosts if host.moves and host.is_open and not host.is_stopping]
+    if not able:
+        return ""
+    host = random.choice(able)
+    names = [each.name for each in hosts]
+    definition = random.choice(
+        (
+            FIRST,
+            {"ha-mode": "exactly", "ha-params": 1 + random.randrange(3)},
+            {"ha-mode": "nodes", "ha-params": random.sample(names, 1 + random.randrange(2))},
+        )
+    )
+    set_policy(host.node, definition)
+    return f"{host.name} is asked for mirrors: {definition}"
+
+
+def unmirrored(hosts: list[NodeHost]) -> str:
+    """Return which mirrored queue is not as its policy wants it yet, and where; "" when all are."""
+    for host in hosts:
+        broker = host.node.broker
+        for declared in queues_with_members(broker.agreement.state):
+            mirrored = broker.vhosts["/"].mirrored
+            if not declared.is_mirrored or mirrored is None:
+                continue
+            name = declared.definition.name
+            if declared.leaving:
+                return f"{host.name} knows of members of {name} that leave"
+            member = mirrored.members.get(declared.id)
+            if member is not None and member.served_term:
+                configuration = member.raft.configuration
+                if {*configuration.voters} != {*declared.members} or configuration.learners:
+                    return f"{host.name} has a group of {configuration} of {name}"
+                if {*member.in_sync} != member.mirrors:
+                    return f"{host.name} has {member.in_sync} in sync of {name}"
+                break
+        else:
+            continue
+    masters = {
+        member.id
+        for host in hosts
+        if (mirrored := host.node.broker.vhosts["/"].mirrored) is not None
+        for member in mirrored.members.values()
+        if member.served_term
+    }
+    state = hosts[0].node.broker.agreement.state
+    for declared in queues_with_members(state):
+        if declared.is_mirrored and declared.id not in masters:
+            return f"nobody serves {declared.definition.name}"
+    return ""

@@ -1,0 +1,40 @@
+"""Goal: mirrored queues of whole nodes keep their promises in seeded runs while nodes die, links
+are cut and policies change, and planted bugs are noticed.
+
+Method: `python -m sluicemq.sim.nodes SEED --mirrored`, some seeds in the run, all with
+`make thorough`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from sim.first_seeds import is_caught, planted
+from sim.mirrored_nodes_canaries import CANARIES
+from sluicemq.sim.nodes import run
+from sluicemq.sim.nodes.run import simulate_mirrored
+from support.thorough import thorough
+
+SEEDS: Final = 60
+IN_TIME_MS: Final = 15_000
+"""What a bug holds up is not waited for as long as elsewhere."""
+
+
+@pytest.mark.parametrize("seed", range(thorough(6, 100)))
+def test_no_promise_is_broken(seed: int) -> None:
+    report = simulate_mirrored(seed)
+    assert not report.failure, "\n".join(report.lines())
+
+
+@pytest.mark.parametrize("name", CANARIES)
+def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, rewrite: bool) -> None:
+    monkeypatch.setattr(run, "IN_TIME_MS", IN_TIME_MS)
+
+    def fails(seed: int) -> bool:
+        with planted(CANARIES[name]):
+            return bool(simulate_mirrored(seed).failure)
+
+    found = is_caught(f"mirrored nodes: {name}", range(SEEDS), fails, rewrite)
+    assert found, f"{name} passed {SEEDS} seeds"
