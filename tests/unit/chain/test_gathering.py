@@ -6,7 +6,7 @@ Method: a clock that is moved by hand, and publishers that send again what was a
 
 from __future__ import annotations
 
-from sluicemq.chain.queue.quorum.gathering import PASSED_MAX, Gathering
+from sluicemq.chain.queue.quorum.gathering import HOLD_FACTOR, PASSED_MAX, Gathering
 from sluicemq.kernel.world import Clock
 from sluicemq.limits import QUORUM_HOLD_MAX_MS, RAFT_APPEND_BYTES
 
@@ -32,10 +32,10 @@ def agreed_after(gathering: Gathering, clock: HandClock, took_ms: int, waiting: 
 def test_two_crowds_become_one() -> None:
     clock = HandClock()
     gathering = Gathering(clock)
-    assert agreed_after(gathering, clock, 8, waiting=500) == 8, "as long as it took"
+    assert agreed_after(gathering, clock, 8, waiting=500) == HOLD_FACTOR * 8
     assert gathering.waits(500)
-    assert gathering.waits(1000)
-    assert not gathering.waits(1125), "three quarters of all that is under way"
+    assert gathering.waits(1349)
+    assert not gathering.waits(1350), "nine tenths of all that is under way"
     assert not gathering.waits(500), "it was enough once"
 
 
@@ -43,7 +43,7 @@ def test_what_is_large_enough_never_waits() -> None:
     clock = HandClock()
     gathering = Gathering(clock)
     gathering.made(4 * RAFT_APPEND_BYTES)
-    gathering.agreed(RAFT_APPEND_BYTES - 1)
+    gathering.agreed(waiting_bytes=RAFT_APPEND_BYTES - 1)
     assert gathering.waits(RAFT_APPEND_BYTES - 1)
     assert not gathering.waits(RAFT_APPEND_BYTES)
 
@@ -69,16 +69,26 @@ def test_who_waits_in_vain_waits_ever_more_seldom() -> None:
         if not agreed_after(gathering, clock, 2, waiting=0):
             count += 1
             continue
-        clock.ns += 2 * MS
-        assert not gathering.waits(1)
+        assert gathering.waits(100)
+        clock.ns += 2 * HOLD_FACTOR * MS
+        assert not gathering.waits(120), "hardly more than would have gone at once"
         passed.append(count)
         count = 0
     assert passed[:4] == [0, 1, 2, 4]
     assert passed[-1] == PASSED_MAX
     while not agreed_after(gathering, clock, 2, waiting=0):
         pass
-    assert not gathering.waits(750), "they have come"
+    assert not gathering.waits(900), "they have come"
     assert agreed_after(gathering, clock, 2, waiting=0), "so it is worth it again"
+
+
+def test_a_wait_is_of_use_when_some_of_them_come() -> None:
+    clock = HandClock()
+    gathering = Gathering(clock)
+    for _ in range(3):
+        assert agreed_after(gathering, clock, 2, waiting=100)
+        clock.ns += 2 * HOLD_FACTOR * MS
+        assert not gathering.waits(125)
 
 
 def test_another_leader_begins_anew() -> None:

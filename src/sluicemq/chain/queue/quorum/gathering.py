@@ -2,8 +2,10 @@
 
 Publishers who wait for confirms come in two crowds: while the one's messages are agreed on the
 other's gather, and each entry is for one of them. So when an entry is agreed on, what has gathered
-waits for those who hear of that, for about as long as that took: then each entry is for both.
-Where nobody comes, as those publish at a rate of their own, it is tried ever more seldom.
+waits for those who hear of that: then each entry is for both. They hear of it from their own node,
+which may be another one, and what they send goes all the way again, so that takes longer than the
+agreement did. Where nobody comes, as those publish at a rate of their own, it is tried ever more
+seldom.
 """
 
 from __future__ import annotations
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
 NS_A_MS: Final = 1_000_000
 HOLD_MIN_MS: Final = 1
 """As long as a timer takes."""
+HOLD_FACTOR: Final = 4
+"""What has gathered waits for so many times as long as the agreement took, at most."""
+WANTED_PERCENT: Final = 90
+"""It waits until so much is there of all that was under way; some may have nothing more to send."""
+USEFUL_PERCENT: Final = 125
+"""The wait was of use when so much is there in the end of what the entry would have had at once."""
 PASSED_MAX: Final = 16
 """So many entries in a row are not waited for, at most, after it was of no use."""
 
@@ -34,6 +42,7 @@ class Gathering:
     __slots__ = (
         "_clock",
         "began_ns",
+        "first_bytes",
         "passes",
         "passes_next",
         "under_way_bytes",
@@ -50,6 +59,8 @@ class Gathering:
         self.wanted_bytes = 0
         """The next entry waits until so much has gathered, or it is `until_ns`; 0: it does not."""
         self.until_ns = 0
+        self.first_bytes = 0
+        """What the next entry would have if it did not wait; 0: nothing has come."""
         self.passes = 0
         """So many more entries are not waited for."""
         self.passes_next = 1
@@ -76,19 +87,23 @@ class Gathering:
             return 0
         now_ns = self._clock.now_ns()
         took_ms = (now_ns - self.began_ns) // NS_A_MS
-        hold_ms = min(max(took_ms, HOLD_MIN_MS), QUORUM_HOLD_MAX_MS)
+        hold_ms = min(max(HOLD_FACTOR * took_ms, HOLD_MIN_MS), QUORUM_HOLD_MAX_MS)
         self.until_ns = now_ns + hold_ms * NS_A_MS
-        self.wanted_bytes = min((come + waiting_bytes) * 3 // 4, RAFT_APPEND_BYTES)
+        all_bytes = come + waiting_bytes
+        self.wanted_bytes = min(all_bytes * WANTED_PERCENT // 100, RAFT_APPEND_BYTES)
+        self.first_bytes = waiting_bytes
         return hold_ms
 
     def waits(self, waiting_bytes: int) -> bool:
         """Tell whether the next entry waits for more than this."""
         if not self.wanted_bytes:
             return False
-        if waiting_bytes >= self.wanted_bytes:
-            self.passes_next = 1
-        elif self._clock.now_ns() < self.until_ns:
+        self.first_bytes = self.first_bytes or waiting_bytes
+        is_enough = waiting_bytes >= self.wanted_bytes
+        if not is_enough and self._clock.now_ns() < self.until_ns:
             return True
+        if is_enough or waiting_bytes * 100 >= self.first_bytes * USEFUL_PERCENT:
+            self.passes_next = 1
         else:
             self.passes = self.passes_next
             self.passes_next = min(2 * self.passes_next, PASSED_MAX)
