@@ -11,6 +11,7 @@ from itertools import chain as joined
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.amqp.connection import AnyPublishes
+from sluicemq.chain.queue.mirrored.master import MasterShell
 from sluicemq.chain.queue.queue import CreditLink
 from sluicemq.chain.remote.remote_queue import RemoteQueue
 from sluicemq.chain.store.messages import StoreWrite
@@ -179,11 +180,18 @@ class Drawing:
             self.add_gate(own, STORE, gate)
         if isinstance(queue, RemoteQueue) and queue.behind.shut_count:
             name = queue.office.name_of(queue.home)
-            if name not in self.nodes:
-                self.nodes.add(name)
-                self.add_other(node_id(name), NODE, "running" if queue.reach else "down", name)
-            self.add_gate(own, node_id(name), queue.behind)
+            self.add_node(own, name, "running" if queue.reach else "down", queue.behind)
+        if isinstance(queue, MasterShell):
+            for name in queue.slow:
+                self.add_node(own, name, "running", queue.lagging)
         return STAGE_WORK + LINK_WORK + inbox_work(queue)
+
+    def add_node(self, own: str, name: str, state: str, gate: Gate) -> None:
+        """Add another node, if it is not there yet, and the gate at which a queue waits for it."""
+        if name not in self.nodes:
+            self.nodes.add(name)
+            self.add_other(node_id(name), NODE, state, name)
+        self.add_gate(own, node_id(name), gate)
 
     def add_channels_of_others(self, post: QueuePost) -> Iterator[int]:
         """Add what stands for channels of other nodes, with their links to queues of this one; each

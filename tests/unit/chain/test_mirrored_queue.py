@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from sluicemq.amqp import methods as m
+from sluicemq.chain.queue.mirrored import master as master_module
 from sluicemq.chain.queue.mirrored.master import MasterShell
 from sluicemq.chain.queue.mirrored.member import MirrorMember
+from sluicemq.manage.chain_view import Drawing
 from sluicemq.metadata.changes import UpsertRecord
 from sluicemq.model.policies import Policy
+from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
 from support.linked_brokers import Cluster, LinkedBroker, LinkedClient
 
 
@@ -325,4 +328,28 @@ def test_a_policy_counts_that_a_node_has_not_followed_before_it_died() -> None:
     run.in_sync(3)
     fresh = run.brokers[2].connect()
     assert [body for body, _ in bodies_left(fresh, 5)] == numbered(0, 5)
+    run.no_faults()
+
+
+def test_a_slow_mirror_holds_up_publishers_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = MirrorBounds(gate_bytes=20_000, close_bytes=10_000)
+    monkeypatch.setattr(master_module, "MirrorBounds", lambda: bounds)
+    run = Mirrored()
+    run.in_sync(3)
+    master = run.master()
+    run.brokers[2].freeze()
+    publisher = run.brokers[0].connect()
+    for _ in range(10):
+        publisher.publish(*[b"x" * 500] * 10)
+        run.rest(5)
+    run.until(lambda: master.lagging.is_shut)
+    assert (master.lagging.name, master.slow) == ("mirror on n3", ["n3"])
+    assert len(publisher.confirmed) < 100, "confirms wait for it, too"
+    drawing = Drawing(run.brokers[0].node.broker.world.clock)
+    drawing.add_queue(master)
+    assert any(each["receiver"] == "node n3" for each in drawing.links)
+    run.until(publisher.all_confirmed)  # for it is dropped
+    assert not master.lagging.is_shut and len(master.member.mirror.in_sync.members) == 2
+    run.brokers[2].freeze(is_frozen=False)
+    run.in_sync(3)
     run.no_faults()

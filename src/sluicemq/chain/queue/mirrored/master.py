@@ -100,7 +100,8 @@ class MasterShell(ClassicShell):
         """What was taken of the queue and is in no entry yet."""
         self.backlog = Gate(self.keeper, "entries waiting for a majority")
         self.lagging = Gate(self.keeper, "")
-        """Shut while mirrors are too far behind."""
+        """Shut while mirrors are too far behind: those on the nodes `slow`, or it was last."""
+        self.slow: list[str] = []
         self.reads: dict[RaftEntriesRead, LogRead] = {}
         self.schedule()
 
@@ -124,6 +125,9 @@ class MasterShell(ClassicShell):
     def is_durable(self) -> bool:
         """Tell that nothing of it is read back: it begins with what the mirror has."""
         return False
+
+    def store_gate(self) -> Gate:
+        return self.backlog
 
     def configure(self, policy: EffectivePolicy | None) -> None:
         super().configure(policy)
@@ -157,7 +161,8 @@ class MasterShell(ClassicShell):
         self.mirrored.confirm(standing, self.effects)
         lagging = mastership.holding_up
         if lagging:
-            self.lagging.name = f"mirror on {self.member.names_of(lagging)}"
+            self.slow = self.member.names_of(lagging)
+            self.lagging.name = f"mirror on {', '.join(self.slow)}"
             self.lagging.shut()
         else:
             self.lagging.open()

@@ -199,8 +199,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         self.schedule()
         return self.replicator.propose_commands(commands)
 
-    def names_of(self, members: Iterable[int]) -> str:
-        return ", ".join(self.name_of(node_of(each)) for each in members)
+    def names_of(self, members: Iterable[int]) -> list[str]:
+        return [self.name_of(node_of(each)) for each in members]
 
     def name_of(self, node: int) -> str:
         """Return how people know a node."""
@@ -336,7 +336,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         self.replicator.turn_ended()
         for effect in self.effects:
             if isinstance(effect, InSyncChanged) and self.served_term:
-                names = self.names_of(effect.members)
+                names = ", ".join(self.names_of(effect.members))
                 self.say("info", f"in sync are {names}: {effect.event}")
         self.effects.clear()
         self.look_at_role()
@@ -470,11 +470,20 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         if raft.is_leader and self.look_in_ticks <= 0:
             self.look_in_ticks = LOOK_TICKS
             return True
-        return raft.has_work or raft.is_quiet or raft.is_leader != self.has_led
+        is_at_rest = raft.is_quiet and not self.awaits_mirrors
+        return raft.has_work or is_at_rest or raft.is_leader != self.has_led
+
+    @property
+    def awaits_mirrors(self) -> bool:
+        """Tell whether this master has mirrors that can be reached and are not in sync: when they
+        may join is a matter of time."""
+        return self.served_term > 0 and bool(
+            self._mirrors.difference(self.in_sync, self.raft.member.lost)
+        )
 
     def look_at_ticks(self) -> None:
         """Have the time told while there is something to wait for."""
-        is_ticking = not self.raft.is_quiet
+        is_ticking = not self.raft.is_quiet or self.awaits_mirrors
         if is_ticking != self.is_ticking:
             self.is_ticking = is_ticking
             if is_ticking:

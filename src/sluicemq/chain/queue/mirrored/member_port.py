@@ -45,7 +45,7 @@ class MemberPort(Actor):
         """Have an entry agreed on. Returns its index and its bytes."""
         raise NotImplementedError
 
-    def names_of(self, members: Iterable[int]) -> str:
+    def names_of(self, members: Iterable[int]) -> list[str]:
         """Return the names of the nodes of these members, for people."""
         raise NotImplementedError
 
