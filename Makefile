@@ -54,7 +54,7 @@ thorough: java debian $(READY)  ## tests whose run tries a part, trying all; hou
 interop: clients $(READY)  ## the suites of real clients, RabbitMQ beside it; ARGS="kombu pika" for some
 	@PYTHONPATH=src:tests:bench $(BIN)/python tools/interop $(ARGS)
 
-dist: $(READY)  ## build the source distribution and the wheel, into dist/
+dist: native  ## build the source distribution, the pure and the compiled wheel, into dist/
 	@$(BIN)/python tools/dist.py
 
 docs: $(READY)  ## build the site of the documents, into out/docs/site

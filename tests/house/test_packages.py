@@ -1,8 +1,9 @@
 """Goal: who installs a package, and has no checkout, has a broker, its commands, the pytest plugin
 and the Spark source; and no more than that needs.
 
-Method: `tools/dist.py` builds both packages, and each goes into a fresh environment. Nothing is
+Method: `tools/dist.py` builds the packages, and each goes into a fresh environment. Nothing is
 fetched: what a package says that it needs is linked there from this environment, and nothing else.
+The compiled wheel is there when `make native` has compiled these sources.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ LIGHT = {"click", "google-crc32c", "msgspec", "regex", "rich"}
 """What the broker and its commands need; the rest are extras."""
 LIGHTS_OWN = {"markdown-it-py", "mdurl", "pygments"}
 """What rich needs."""
+
+FILES = {"wheel": "*-none-any.whl", "sdist": "*.tar.gz", "compiled": "*-cp3*.whl"}
 
 PUBLISH = """
 import sys
@@ -84,17 +87,20 @@ class Installed(NamedTuple):
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where both are."""
+    """Where they are."""
     place = tmp_path_factory.mktemp("dist")
     command = [sys.executable, str(ROOT / "tools" / "dist.py"), str(place)]
     subprocess.run(command, check=True, timeout=PATIENCE_S, capture_output=True)
     return place
 
 
-@pytest.fixture(scope="module", params=["wheel", "sdist"])
+@pytest.fixture(scope="module", params=FILES)
 def installed(request: pytest.FixtureRequest, packages: Path) -> Installed:
     """The package in an environment of its own, with what it needs and pytest."""
-    (package,) = packages.glob("*.whl" if request.param == "wheel" else "*.tar.gz")
+    found = [*packages.glob(FILES[request.param])]
+    if not found and request.param == "compiled":
+        pytest.skip("there is no compiled build of these sources: make native makes it")
+    (package,) = found
     place = packages / f"env-{request.param}"
     venv.create(place, with_pip=False)
     if request.param == "sdist":
@@ -173,7 +179,8 @@ def all_of(name: str) -> set[str]:
 
 
 def test_it_serves_publishes_and_tells(installed: Installed, url: str) -> None:
-    assert installed.run("sluicemq", "--version") == f"sluicemq {__version__} (pure)\n"
+    kind = "compiled" if installed.place.name == "env-compiled" else "pure"
+    assert installed.run("sluicemq", "--version") == f"sluicemq {__version__} ({kind})\n"
     installed.run("python", "-c", PUBLISH, url, "a", "b")
     port = url.rpartition(":")[2]
     listed = installed.run("sluicemq", "ctl", "list_queues", "--port", port, "name", "messages")
@@ -210,7 +217,7 @@ def test_every_file_of_the_package_is_there(installed: Installed) -> None:
 def names(folder: Path) -> set[str]:
     """All files below a folder."""
     found = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)) for path in found if path.suffix != ".pyc"}
+    return {str(path.relative_to(folder)) for path in found if path.suffix not in (".pyc", ".so")}
 
 
 def test_the_sources_have_the_documents(packages: Path) -> None:
