@@ -332,6 +332,17 @@ def test_a_question_is_answered_when_the_link_is_lost() -> None:
     assert isinstance(refusal, m.ChannelClose) and refusal.reply_code == 404
 
 
+def test_who_has_deleted_a_queue_is_answered_when_the_link_is_lost() -> None:
+    group, one, _ = pair()
+    group.held.add((2, 1))
+    one.send(1, m.QueueDelete(queue="q"))
+    group.run()
+    assert "q" not in group[1].node.broker.vhosts["/"].queues
+    assert said(one) == []
+    lost(group)
+    assert said(one) == [m.QueueDeleteOk(message_count=0)]
+
+
 def test_who_asks_before_the_queues_node_has_heard_of_it_waits() -> None:
     group, one, _ = pair()
     change = group.change("late", home=2)

@@ -375,7 +375,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
             self.behind.shut()
         else:
             self.behind.open()
-            if self.heir is not None and not self.ends:
+            if not self.ends and (self.heir is not None or self.machine.deleted):
                 self.office.leave(self)
 
     # -- what its node says
@@ -561,9 +561,9 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
             self.turn_to(next((home for home in homes if home in self.reaches), homes[0]))
 
     def undeclared(self) -> None:
-        """The queue is not declared any more: whoever has something here is let go."""
+        """The queue is not declared any more: whoever has something here is let go. Who has deleted
+        it waits for its node, or for the loss of that."""
         self.machine.deleted = True
-        self.office.leave(self)
         for end in [*self.ends.values()]:
             for tag in [*end.consumers]:
                 consumer = end.end_consumer(tag)
