@@ -341,11 +341,11 @@ def queue_declare(channel: WholeChannel, method: m.QueueDeclare) -> None:
     again = partial(queue_declare, channel, method)
 
     def declared() -> None:
-        if name not in vhost.queues:  # somebody has deleted it meanwhile
-            again()
-            return
         channel.services.counters.queues_declared += 1
-        inspect(channel, method, queue_named(channel, name), again)
+        if name in vhost.queues:
+            inspect(channel, method, queue_named(channel, name), again)
+        elif not method.nowait:  # somebody has deleted it meanwhile
+            channel.reply(m.QueueDeclareOk(queue=name, message_count=0, consumer_count=0))
 
     change = DeclareQueue(definition, is_free=not is_named)
     agree(channel, method, change, declared)
