@@ -204,6 +204,7 @@ class SiteConsumer(SiteRole):
         """The queue's node is lost: what is held is nothing any more, and comes again from there.
         Who was cancelling already hears of that, too."""
         promise(not self.site.book.is_calm, self.name, "is cancelled")
+        self.consumer = None
         if not self.is_cancelling:
             self._consume_later()
 
@@ -238,7 +239,7 @@ class SiteConsumer(SiteRole):
             self._settle(upto, ACKED, m.BasicAck(tag, multiple=True))
         else:
             self._settle([tag], ACKED, m.BasicAck(tag))
-        may_cancel = self.cancel_one_in and not self.is_cancelling
+        may_cancel = self.cancel_one_in and self.consumer is not None and not self.is_cancelling
         if may_cancel and not random.randrange(self.cancel_one_in):
             self.cancel()
         if self.held:

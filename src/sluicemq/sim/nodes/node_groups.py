@@ -181,6 +181,15 @@ class NodeGroups:
         leaders = sum(len(history.leaders) for history in self.histories.values())
         return leaders + len(self.formations) + self.departures
 
+    def backlog(self, hosts: list[NodeHost]) -> str:
+        """Return which node does not know all that is agreed on in its groups; "" when all do."""
+        for host in hosts:
+            for group, raft, _ in members_of(host.node):
+                history = self.histories[group]
+                if raft.member.log.commit < history.commit:
+                    return f"{host.name} does not know all that {history.title} has"
+        return ""
+
     def disagreement(self, hosts: list[NodeHost]) -> str:
         """Return which node is behind with the definitions; "" when all have applied the same."""
         upto = self.histories[DEFINITIONS_GROUP].commit

@@ -215,7 +215,10 @@ class NodesRun:
         return ""
 
     def undrained(self) -> str:
-        """Return what is not over yet; "" when publishers have closed and queues are empty."""
+        """Return what is not over yet; "" when publishers have closed and queues are empty, as far
+        as anybody knows."""
+        if hindrance := self.groups.backlog(self.hosts):
+            return hindrance
         for site in self.sites.values():
             if hindrance := site.undone():
                 return hindrance
