@@ -333,6 +333,10 @@ class Channel(WholeChannel):
         self.question = question
         self.asked = None
 
+    def waits_for_nothing(self) -> bool:
+        """Tell whether no answer to a question is due."""
+        return self.question is None
+
     def answered(self, answer: object) -> None:
         """Have the question handle its answer, then go on with what was held. An answer for which
         nobody waits any more is dropped."""
@@ -530,9 +534,9 @@ class Channel(WholeChannel):
     def turn_ended(self) -> None:
         """Go on with what is held, append the confirms that are due, and hand all of `out` to the
         writer at once."""
-        if self.queued_methods and self.question is None:
+        if self.queued_methods and self.waits_for_nothing():
             self.take_queued()
-            if self.queued_methods and self.question is None:
+            if self.queued_methods and self.waits_for_nothing():
                 self.schedule()
         if self.publishing.unconfirmed.has_answers and not self.closing:
             self.flush_confirms()

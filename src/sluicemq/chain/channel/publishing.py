@@ -208,7 +208,7 @@ class Publishing:
         gathered: list[T] = []
         self.gathered = gathered
         try:
-            gathered.extend(found)
+            gathered += found  # which, unlike extend, keeps what came before an error if compiled
         except Spent:
             pass
         except ProtocolViolation as violation:
@@ -302,8 +302,7 @@ class Publishing:
             if route.targets is not None and properties.is_plain:
                 ways: Iterable[tuple[Targets, list[bytes]]] = [(route.targets, same)]
             else:
-                ways_found = (self.choose(route, properties, content)[0] for content in same)
-                chosen, refused = self.gather(ways_found)
+                chosen, refused = self.gather(self.ways_of(route, properties, same))
                 same = self.prepared(route, properties, same[: len(chosen)])
                 ways = stretches(chosen, same)
             for targets, some in ways:
@@ -317,6 +316,13 @@ class Publishing:
         if refusal is not None:
             raise refusal
         return done
+
+    def ways_of(
+        self, route: Route, properties: PropertyTraits, contents: list[bytes]
+    ) -> Iterator[Targets]:
+        """Yield where each message goes, found out when it is asked for."""
+        for content in contents:
+            yield self.choose(route, properties, content)[0]
 
     def prepared(
         self, route: Route, properties: PropertyTraits, contents: list[bytes]
