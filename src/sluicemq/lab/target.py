@@ -18,7 +18,7 @@ ADMIN_TIMEOUT_S: Final = 30.0
 """Seconds to wait for an answer of an idle broker, with a margin for one that has to elect leaders
 first."""
 
-COUNT_TIMEOUT_S: Final = 120.0
+COUNT_TIMEOUT_S: Final = 60.0
 """Seconds to wait for what is left after a run: an overloaded broker is still at work then."""
 
 
