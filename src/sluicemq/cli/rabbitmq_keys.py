@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 ERLANG: Final = "it tunes Erlang's runtime"
-MIRRORS: Final = "there are no mirrored queues; quorum queues have their own rules"
+MIRRORS: Final = "policies say where queues live, and mirrors get what they lack from a log"
 NO_STATISTICS: Final = "nothing is collected: who asks reads what there is"
 PLUGIN: Final = "it belongs to a plug-in that does not exist here"
 ONE_LOG: Final = "there is one log, with one level and one form"
