@@ -26,6 +26,8 @@ class Fault:
     is_survived: bool = True
     is_of_network: bool = False
     """What is said meanwhile is held up or lost."""
+    is_done: Callable[[], bool] = lambda: True
+    """Whether that which `begin` has begun is done, so that it may end."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.of}".strip()
@@ -60,7 +62,14 @@ def stop(site: Site, number: int) -> Fault:
         assert code == 0, f"told to stop, it ended with {code}"
         node.start()
 
-    return Fault("SIGTERM", f"n{number}", lambda: node.send_signal(signal.SIGTERM), start_again)
+    def has_stopped() -> bool:
+        assert node.process is not None
+        return node.process.poll() is not None
+
+    def tell() -> None:
+        node.send_signal(signal.SIGTERM)
+
+    return Fault("SIGTERM", f"n{number}", tell, start_again, is_done=has_stopped)
 
 
 def pause(site: Site, number: int) -> Fault:

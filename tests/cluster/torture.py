@@ -171,6 +171,7 @@ class Run:
         if fault.is_survived and self.is_replicated:
             self.pump(self.all_confirm, f"{fault}: a majority is there, and does not go on")
         self.rest(self.dice.uniform(*DWELL_S))
+        self.pump(fault.is_done, f"{fault} is not done")
         fault.end()
         resends = fault.is_of_network and isinstance(self.site.network, Namespaces)
         lingers_s = self.book.clock() - began if resends else 0.0
