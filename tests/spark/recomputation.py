@@ -241,6 +241,12 @@ class Recomputation:
             FROM cells GROUP BY ALL ORDER BY second, from_ms"""
         )
 
+    def per_queue(self) -> list[Row]:
+        return self._rows(
+            "SELECT step, queue, count(*) AS messages, avg(end_ns - intended_ns) / 1e6 AS mean_ms"
+            " FROM delivered WHERE warm GROUP BY ALL ORDER BY step, queue"
+        )
+
     def per_run(self) -> list[Row]:
         (counts,) = self._rows(COUNTS.format(confirms=self._confirms))
         return [counts | self._latencies("0", "warm")[0]]
@@ -261,6 +267,7 @@ def main(run: Path) -> None:
             "per_run": again.per_run(),
             "distribution": again.distribution(),
             "latency_heat": again.latency_heat(),
+            "per_queue": again.per_queue(),
         }
         print(json.dumps(tables, default=float))
 

@@ -21,6 +21,7 @@ from sluicemq.spark.pipeline.results import (
     NodeSecond,
     Percentiles,
     PipelineStatistics,
+    QueueShare,
     RunResult,
     Second,
     Step,
@@ -202,6 +203,11 @@ def make_run(steps: list[Step], label: str = "confirms", **info: Any) -> RunResu
             HeatCell(second=second, from_ms=low, to_ms=2 * low, messages=messages)
             for second in range(10 * len(steps))
             for low, messages in ((4.0, 900), (8.0, 90), (64.0, 10))
+        ],
+        queues=[
+            QueueShare(step=step.step, queue=queue, messages=800, mean_ms=5.0 + queue)
+            for step in steps
+            for queue in range(3)
         ],
         knee=None,
         no_knee_reason="",

@@ -22,7 +22,7 @@ from sluicemq.spark.pipeline.drawing import COLOURS
 from sluicemq.spark.pipeline.plots import save_overview_plot
 from sluicemq.spark.pipeline.report import render, warnings
 from sluicemq.spark.pipeline.report_answer import verification_words, verified_words
-from sluicemq.spark.pipeline.report_tables import claims_table, steps_tables
+from sluicemq.spark.pipeline.report_tables import claims_table, queues_table, steps_tables
 from sluicemq.spark.pipeline.results import (
     Analysis,
     CrossCheck,
@@ -178,6 +178,14 @@ def test_distributions_are_shown_where_there_are_any(results: Analysis, page: st
     assert page.count("Distribution of the end-to-end latency,") == len(results.runs) + 1
     bare = make_analysis(replace(results.runs[0], heat=[], distribution=[]))
     assert "Where latencies lay," not in render(bare)
+
+
+def test_queues_are_listed_for_who_asks(results: Analysis, page: str) -> None:
+    assert page.count("<summary>Queue by queue: 3 queues</summary>") == len(results.runs)
+    table = queues_table(results.runs[1])
+    assert [table.name.cell(row).text for row in table.rows] == ["0", "1", "2"]
+    cells = [column.cell(2).text for column in table.columns]
+    assert cells == ["2,400", "7.0\u00a0ms", "7.0\u00a0ms", "7.0\u00a0ms"]
 
 
 def test_a_comparison_is_about_what_differs() -> None:

@@ -25,6 +25,7 @@ from sluicemq.spark.pipeline.tables import (
     make_node_seconds,
     make_seconds,
     make_steps,
+    queue_figures,
 )
 from sluicemq.spark.session import spark_session
 
@@ -154,6 +155,7 @@ def analyse_run(raw: RawRun, label: str) -> RunResult:
         latencies=tables.latencies.get(("run", 0), Latencies()),
         distribution=tables.distribution,
         heat=tables.heat,
+        queues=queue_figures(tables.shares),
         knee=None,
         no_knee_reason="",
         checks=cross_check(raw.info, tables),

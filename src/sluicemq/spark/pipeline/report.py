@@ -39,6 +39,7 @@ from sluicemq.spark.pipeline.report_method import busiest_worker, method
 from sluicemq.spark.pipeline.report_tables import (
     balance_table,
     claims_table,
+    queues_table,
     runs_table,
     steps_tables,
 )
@@ -206,6 +207,7 @@ class RunSection:
     """Does a step stand out, as the one whose limit is recommended?"""
     steps: list[Table[Step]]
     balance: Table[Step]
+    queues: Table[int]
 
 
 def _run(run: RunResult, series: Series, number: int, named: bool) -> RunSection:
@@ -224,6 +226,7 @@ def _run(run: RunResult, series: Series, number: int, named: bool) -> RunSection
         run.knee is not None,
         steps_tables(run),
         balance_table(run),
+        queues_table(run),
     )
 
 

@@ -158,6 +158,31 @@ def balance_table(run: RunResult) -> Table[Step]:
     return Table(LIMIT, BALANCE, run.steps)
 
 
+def queues_table(run: RunResult) -> Table[int]:
+    """Return a table with a row for each queue: its messages and its mean latency, in all and at
+    each limit."""
+    found = {(one.queue, one.step): one for one in run.queues}
+
+    def mean_at(step: Step) -> Column[int]:
+        def cell(queue: int) -> str:
+            one = found.get((queue, step.step))
+            return formats.duration(None if one is None else one.mean_ms)
+
+        return Column(formats.limit_name(step.in_flight_limit), cell)
+
+    def messages(queue: int) -> str:
+        return formats.count(sum(one.messages for one in run.queues if one.queue == queue))
+
+    return Table(
+        Column("queue", lambda queue: f"{queue}"),
+        [
+            Group("", (Column("messages", messages),)),
+            Group("Mean end-to-end latency", [mean_at(step) for step in run.steps]),
+        ],
+        sorted({one.queue for one in run.queues}),
+    )
+
+
 def _mean_rate(run: RunResult, value: Callable[[Step], float]) -> str:
     """Over the measured seconds of all steps."""
     seconds = sum(step.measured_s for step in run.steps)

@@ -131,6 +131,17 @@ class Balance:
     """The imbalance between queues, by their mean end-to-end response latency in nanoseconds."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueShare:
+    """What one queue carried in one step, of the messages after warm-up that have a row."""
+
+    step: int
+    queue: int
+    messages: int
+    mean_ms: float
+    """Their mean end-to-end response latency."""
+
+
 class StepClass(StrEnum):
     """The classes of how a broker took a step; `classify` decides between them."""
 
@@ -239,6 +250,8 @@ class RunResult:
     """All kinds of latency, of each step and of all of them."""
     heat: list[HeatCell]
     """Where the latencies of each second lay."""
+    queues: list[QueueShare]
+    """By step, then by queue."""
     knee: Knee | None
     no_knee_reason: str
     checks: list[CrossCheck]

@@ -24,6 +24,7 @@ from sluicemq.spark.pipeline.results import (
     Latencies,
     NodeSecond,
     PipelineStatistics,
+    QueueShare,
     Second,
     Step,
 )
@@ -72,6 +73,7 @@ def result_tables(analysis: Analysis) -> dict[str, tuple[Columns, Rows]]:
             _rows((x.label, x.distribution) for x in runs),
         ),
         "latency_heat": (by_run | columns_of(HeatCell), _rows((x.label, x.heat) for x in runs)),
+        "per_queue": (by_run | columns_of(QueueShare), _rows((x.label, x.queues) for x in runs)),
         "differences": (columns_of(Difference), [asdict(one) for one in differences(runs)]),
         "claims": (columns_of(ClaimResult), [asdict(claim) for claim in analysis.claims]),
         "checks": (by_run | columns_of(CrossCheck), _rows((x.label, x.checks) for x in runs)),

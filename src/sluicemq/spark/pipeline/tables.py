@@ -20,6 +20,7 @@ from sluicemq.spark.pipeline.classify import StepSeries, classify
 from sluicemq.spark.pipeline.ingest import RawRun, without_damaged
 from sluicemq.spark.pipeline.latency_histograms import KINDS, NS, build_histograms
 from sluicemq.spark.pipeline.percentiles import (
+    NS_PER_MS,
     distributions,
     heat_cells,
     latencies_by_key,
@@ -32,6 +33,7 @@ from sluicemq.spark.pipeline.results import (
     Imbalance,
     Latencies,
     NodeSecond,
+    QueueShare,
     Second,
     Step,
 )
@@ -281,6 +283,21 @@ def _balance(info: RunInfo, step: int, rows: list[Row]) -> Balance:
         consumers=_among(_chosen(mine, "delivered", by_client=True), info["consumers"]),
         queue_latency=imbalance([row["response_sum_ns"] / row["messages"] for row in queues]),
     )
+
+
+def queue_figures(rows: Iterable[Row]) -> list[QueueShare]:
+    """Return what each queue carried in each step, from what `shares` found."""
+    found = [
+        QueueShare(
+            step=row["step"],
+            queue=row["queue"],
+            messages=row["messages"],
+            mean_ms=row["response_sum_ns"] / row["messages"] / NS_PER_MS,
+        )
+        for row in _chosen(rows, "delivered", by_client=False)
+        if row["warm"]
+    ]
+    return sorted(found, key=lambda one: (one.step, one.queue))
 
 
 def _chosen(rows: Iterable[Row], kind: str, *, by_client: bool) -> list[Row]:
