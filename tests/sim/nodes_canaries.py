@@ -1,5 +1,6 @@
 """Bugs to be planted in whole nodes of a cluster: each breaks one promise to clients, or to the
-other nodes. Those of Raft are the ones that are planted in Raft alone, too."""
+other nodes. Those of Raft are the ones that are planted in Raft alone, too, and some are planted
+in one node alone."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from sim import raft_canaries
+from sim import canaries, raft_canaries
 from sluicemq.chain.channel.transactions import Transaction
 from sluicemq.chain.definitions import cluster_agreement
 from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
@@ -24,19 +25,26 @@ from sluicemq.queues import commands as c
 from sluicemq.queues.quorum import commands as q
 from sluicemq.queues.quorum import fifo
 from sluicemq.queues.quorum.fifo import Fifo
+from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.leading import Leading
 
 NodesPlant = Callable[[pytest.MonkeyPatch], None]
+OF_RAFT: Final = (
+    "two_votes_in_a_term",
+    "a_vote_is_said_before_it_is_durable",
+    "acknowledged_before_the_sync",
+    "counted_before_the_own_sync",
+    "an_old_term_is_counted",
+    "a_stale_append_truncates",
+)
+OF_ONE_NODE: Final = (
+    "a_stream_has_lost_an_entry",
+    "a_dead_letter_comes_twice",
+    "the_last_dead_letter_is_forgotten",
+)
 CANARIES: Final[dict[str, NodesPlant]] = {
-    name: raft_canaries.CANARIES[name]
-    for name in (
-        "two_votes_in_a_term",
-        "a_vote_is_said_before_it_is_durable",
-        "acknowledged_before_the_sync",
-        "counted_before_the_own_sync",
-        "an_old_term_is_counted",
-        "a_stale_append_truncates",
-    )
+    **{name: raft_canaries.CANARIES[name] for name in OF_RAFT},
+    **{name: canaries.CANARIES[name] for name in OF_ONE_NODE},
 }
 
 
@@ -174,3 +182,30 @@ def a_commit_is_not_told_what_was_refused(patch: pytest.MonkeyPatch) -> None:
         return original(self)
 
     patch.setattr(Transaction, "answers", answers)
+
+
+@canary
+def one_disk_is_a_majority(patch: pytest.MonkeyPatch) -> None:
+    """An entry is agreed on as soon as one member has it."""
+
+    def agreed(self: Configuration, value_of: Callable[[int], int]) -> int:
+        return max(map(value_of, self.voters))
+
+    patch.setattr(Configuration, "agreed", agreed)
+
+
+@canary
+def a_deleted_queue_leaves_its_last_batch_to_the_next(patch: pytest.MonkeyPatch) -> None:
+    """Who publishes to a queue of another node sends it once more, when a queue of that name is
+    declared again."""
+    publish = RemoteQueue.publish
+    last: dict[tuple[Any, str], tuple[RemoteQueue, c.Publish]] = {}
+
+    def once_more(self: RemoteQueue, command: c.Publish) -> None:
+        former, before = last.get((self.office, self.name), (self, command))
+        last[self.office, self.name] = self, command
+        if former is not self:
+            publish(self, c.Publish(before.batch, command.link, 0, False))
+        publish(self, command)
+
+    patch.setattr(RemoteQueue, "publish", once_more)

@@ -1,13 +1,19 @@
 """What clients of several nodes have seen, held against what was promised them.
 
     lost         a confirmed message is seen by a consumer of each queue it was for, in the end; a
-                 transient one only if the queue's node has not ended since
+                 transient one only if the queue's node has not ended since; but for queues that
+                 are deleted meanwhile
+    revived      what was confirmed before a queue was declared again is not seen in its new life
     invented     whatever is seen was published, to the last bit, to the queue it comes from, and
                  not rolled back
     confirms     each number once, and only numbers that were used; a refusal only after an outage
     duplicates   seen again only when the holder gave it back or is gone, or after an outage between
                  it and the queue; and flagged then, unless it was on its way to who gets it before
                  an outage
+    dead         a message is in its queue or in the grave; in both, or twice, only after an outage,
+                 and if it must arrive; lost only after an outage, and if it need not
+    streams      each offset has one message for ever, there are no gaps, and of one publisher they
+                 are in order
     order        what one consumer gets unflagged is in the order of its stream; of a queue with
                  members until something may have come back that nobody has seen
     prefetch     a consumer never holds more than its limit
@@ -21,18 +27,31 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.sim.records import BROKEN, ENDED_WELL, OUT, REQUEUED, promise
+from sluicemq.sim.records import ACKED, BROKEN, ENDED_WELL, OUT, REJECTED, REQUEUED, promise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sluicemq.sim.messages import MessageId
     from sluicemq.sim.nodes.plan import NodesPlan, PlannedQueue
+    from sluicemq.sim.timeline import Timeline
 
 Standing = tuple[int, int]
 """How often a queue's node has ended, and how often its link to another node has."""
 NOT_CONFIRMED, CONFIRMED, REFUSED, ROLLED_BACK = range(4)
-FIGURES: Final = ("published", "confirmed", "refused", "delivered", "redelivered", "settled")
+FIGURES: Final = (
+    "published",
+    "confirmed",
+    "refused",
+    "delivered",
+    "redelivered",
+    "settled",
+    "deletions",
+    "read",
+    "buried",
+)
+NEVER_NS: Final = 1 << 62
+"""When something happened that has not."""
 
 
 class Outages:
@@ -60,9 +79,10 @@ class Outages:
 class SentToCluster:
     """One published message: where it goes and what its publisher has heard."""
 
-    __slots__ = ("is_persistent", "queues", "state")
+    __slots__ = ("confirmed_ns", "is_persistent", "queues", "state")
 
     def __init__(self, queues: tuple[str, ...], is_persistent: bool) -> None:
+        self.confirmed_ns = NEVER_NS
         self.queues = queues
         self.is_persistent = is_persistent
         self.state = NOT_CONFIRMED
@@ -98,16 +118,18 @@ class ChannelHolder:
 
 
 class BookedConsumer:
-    """One consumer on a holder's channel. `limit` is its prefetch, 0 none."""
+    """One consumer on a holder's channel. `limit` is its prefetch, 0 none. `life` is the id of the
+    queue: the one that it has, or a later one."""
 
-    __slots__ = ("held", "holder", "last_of", "limit", "queue", "standing")
+    __slots__ = ("held", "holder", "last_of", "life", "limit", "queue", "standing")
 
     def __init__(
-        self, holder: ChannelHolder, queue: BookedQueue, limit: int, standing: Standing
+        self, holder: ChannelHolder, queue: BookedQueue, limit: int, standing: Standing, life: int
     ) -> None:
         self.holder = holder
         self.queue = queue
         self.limit = limit
+        self.life = life
         self.standing = standing
         """Of the queue when it began. What it gets may have been on its way for long."""
         self.held = 0
@@ -129,29 +151,83 @@ class BookedDelivery:
 class BookedQueue:
     """What clients have seen of one queue."""
 
-    __slots__ = ("home", "is_replicated", "name", "seen", "was_given_back")
+    __slots__ = (
+        "entries",
+        "grave",
+        "home",
+        "is_log",
+        "is_replicated",
+        "must_arrive",
+        "name",
+        "passes",
+        "read_to",
+        "seen",
+        "source",
+        "was_given_back",
+    )
 
     def __init__(self, plan: PlannedQueue) -> None:
         self.name = plan.name
         self.is_replicated = plan.is_replicated
+        self.passes = plan.passes
+        self.is_log = plan.is_log
+        self.must_arrive = plan.must_arrive
+        self.grave: BookedQueue | None = None
+        """The queue for what dies in this one."""
+        self.source: BookedQueue | None = None
+        """The queue in which all has died that is in this one."""
+        self.entries: dict[int, MessageId] = {}
+        """What is where in a stream, by offset, as far as somebody has read it."""
+        self.read_to = 0
+        """The offset up to which one has come who reads all of a stream."""
         self.home = 0
         """The node that has it; 0: it is not declared yet."""
         self.seen: dict[MessageId, list[BookedDelivery]] = {}
         self.was_given_back = False
         """Something that was on its way to a consumer may have come back."""
 
+    def leads_to(self, grave: BookedQueue) -> None:
+        """Note that what dies in this queue goes to that one."""
+        self.grave, grave.source = grave, self
+
+    def has_arrived(self, message: MessageId) -> bool:
+        """Tell whether a consumer has seen a message; where it may die, whether one has
+        acknowledged it, or seen it in its grave."""
+        if self.grave is None:
+            return message in self.seen
+        is_done = any(each.state == ACKED for each in self.seen.get(message, ()))
+        return is_done or message in self.grave.seen
+
+    def keeps(self, sent: SentToCluster) -> bool:
+        """Tell whether this queue has such a message on its disk, or on several."""
+        is_kept = sent.is_persistent or self.is_replicated or self.is_log
+        return is_kept and (self.grave is None or self.grave.keeps(sent))
+
 
 class ClusterBook:
     """What clients know of all publishers and queues of a run."""
 
-    def __init__(self, plan: NodesPlan, outages: Outages, changes: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        plan: NodesPlan,
+        timeline: Timeline,
+        outages: Outages,
+        changes: Callable[[], int],
+        births: dict[int, int],
+    ) -> None:
+        self.timeline = timeline
         self.outages = outages
         self.changes = changes
         """How often groups have had another leader, or other members."""
+        self.births = births
+        """When queues were declared, by their ids, which are the higher the later."""
         self.is_calm = False
         """Nothing has gone wrong yet, and all nodes are there."""
         self.streams: list[ClusterStream] = []
         self.queues = {each.name: BookedQueue(each) for each in plan.queues}
+        for each in plan.queues:
+            if each.grave:
+                self.queues[each.name].leads_to(self.queues[each.grave])
         self.figures = dict.fromkeys(FIGURES, 0)
 
     # -- publishing
@@ -180,20 +256,27 @@ class ClusterBook:
         promise(not (refused and self.is_calm), stream.name, "is refused", tag)
         tags = [each for each in stream.unconfirmed if each <= tag] if multiple else [tag]
         for each in tags:
-            stream.unconfirmed.pop(each).state = state
+            self.answered(stream.unconfirmed.pop(each), state)
         self.figures["refused" if refused else "confirmed"] += len(tags)
+
+    def answered(self, sent: SentToCluster, state: int) -> None:
+        """Note what has become of a message."""
+        sent.state = state
+        if state == CONFIRMED:
+            sent.confirmed_ns = self.timeline.now_ns
 
     # -- consuming
 
-    def consumer(self, holder: ChannelHolder, name: str, limit: int) -> BookedConsumer:
-        """Begin the record of a consumer of the queue of that name."""
+    def consumer(self, holder: ChannelHolder, name: str, limit: int, life: int) -> BookedConsumer:
+        """Begin the record of a consumer of the queue of that name, with that id or a later one."""
         queue = self.queues[name]
-        return BookedConsumer(holder, queue, limit, self._standing(queue, holder.node))
+        return BookedConsumer(holder, queue, limit, self._standing(queue, holder.node), life)
 
     def _standing(self, queue: BookedQueue, node: int) -> Standing:
         """Return what the clients at `node` have seen of outages of a queue: of a quorum queue
-        those of all nodes and leaders are, and changes of members."""
-        if queue.is_replicated:
+        those of all nodes and leaders are, and changes of members; and of one that passes, for
+        nobody knows where it is."""
+        if queue.is_replicated or queue.passes:
             return self.outages.all_ends, self.changes()
         return self.outages.standing(queue.home, node)
 
@@ -202,32 +285,34 @@ class ClusterBook:
     ) -> BookedDelivery:
         """Note that a client has received a message, and check that it may."""
         holder, queue = consumer.holder, consumer.queue
-        promise(message is not None, holder, "receives what nobody sent, from", queue.name)
-        assert message is not None
+        message, sent = self._sent(message, queue)
         number, sequence = message
-        known = number < len(self.streams) and sequence < len(self.streams[number].sent)
-        promise(known, holder, "receives", message, "which was not sent yet")
-        sent = self.streams[number].sent[sequence]
-        promise(queue.name in sent.queues, message, "comes from", queue.name)
-        promise(sent.state != ROLLED_BACK, message, "comes, and was rolled back")
+        born_ns = self.births.get(consumer.life, 0)
+        promise(sent.confirmed_ns >= born_ns, message, "is from an earlier life of", queue.name)
         before = queue.seen.setdefault(message, [])
         is_late = consumer.standing != self._standing(consumer.queue, holder.node)
-        for earlier in before if not is_late else ():  # it may have been on its way for long
-            self._may_come_again(message, earlier, consumer)
-        if before:
+        copies = self._may_have_copies(queue)
+        elsewhere = () if queue.source is None else queue.source.seen.get(message, ())
+        if not (is_late or copies):  # it may have been on its way for long
+            for earlier in (*before, *elsewhere):
+                self._may_come_again(message, earlier, consumer)
+            buried = queue.grave is not None and message in queue.grave.seen
+            promise(not buried, message, "comes from", queue.name, "and has died there")
+        if before and not copies:
             promise(
                 redelivered or is_late, message, "comes again to", holder, "without being flagged"
             )
-        elif redelivered:
+        elif redelivered and not before:
             may = queue.was_given_back or not (self.is_calm and self.outages.are_none)
             promise(may, message, "is flagged, but nobody can have had it")
         is_shuffled = queue.is_replicated and (queue.was_given_back or not self.is_calm)
-        if not (redelivered or is_shuffled):
+        if not (redelivered or is_shuffled or queue.source is not None):
             last = consumer.last_of.get(number, -1)
             promise(last < sequence, holder, "gets", message, "after", last)
             consumer.last_of[number] = sequence
         self.figures["delivered"] += 1
         self.figures["redelivered"] += redelivered
+        self.figures["buried"] += queue.source is not None
         delivery = BookedDelivery(message, consumer)
         before.append(delivery)
         consumer.held += 1
@@ -235,13 +320,45 @@ class ClusterBook:
         promise(not 0 < limit < held, holder, "holds", held, "with prefetch", limit)
         return delivery
 
+    def _sent(
+        self, message: MessageId | None, queue: BookedQueue
+    ) -> tuple[MessageId, SentToCluster]:
+        """Return what was sent of a message that a queue has, and check that it may have it."""
+        promise(message is not None, "nobody has sent what comes from", queue.name)
+        assert message is not None
+        number, sequence = message
+        known = number < len(self.streams) and sequence < len(self.streams[number].sent)
+        promise(known, message, "comes from", queue.name, "and was not sent yet")
+        sent = self.streams[number].sent[sequence]
+        first = queue.source or queue
+        promise(first.name in sent.queues, message, "comes from", queue.name)
+        promise(sent.state != ROLLED_BACK, message, "comes, and was rolled back")
+        return message, sent
+
+    def read(self, name: str, offset: int, message: MessageId | None) -> None:
+        """Check what a client has read at that offset of a stream."""
+        queue = self.queues[name]
+        message, _ = self._sent(message, queue)
+        known = queue.entries.setdefault(offset, message)
+        promise(known == message, name, "has", message, "at", offset, "and no more", known)
+        queue.seen.setdefault(message, [])
+        self.figures["read"] += 1
+
+    def _may_have_copies(self, queue: BookedQueue) -> bool:
+        """Tell whether a message may have died twice, as its queue had not heard that it was safe,
+        so that it is there and in the grave, or twice in the grave."""
+        dying = queue.source or queue
+        is_smooth = self.is_calm and self.outages.are_none
+        return dying.grave is not None and dying.must_arrive and not is_smooth
+
     def _may_come_again(
         self, message: MessageId, earlier: BookedDelivery, to: BookedConsumer
     ) -> None:
         consumer = earlier.consumer
         holder = consumer.holder
         standing = self._standing(consumer.queue, holder.node)
-        if earlier.state == REQUEUED or consumer.standing != standing:
+        is_buried = earlier.state == REJECTED and to.queue.source is consumer.queue
+        if earlier.state == REQUEUED or is_buried or consumer.standing != standing:
             return
         where = f"{message} comes from {to.queue.name} to {to.holder}"
         if earlier.state == OUT:
@@ -264,20 +381,32 @@ class ClusterBook:
 
     def all_is_well(self) -> None:
         """Check that whatever had to be seen has been seen, for everything is drained."""
+        for queue in self.queues.values():
+            self._has_no_gaps(queue)
         for stream in self.streams:
             for sequence, sent in enumerate(stream.sent):
                 for name in sent.queues:
                     queue = self.queues[name]
                     if self._must_be_seen(stream, sent, queue):
                         message = stream.number, sequence
-                        promise(message in queue.seen, message, "is lost in", name)
+                        promise(queue.has_arrived(message), message, "is lost in", name)
+
+    def _has_no_gaps(self, queue: BookedQueue) -> None:
+        last: dict[int, int] = {}
+        for expected, (offset, (number, sequence)) in enumerate(sorted(queue.entries.items())):
+            promise(offset == expected, queue.name, "has nothing at", expected)
+            promise(last.get(number, -1) < sequence, queue.name, "is out of order at", offset)
+            last[number] = sequence
 
     def _must_be_seen(self, stream: ClusterStream, sent: SentToCluster, queue: BookedQueue) -> bool:
         """Tell whether a message cannot be gone: it was confirmed, or nothing has ended that could
         have taken it along."""
-        if sent.state == CONFIRMED and (sent.is_persistent or queue.is_replicated):
+        is_smooth = self.is_calm and self.outages.are_none
+        if queue.passes or not (queue.must_arrive or is_smooth):
+            return False
+        if sent.state == CONFIRMED and queue.keeps(sent):
             return True
-        if queue.is_replicated:
+        if queue.is_replicated or queue.grave is not None:
             return False
         if sent.state == ROLLED_BACK:
             return False

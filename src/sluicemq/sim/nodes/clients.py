@@ -8,7 +8,7 @@ from sluicemq.amqp import methods as m
 from sluicemq.sim.messages import PERSISTENT, TRANSIENT, content_of, id_of_body
 from sluicemq.sim.nodes.book import CONFIRMED, REFUSED, ChannelHolder
 from sluicemq.sim.peer import FRAME_MAX, Role
-from sluicemq.sim.records import ACKED, REQUEUED, promise
+from sluicemq.sim.records import ACKED, REJECTED, REQUEUED, promise
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
@@ -70,12 +70,22 @@ def publish(role: SiteRole, stream: ClusterStream, queue: str) -> None:
     queues: tuple[str, ...] = (queue,)
     method = m.BasicPublish(routing_key=queue)
     if plan.fans_out and not random.randrange(3):
-        queues = tuple(each.name for each in plan.queues)
+        queues = tuple(each.name for each in plan.fanned)
         method = m.BasicPublish(exchange=TO_ALL)
     number, sequence = site.book.publish(stream, queues, kind == PERSISTENT)
     size = random.randrange(plan.body_bytes_max)
     content = content_of(role.number, number, sequence, kind, size, FRAME_MAX)
     role.peer.send(method.frame(role.number) + content)
+
+
+def is_gone(site: SitePort, queue: str, close: m.ChannelClose) -> bool:
+    """Tell whether a channel is closed because its queue is not there just now, or its storage has
+    failed, perhaps on another node."""
+    text = close.reply_text
+    if site.plan.queue(queue).passes and (close.reply_code == 404 or "have not agreed" in text):
+        return True
+    is_away = close.reply_code == 404 and any(each in text for each in GONE)
+    return is_away or "storage has failed" in text
 
 
 class SitePublisher(SiteRole):
@@ -176,6 +186,9 @@ class SiteConsumer(SiteRole):
     def opened(self) -> None:
         if self.prefetch:
             self.send(m.BasicQos(prefetch_count=self.prefetch))
+        planned = self.site.plan.queue(self.queue)
+        if self.drains and planned.passes:
+            self.send(planned.declaration())
         if self.is_patient:
             self._consume_later()
         else:
@@ -187,7 +200,9 @@ class SiteConsumer(SiteRole):
 
     def consume(self) -> None:
         """Begin to consume from its queue."""
-        self.consumer = self.site.book.consumer(self.holder, self.queue, self.prefetch)
+        site = self.site
+        life = site.life_of(self.queue)
+        self.consumer = site.book.consumer(self.holder, self.queue, self.prefetch, life)
         self.send(m.BasicConsume(queue=self.queue, consumer_tag="c"))
 
     def on_method(self, method: Method) -> None:
@@ -197,20 +212,20 @@ class SiteConsumer(SiteRole):
         elif isinstance(method, m.BasicCancel):
             self._cancelled()
         else:
-            well = isinstance(method, m.BasicConsumeOk | m.BasicQosOk)
+            well = isinstance(method, m.BasicConsumeOk | m.BasicQosOk | m.QueueDeclareOk)
             promise(well, self.name, "gets", method)
 
     def _cancelled(self) -> None:
         """The queue's node is lost: what is held is nothing any more, and comes again from there.
         Who was cancelling already hears of that, too."""
-        promise(not self.site.book.is_calm, self.name, "is cancelled")
+        is_deleted = self.site.plan.queue(self.queue).passes
+        promise(is_deleted or not self.site.book.is_calm, self.name, "is cancelled")
         self.consumer = None
         if not self.is_cancelling:
             self._consume_later()
 
     def is_refused(self, close: m.ChannelClose) -> bool:
-        is_away = close.reply_code == 404 and any(each in close.reply_text for each in GONE)
-        return is_away or "storage has failed" in close.reply_text  # perhaps on another node
+        return is_gone(self.site, self.queue, close)
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
         assert isinstance(method, m.BasicDeliver)
@@ -231,6 +246,8 @@ class SiteConsumer(SiteRole):
         seen = self.site.book.queues[self.queue].seen
         if self.site.is_healing:
             self._settle([*self.held], ACKED, m.BasicAck([*self.held][-1], multiple=True))
+        elif self.site.plan.queue(self.queue).grave and not random.randrange(4):
+            self._settle([tag], REJECTED, m.BasicNack(tag, requeue=False))
         elif random.randrange(100) < self.requeue_percent:
             if len(seen[self.held[tag].message]) < TIMES_MAX:
                 self._settle([tag], REQUEUED, m.BasicNack(tag, requeue=True))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp import methods as m
 from sluicemq.sim.messages import id_of_body
 from sluicemq.sim.nodes.book import ChannelHolder
-from sluicemq.sim.nodes.clients import GONE, TIMES_MAX, SiteRole
+from sluicemq.sim.nodes.clients import TIMES_MAX, SiteRole, is_gone
 from sluicemq.sim.records import ACKED, REQUEUED, promise
 from sluicemq.sim.units import MS
 
@@ -45,7 +45,8 @@ class SiteGetter(SiteRole):
             self.settle_one()
         elif self.asked is None:
             book = self.site.book
-            self.asked = book.consumer(self.holder, self.queue, 0)
+            life = self.site.life_of(self.queue)
+            self.asked = book.consumer(self.holder, self.queue, 0, life)
             self.asked.last_of = self.last_of
             self.send(m.BasicGet(queue=self.queue))
         if not self.site.is_healing:
@@ -91,8 +92,7 @@ class SiteGetter(SiteRole):
         self.wake()
 
     def is_refused(self, close: m.ChannelClose) -> bool:
-        is_away = close.reply_code == 404 and any(each in close.reply_text for each in GONE)
-        return is_away or "storage has failed" in close.reply_text
+        return is_gone(self.site, self.queue, close)
 
     def is_done(self) -> bool:
         return self.over or not (self.held or self.asked)

@@ -49,7 +49,7 @@ class NodesNemesis:
         deeds: list[tuple[Callable[[], None], int]] = [
             (self.crash, 4),
             (self.blink, 4),
-            (self.stop, 1),
+            (self.stop, 4),
             (self.start, 10),
             (self.freeze, 4),
             (self.thaw, 8),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sluicemq.raft.messages import RaftMessage
     from sluicemq.raft.raft import Raft
     from sluicemq.sim.nodes.host import NodeHost
+    from sluicemq.sim.timeline import Timeline
 
 COMPARED_EVERY: Final = 8
 """States of quorum queues are compared at each so manieth entry."""
@@ -55,7 +56,10 @@ def leads(node: Node) -> bool:
 class NodeGroups:
     """All groups of a run."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self.births: dict[int, int] = {}
+        """When some node had each queue declared first, by the queues' ids."""
         self.histories: dict[int, GroupHistory] = {}
         self.touched: set[int] = set()
         """Nodes on which somebody who has a member has had a turn since it was looked at."""
@@ -153,6 +157,9 @@ class NodeGroups:
                 self._compare_declared(host.number, agreement)
             for declared in queues_with_members(agreement.state):
                 self.formations.add((declared.id, declared.members, declared.leaving))
+            for vhost in agreement.state.hosts.values():
+                for declared in vhost.queues.values():
+                    self.births.setdefault(declared.id, self.timeline.now_ns)
 
     def _compare_declared(self, node: int, agreement: ClusterAgreement) -> None:
         """Compare what a node has declared with what others had after the same entry."""

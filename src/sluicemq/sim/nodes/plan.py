@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from sluicemq.amqp import methods as m
 from sluicemq.amqp.types import Table
 from sluicemq.cluster_config import ClusterConfig
 from sluicemq.config import KIB, MIB, Config, FlowConfig, MemoryConfig, NetConfig, StorageConfig
 from sluicemq.sim.units import MS
+
+if TYPE_CHECKING:
+    from sluicemq.amqp.method import Method
 
 PORT: Final = 25_672
 """Where nodes reach each other."""
 ROOMY: Final = 64 * MIB
 FIVE_ONE_IN: Final = 12
 """So many runs have five nodes, when nobody says how many."""
+DYING_ONE_IN: Final = 4
+"""In one run of so many messages of the last queue die, and go to another one."""
+LOG_ONE_IN: Final = 5
+"""In one run of so many there is a stream, too."""
+PASSING_ONE_IN: Final = 4
+"""In one run of so many the first queue is deleted and declared again while it is used."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +38,19 @@ class PlannedQueue:
     is_quorum: bool
     members: int = 0
     is_mirrored: bool = False
+    passes: bool = False
+    """Do clients delete it and declare it again?"""
+    is_log: bool = False
+    """Is it a stream?"""
+    grave: str = ""
+    """The queue that messages go to which die in this one; "": none dies."""
+    source: str = ""
+    """The queue in which all has died that comes to this one; "": clients publish here."""
+    ttl_ms: int = 0
+    """After which messages die, where there is a grave."""
+    must_arrive: bool = True
+    """Does a dead letter arrive at least once? Those of a quorum queue may get lost instead, and
+    arrive at most once."""
 
     @property
     def is_replicated(self) -> bool:
@@ -37,10 +60,35 @@ class PlannedQueue:
     @property
     def arguments(self) -> Table:
         """The arguments with which it is declared."""
+        if self.grave:
+            return {**self._type, **self._burial}
+        return self._type
+
+    @property
+    def _burial(self) -> Table:
+        """The arguments about dead letters."""
+        burial: Table = {
+            "x-message-ttl": self.ttl_ms,
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": self.grave,
+        }
+        if self.is_quorum and self.must_arrive:
+            burial |= {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+        return burial
+
+    @property
+    def _type(self) -> Table:
+        """The arguments that say what kind of queue it is, and how large."""
+        if self.is_log:
+            return {"x-queue-type": "stream"}
         if not self.is_quorum:
             return {}
         size: Table = {"x-quorum-initial-group-size": self.members} if self.members else {}
         return {"x-queue-type": "quorum", **size}
+
+    def declaration(self) -> Method:
+        """Return the method that declares it, whether it is there or not."""
+        return m.QueueDeclare(queue=self.name, durable=True, arguments=self.arguments)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,12 +108,16 @@ class NodesPlan:
     messages_each: int
     fans_out: bool
     """Is something published to an exchange that is bound to all queues?"""
+    readers: int
+    """At each node, at most: clients that read a stream, if there is one."""
     getters: int
     """At each node, at most: clients that ask for one message at a time."""
     transactors: int
     """At each node, at most: clients that publish in transactions."""
     moves_each: int
     """What a client at each node does with exchanges; 0: nothing."""
+    remakes_each: int
+    """How often a client at each node deletes queues that pass, or declares them."""
     moves_members: bool
     """Do members of quorum queues come and go, and leaders move?"""
     confirm_percent: int
@@ -86,6 +138,30 @@ class NodesPlan:
     segment_entries: int
     journal_file_bytes: int
     store_file_bytes: int
+
+    def queue(self, name: str) -> PlannedQueue:
+        """Return the queue of that name."""
+        return next(each for each in self.queues if each.name == name)
+
+    @property
+    def work(self) -> list[PlannedQueue]:
+        """The queues that clients empty: all but streams."""
+        return [each for each in self.queues if not each.is_log]
+
+    @property
+    def targets(self) -> list[PlannedQueue]:
+        """The queues that clients publish to: all but those for dead letters."""
+        return [each for each in self.queues if not each.source]
+
+    @property
+    def fanned(self) -> list[PlannedQueue]:
+        """The queues that are bound to the exchange of all: those that are there all the time."""
+        return [each for each in self.targets if self.fans_out and not each.passes]
+
+    @property
+    def log(self) -> PlannedQueue | None:
+        """The stream that clients publish to and read; None: there is none."""
+        return next((each for each in self.queues if each.is_log), None)
 
     @property
     def has_mirrors(self) -> bool:
@@ -125,7 +201,7 @@ class NodesPlan:
 
 def mirrored_plan(seed: int, nodes: int | None = None) -> NodesPlan:
     """Return the parameters of a seed, with mirrored queues in the place of all others."""
-    plan = nodes_plan(seed, nodes)
+    plan = lasting_plan(seed, nodes)
     queues = tuple(
         PlannedQueue(name=f"mirrored{nth}", is_quorum=False, is_mirrored=True)
         for nth in range(len(plan.queues))
@@ -136,6 +212,40 @@ def mirrored_plan(seed: int, nodes: int | None = None) -> NodesPlan:
 def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:
     """Return the parameters of a seed. `nodes` replaces the number it would choose, and nothing
     else."""
+    plan = lasting_plan(seed, nodes)
+    dice = Random(f"lives {seed}")
+    queues = [*plan.queues]
+    has_log = dice.randrange(LOG_ONE_IN) == 0
+    passes = dice.randrange(PASSING_ONE_IN) == 0
+    queues[0] = replace(queues[0], passes=passes)
+    if dice.randrange(DYING_ONE_IN) == 0 and not queues[-1].passes:
+        queues[-1:] = dying_queues(queues[-1], dice)
+    if has_log:
+        queues.append(PlannedQueue(name="log", is_quorum=False, is_log=True))
+    return replace(
+        plan,
+        queues=tuple(queues),
+        fans_out=plan.fans_out and not queues[-1].passes,
+        readers=dice.choice((1, 2)) if has_log else 0,
+        remakes_each=dice.choice((4, 12)) if passes else 0,
+    )
+
+
+def dying_queues(queue: PlannedQueue, dice: Random) -> tuple[PlannedQueue, PlannedQueue]:
+    """Return the queue as one in which messages die, and another one, to which they go."""
+    dying = replace(
+        queue,
+        grave="grave",
+        ttl_ms=dice.choice((50, 400, 2000)),
+        must_arrive=not queue.is_quorum or dice.randrange(2) == 0,
+    )
+    is_quorum = dice.randrange(2) == 0
+    return dying, PlannedQueue(name="grave", is_quorum=is_quorum, source=queue.name)
+
+
+def lasting_plan(seed: int, nodes: int | None) -> NodesPlan:
+    """Return the parameters of a seed as they are with queues that are there all the time, and from
+    which consumers take everything."""
     dice = Random(f"nodes {seed}")
     chosen = 5 if dice.randrange(FIVE_ONE_IN) == 0 else 3
     nodes = nodes or chosen
@@ -159,12 +269,14 @@ def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:
         ),
         moves_members=moves_members,
         fans_out=dice_of_ways.randrange(2) == 0,
+        readers=0,
         getters=dice_of_ways.choice((0, 0, 1, 2)),
         transactors=dice_of_ways.choice((0, 0, 1, 2)),
         publishers=dice.randrange(1, 4),
         consumers=dice.randrange(1, 4),
         messages_each=dice.choice((10, 30, 60)),
         moves_each=dice.choice((0, 4, 8)),
+        remakes_each=0,
         confirm_percent=dice.choice((60, 100, 100)),
         persistent_percent=dice.choice((50, 100, 100)),
         requeue_percent=dice.choice((0, 5, 30)),

@@ -6,11 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.queue.queue import CreditLink
+from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.sim.inboxes import Inboxes
 from sluicemq.sim.links import CHANNEL, DELIVERIES, LinkChecks
 from sluicemq.sim.records import PromiseBroken, promise
 
 if TYPE_CHECKING:
+    from sluicemq.broker.broker import Broker
     from sluicemq.chain.channel.channel import Channel
     from sluicemq.node import Node
 
@@ -26,6 +28,13 @@ def unrest(node: Node) -> str:
     except PromiseBroken as broken:
         return str(broken)
     return ""
+
+
+def kept_of_streams(broker: Broker) -> int:
+    """Return how many bytes of streams a broker keeps while nobody reads them."""
+    streams = [each for each in broker.all_with_messages() if isinstance(each, StreamShell)]
+    chunks = broker.stream_cache.chunks.values()
+    return sum(each.size for each in chunks) + sum(each.accounted for each in streams)
 
 
 def node_at_rest(node: Node) -> None:

@@ -28,7 +28,7 @@ from sluicemq.sim.nodes.nemesis import NodesNemesis
 from sluicemq.sim.nodes.node_groups import NodeGroups
 from sluicemq.sim.nodes.plan import NodesPlan, mirrored_plan, nodes_plan
 from sluicemq.sim.nodes.registers import RegisterBook
-from sluicemq.sim.nodes.rest import unrest
+from sluicemq.sim.nodes.rest import kept_of_streams, unrest
 from sluicemq.sim.nodes.site import ClientSite
 from sluicemq.sim.nodes.watch import LinkWatch
 from sluicemq.sim.records import promise
@@ -92,8 +92,9 @@ class NodesRun:
         self.network = PipeNetwork(self.timeline, Random(f"network {plan.seed}"))
         self.outages = Outages()
         self.registers = RegisterBook()
-        self.groups = NodeGroups()
-        self.book = ClusterBook(plan, self.outages, self.groups.changes)
+        self.groups = NodeGroups(self.timeline)
+        groups = self.groups
+        self.book = ClusterBook(plan, self.timeline, self.outages, groups.changes, groups.births)
         self.phase = "founding"
         self.finding: Exception | None = None
         """A fault in a turn of a node."""
@@ -228,7 +229,9 @@ class NodesRun:
                 return f"{host.name} writes"
             for queue in broker.all_with_messages():
                 depth = queue.machine.depth
-                if depth.ready or depth.unacked:
+                booked = self.book.queues.get(queue.name)
+                read = booked.read_to if booked is not None else 0
+                if depth.ready > read or depth.unacked:
                     return f"{queue.name} has {depth.ready} ready and {depth.unacked} unacked"
             if hindrance := unrest(host.node):
                 return hindrance
@@ -240,8 +243,9 @@ class NodesRun:
             broker = host.node.broker
             if broker.connections:
                 return f"{host.name} has connections"
-            if broker.accounted_bytes:
-                return f"{host.name} accounts {broker.accounted_bytes} bytes"
+            accounted_bytes = broker.accounted_bytes - kept_of_streams(broker)
+            if accounted_bytes:
+                return f"{host.name} accounts {accounted_bytes} bytes"
         return ""
 
 

@@ -24,7 +24,7 @@ class SiteSetup(SiteRole):
         super().__init__(site)
         self.pause_ns = 50 * MS
         self.todo = [each for each in site.plan.queues if each.name not in site.known]
-        self.to_bind = [*site.plan.queues] if site.plan.fans_out else []
+        self.to_bind = site.plan.fanned
         self.is_asking = False
 
     def opened(self) -> None:
@@ -43,8 +43,7 @@ class SiteSetup(SiteRole):
         self.is_asking = True
         if self.todo:
             queue = self.todo[0]
-            declare = m.QueueDeclare(queue=queue.name, durable=True, arguments=queue.arguments)
-            self.send(declare)
+            self.send(queue.declaration())
         elif self.to_bind:
             self.send(m.QueueBind(queue=self.to_bind[0].name, exchange=TO_ALL))
         else:
@@ -71,6 +70,8 @@ class SiteSetup(SiteRole):
         if self.todo and close.reply_code == 404 and AWAY in close.reply_text:
             self._found()
             return True
+        if self.todo and self.todo[0].passes and close.reply_code == 404:
+            return True  # its home knows already that it is deleted
         return any(each in close.reply_text for each in (*GONE, "have not agreed on it", "storage"))
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.sim.nodes.clients import SiteConsumer, SitePublisher, SiteRole
 from sluicemq.sim.nodes.definer import SiteDefiner
 from sluicemq.sim.nodes.getter import SiteGetter
+from sluicemq.sim.nodes.remaker import SiteRemaker
 from sluicemq.sim.nodes.setup import SiteSetup
 from sluicemq.sim.nodes.site_port import SitePort
+from sluicemq.sim.nodes.site_reader import SiteReader
 from sluicemq.sim.nodes.transactor import SiteTransactor
 from sluicemq.sim.peer import Role, SimPeer
 from sluicemq.sim.records import promise
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from sluicemq.node import Node
     from sluicemq.sim.nodes.book import ClusterBook
     from sluicemq.sim.nodes.host import NodeHost
-    from sluicemq.sim.nodes.plan import NodesPlan
+    from sluicemq.sim.nodes.plan import NodesPlan, PlannedQueue
     from sluicemq.sim.nodes.registers import RegisterBook
     from sluicemq.sim.timeline import Timeline
 
@@ -75,16 +77,22 @@ class ClientSite(SitePort):
 
     def any_queue(self) -> str:
         """Return the name of a queue that its clients use."""
-        return self.random.choice(self.plan.queues).name
+        return self.random.choice(self.plan.targets).name
 
     def found(self, queue: str) -> None:
         self.known[queue] = None
         booked = self.book.queues[queue]
-        declared = self.host.node.broker.definitions.hosts["/"].queues[queue]
-        is_there = booked.home in (0, declared.home) or booked.is_replicated
-        promise(is_there, queue, "has moved to", declared.home)
-        booked.home = declared.home
+        if not booked.passes:
+            declared = self.host.node.broker.definitions.hosts["/"].queues[queue]
+            is_there = booked.home in (0, declared.home) or booked.is_replicated
+            promise(is_there, queue, "has moved to", declared.home)
+            booked.home = declared.home
         self._may_go_on()
+
+    def life_of(self, queue: str) -> int:
+        definitions = self.host.node.broker.definitions
+        declared = definitions.hosts["/"].queues.get(queue)
+        return definitions.next_queue_id if declared is None else declared.id
 
     def bound(self) -> None:
         self.is_bound = True
@@ -115,12 +123,18 @@ class ClientSite(SitePort):
         for _ in range(1 + self.random.randrange(plan.publishers)):
             yield SitePublisher(self, self.name("publisher"), plan.messages_each)
         for _ in range(1 + self.random.randrange(plan.consumers)):
-            queue = self.random.choice(plan.queues).name
+            queue = self.random.choice(plan.work).name
             yield SiteConsumer(self, self.name("consumer"), queue, drains=False)
         for _ in range(self.random.randrange(plan.getters + 1)):
-            yield SiteGetter(self, self.name("getter"), self.any_queue())
+            queue = self.random.choice(plan.work).name
+            yield SiteGetter(self, self.name("getter"), queue)
+        if plan.log is not None:
+            for _ in range(self.random.randrange(plan.readers + 1)):
+                yield SiteReader(self, self.name("reader"), plan.log.name, drains=False)
         for _ in range(self.random.randrange(plan.transactors + 1)):
             yield SiteTransactor(self, self.name("transactor"), plan.messages_each)
+        if plan.remakes_each:
+            yield SiteRemaker(self, plan.remakes_each)
 
     def come(self, roles: list[SiteRole]) -> None:
         """Connect when the node is there: now, or later."""
@@ -135,7 +149,8 @@ class ClientSite(SitePort):
         be asked for."""
         declared = self.host.node.broker.definitions.hosts["/"].queues
         for name in self.known:
-            promise(name in declared, self.host.name, "does not know of", name, "any more")
+            there = name in declared or self.book.queues[name].passes
+            promise(there, self.host.name, "does not know of", name, "any more")
         if self.random.randrange(ASKS_ONE_IN):
             for queue in self.plan.queues:
                 if queue.name in declared and queue.name not in self.known:
@@ -195,7 +210,14 @@ class ClientSite(SitePort):
                     role.heal()
         for nth, queue in enumerate(self.plan.queues):
             if (nth + self.plan.seed) % self.plan.nodes + 1 == self.number:
-                self.come([SiteConsumer(self, self.name("drain"), queue.name, drains=True)])
+                self.come([self.drain(queue)])
+
+    def drain(self, queue: PlannedQueue) -> SiteRole:
+        """Return who sees all that a queue has."""
+        name = self.name("drain")
+        if queue.is_log:
+            return SiteReader(self, name, queue.name, drains=True)
+        return SiteConsumer(self, name, queue.name, drains=True)
 
     def leave(self) -> None:
         """Let all clients close their connections in an orderly way."""

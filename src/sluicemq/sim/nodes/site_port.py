@@ -43,6 +43,11 @@ class SitePort(PeerStage):
         """Note that the node knows that all queues are bound to the exchange of all."""
         raise NotImplementedError
 
+    def life_of(self, queue: str) -> int:
+        """Return the id of this queue as its node knows it; that of the next one that is declared
+        there, when it is not."""
+        raise NotImplementedError
+
     def any_queue(self) -> str:
         """Return the name of a queue that its clients use."""
         raise NotImplementedError

@@ -60,7 +60,7 @@ class SiteTransactor(SiteRole):
         if self.ending is not m.TxSelectOk:
             state = CONFIRMED if self.ending is m.TxCommitOk else ROLLED_BACK
             for each in self.pending:
-                each.state = state
+                self.site.book.answered(each, state)
             self.pending.clear()
         self.ending = None
         self.wake()

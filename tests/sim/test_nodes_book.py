@@ -1,0 +1,97 @@
+"""Goal: what clients of several nodes cannot have seen, if all is well, is noticed.
+
+Method: tell the book of a run what a client has seen of queues that are deleted, of one in which
+messages die, and of a stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sluicemq.sim.messages import MessageId
+from sluicemq.sim.nodes.book import (
+    CONFIRMED,
+    BookedConsumer,
+    ChannelHolder,
+    ClusterBook,
+    ClusterStream,
+    Outages,
+)
+from sluicemq.sim.nodes.plan import PlannedQueue, nodes_plan
+from sluicemq.sim.records import ACKED, PromiseBroken
+from sluicemq.sim.timeline import Timeline
+
+FIRST_LIFE, SECOND_LIFE = 1, 7
+
+
+class Bench:
+    """A publisher and a consumer at one node; time is what is set."""
+
+    def __init__(self, *queues: PlannedQueue) -> None:
+        self.births: dict[int, int] = {}
+        self.timeline = Timeline()
+        self.outages = Outages()
+        plan = replace(nodes_plan(0), queues=queues)
+        self.book = ClusterBook(plan, self.timeline, self.outages, lambda: 0, self.births)
+        self.stream: ClusterStream = self.book.stream("publisher", 1, confirms=True)
+
+    def publish(self, queue: str) -> MessageId:
+        """Publish a message that is confirmed at once."""
+        message = self.book.publish(self.stream, (queue,), True)
+        self.book.answer(self.stream, message[1] + 1, False, CONFIRMED)
+        return message
+
+    def consumer(self, queue: str, life: int = FIRST_LIFE) -> BookedConsumer:
+        return self.book.consumer(ChannelHolder("consumer", 1), queue, 0, life)
+
+
+def test_what_was_confirmed_before_a_queue_was_declared_again_is_not_in_it() -> None:
+    bench = Bench(PlannedQueue(name="q", is_quorum=False, passes=True))
+    old = bench.publish("q")
+    bench.timeline.now_ns = bench.births[SECOND_LIFE] = 100
+    new = bench.publish("q")
+    bench.book.deliver(old, bench.consumer("q", FIRST_LIFE), redelivered=False)
+    consumer = bench.consumer("q", SECOND_LIFE)
+    bench.book.deliver(new, consumer, redelivered=False)
+    with pytest.raises(PromiseBroken, match="earlier life"):
+        bench.book.deliver(old, consumer, redelivered=False)
+
+
+@pytest.mark.parametrize("must_arrive", [True, False])
+def test_a_message_is_in_its_queue_or_in_the_grave(must_arrive: bool) -> None:
+    bench = Bench(
+        PlannedQueue(name="q", is_quorum=True, grave="g", must_arrive=must_arrive),
+        PlannedQueue(name="g", is_quorum=False, source="q"),
+    )
+    book = bench.book
+    _, acknowledged, dead = (bench.publish("q") for _ in range(3))
+    consumer = bench.consumer("q")
+    book.settle(book.deliver(acknowledged, consumer, redelivered=False), ACKED)
+    grave = bench.consumer("g")
+    book.deliver(dead, grave, redelivered=False)
+    if must_arrive:
+        with pytest.raises(PromiseBroken, match=r"\(0, 0\) is lost in q"):
+            book.all_is_well()
+        book.deliver(dead, bench.consumer("g"), redelivered=False)
+    else:
+        book.all_is_well()
+        with pytest.raises(PromiseBroken, match=r"comes from g .* acknowledged"):
+            book.deliver(acknowledged, bench.consumer("g"), redelivered=False)
+        with pytest.raises(PromiseBroken, match="has died there"):
+            book.deliver(dead, bench.consumer("q"), redelivered=False)
+
+
+def test_an_offset_has_one_message_and_there_are_no_gaps() -> None:
+    bench = Bench(PlannedQueue(name="log", is_quorum=False, is_log=True))
+    book = bench.book
+    first, second = bench.publish("log"), bench.publish("log")
+    book.read("log", 0, first)
+    with pytest.raises(PromiseBroken, match="no more"):
+        book.read("log", 0, second)
+    with pytest.raises(PromiseBroken, match="is lost in log"):
+        book.all_is_well()
+    book.read("log", 2, second)
+    with pytest.raises(PromiseBroken, match="has nothing at 1"):
+        book.all_is_well()
