@@ -62,6 +62,9 @@ LIFE_LEAST: Final = 25
 """Messages that are confirmed in a life, and as many that are delivered, on average so far: a life
 goes on until then..."""
 
+LIFE_SURE_LEAST: Final = 2
+"""Acknowledgements of which it is sure that they are durable, the same..."""
+
 LATE_MAX_S: Final = 5.0
 """... for so long at most."""
 TRACED_LIFE_S: Final = 2.0
@@ -269,7 +272,10 @@ class Round:
     def is_behind(self) -> bool:
         """Tell whether little has happened in all lives until now, as on a slow machine."""
         happened = min(self.book.confirmed, self.book.delivered)
-        return happened < LIFE_LEAST * self.cycle_number
+        if happened < LIFE_LEAST * self.cycle_number:
+            return True
+        sure = sum(sure_acks(queue, in_this_life=True) for queue in self.book.queues.values())
+        return sure < LIFE_SURE_LEAST * self.cycle_number
 
     def serve(self, fleet: Fleet) -> None:
         """A moment of a life."""
@@ -494,9 +500,10 @@ class Round:
         tally.store_bytes = max(tally.store_bytes, size_of(store, "*.rdq"))
 
 
-def sure_acks(queue: QueueHistory) -> int:
-    """Acknowledgements that a crash came after and that cannot have been lost in it."""
-    crashes = queue.on_disk_at_crash
+def sure_acks(queue: QueueHistory, in_this_life: bool = False) -> int:
+    """Acknowledgements that a crash came after and that cannot have been lost in it; with
+    `in_this_life` those as well that would not be lost in a crash now."""
+    crashes = [*queue.on_disk_at_crash, *([queue.on_disk] if in_this_life else ())]
     return sum(
         each.dealt_with <= crashes[each.crashes]
         for deliveries in queue.seen.values()
