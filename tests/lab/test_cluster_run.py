@@ -3,6 +3,8 @@ itself, and one that runs already and is asked over its HTTP API."""
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from sluicemq.cli.control_client import ask
 from sluicemq.cli.lab_target import LabTarget
-from sluicemq.cli.own_nodes import own_nodes
+from sluicemq.cli.own_nodes import EXIT_TERMINATED, own_nodes
 from sluicemq.client.address import Address
 from sluicemq.client.blocking import connect
 from sluicemq.client.session import BrokerError
@@ -21,8 +23,10 @@ from sluicemq.lab.conductor import LabResult, run_scenario
 from sluicemq.lab.management_api import ManagementApi
 from sluicemq.lab.progress import Snapshot
 from sluicemq.lab.target_admin import NodeLook, TargetAdmin, TargetNode, sampled_nodes
+from support.broker import ENVIRONMENT, OWN
 from support.lab_runs import Notes, rows, small_plan
 from support.management import Managed, managed
+from support.waiting import await_truth
 
 NODES = ["n1", "n2", "n3"]
 
@@ -115,6 +119,23 @@ def test_a_node_that_does_not_start_is_told_with_its_log(tmp_path: Path) -> None
         own_nodes(1, tmp_path, "no such profile"),
     ):
         raise AssertionError("it must not start")
+
+
+def test_a_node_ends_with_a_lab_that_is_told_to_stop(tmp_path: Path) -> None:
+    options = ["--cluster", "1", "--scale", "0.01", "--step-seconds", "600"]
+    command = [*OWN, "lab", "run", "1", *options, "--out", str(tmp_path)]
+    with (tmp_path / "said").open("wb") as said:
+        process = subprocess.Popen(command, env=ENVIRONMENT, stdout=said, stderr=said)
+    log_of_node = tmp_path / "brokers" / "n1.log"
+    try:
+        await_truth(lambda: log_of_node.exists() and "clients connect" in log_of_node.read_text())
+        process.terminate()
+        assert process.wait(240) == EXIT_TERMINATED
+    finally:
+        process.kill()
+        process.wait()
+    (pid,) = re.findall(r"process (\d+)", log_of_node.read_text())
+    assert not (Path("/proc") / pid).exists()
 
 
 @pytest.fixture(scope="module")

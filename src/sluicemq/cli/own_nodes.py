@@ -10,9 +10,11 @@ import json
 import secrets
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -35,6 +37,7 @@ from sluicemq.lab.target_admin import (
 START_S: Final = 60.0
 """Seconds that nodes have until they are ready: founding a cluster takes one or two."""
 
+EXIT_TERMINATED: Final = 143
 ANSWER_S: Final = 60.0
 MIRRORED: Final = {"vhost": "/", "name": MIRROR_POLICY}
 READY: Final = "ready amqp://"
@@ -140,6 +143,7 @@ def own_nodes(count: int, directory: Path, profile: str) -> Iterator[OwnNodes]:
     directory.mkdir(parents=True, exist_ok=True)
     options = ["--set", f"flow.profile={profile}"]
     with ExitStack() as stack:
+        stack.enter_context(sigterm_in_order())
         nodes = []
         for name, more in _clustered(count, directory):
             nodes.append(OwnNode(name, directory, [*options, *more]))
@@ -148,6 +152,19 @@ def own_nodes(count: int, directory: Path, profile: str) -> Iterator[OwnNodes]:
         for node in nodes:
             node.await_ready(deadline)
         yield OwnNodes(nodes)
+
+
+@contextmanager
+def sigterm_in_order() -> Iterator[None]:
+    """Have SIGTERM end this process by SystemExit while inside, so that nodes end with it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what signals do
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _clustered(count: int, directory: Path) -> list[tuple[str, list[str]]]:
