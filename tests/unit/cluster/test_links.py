@@ -227,7 +227,7 @@ def test_strangers_have_few_places_and_little_time() -> None:
     assert not two.cluster.strangers.by_address
     late = [each for each in strangers if each.has(Connected)]
     assert all(b"it has not said in time who it is" in each.data for each in late)
-    assert sum("is refused" in line for line in two.log.lines) == 10
+    assert sum("refused a connection" in line for line in two.log.lines) == 10
 
 
 def test_a_client_of_amqp_is_told_so_at_once() -> None:
