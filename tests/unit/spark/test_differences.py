@@ -61,8 +61,9 @@ def test_columns_that_nobody_has_are_left_out() -> None:
 
 def test_a_terminal_shows_the_changes() -> None:
     out = io.StringIO()
-    print_comparison(make_analysis(BEFORE, AFTER), Console(file=out, width=100))
+    print_comparison(make_analysis(BEFORE, AFTER), Console(file=out, width=80))
     text = out.getvalue()
     assert "after against before" in text
+    assert "…" not in text
     assert "\u221225\u00a0% worse 750/s" in text
     assert "after: nothing lost of 60,000" in text

@@ -46,12 +46,7 @@ MEASURES: Final = (
         terminal="p99 from write",
     ),
     Measure("p99 confirm", _latency("confirm_response", "p99"), formats.duration),
-    Measure(
-        "CPU/message",
-        lambda step: step.broker_cpu_us_per_message,
-        formats.microseconds,
-        terminal="CPU/message",
-    ),
+    Measure("CPU/message", lambda step: step.broker_cpu_us_per_message, formats.microseconds),
     Measure("RSS max", lambda step: step.broker_rss_max_bytes, formats.mebibytes),
 )
 
