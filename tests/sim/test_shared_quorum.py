@@ -20,6 +20,7 @@ from sluicemq.queues.quorum.askers import Askers
 from sluicemq.queues.quorum.commands import Enqueue
 from sluicemq.queues.quorum.effects import FifoEffect
 from sluicemq.queues.quorum.fifo import HANDLERS, Fifo
+from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.entry import EntryData
 from sluicemq.raft.leading import Leading
 
@@ -72,6 +73,15 @@ def what_is_proposed_is_agreed_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leading, "propose", hasty)
 
 
+def one_disk_is_a_majority(patch: pytest.MonkeyPatch) -> None:
+    """An entry is agreed on as soon as anybody has it."""
+
+    def agreed(configuration: Configuration, index_of: Callable[[int], int]) -> int:
+        return max(map(index_of, configuration.voters))
+
+    patch.setattr(Configuration, "agreed", agreed)
+
+
 def a_new_leader_says_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharedShell, "begin_leading", lambda _: None)
 
@@ -80,6 +90,7 @@ BUGS = (
     nothing_is_sent_again,
     repeats_are_new,
     what_is_proposed_is_agreed_on,
+    one_disk_is_a_majority,
     a_new_leader_says_nothing,
 )
 
