@@ -24,6 +24,8 @@ from pika.exceptions import AMQPError
 from support import broker
 
 CYCLES = 6
+LEAST_EACH = 20
+"""Messages that each queue confirms in a life."""
 QUEUES: dict[str, dict[str, Any]] = {
     "plain": {"x-queue-type": "quorum"},
     "paged": {"x-queue-type": "quorum", "x-max-in-memory-bytes": 0},
@@ -137,9 +139,15 @@ def life(directory: Path, number: int, random: Random, books: dict[str, Book]) -
     for client in clients:
         client.start()
     enough = random.randrange(100, 400)
+
+    def is_enough() -> bool:
+        confirmed = [len(each.confirmed) for each in publishers.values()]
+        settled = all(each.settled for each in consumers.values())
+        return sum(confirmed) >= enough and min(confirmed) >= LEAST_EACH and settled
+
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while sum(len(each.confirmed) for each in publishers.values()) < enough:
-        assert time.monotonic() < deadline, "hardly anything is confirmed"
+    while not is_enough():
+        assert time.monotonic() < deadline, "hardly anything is confirmed and settled"
         time.sleep(0.01)
     process.kill()
     process.wait()
@@ -168,8 +176,8 @@ def test_nothing_that_quorum_queues_confirmed_is_lost_by_kill_9(tmp_path: Path) 
         channel = connect(target).channel()
         for queue, book in books.items():
             left = Counter(take_all(channel, queue))
-            assert len(book.confirmed) >= 20 * CYCLES
-            assert len(book.settled) >= 10
+            assert len(book.confirmed) >= LEAST_EACH * CYCLES
+            assert book.settled
             lost = book.confirmed - book.acknowledged - left.keys()
             assert not lost, f"{len(lost)} of {len(book.confirmed)} are lost in {queue}"
             assert not book.settled.intersection(left), "what was acknowledged is there"
