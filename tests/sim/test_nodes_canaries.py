@@ -18,7 +18,7 @@ from sluicemq.sim.nodes.run import simulate_nodes
 SEEDS: Final = 50
 FIRST: Final = {
     "a_stale_append_truncates": 50,
-    "what_is_sent_again_is_taken_again": 100,
+    "what_is_sent_again_is_taken_again": 50,
 }
 """The first of these seeds, where it is not 0. Since entries are few and large (decision 27) little
 is sent twice, and these bugs show in one seed of thirty and of a hundred."""
