@@ -117,8 +117,10 @@ class StoredDisk(RaftDisk):
         return None if is_late else taken.snapshot
 
     def check_live(self, node: StoreNode, live: dict[int, LogEntry]) -> None:
-        """Hold that all entries below the snapshot are there that it needs."""
-        if not live:
+        """Hold that all entries below the snapshot are there that it needs. Once the storage counts
+        on a newer one, what that needs is held when the member hears of it, or a start finds it:
+        the rest may be gone."""
+        if not live or self.is_overtaken(node):
             return
         found = node.has_of(live)
         for index, entry in live.items():
@@ -128,6 +130,17 @@ class StoredDisk(RaftDisk):
                 data is None or self.needed_of(data) == self.needed_of(bytes(entry.data)),
                 f"entry {index} is {data!r}, and was {bytes(entry.data)!r}",
             )
+
+    def is_overtaken(self, node: StoreNode) -> bool:
+        """Tell whether the storage counts on a newer snapshot than the member has heard of: it does
+        so from when that is put into the journal, and what says that it is durable may be in the
+        member's inbox behind what is said of an earlier one."""
+        group = node.group
+        if group is None or group.snapshot.index <= self.platter.snapshot.index:
+            return False
+        handed_in = {each.snapshot.index for each in self.possible()}
+        rule(group.snapshot.index in handed_in, "the storage counts on a snapshot of nobody")
+        return True
 
     def crash(self, random: Random) -> int:
         """End the process, or the machine."""
