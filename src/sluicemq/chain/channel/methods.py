@@ -373,7 +373,7 @@ def inspect(
         )
 
     def is_gone() -> bool:
-        return queue.is_deleted or channel.vhost.queues.get(queue.name) is not queue
+        return channel.vhost.queues.get(queue.name) is not queue
 
     if not method.nowait:
         question = Question(method, inspected)
