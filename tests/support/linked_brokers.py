@@ -199,6 +199,12 @@ class Cluster:
         while self.timeline.now_ns < until_ns:
             self.timeline.step()
 
+    def cut_off(self, broker: LinkedBroker) -> None:
+        """Let nothing through between a broker and all others; links do not break by that."""
+        others = [each.host for each in self.brokers if each is not broker]
+        ways = [(broker.host, each) for each in others] + [(each, broker.host) for each in others]
+        self.network.cut(dict.fromkeys(ways))
+
     @property
     def running(self) -> list[LinkedBroker]:
         return [each for each in self.brokers if each.is_running and not each.is_frozen]

@@ -20,12 +20,6 @@ MESSAGES = 700
 channel counts as delivered, whether its client reads it or not."""
 
 
-def cut_off(run: Cluster, broker: LinkedBroker) -> None:
-    others = [each.host for each in run.brokers if each is not broker]
-    ways = [(broker.host, each) for each in others] + [(each, broker.host) for each in others]
-    run.network.cut(dict.fromkeys(ways))
-
-
 def reads_on(client: LinkedClient) -> None:
     client.broker.net.full.discard(client.number)
     client.reader.writer.post(Writable())
@@ -60,7 +54,7 @@ def test_who_is_cut_off_delivers_nothing_that_others_may_have(
     if is_planted:
         monkeypatch.setattr(DeliveryLease, "is_held", lambda _: True)
     run, slow, other = with_a_slow_consumer(leads)
-    cut_off(run, slow.broker)
+    run.cut_off(slow.broker)
     consumer = other.connect()
     consumer.consume()
     run.until(lambda: len(consumer.bodies) == MESSAGES, 120_000)
@@ -72,7 +66,7 @@ def test_who_is_cut_off_delivers_nothing_that_others_may_have(
 
 def test_a_short_cut_holds_nobody_up_for_good() -> None:
     run, slow, _ = with_a_slow_consumer(leads=False)
-    cut_off(run, slow.broker)
+    run.cut_off(slow.broker)
     run.rest(30_000)
     reads_on(slow)
     run.rest(3000)

@@ -69,6 +69,9 @@ class QuorumDeliveries:
         """A job reads, or will when the disk has had time."""
         self.is_on_its_way = False
         """What is not in RAM comes with a leader's snapshot that is not durable yet."""
+        self.holds_back = False
+        """Bodies stay in RAM that the state has let go of: they may be in no segment yet, and who
+        waits for them could not read them."""
         self.tries = 0
         """So often in a row the disk has failed to read."""
         self.looked_upto = 0
@@ -81,8 +84,13 @@ class QuorumDeliveries:
     @property
     def has_pinned(self) -> bool:
         """Tell whether something waits for bodies that the state has let go of already."""
-        gone = any(part.first_id == NO_ID for part in self.dead)
-        return gone or any(got.part is not None and got.part.first_id < 0 for _, got in self.got)
+        return bool(self.pinned())
+
+    def pinned(self) -> list[int]:
+        """Return the entries of which something waits whose messages the state has let go of."""
+        found = [part.entry for part in self.dead if part.first_id == NO_ID]
+        parts = [got.part for _, got in self.got if got.part is not None]
+        return found + [part.entry for part in parts if part.first_id == NO_ID]
 
     @property
     def has_work(self) -> bool:
@@ -234,6 +242,13 @@ class QuorumDeliveries:
             if end.outbox:
                 self.moving[end] = None
 
+    def release(self, upto: int) -> None:
+        """Let go of bodies up to an index, for the state has; those stay that something waits for,
+        and what is behind the first of them."""
+        kept = [index for index in self.pinned() if index <= upto and self.bodies.keeps(index)]
+        self.holds_back = bool(kept)
+        self.bodies.release(min(kept) - 1 if kept else upto)
+
     def shrink(self) -> None:
         """Let go of bodies that are on the disk, as far as the queue has too many in RAM."""
         settings, bodies = self.shell.settings, self.bodies
@@ -286,8 +301,9 @@ class QuorumDeliveries:
 
     def pass_dead_on(self) -> None:
         """Hand over the dead letters whose bodies are there."""
-        for _ in range(len(self.dead)):
-            part = self.dead.popleft()
+        due, self.dead = self.dead, deque()
+        while due:
+            part = due.popleft()
             cut = self.cut(part)
             if cut is None:
                 self.dead.append(part)
@@ -296,7 +312,7 @@ class QuorumDeliveries:
             if count < len(part.places):
                 first_id = part.first_id if part.first_id < 0 else part.first_id + count
                 rest = part._replace(first_id=first_id, places=part.places[count:])
-                self.dead.appendleft(rest)
+                due.appendleft(rest)
             run = 0
             if part.first_id >= 0:
                 run = self.new_run()
@@ -312,11 +328,29 @@ class QuorumDeliveries:
 
     # -- ends
 
-    def forget(self, end: ChannelEnd) -> None:
-        """Forget a channel that is gone."""
+    def forget(self, end: ChannelEnd) -> bool:
+        """Forget a channel that is gone. Returns whether it waits for an answer to basic.get."""
         self.moving.pop(end, None)
         self.of_window = {w: each for w, each in self.of_window.items() if each is not end}
+        before = len(self.got)
         self.got = deque(each for each in self.got if each[0] is not end)
+        return len(self.got) < before
+
+    def overtaken(self) -> list[ChannelEnd]:
+        """Give up what waits for bodies that the state has let go of, for a leader's snapshot has
+        none of them; dead letters go on that can. Returns whose basic.get that leaves unanswered,
+        of messages that count as acknowledged."""
+        self.forget_dead_letters()
+        self.pass_dead_on()
+        self.dead.clear()
+        waiting, self.got = self.got, deque()
+        unanswered: list[ChannelEnd] = []
+        for end, got in waiting:
+            if got.part is not None and got.part.first_id == NO_ID:
+                unanswered.append(end)
+            else:
+                self.got.append((end, got))
+        return unanswered
 
 
 class ReadAgain:

@@ -427,7 +427,8 @@ class SharedShell(MemberShell, SnapshotTaker):
                 continue
             self.machine.consumers.members.pop(consumer, None)
             channel.post(e.Cancelled(consumer, True))
-        if question is not None:
+        waits_for_body = self.deliveries_due.forget(end)
+        if question is not None or waits_for_body:
             channel.post(e.Refuse(channel, 404, f"{self.title} has lost this node's channels"))
         link = self.upstream.pop(channel, None)
         if link is not None:
@@ -435,11 +436,13 @@ class SharedShell(MemberShell, SnapshotTaker):
             channel.post(LinkEnded(self, link, True))
         del self.ends[channel], self.ends_at[end.address], self.ends_of[end.link]
         self.machine.links.pop(channel, None)
-        self.deliveries_due.forget(end)
         self.submit(q.AddressDown(end.address, is_lost=True))
 
     def overtaken(self) -> None:
         self.effects_real()
+        for end in self.deliveries_due.overtaken():
+            text = f"{self.title} has lost what was got, for this node was cut off"
+            end.actor.post(e.Refuse(end.actor, 404, text))
 
     def put_in(self) -> None:
         """Look what has become of rows, publishes and deliveries, and ask all questions again:

@@ -426,7 +426,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
                 self.deliveries_due.serve()
             if self.inspections:
                 self.answer_inspections()
-            if self.done != self.seen or self.snapshots.steps is not None:
+            if self.has_to_look_at_state:
                 self.seen = self.done
                 self.look_at_state()
             self.propose()
@@ -445,9 +445,15 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         """Return about what all takes that was asked here and is not agreed on."""
         return self.replicator.unagreed_bytes
 
+    @property
+    def has_to_look_at_state(self) -> bool:
+        """Tell whether something may follow from what was done, or goes on from an earlier turn."""
+        due, snapshots = self.deliveries_due, self.snapshots
+        return self.done != self.seen or snapshots.steps is not None or due.holds_back
+
     def look_at_state(self) -> None:
         """Do what follows from commands that are done, beside their effects."""
-        self.bodies.release(self.fifo.released)
+        self.deliveries_due.release(self.fifo.released)
         self.machine.look_at(self.fifo)
         self.plan_time()
         if self.snapshots.go_on(self.deliveries_due):
