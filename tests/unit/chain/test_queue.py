@@ -22,6 +22,7 @@ from sluicemq.config import Config
 from sluicemq.flow.alarm import DISK
 from sluicemq.limits import TIGHT_RATIO
 from sluicemq.queues.classic import paging_jobs
+from sluicemq.storage.recovery import BALLAST
 
 from .client import PERSISTENT, Broker, Client
 
@@ -322,6 +323,28 @@ def test_queue_waits_for_space_and_says_when_there_is_some() -> None:
     assert DISK not in broker.node.broker.alarms.reasons
     assert len(segments(broker, "q")) == 2
     assert consume(client, 1, "q", "c") == [b"%d" % n for n in range(10)]
+
+
+def test_a_page_that_waits_for_space_has_the_ballast_deleted() -> None:
+    """Else, with nothing refused but that, nobody would make space who could."""
+    broker = Broker(replace(TINY, storage=replace(TINY.storage, reserve_bytes=1024)))
+    client = client_with(broker, 1)
+    durable(client, "q", **{"x-queue-mode": "lazy"})
+    files = broker.world.disk.files
+    files.put(BALLAST, bytes(1024))
+
+    def full(action: str, path: str) -> str | None:
+        is_refused = action == "write" and "queues/" in path and files.size(BALLAST) >= 0
+        return "ENOSPC" if is_refused else None
+
+    files.fail = full
+    client.publish(1, "q", *[b"%d" % n for n in range(10)], raw=PERSISTENT)
+    assert files.size(BALLAST) < 0
+    for _, actor, message in list(broker.world.clock.timers):
+        if isinstance(message, TryAgain):
+            actor.post(message)
+    broker.run()
+    assert len(segments(broker, "q")) == 2
 
 
 @pytest.mark.parametrize("before", [0, 2])

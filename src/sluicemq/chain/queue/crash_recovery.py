@@ -333,6 +333,7 @@ class Crash(CrashPort, Generic[Q]):
         if job.failure is not None and job.failure.is_full:
             job.failure = None
             self.services.no_space_for(job)
+            self.store.ballast.delete()
             again = TryAgain(job)
             self.services.world.clock.call_after(RETRY_FULL_MS, queue, again)
             return

@@ -270,6 +270,7 @@ class QueueStorage:
         elif failure.is_full:
             job.failure = None
             self.services.no_space_for(job)
+            self.store.ballast.delete()
             self.later(job)
         else:
             self.stored.give_up(job)
