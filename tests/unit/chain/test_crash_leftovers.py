@@ -175,6 +175,7 @@ def test_what_was_dealt_out_to_an_exchange_that_delays_is_let_go_quietly() -> No
 
 def test_a_write_that_is_tried_again_as_the_fault_comes_waits_for_no_space() -> None:
     bench = Bench()
+    bench.node.broker.store.ballast.size = 0  # which would wait for space, too
     files = bench.world.disk.files
     files.fail = lambda what, path: "ENOSPC" if what == "write" and "queues/" in path else None
     bench.queue.post(Flush(EVERYTHING))
@@ -195,6 +196,7 @@ def test_a_write_that_is_tried_again_as_the_fault_comes_waits_for_no_space() -> 
 
 def test_one_that_is_deleted_while_it_is_down_is_not_read_back() -> None:
     bench = Bench()
+    bench.node.broker.store.ballast.size = 0  # which would wait for space, too
     bench.break_down()
     bench.publisher.publish(1, "q", b"more", raw=PERSISTENT)
     bench.wait()
