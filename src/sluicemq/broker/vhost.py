@@ -136,12 +136,13 @@ class VirtualHost(NamespacePort):
 
     def recover_queue(self, queue_id: int, definition: QueueDefinition, recovery: Recovery) -> None:
         """Make a durable queue that a start has found, with the messages it had."""
-        declared = self.services.definitions.hosts[self.name].queues.get(definition.name)
         if is_holding(definition.name):
             self.recover_holding(queue_id, definition, recovery.queues[queue_id])
-        elif self.forgets_earlier_member(queue_id, definition, recovery):
-            pass  # `forgotten` goes on
-        elif self.mirrored is not None and declared is not None and declared.is_mirrored:
+            return
+        if self.forgets_earlier_member(queue_id, definition, recovery):
+            return  # when it is forgotten, `forgotten` has the queue
+        declared = self.services.definitions.hosts[self.name].queues.get(definition.name)
+        if self.mirrored is not None and declared is not None and declared.is_mirrored:
             found = recovery.queues[queue_id]
             is_empty = not any(segment.live for segment in found.index.segments.values())
             source = None if is_empty else recover_classic(self, definition, queue_id, recovery)

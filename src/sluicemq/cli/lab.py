@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from sluicemq.amqp.types import Table
+from sluicemq.cli.analysis_options import page_options, spark_options
 from sluicemq.cli.extras import require
 from sluicemq.cli.lab_post import post
 from sluicemq.cli.lab_target import LabTarget, target_options
@@ -244,16 +245,7 @@ def run_plan(
 
 @lab.command()
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "--master", default="local[2]", show_default=True, metavar="URL", help="The Spark master."
-)
-@click.option(
-    "--memory",
-    default="1g",
-    show_default=True,
-    metavar="SIZE",
-    help="The memory of the Spark driver.",
-)
+@spark_options("local[2]", "1g")
 def watch(directory: Path, master: str, memory: str) -> None:
     """Show throughput and latency of the run in DIRECTORY while it runs.
 
@@ -279,30 +271,7 @@ def watch(directory: Path, master: str, memory: str) -> None:
 
 
 @lab.command()
-@click.argument(
-    "directories",
-    metavar="DIR...",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="The directory for the report [default: the run's own directory].",
-)
-@click.option(
-    "--master", default="local[*]", show_default=True, metavar="URL", help="The Spark master."
-)
-@click.option(
-    "--memory",
-    default="2g",
-    show_default=True,
-    metavar="SIZE",
-    help="The memory of the Spark driver.",
-)
-@click.option("--open", "open_browser", is_flag=True, help="Open the report in a browser.")
+@page_options("DIR...", "the run's own directory")
 def report(
     directories: Sequence[Path], out: Path | None, master: str, memory: str, open_browser: bool
 ) -> None:
@@ -326,30 +295,7 @@ def report(
 
 
 @lab.command()
-@click.argument(
-    "directories",
-    metavar="DIR DIR...",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="The directory for the page [default: out/compare-TIME].",
-)
-@click.option(
-    "--master", default="local[*]", show_default=True, metavar="URL", help="The Spark master."
-)
-@click.option(
-    "--memory",
-    default="2g",
-    show_default=True,
-    metavar="SIZE",
-    help="The memory of the Spark driver.",
-)
-@click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
+@page_options("DIR DIR...", "out/compare-TIME")
 def compare(
     directories: Sequence[Path], out: Path | None, master: str, memory: str, open_browser: bool
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 from rich.console import Console
 
+from sluicemq.cli.analysis_options import spark_options
 from sluicemq.cli.extras import require
 from sluicemq.cli.lab_target import LabTarget, target_options
 from sluicemq.errors import Refused
@@ -57,16 +58,7 @@ STEP_SECONDS: Final = 20
     help="Only runs in whose name this is found, such as ^5-quorum.",
 )
 @click.option("--page", is_flag=True, help="Run nothing; write the page about what has been run.")
-@click.option(
-    "--master", default="local[*]", show_default=True, metavar="URL", help="The Spark master."
-)
-@click.option(
-    "--memory",
-    default="2g",
-    show_default=True,
-    metavar="SIZE",
-    help="The memory of the Spark driver.",
-)
+@spark_options()
 def post(
     out: Path,
     queue_types: tuple[str, ...],

@@ -145,7 +145,7 @@ class Tags(HTMLParser):
         self.open: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("meta", "br"):
+        if tag not in ("meta", "link", "br"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sluicemq.metadata.events import DeclaredQueue
     from sluicemq.raft.configuration import Configuration
     from sluicemq.raft.raft import Raft
+    from sluicemq.replication.raft_post import RaftPost
 
 
 class MemberStep(NamedTuple):
@@ -66,6 +67,18 @@ def next_step(
             continue
         return MemberStep("transfer" if name == own else "remove", name)
     return None
+
+
+def update_nodes(
+    nodes: dict[int, int], found: dict[int, int], raft: Raft, raft_post: RaftPost
+) -> None:
+    """Have `nodes`, the node of each member, be those that were found. Who is new there, and on a
+    node that is not reached, counts as lost to this node's member at once."""
+    for name, node in found.items():
+        if name not in nodes and raft_post.lost_ns(node) is not None:
+            raft.link_lost(name)
+    nodes.clear()
+    nodes.update(found)
 
 
 class MemberChanges:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sluicemq.chain.queue.group.member_changes import MemberChanges
+from sluicemq.chain.queue.group.member_changes import MemberChanges, update_nodes
 from sluicemq.chain.queue.group.member_messages import (
     HandOver,
     LeadFrom,
@@ -242,10 +242,5 @@ class MemberShell(QuorumShell):
         if configuration is self.members_known:
             return
         self.members_known = configuration
-        nodes = self.changes.nodes
-        for name, node in nodes.items():
-            if name not in self.nodes and self.raft_post.lost_ns(node) is not None:
-                self.raft.link_lost(name)
-        self.nodes.clear()
-        self.nodes.update(nodes)
+        update_nodes(self.nodes, self.changes.nodes, self.raft, self.raft_post)
         self.let_others_wait()
