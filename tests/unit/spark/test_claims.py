@@ -68,7 +68,7 @@ def test_another_queue_type_does_not_test_a_claim_but_is_mentioned() -> None:
     result = found("1.a", without(GOOD))
     assert result.outcome is UNTESTED
     assert result.evidence == "needs a run of scenario 1 without confirms on mirrored queues"
-    assert result.elsewhere.startswith("on classic queues it would be better: 1,000/s in")
+    assert result.elsewhere.startswith("On classic queues it would be better: 1,000/s in")
 
 
 def test_the_wrong_mode_does_not_test_a_claim() -> None:

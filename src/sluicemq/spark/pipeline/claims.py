@@ -105,7 +105,7 @@ def _elsewhere(found: Judgement, run: RunResult) -> str:
         Outcome.HOLDS: "would hold",
         Outcome.BETTER: "would be better",
     }[found.outcome]
-    return f"on {run.info['queue_type']} queues it {would}: {found.evidence}"
+    return f"On {run.info['queue_type']} queues it {would}: {found.evidence}"
 
 
 def _needed_run(claim: Claim) -> str:

@@ -112,12 +112,12 @@ def about(post: Post) -> str:
 
 
 def verdicts(broker: PostBroker) -> str:
-    """Return how many claims hold, are better, do not hold or are not tested, in a sentence."""
+    """Return how many claims hold, are better, do not hold or are not tested, in words."""
     counts = {outcome: broker.count(outcome) for outcome in Outcome}
     return (
-        f"{broker.name}: of the post's {len(broker.claims)} claims {counts[Outcome.HOLDS]} hold, "
-        f"{counts[Outcome.BETTER]} are better, {counts[Outcome.FAILS]} do not hold, "
-        f"{counts[Outcome.UNTESTED]} are not tested."
+        f"{broker.name}, of the post's {len(broker.claims)} claims: held {counts[Outcome.HOLDS]}, "
+        f"better {counts[Outcome.BETTER]}, not held {counts[Outcome.FAILS]}, "
+        f"not tested {counts[Outcome.UNTESTED]}."
     )
 
 
