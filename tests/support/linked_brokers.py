@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 from sluicemq.amqp import methods as m
@@ -20,6 +21,9 @@ from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.containment import traceback_text
 from sluicemq.kernel.endpoints import Peer
 from sluicemq.kernel.world import Closed, Received, World
+from sluicemq.manage.actions import ACTIONS
+from sluicemq.manage.node_post import NodePost
+from sluicemq.manage.task import start
 from sluicemq.node import Node
 from sluicemq.sim.cluster.net import PipeNet, PipeNetwork
 from sluicemq.sim.disk import SimDisk, SimFiles
@@ -105,6 +109,8 @@ class LinkedBroker:
         self.drive(self.node.scheduler)
         membership = self.node.membership
         assert membership is not None
+        node, begin = self.node, partial(start, self.node, ACTIONS)
+        node.node_post = NodePost(node.scheduler, world.clock, world.log, membership.cluster, begin)
         membership.cluster.listen(self.host, PORT)
         membership.start()
         self.wake()

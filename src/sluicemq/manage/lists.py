@@ -270,7 +270,7 @@ QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "slave_pids": mirrors_view.slaves,
     "synchronised_slave_pids": mirrors_view.synchronised,
     "consumers": lambda queue: depth_of(queue).consumers,
-    "state": lambda queue: queue.state(queue.services.world.clock.now_ns()),
+    "state": mirrors_view.state,
     "memory": lambda queue: queue.machine.depth.footprint,
 }
 

@@ -13,6 +13,7 @@ from sluicemq.model.mirroring import mirror_nodes, mirroring_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sluicemq.chain.queue.mirrored.member import MirrorMember
     from sluicemq.chain.queue.queue import Queue
 
 
@@ -39,7 +40,21 @@ def slaves(queue: Queue) -> list[str]:
 def synchronised(queue: Queue) -> list[str]:
     """Return those of them for which confirms wait, as this node's member knows; none where it has
     no member."""
+    member = member_of(queue)
+    return [] if member is None else without_master(queue, map(node_of, member.in_sync))
+
+
+def member_of(queue: Queue) -> MirrorMember | None:
+    """Return this node's member of a mirrored queue; None: it has none."""
     vhost = queue.vhost
     mirrored = vhost.mirrored if isinstance(vhost, VirtualHost) else None
-    member = None if mirrored is None else mirrored.members.get(queue.id)
-    return [] if member is None else without_master(queue, map(node_of, member.in_sync))
+    return None if mirrored is None else mirrored.members.get(queue.id)
+
+
+def state(queue: Queue) -> str:
+    """Return the state of any queue: that of one which works is `syncing` while new mirrors are
+    sent what is in it, as far as this node's member knows."""
+    found = queue.state(queue.services.world.clock.now_ns())
+    member = member_of(queue)
+    is_syncing = member is not None and member.is_syncing
+    return "syncing" if is_syncing and found == "running" else found

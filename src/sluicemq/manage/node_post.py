@@ -42,7 +42,10 @@ BEGUN_MAX: Final = 16
 """Commands of one other node that are at work here, or wait to be told to go on; with one more the
 oldest is dropped."""
 
-FOR_NODES: Final = ("node_figures", "records", "close_connection", "close_all_user_connections")
+FOR_NODES: Final = (
+    *("node_figures", "records", "close_connection", "close_all_user_connections"),
+    *("sync_queue", "cancel_sync_queue"),
+)
 """The commands that other nodes may have carried out here."""
 
 

@@ -47,7 +47,8 @@ COLUMNS: Final[dict[str, dict[str, str]]] = {
         "slave_pids": "the nodes that are to have a mirror of it, beside the master's",
         "synchronised_slave_pids": "those of them for which confirms wait",
         "consumers": "the number of consumers",
-        "state": "running; flow: held up by the message store within the last second; after a"
+        "state": "running; syncing: it works, and new mirrors are being sent what is in it; flow:"
+        " held up by the message store within the last second; after a"
         " fault, recovering or crashed; or down: its node is",
         "memory": "bytes of memory accounted for it",
     },

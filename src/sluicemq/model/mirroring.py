@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-MANUAL = "manual"
+AUTOMATIC: Final = "automatic"
+BATCH: Final = 4096
+"""Messages that a new mirror is sent at a time where a policy says nothing of it, as in
+RabbitMQ."""
 
 
 class Mirroring(NamedTuple):
     """How many mirrors there are to be, the master counted: `most`, None: as many as there are
-    nodes; or on which nodes, by their names. `syncs`: a new one is sent what is in the queue."""
+    nodes; or on which nodes, by their names. `syncs`: a new one is sent what is in the queue at
+    once, about `batch` messages at a time."""
 
     most: int | None
     names: tuple[str, ...]
-    syncs: bool
+    syncs: bool = True
+    batch: int = BATCH
 
 
 def mirroring_of(policy: Mapping[str, Any]) -> Mirroring | None:
     """Return what a policy says of mirrors; None: nothing."""
     mode, params = policy.get("ha-mode"), policy.get("ha-params")
-    syncs = policy.get("ha-sync-mode", MANUAL) != MANUAL
+    how = (
+        policy.get("ha-sync-mode", AUTOMATIC) == AUTOMATIC,
+        int(policy.get("ha-sync-batch-size", BATCH)),
+    )
     if mode == "all":
-        return Mirroring(None, (), syncs)
+        return Mirroring(None, (), *how)
     if mode == "exactly":
-        return Mirroring(int(params or 1), (), syncs)
+        return Mirroring(int(params or 1), (), *how)
     if mode == "nodes":
-        return Mirroring(None, (*map(str, params or ()),), syncs)
+        return Mirroring(None, (*map(str, params or ()),), *how)
     return None
 
 

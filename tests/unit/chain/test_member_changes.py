@@ -34,9 +34,10 @@ def step(
     known: int = 1 << 40,
     caught_up: Collection[int] = (),
     lost: Collection[int] = (),
+    held: Collection[int] = (),
 ) -> str:
     found = next_step(
-        declared(*wished), group, own, lambda name: name < known, caught_up.__contains__, lost
+        declared(*wished), group, own, lambda name: name < known, caught_up.__contains__, lost, held
     )
     return "" if found is None else f"{found.kind} {found.name}"
 
@@ -68,6 +69,12 @@ def test_who_comes_is_waited_for_before_others_go_unless_it_is_not_reached() -> 
     group = THREE.with_learner(FOURTH)
     assert not step((1, 2, FOURTH), group)
     assert step((1, 2, FOURTH), group, lost=(FOURTH,)) == "remove 3"
+
+
+def test_who_is_held_is_not_added_nor_whoever_comes_behind() -> None:
+    both = (1, 2, 3, FOURTH, FOURTH + 1)
+    assert not step(both, THREE, held=(FOURTH,))
+    assert step(both, THREE, held=(FOURTH + 1,)) == f"add {FOURTH}"
 
 
 def test_nobody_is_removed_when_the_others_that_are_reached_were_no_majority() -> None:

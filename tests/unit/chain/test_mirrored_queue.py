@@ -12,77 +12,9 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.chain.queue.mirrored import master as master_module
-from sluicemq.chain.queue.mirrored.master import MasterShell
-from sluicemq.chain.queue.mirrored.member import MirrorMember
 from sluicemq.manage.chain_view import Drawing
-from sluicemq.metadata.changes import UpsertRecord
-from sluicemq.model.policies import Policy
 from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
-from support.linked_brokers import Cluster, LinkedBroker, LinkedClient
-
-
-class Mirrored(Cluster):
-    """Three nodes, and the queue `q` that the policy makes mirrored."""
-
-    def __init__(self, policy: dict[str, Any] | None = None, **arguments: object) -> None:
-        super().__init__()
-        self.set_policy(policy or {"ha-mode": "all"})
-        client = self.brokers[0].connect()
-        named = {key.replace("_", "-"): value for key, value in arguments.items()}
-        method = m.QueueDeclare(queue="q", durable=True, arguments=named)
-        client.call(1, method, m.QueueDeclareOk)
-        client.lose()
-        vhosts = [each.node.broker.vhosts["/"] for each in self.brokers]
-        self.until(lambda: all("q" in each.queues for each in vhosts))
-
-    def set_policy(self, definition: dict[str, Any]) -> None:
-        self.set_policy_at(self.brokers[0], definition)
-
-    def set_policy_at(self, broker: LinkedBroker, definition: dict[str, Any]) -> None:
-        record = Policy("/", "mirrors", "^q", "queues", definition)
-        broker.node.broker.agreement.propose(UpsertRecord(record))
-        vhosts = [each.node.broker.vhosts["/"] for each in self.running]
-        self.until(
-            lambda: all(
-                (found := each.policies.for_queue("q", "classic")) is not None
-                and found.definition == definition
-                for each in vhosts
-            )
-        )
-
-    def member(self, broker: LinkedBroker) -> MirrorMember:
-        mirrored = broker.node.broker.vhosts["/"].mirrored
-        assert mirrored is not None
-        [member] = mirrored.members.values()
-        return member
-
-    def has_member(self, broker: LinkedBroker) -> dict[str, Any]:
-        """Return what the node's member has; nothing when it has none."""
-        mirrored = broker.node.broker.vhosts["/"].mirrored
-        assert mirrored is not None
-        return next((vars(each) for each in mirrored.members.values()), {})
-
-    def masters(self) -> list[LinkedBroker]:
-        return [each for each in self.running if self.has_member(each).get("served_term")]
-
-    def master(self) -> MasterShell:
-        """Return the queue of the master, when there is one that all running nodes know."""
-        self.until(lambda: len(self.masters()) == 1)
-        master = self.member(self.masters()[0]).master
-        assert master is not None
-        return master
-
-    def master_broker(self) -> LinkedBroker:
-        self.master()
-        return self.masters()[0]
-
-    def in_sync(self, count: int) -> None:
-        """Wait until so many members are in sync, as the master knows."""
-        self.until(lambda: len(self.member(self.master_broker()).mirror.in_sync.members) == count)
-
-
-def numbered(start: int, end: int) -> list[bytes]:
-    return [b"%d" % n for n in range(start, end)]
+from support.mirrored_brokers import Mirrored, Turned, bodies_left, numbered
 
 
 def test_what_is_published_at_any_node_is_delivered_at_any_other() -> None:
@@ -101,18 +33,6 @@ def test_what_is_published_at_any_node_is_delivered_at_any_other() -> None:
     run.until(lambda: [each.messages for each in mirrors] == [0, 0, 0])
     assert clients[0].depth() == 0
     run.no_faults()
-
-
-def bodies_left(client: LinkedClient, count: int) -> list[tuple[bytes, bool]]:
-    """Consume so many messages, and return them with whether they are flagged."""
-    client.consume(tag="all")
-
-    def come() -> bool:
-        client.poll()
-        return len(client.delivered) >= count
-
-    client.run.until(come)
-    return [(body, redelivered) for _, body, redelivered in client.delivered]
 
 
 @pytest.mark.parametrize("power", [False, True])
@@ -261,13 +181,6 @@ def test_a_policy_is_effective_at_once_under_load(
     assert found >= {*kept}
     assert len(kept) == 60 or masters
     run.no_faults()
-
-
-class Turned(Mirrored):
-    """Three nodes, and the queue `q` that no policy mirrors yet."""
-
-    def __init__(self, **arguments: object) -> None:
-        super().__init__({"max-length": 1000}, **arguments)
 
 
 def test_a_queue_with_messages_becomes_mirrored_under_load() -> None:

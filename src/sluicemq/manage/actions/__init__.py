@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.manage.actions import (
     definitions,
     members,
+    mirrors,
     node,
     operations,
     permissions,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 ACTIONS: Final[dict[str, Action]] = {
     **definitions.ACTIONS,
     **members.ACTIONS,
+    **mirrors.ACTIONS,
     **node.ACTIONS,
     **operations.ACTIONS,
     **permissions.ACTIONS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.manage.commands import access, definitions, members, operations, policies
+from sluicemq.manage.commands import access, definitions, members, mirrors, operations, policies
 
 if TYPE_CHECKING:
     from sluicemq.manage.command import Command
@@ -15,6 +15,7 @@ COMMANDS: Final[dict[str, Command]] = {
         *access.COMMANDS,
         *definitions.COMMANDS,
         *members.COMMANDS,
+        *mirrors.COMMANDS,
         *operations.COMMANDS,
         *policies.COMMANDS,
     )

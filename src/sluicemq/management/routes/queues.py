@@ -25,6 +25,9 @@ ACKMODES: Final = (
 )
 
 
+SYNC_ACTIONS: Final = {"sync": "sync_queue", "cancel_sync": "cancel_sync_queue"}
+
+
 async def listed(call: Call, rows: list[Record]) -> ApiAnswer:
     """Return the answer with these queues."""
     node, sampler, wish = await call.desk.node_name(), call.desk.sampler, call.wish
@@ -167,11 +170,14 @@ def number_in(body: dict[str, Any], name: str) -> int:
 
 
 async def act(call: Call) -> ApiAnswer:
-    """Begin or stop the synchronisation of mirrors: there are none, so there is nothing to do."""
-    await found(call)
+    """Begin or stop the synchronisation of mirrors: 204 also where there are none, as in
+    RabbitMQ."""
+    row = await found(call)
     action = text_in(call.body(), "action")
-    if action not in ("sync", "cancel_sync"):
+    if action not in SYNC_ACTIONS:
         raise bad_request(f"unknown action {action}")
+    if row["slave_pids"]:
+        await call.desk.change(SYNC_ACTIONS[action], queue=row["name"], vhost=row["vhost"])
     return ApiAnswer(None, 204)
 
 

@@ -44,6 +44,8 @@ def ask_for_mirrors(hosts: list[NodeHost], random: Random) -> str:
             {"ha-mode": "nodes", "ha-params": random.sample(names, 1 + random.randrange(2))},
         )
     )
+    if random.random() < 0.3:
+        definition = definition | {"ha-sync-mode": "manual"}
     set_policy(host.node, definition)
     return f"{host.name} is asked for mirrors: {definition}"
 
@@ -61,10 +63,10 @@ def unmirrored(hosts: list[NodeHost]) -> str:
                 return f"{host.name} knows of members of {name} that leave"
             member = mirrored.members.get(declared.id)
             if member is not None and member.served_term:
-                configuration = member.raft.configuration
-                if {*configuration.voters} != {*declared.members} or configuration.learners:
+                configuration, held = member.raft.configuration, {*member.mirror.in_sync.held}
+                if {*configuration.voters} | held != {*declared.members} or configuration.learners:
                     return f"{host.name} has a group of {configuration} of {name}"
-                if {*member.in_sync} != member.mirrors:
+                if {*member.in_sync} != member.mirrors - held:
                     return f"{host.name} has {member.in_sync} in sync of {name}"
                 break
         else:

@@ -42,8 +42,10 @@ def next_step(
     is_known: Callable[[int], bool],
     has_caught_up: Callable[[int], bool],
     lost: Container[int],
+    held: Container[int] = (),
 ) -> MemberStep | None:
-    """Return the next step of a leader `own`; None: there is none, or it has to wait.
+    """Return the next step of a leader `own`; None: there is none, or it has to wait. Those in
+    `held` are not added yet.
 
     Those to come are waited for before others go, if they can be reached. Nobody is removed when
     those who are left and can be reached were no majority: nothing more would be agreed on. Of whom
@@ -55,6 +57,8 @@ def next_step(
     newest = max(configuration.removed_max, *configuration.members)
     for name in sorted(wished):
         if name > newest and name not in configuration.members:
+            if name in held:
+                break  # nor are those behind it: ids are added in their order only
             return MemberStep("add", name)
     if any(name in wished and name not in lost for name in configuration.learners):
         return None
@@ -113,9 +117,10 @@ class MemberChanges:
         names = (*self.raft.configuration.members, *wished, self.raft.member.name)
         return {name: node_of(name) for name in sorted({*names})}
 
-    def look(self) -> None:
-        """Take the next step, if this member leads. What cannot be done now is done later: time
-        goes by for a group in which somebody lags or cannot be reached."""
+    def look(self, held: Container[int] = ()) -> None:
+        """Take the next step, if this member leads; those in `held` are not added yet. What cannot
+        be done now is done later: time goes by for a group in which somebody lags or cannot be
+        reached."""
         declared, raft = self.declared, self.raft
         self.is_done = False
         if declared is None or not raft.is_settled:
@@ -129,6 +134,7 @@ class MemberChanges:
             lambda name: number_of(name) < next_id,
             raft.has_caught_up,
             raft.member.lost,
+            held,
         )
         members = raft.configuration.voters
         self.is_done = step is None and {*members} == {*declared.members}

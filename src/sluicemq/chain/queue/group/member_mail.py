@@ -63,6 +63,9 @@ class MemberMail:
         self.owner = owner
         self.raft = raft
         self.strand = strand
+        self.piece_bytes = RAFT_PIECE_BYTES
+        """Entries that a snapshot needs are sent so many bytes at a time, and no more than
+        RAFT_PIECE_BYTES."""
         self.waiting: dict[int, deque[RaftMessage]] = {}
         """By member, what it is to be sent, the first of which waits for a read. Raft bounds what
         is under way to it."""
@@ -109,10 +112,8 @@ class MemberMail:
         if isinstance(message, AppendEntries):
             job = storage.reading(self.group, lacking(message))
         elif isinstance(message, LivePiece):
-            live = storage.live_reading(
-                self.group, message.snapshot, message.after, RAFT_PIECE_BYTES
-            )
-            job = live
+            size = min(self.piece_bytes, RAFT_PIECE_BYTES)
+            job = storage.live_reading(self.group, message.snapshot, message.after, size)
         elif isinstance(message, SnapshotPiece):
             group = storage.table.groups.get(self.group)
             if group is not None and group.snapshot == message.snapshot:

@@ -19,5 +19,12 @@ class HandOver(NamedTuple):
     """Tells a queue that this node stops, so that another member had better lead."""
 
 
+class SyncMirrors(NamedTuple):
+    """Tells the member of a mirrored queue that is master to have new mirrors sent what is in the
+    queue, or, with `is_cancelled`, not any more."""
+
+    is_cancelled: bool
+
+
 class MemberGone(NamedTuple):
     """Tells a queue that the member on this node is out of its group: it can be forgotten here."""

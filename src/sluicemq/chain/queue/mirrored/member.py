@@ -20,6 +20,7 @@ from sluicemq.chain.queue.group.member_messages import (
     LeadFrom,
     MemberGone,
     MembersDue,
+    SyncMirrors,
 )
 from sluicemq.chain.queue.group.shared_log import SharedLog, SnapshotTaker
 from sluicemq.chain.queue.group.snapshots import Snapshots
@@ -40,9 +41,15 @@ from sluicemq.kernel.containment import traceback_text
 from sluicemq.metadata.changes import AddMember, RemoveMember
 from sluicemq.model.mirroring import mirror_nodes, mirroring_of, voting_nodes
 from sluicemq.queues.commands import FIRST_TERM
-from sluicemq.queues.mirrored.commands import InSyncChanged, MirrorCommand, MirrorEffect
+from sluicemq.queues.mirrored.commands import (
+    InSyncChanged,
+    MirrorCommand,
+    MirrorEffect,
+    MirrorFree,
+)
 from sluicemq.queues.mirrored.entry_content import content_of
 from sluicemq.queues.mirrored.group_standing import GroupStanding, may_serve, standing_of
+from sluicemq.queues.mirrored.held_mirrors import HeldMirrors
 from sluicemq.queues.mirrored.mirror import Mirror
 from sluicemq.raft.messages import RaftMessage
 from sluicemq.replication.raft_post import MemberReach, RaftTick, tick_fit
@@ -136,6 +143,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         """The node of each member, as they were when the group had these `members_known`."""
         self.members_known: Configuration | None = None
         self._mirrors: frozenset[int] = frozenset()
+        self.held = HeldMirrors()
         self.master: MasterShell | None = None
         """The queue that clients use here; None: this member does not serve."""
         self.move: MirrorMove | None = None
@@ -223,6 +231,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         return self.mirror.in_sync.members
 
     def policy_changed(self) -> None:
+        self.held.is_cancelled = False
         self.look_at_mirrors()
         self.schedule()
 
@@ -266,6 +275,53 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
             if node not in voting:
                 self.services.agreement.propose(RemoveMember(*place, node))
 
+    # -- synchronisation
+
+    @property
+    def new_members(self) -> list[int]:
+        """Return the members that are declared and not in the group yet."""
+        declared, there = self.changes.declared, self.raft.configuration.members
+        return [] if declared is None else [each for each in declared.members if each not in there]
+
+    @property
+    def is_syncing(self) -> bool:
+        """Tell whether new members are being sent what is in the queue."""
+        configuration = self.raft.configuration
+        return bool(configuration.voters and configuration.learners)
+
+    def look_at_held(self) -> set[int]:
+        """Return the new members that are not to be sent what is in the queue yet."""
+        new, mirroring = self.new_members, self.mirroring
+        if not (new or self.mirror.in_sync.held):
+            return set()
+        master = self.master if self.served_term else None
+        mastership = None if master is None else master.mirrored.mastership
+        syncs = mirroring is None or mirroring.syncs
+        waiting = self.held.look(new, self.mirror.in_sync, mastership, syncs=syncs)
+        if master is not None:
+            master.schedule()
+        if mirroring is not None:
+            self.log.mail.piece_bytes = self.bytes_of(mirroring.batch)
+        return waiting
+
+    def bytes_of(self, messages: int) -> int:
+        """Return how many bytes so many messages have that are like those in the queue."""
+        mirror = self.mirror
+        return 1 + messages * mirror.body_bytes // (mirror.messages or 1)
+
+    def sync(self, message: SyncMirrors) -> None:
+        """Have new members sent what is in the queue, or not any more. Who has got a part of it is
+        removed then, and another one takes its place, which is held."""
+        if not message.is_cancelled:
+            self.held.sync(self.new_members)
+            return
+        learners = self.raft.configuration.learners
+        if self.served_term and (learners or self.held.free.intersection(self.new_members)):
+            self.held.cancel()
+            for name in learners:
+                place = self.vhost.name, self.name, self.id
+                self.services.agreement.propose(RemoveMember(*place, node_of(name)))
+
     # -- the inbox
 
     def receive(self, message: object) -> None:
@@ -298,6 +354,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
             self.changes.lead_from(message.node)
         elif isinstance(message, HandOver):
             self.hand_to_mirror()
+        elif isinstance(message, SyncMirrors):
+            self.sync(message)
         elif isinstance(message, MirrorIdle):
             self.look_idle(message)
         elif isinstance(message, MemberGone):
@@ -338,6 +396,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
             if isinstance(effect, InSyncChanged) and self.served_term:
                 names = ", ".join(self.names_of(effect.members))
                 self.say("info", f"in sync are {names}: {effect.event}")
+            elif isinstance(effect, MirrorFree):
+                self.held.was_freed(effect.member)
         self.effects.clear()
         self.look_at_role()
         self.look_at_members()
@@ -387,9 +447,10 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         raft = self.raft
         if raft.is_leader != self.has_led:
             self.has_led = raft.is_leader
+            self.held = HeldMirrors()
             self.look_at_mirrors()
         if raft.is_leader:
-            self.changes.look()
+            self.changes.look(self.look_at_held())
             self.look_at_policy()
         serves = may_serve(raft) and not self.is_witness and self.move is None
         term = raft.member.term if serves else 0
@@ -472,13 +533,15 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
     def awaits_mirrors(self) -> bool:
         """Tell whether this master has mirrors that can be reached and are not in sync: when they
         may join is a matter of time."""
-        return self.served_term > 0 and bool(
-            self._mirrors.difference(self.in_sync, self.raft.member.lost)
-        )
+        raft = self.raft
+        voting = self._mirrors.intersection(raft.configuration.voters)
+        return self.served_term > 0 and bool(voting.difference(self.in_sync, raft.member.lost))
 
     def look_at_ticks(self) -> None:
-        """Have the time told while there is something to wait for."""
-        is_ticking = not self.raft.is_quiet or self.awaits_mirrors
+        """Have the time told while there is something to wait for. Who was added and has heard of
+        nobody yet waits for messages only."""
+        is_added = bool(self.raft.configuration.voters)
+        is_ticking = is_added and (not self.raft.is_quiet or self.awaits_mirrors)
         if is_ticking != self.is_ticking:
             self.is_ticking = is_ticking
             if is_ticking:
