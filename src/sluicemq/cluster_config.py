@@ -1,7 +1,7 @@
-"""What a user may set about a cluster, and which node of the list this one is.
+"""What a user may set about a cluster, and which of the listed nodes this one is.
 
-The list is the same at all nodes, in any order: a node's number is its place among the addresses in
-their own order.
+The list is the same on all nodes, in any order: a node's number is its place among the sorted
+addresses.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ HOST_OCTETS_MAX: Final = 120
 
 
 class ListedNode(NamedTuple):
-    """A node as the list has it. `name` is as RabbitMQ writes it, NAME@HOST; "": the list does not
-    say it."""
+    """A node of the list. `name` is as RabbitMQ writes it, NAME@HOST; "" when the list does not say
+    it.
+    """
 
     host: str
     port: int
@@ -36,12 +37,12 @@ class ListedNode(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Return where the other nodes reach it, as it is written."""
+        """Return the address at which the other nodes reach it, as written in the list."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     def is_called(self, name: str) -> bool:
-        """Tell whether that is its name, whole or without its host."""
+        """Tell whether that is its name, with or without the host."""
         return name in (self.name, self.name.partition("@")[0])
 
 
@@ -161,23 +162,26 @@ class ClusterConfig(Section):
 
     @property
     def asked(self) -> tuple[ListedNode, ...]:
-        """Return the nodes that this one asks to be let in. Raises Refused for what is no
-        address."""
+        """Return the nodes that this one asks for admission. Raises Refused when one is not an
+        address.
+        """
         return (*(listed_node(each, "cluster.join") for each in self.join),)
 
     @property
     def listed(self) -> tuple[ListedNode, ...]:
-        """Return all nodes, by their numbers from 1 on. Raises Refused for what is no address."""
+        """Return all nodes, by their numbers from 1 on. Raises Refused when one is not
+        an address.
+        """
         return tuple(sorted(map(listed_node, self.nodes)))
 
     @property
     def addresses(self) -> list[str]:
-        """Return where all nodes are reached, by their numbers."""
+        """Return the addresses of all nodes, by their numbers."""
         return [each.address for each in self.listed]
 
     @property
     def own_number(self) -> int:
-        """Return which of the nodes this one is. Raises Refused when that does not follow."""
+        """Return which of the nodes this one is. Raises Refused when the list does not tell."""
         listed = self.listed
         assert self.name is not None
         found = [each for each in listed if each.name and each.is_called(self.name)]
@@ -214,7 +218,7 @@ class ClusterConfig(Section):
 
     @property
     def own(self) -> ListedNode:
-        """Return this node as the list has it; without one, at its own host and port."""
+        """Return this node as listed; without a list, at its own host and port."""
         if self.nodes:
             return self.listed[self.own_number - 1]
         assert self.name is not None
@@ -229,13 +233,14 @@ class ClusterConfig(Section):
 
     @property
     def own_name(self) -> str:
-        """Return this node's name: the whole one when the list has it."""
+        """Return this node's name: the full one when the list has it."""
         return self.own.name or self.name or ""
 
 
 def listed_node(text: str, option: str = "cluster.nodes") -> ListedNode:
-    """Read one item of the list that is the option. Raises Refused when it is no address of a
-    node."""
+    """Parse one item of the list in `option`. Raises Refused when it is not the address
+    of a node.
+    """
     found = re.fullmatch(ADDRESS, text)
     port = int(found[3] or PORT) if found else 0
     if not found or len(found[2]) > HOST_OCTETS_MAX or not 1 <= port <= 65535:

@@ -1,8 +1,9 @@
 """Everything a user may set, declared once: the type, the default, the bounds, the words.
 
 From these fields come the configuration file, the SLUICEMQ_* variables, `--set`, and
-docs/configuration.md. What nobody should set is in limits.py instead. A `Config` is made at the
-edge (`cli/config_file.py`), checked as it is made, and passed down; nothing looks one up.
+docs/configuration.md. Limits that nobody should set are in limits.py instead. The edge
+(`cli/config_file.py`) makes a `Config`, which checks itself, and passes it down; there is no global
+one.
 """
 
 from __future__ import annotations
@@ -325,8 +326,9 @@ class MemoryConfig(Section):
     )
 
     def limit_bytes(self, system_total: int) -> int:
-        """Return the limit in bytes, when the system says this process may use `system_total`
-        bytes."""
+        """Return the limit in bytes, where `system_total` is how many bytes the system lets this
+        process use.
+        """
         total = self.total_memory_available_override_value or system_total
         if self.vm_memory_high_watermark_absolute is not None:
             return min(self.vm_memory_high_watermark_absolute, total)
@@ -644,8 +646,9 @@ class Config:
 
     @classmethod
     def tiny(cls) -> Config:
-        """Return a configuration for tests and simulation: every edge is reached after a few
-        messages."""
+        """Return a configuration for tests and simulation, in which a few messages reach every
+        limit.
+        """
         return cls(
             net=NetConfig(frame_max=4096, channel_max=7, max_message_size=64 * KIB),
             flow=FlowConfig(

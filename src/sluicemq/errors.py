@@ -40,18 +40,21 @@ class SluiceError(Exception):
 
 
 class Refused(SluiceError):
-    """The user asked for something that cannot be: a wrong option, a bad configuration value.
-    `exit_code` is that of the command that was refused."""
+    """The user asked for something impossible: a wrong option, a bad configuration value.
+    `exit_code` is that of the refused command.
+    """
 
     exit_code = 2
 
 
 class LossRefused(Refused):
-    """Something that must be in the data directory is not there, and nobody has accepted that."""
+    """Something that must be in the data directory is missing, and the operator has not accepted
+    that.
+    """
 
 
 class ProtocolViolation(SluiceError):
-    """The peer broke AMQP or asked for what the broker refuses.
+    """The peer broke AMQP or asked for something that the broker refuses.
 
     `code` is the AMQP reply code; `reply_text` is what goes on the wire, RabbitMQ's
     "NAME - explanation", in UTF-8 whatever is quoted in it; `class_id` and `method_id` name the
@@ -72,12 +75,11 @@ class ProtocolViolation(SluiceError):
 
 
 class ChannelViolation(ProtocolViolation):
-    """The peer has asked for what the broker refuses in a way that closes its channel; the
-    connection and its other channels live on."""
+    """A violation that closes the peer's channel; the connection and its other channels live on."""
 
 
 class ConnectionViolation(ProtocolViolation):
-    """The peer has broken the protocol in a way that closes its connection."""
+    """A violation that closes the peer's connection."""
 
 
 class HandshakeFailed(SluiceError):
@@ -85,7 +87,7 @@ class HandshakeFailed(SluiceError):
 
 
 class DiskFailed(SluiceError):
-    """The system refused work on a file. `code` is errno's name, such as EIO or ENOSPC."""
+    """The system refused an operation on a file. `code` is errno's name, such as EIO or ENOSPC."""
 
     def __init__(self, action: str, path: str, code: str) -> None:
         self.action = action
@@ -95,7 +97,9 @@ class DiskFailed(SluiceError):
 
     @property
     def is_full(self) -> bool:
-        """Tell whether there was no space: it may come back, and what failed may be tried again."""
+        """Tell whether there was no space: there may be again, and the operation may then be tried
+        again.
+        """
         return self.code in ("ENOSPC", "EDQUOT")
 
 

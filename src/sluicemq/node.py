@@ -1,7 +1,7 @@
 """The composition root: one broker in one World.
 
-Making a Node recovers what is in its data directory; that blocks. From then on the World's owner
-calls `accept` for each new socket and `run` whenever the scheduler woke it. Everything else goes
+The constructor of Node recovers its data directory, which blocks. From then on the World's owner
+calls `accept` for each new socket and `run` whenever the scheduler wakes it. Everything else goes
 through inboxes.
 """
 
@@ -55,16 +55,17 @@ def ignore_text(_: str) -> None:
 
 
 def in_memory(_: str) -> MessageIndex:
-    """Return an index of the message store that is kept in RAM, whatever its kind."""
+    """Return an index of the message store in RAM, whatever the kind."""
     return DictIndex()
 
 
 class Node:
-    """One broker in one World. `make_index` gives the message store's index for each of its kinds.
-    With `accept_loss` it starts though something that must be in the data directory is missing.
-    `secret` is what it shares with the other nodes of its cluster, if it is configured to have
-    some. `classic_queue` makes the state of each classic queue: a simulation has its own, which it
-    can watch."""
+    """One broker in one World. `make_index` makes the message store's index of each kind. With
+    `accept_loss` the node starts though something is missing that must be in the data directory.
+    `secret` is what the nodes of its cluster share, if it is configured to be in one.
+    `classic_queue` makes the state of each classic queue: a simulation passes a class that it can
+    watch.
+    """
 
     def __init__(
         self,
@@ -137,8 +138,9 @@ class Node:
             RecoveryReport(self.broker, began_ns, recovery.clean)
 
     def make_membership(self, secret: bytes) -> ClusterMembership | None:
-        """Return this node's part in the cluster that is configured, None without one. Raises
-        Refused when the data directory is not one for that."""
+        """Return this node's part in the configured cluster, None without one. Raises Refused when
+        the data directory does not belong to that cluster.
+        """
         files = self.world.disk.files
         config = self.config.cluster
         if config.takes_part:
@@ -156,15 +158,16 @@ class Node:
 
     @property
     def life(self) -> Life | None:
-        """The life that this node of a cluster is in, None for a node alone."""
+        """Return the current life of this node of a cluster, None for a node alone."""
         if self.membership is None:
             return None
         card = self.membership.book.card
         return Life(card.node, card.incarnation)
 
     def make_posts(self) -> tuple[RaftPost | None, AskPost | None]:
-        """Return what carries messages between members of Raft groups, and what is asked of their
-        leaders; None for a node alone."""
+        """Return the posts for messages between members of Raft groups and for requests to their
+        leaders; None for a node alone.
+        """
         if self.membership is None:
             return None, None
         from sluicemq.replication.ask_post import (  # noqa: PLC0415 (as above)
@@ -179,9 +182,10 @@ class Node:
         return raft_post, AskPost(self.scheduler, world.clock, world.log, cluster)
 
     def join_definitions(self, is_new: bool) -> None:
-        """In a cluster, agree with the others on what is declared, from when this node is a member
-        on. `is_new`: the start has found nothing of a broker in the data directory. Raises Refused
-        when a member has lost everything."""
+        """In a cluster, agree with the others on definitions as soon as this node is a member.
+        `is_new` tells that the start found no broker in the data directory. Raises Refused when a
+        member has lost everything.
+        """
         membership, agreement = self.membership, self.broker.clustered
         if membership is None or agreement is None:
             return
@@ -209,15 +213,17 @@ class Node:
         membership.when_member(lambda: agreement.begin(membership.founders))
 
     def leave_behind(self, membership: ClusterMembership, agreement: ClusterAgreement) -> None:
-        """Have the nodes removed from which this one was parted by force, with all that lived there
-        alone."""
+        """Remove the nodes from which the operator parted this one by force, with everything that
+        was only on them.
+        """
         for each in membership.book.record.left_behind:
             if not agreement.state.nodes.is_gone(each.node):
                 agreement.propose(RemoveNode(each.node, each.name, each.home))
 
     def follow_members(self, membership: ClusterMembership, agreement: ClusterAgreement) -> None:
-        """Have links to the nodes that have joined the cluster since it was founded, and none to
-        those that were removed, now and from now on. Raises Refused when this one was."""
+        """Link to the nodes that have joined the cluster since it was founded, and not to those
+        that were removed, now and from now on. Raises Refused when this one was removed.
+        """
         from sluicemq.chain.definitions.registrar import (  # noqa: PLC0415 (as above)
             NodeRegistrar,
         )
@@ -246,7 +252,7 @@ class Node:
         membership.on_removed = own_end
 
     def make_notices(self) -> NodeNotices | None:
-        """Return what tells the other nodes of this one, and it of them; None without any."""
+        """Return the exchange of notices with other nodes; None without any."""
         if self.membership is None:
             return None
         from sluicemq.broker.node_notices import (  # noqa: PLC0415 (as above)
@@ -261,8 +267,9 @@ class Node:
         return notices
 
     def sealed(self) -> None:
-        """End the node, for its storage has failed and the other nodes can do without it: whoever
-        is connected here goes on there, and what a member here has on its disk is found again."""
+        """End the node, because its storage has failed and the other nodes can do without it: its
+        clients go on there, and the members here find their data on disk again at the next start.
+        """
         text = "a node of a cluster does not go on without its storage, exiting now"
         self.world.log.write("error", f"{text}; confirmed messages are on the disk")
         self.broken()
@@ -274,12 +281,13 @@ class Node:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether the node is for clients: it is alone, or a member of its cluster that has
-        all that is declared there."""
+        """Tell whether the node serves clients: it is alone, or a member of its cluster that has
+        all definitions.
+        """
         return self.broker.clustered is None or self.broker.clustered.is_ready
 
     def when_open(self, function: Callable[[], None]) -> None:
-        """Call the function when the node is for clients; at once if it is."""
+        """Call the function when the node serves clients; at once if it does."""
         if self.broker.clustered is None:
             function()
         else:
@@ -294,7 +302,7 @@ class Node:
         self.world.log.write("error", text)
 
     def broke(self, actor: Actor, error: Exception) -> None:
-        """End the node, for a fault cannot be contained."""
+        """End the node, because a fault cannot be contained."""
         where = type(actor).__name__.lower()
         text = f"cannot continue after a fault in {where} ({type(error).__name__}), exiting now;"
         text += " confirmed messages are on the disk"
@@ -303,7 +311,8 @@ class Node:
 
     def bootstrap(self, definitions: DurableTables) -> None:
         """Create the first user and virtual host of a node that is alone and has none, unless
-        `definitions` bring some."""
+        `definitions` contain some.
+        """
         if self.config.definitions.load is None and self.membership is None:
             bootstrap(definitions, self.config.auth, self.hashed)
 
@@ -316,8 +325,9 @@ class Node:
         return self.world.dice.token(16)
 
     def admits(self, address: str) -> bool:
-        """Tell whether one more client may connect from `address`. If so `accept` or `gave_up` must
-        follow."""
+        """Tell whether one more client may connect from `address`. If so, `accept` or `gave_up`
+        must follow.
+        """
         admission = self.broker.admission
         net = self.world.net
         is_full = net.is_full()
@@ -333,7 +343,7 @@ class Node:
         return False
 
     def gave_up(self, address: str) -> None:
-        """Note that an admitted client has gone before it could be accepted."""
+        """Note that an admitted client left before it could be accepted."""
         self.broker.admission.leave(address)
 
     def reconfigure(self, config: Config) -> None:
@@ -354,8 +364,9 @@ class Node:
         return self.scheduler.run(turns_max, until_ns)
 
     def hand_over(self) -> None:
-        """Have members of groups on other nodes lead in place of those on this one, which is about
-        to stop: nobody has to notice that then."""
+        """Have members on other nodes lead groups in place of those on this one, which is about to
+        stop, so that nobody has to notice its absence first.
+        """
         if self.broker.clustered is None:
             return
         from sluicemq.chain.queue.mirrored.master import MasterShell  # noqa: PLC0415 (as above)
@@ -370,7 +381,7 @@ class Node:
 
     @property
     def has_heirs(self) -> bool:
-        """Tell whether this node leads a group that another one could lead as well."""
+        """Tell whether this node leads a group that another node could lead, too."""
         clustered = self.broker.clustered
         if clustered is None or clustered.has_heir:
             return clustered is not None
@@ -385,21 +396,22 @@ class Node:
         )
 
     def shut_down(self) -> None:
-        """Tell every client that the broker goes (320), and hang up."""
+        """Tell every client that the broker shuts down (320), and hang up."""
         for reader in list(self.broker.connections.values()):
             reader.force_close("broker forced connection closure with reason 'shutdown'")
             reader.schedule()
 
     def close_storage(self) -> None:
         """Write what makes the next start a clean one; call it when all clients are gone. It takes
-        a while; `storage_closed` says when it is done."""
+        a while; `storage_closed` tells when it is done.
+        """
         if self.broker.clustered is not None:
             self.broker.clustered.end()
         self.broker.store.checkpoints.close()
 
     @property
     def is_agreed(self) -> bool:
-        """Tell whether everything is agreed on that follows from what clients have done."""
+        """Tell whether everything that follows from clients' requests is agreed on."""
         return self.broker.clustered is None or self.broker.clustered.is_idle
 
     @property

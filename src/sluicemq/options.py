@@ -1,6 +1,6 @@
-"""What an option is: its type, default, bounds and words, and the check that all of it holds.
+"""What an option is: its type, default, bounds and words, and the check of its value.
 
-The options themselves are in config.py and tls_config.py.
+The options themselves are in config.py and the files named *_config.py.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Option:
     """Never shown in an error, a log or a repr."""
 
     def allowed(self) -> str:
-        """Return what a value may be, in words that end an error message."""
+        """Return the allowed values in words that end an error message."""
         if self.kind == "choice":
             return "one of " + ", ".join(self.choices)
         if self.kind == "switch":
@@ -107,8 +107,9 @@ def declared(default: Any, kind: str, help: str, **more: Any) -> Any:  # noqa: A
 
 class Section:
     """Base of the sections: checks every field as the object is made. Two with the same values are
-    equal: a section is a dataclass with `eq=False`, for what would be generated for each instead
-    takes 6 ms of every start."""
+    equal: a section is a dataclass with `eq=False`, because the methods generated for each would
+    take 6 ms of every start.
+    """
 
     __hash__ = None  # type: ignore[assignment]
 

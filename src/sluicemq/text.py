@@ -1,11 +1,11 @@
 """Text that comes from outside: any octets, whatever AMQP says about UTF-8.
 
-The broker keeps such text as `str`. Octets that are no UTF-8 stand in it as surrogate escapes, so
-it is compared, remembered and sent on as it came. Whoever needs its octets (a digest, a pattern, a
-file) asks `octets`; whoever shows it to people or writes it where only proper text may stand (the
-log, a reply's text, a command's answer) asks `readable`. `str.encode` alone is for text the broker
-has made itself. Texts of JSON may hold surrogates that stand for no octet; they are refused where
-they come in (`is_text`).
+The broker keeps such text as `str`, in which surrogate escapes stand for octets that are not UTF-8,
+so it is compared, stored and sent on unchanged. Code that needs the octets (a digest, a pattern, a
+file) calls `octets`; code that shows the text, or writes it where only valid text is allowed (the
+log, a reply's text, a command's answer), calls `readable`. `str.encode` alone is for texts of the
+broker's own. JSON texts may hold surrogates that stand for no octet; they are refused where they
+come in (`is_text`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 1
 
 
 def octets(text: str) -> bytes:
-    """Return the octets `text` stands for. Raises UnicodeEncodeError when it stands for none, see
-    `is_text`."""
+    """Return the octets that `text` stands for. Raises UnicodeEncodeError when it stands for none,
+    see `is_text`.
+    """
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -32,8 +33,9 @@ def text_of(raw: bytes) -> str:
 
 
 def readable(text: str) -> str:
-    """Return `text` with each octet that is no UTF-8 written as `\\xff`. Proper text, with its
-    control characters, stays as it is."""
+    """Return `text` with each octet that is not UTF-8 written as `\\xff`. Valid text, with its
+    control characters, is returned unchanged.
+    """
     if text.isascii():
         return text
     raw = octets(text) if is_text(text) else text.encode("utf-8", "backslashreplace")
@@ -41,14 +43,17 @@ def readable(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return `text` as one line of ASCII that cannot steer a terminal: escapes for all else."""
+    """Return `text` as one line of ASCII that cannot steer a terminal: everything else
+    is escaped.
+    """
     line = readable(text).translate(CONTROLS)
     return line.encode("ascii", "backslashreplace").decode()
 
 
 def cut(text: str, octets_max: int) -> str:
-    """Return the beginning of `text` that takes at most so many octets; no character is cut in
-    two."""
+    """Return the beginning of `text` that takes at most that many octets; no character is cut in
+    two.
+    """
     raw = octets(text)[:octets_max]
     return raw.decode(errors="ignore") if is_utf8(text) else text_of(raw)
 
@@ -64,7 +69,8 @@ def is_utf8(text: str) -> bool:
 
 def is_text(text: str) -> bool:
     """Tell whether `text` stands for octets, so that it may come in. It does not if it has a lone
-    surrogate of the kind that JSON can write and UTF-8 cannot."""
+    surrogate, which JSON can write and UTF-8 cannot.
+    """
     try:
         octets(text)
     except UnicodeEncodeError:

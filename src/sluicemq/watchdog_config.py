@@ -1,4 +1,4 @@
-"""What a user may set about a broker that answers nobody."""
+"""What a user may set about the watchdog, for a broker that answers nobody."""
 
 from __future__ import annotations
 

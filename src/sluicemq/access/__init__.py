@@ -1,1 +1,1 @@
-"""Who may what: users, permissions, limits."""
+"""Who may do what: users, permissions, limits."""

@@ -1,6 +1,6 @@
-"""Who may what: asked by handshakes and channels; what is changed holds from the next question on.
+"""Who may do what: handshakes and channels ask; a change applies from the next question on.
 
-The checks are RabbitMQ's, in its order and words. A publish asks once a Route: `changed` makes the
+The checks are RabbitMQ's, in its order and words. Publishing asks once a Route: `changed` makes the
 routes stale, so that the next publish on each asks again.
 """
 
@@ -62,7 +62,7 @@ class Access:
         self._patterns: dict[tuple[str, ...], dict[str, Pattern]] = {}
 
     def record_upserted(self, event: RecordUpserted) -> None:
-        """Make earlier answers stale when the record that was put is a user or a permission."""
+        """Make earlier answers stale when the record is a user or a permission."""
         record = event.record
         if isinstance(record, User):
             self.changed()
@@ -70,8 +70,9 @@ class Access:
             self.changed(record.vhost)
 
     def record_deleted(self, event: RecordDeleted) -> None:
-        """Make earlier answers stale when what was dropped is a permission, or a user or a virtual
-        host, with which permissions go."""
+        """Make earlier answers stale when the deleted record is a permission, or a user or a
+        virtual host, whose permissions are deleted with it.
+        """
         if isinstance(event.record, User | VhostDefinition | Permission | TopicPermission):
             self.changed()
 
@@ -84,8 +85,9 @@ class Access:
             vhost.topology.epoch += 1
 
     def refusal(self, name: str, password: str | None, from_loopback: bool) -> str:
-        """Return why that user may not log in, as a text for the log; "" when it may. With a
-        `password` of None somebody else vouches for the user, who must only exist."""
+        """Return why that user may not log in, as a text for the log; "" when it may. A `password`
+        of None means that something else vouches for the user, who must only exist.
+        """
         user = self.definitions.users.get(name)
         fits = user is not None if password is None else password_fits(user, password)
         if self.refuses_all:
@@ -105,8 +107,9 @@ class Access:
 
     def check_entry(self, user: str, vhost: str) -> None:
         """Raise ConnectionViolation (530) unless that user may open a connection in the virtual
-        host now: this must exist, not be about to be deleted, and have room; the user must have
-        room for a connection, too, and a permission there."""
+        host now: the virtual host must exist, not be about to be deleted, and have room; the user
+        must have room for a connection, too, and a permission there.
+        """
         found = self.vhosts.get(vhost)
         if found is None or not found.is_open:
             raise not_allowed(f"vhost {vhost} not found")
@@ -153,9 +156,10 @@ class Access:
         return record is None or self._matches(record, permission, routing_key)
 
     def pattern_of(self, record: Permission | TopicPermission, permission: str) -> Pattern:
-        """Return the compiled pattern of one permission in a record; it is compiled when it is
-        needed first. A record with a pattern that this version of the library does not take, though
-        an earlier one did, allows nothing, and the log says so."""
+        """Return the compiled pattern of one permission in a record; it is compiled when first
+        needed. A pattern that this version of the library does not accept, though an earlier one
+        did, allows nothing, and the log says so.
+        """
         patterns = self._patterns.get(record.key)
         if patterns is None:
             try:
@@ -179,7 +183,7 @@ class Access:
     def _complain(
         self, record: Permission | TopicPermission, permission: str, pattern: Pattern
     ) -> None:
-        """A match was given up: it would have held up all clients."""
+        """Log that a match was given up, because it would have held up all clients."""
         whose = f"user '{record.user}' in vhost '{record.vhost}'"
         text = f"the {permission} pattern of {whose} took too"
         if pattern.spent:
@@ -195,13 +199,13 @@ class Access:
         return sum(len(session.channels) for session in self.sessions.get(user, ()))
 
     def enter(self, session: Session) -> None:
-        """Count a connection that is open now, for its user and for the virtual host it is in."""
+        """Count an open connection for its user and its virtual host."""
         self.sessions.setdefault(session.user, {})[session] = None
         if session.vhost is not None:
             session.vhost.connections += 1
 
     def leave(self, session: Session) -> None:
-        """Stop counting a connection that is closed; one that is not counted is left alone."""
+        """Stop counting a closed connection; does nothing for one that is not counted."""
         of_user = self.sessions.get(session.user)
         if of_user is None or of_user.pop(session, self) is self:
             return
@@ -212,8 +216,9 @@ class Access:
 
 
 class Rights:
-    """What one connection may do in its virtual host. What was allowed once is remembered until
-    users or permissions change."""
+    """What one connection may do in its virtual host. Permissions that were granted once are
+    remembered until users or permissions change.
+    """
 
     __slots__ = ("_allowed", "access", "epoch", "user", "vhost")
 
@@ -235,8 +240,9 @@ class Rights:
 
     def check_any(self, kind: str, name: str) -> None:
         """Raise ChannelViolation (403) unless the user has some permission for that queue or
-        exchange (`kind`): a user without any must not find out whether it is there (RabbitMQ 4.3,
-        CVE-2026-57221)."""
+        exchange (`kind`): a user without any must not find out whether it exists (RabbitMQ 4.3,
+        CVE-2026-57221).
+        """
         shown = name or DEFAULT_EXCHANGE if kind == EXCHANGE else name
         may = self.access.allows
         if not any(may(self.user, self.vhost, each, shown) for each in (READ, WRITE, CONFIGURE)):
@@ -264,7 +270,9 @@ class Rights:
         allowed.add(asked)
 
     def _remembered(self) -> set[tuple[str, ...]]:
-        """Only what is allowed: the first refusal closes the channel."""
+        """Return the granted permissions; refused ones are not remembered, because the first
+        refusal closes the channel.
+        """
         allowed = self._allowed
         if self.epoch != self.access.epoch or len(allowed) >= RIGHTS_MAX:
             allowed.clear()
@@ -272,10 +280,11 @@ class Rights:
         return allowed
 
     def check_exchange_declaration(self, topology: Topology, asked: ExchangeDefinition) -> None:
-        """Raise ChannelViolation (403) unless the user may declare this exchange: that takes the
+        """Raise ChannelViolation (403) unless the user may declare this exchange: that requires
         permission to configure it and, when it is new and has an alternate exchange, to read from
-        the one and to write to the other. Nobody may declare the default exchange (403), nor one of
-        an unknown type (ConnectionViolation, 503)."""
+        the new one and to write to the alternate. Nobody may declare the default exchange (403),
+        nor one of an unknown type (ConnectionViolation, 503).
+        """
         check_type(asked.type)
         check_not_default(asked.name)
         self.check_exchange(CONFIGURE, asked.name)
@@ -285,16 +294,19 @@ class Rights:
 
     def check_dead_lettering(self, asked: QueueDefinition) -> None:
         """Raise ChannelViolation (403) unless the user may declare this queue with its dead letter
-        exchange, if it has one: messages are read from the queue and written to the exchange."""
+        exchange, if it has one: that requires permission to read from the queue and to write to the
+        exchange.
+        """
         exchange = asked.arguments.get(DEAD_LETTER_EXCHANGE)
         if isinstance(exchange, str):
             self.check_queue(READ, asked.name)
             self.check_exchange(WRITE, exchange)
 
     def check_binding(self, topology: Topology, binding: BindingDefinition) -> None:
-        """Raise ChannelViolation (403) unless the user may bind or unbind these two: that takes the
+        """Raise ChannelViolation (403) unless the user may bind or unbind these two: that requires
         permission to write to the destination and to read from the source and, at a topic exchange,
-        this key. Nobody may with the default exchange at either end."""
+        for this key. Nobody may when either end is the default exchange.
+        """
         if binding.destination_type == QUEUE:
             self.check_queue(WRITE, binding.destination)
         else:
@@ -316,14 +328,13 @@ class Rights:
 
     @property
     def is_impersonator(self) -> bool:
-        """Tell whether the user may publish with the name of another one in the property
-        user_id."""
+        """Tell whether the user may publish with another user's name in the property user_id."""
         user = self.access.definitions.users.get(self.user)
         return user is not None and IMPERSONATOR in user.tags
 
 
 def refused(what: str, user: str) -> ChannelViolation:
-    """Return the error 403, in RabbitMQ's words, that says that `user` has no access to `what`."""
+    """Return the error 403, in RabbitMQ's words: `user` has no access to `what`."""
     return ChannelViolation(403, f"access to {what} refused for user '{user}'")
 
 
@@ -333,9 +344,9 @@ def not_allowed(text: str) -> ConnectionViolation:
 
 
 def bootstrap(definitions: DurableTables, auth: AuthConfig, hashed: Callable[[str], str]) -> None:
-    """Put into the definitions what a node has before anybody has told it anything. With a user, a
-    virtual host or a permission there already, nothing is added. `hashed` makes a hash of a
-    password."""
+    """Put the definitions of a new node into the tables, unless these have a user, a virtual host
+    or a permission already. `hashed` makes a hash of a password.
+    """
     if definitions.users or definitions.vhosts or definitions.permissions:
         return
     for change in first_changes(auth, hashed):
@@ -343,8 +354,9 @@ def bootstrap(definitions: DurableTables, auth: AuthConfig, hashed: Callable[[st
 
 
 def first_changes(auth: AuthConfig, hashed: Callable[[str], str]) -> list[UpsertRecord]:
-    """Return what makes the default user, with all its permissions in the default virtual host.
-    `hashed` makes a hash of a password."""
+    """Return the changes that make the default user, with all permissions in the default virtual
+    host. `hashed` makes a hash of a password.
+    """
     user, vhost = auth.default_user, auth.default_vhost
     rights = Permission(
         user,

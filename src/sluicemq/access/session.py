@@ -1,4 +1,4 @@
-"""What access has to know of a connection that is open, and of the virtual host it is in."""
+"""What access needs to know of an open connection and its virtual host."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 
 class Host:
-    """A virtual host, as access sees it. `connections` counts those that are open in it."""
+    """A virtual host, as access sees it. `connections` counts its open connections."""
 
     topology: Topology
     connections: int
 
     @property
     def is_open(self) -> bool:
-        """Whether connections may enter the virtual host: False while it is being deleted."""
+        """Tell whether connections may enter the virtual host: not while it is being deleted."""
         raise NotImplementedError
 
 
 class Session:
-    """A connection of a user, as access sees it. `vhost` is None until the connection is open."""
+    """A user's connection, as access sees it. `vhost` is None until the connection is open."""
 
     user: str
     vhost: Host | None

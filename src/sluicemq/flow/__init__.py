@@ -2,7 +2,7 @@
 
     gate       what can hold up an actor, and who counts the shut ones
     credit     the two halves of a link: Outflow at the sender, Inflow at the receiver
-    budget     `adaptive`: one budget of messages and bytes shared by the links that are active
+    budget     `adaptive`: one budget of messages and bytes that all active links share
     link       makes the two halves of a link together
     profiles   the numbers: rabbitmq-3.5, rabbitmq-3.8, adaptive
     alarm      memory: when to raise, when to clear, who must know

@@ -3,8 +3,8 @@
 RabbitMQ raises and clears at the same figure; here an alarm clears only when there is room again
 (memory: both figures below nine tenths of the limit), so a broker at its limit does not switch a
 thousand publishers on and off. Bytes counted at admission react at once; the RSS is the backstop
-for what nobody counted. So it is with the disk: what is free is looked at now and then, and a
-write that is refused for want of space is the backstop.
+for memory that is not counted. The disk has the same two: free space is checked periodically, and a
+write refused for want of space is the backstop.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class MemoryAlarm:
         self.reason = ""
 
     def update(self, accounted_bytes: int, resident_bytes: int, waiting_bytes: int = 0) -> Change:
-        """Compare the two figures with the limit, and report a transition, if there is one. Of what
-        is in use `waiting_bytes` are the beginnings of what publishers send, which only they can
-        finish: those do not keep an alarm up, or nobody could ever go on; nor do they raise it, as
-        long as they are few."""
+        """Compare the two figures with the limit, and report a transition, if there is one.
+        `waiting_bytes` are beginnings of messages that only their publishers can finish: they do
+        not keep an alarm up, or nobody could ever go on; nor do they raise it, as long as they are
+        few.
+        """
         used_bytes = max(accounted_bytes, resident_bytes)
         few_bytes = min(waiting_bytes, self.limit_bytes // WAITING_PART)
         if not self.raised and used_bytes - few_bytes >= self.limit_bytes:
@@ -71,8 +72,9 @@ class MemoryAlarm:
 
 class DiskAlarm:
     """The disk alarm: raised when less than the limit is free or writes are refused; cleared when
-    they are not, and a tenth more than the limit (at most DISK_CLEAR_BYTES more) is free. `full` is
-    set by whoever writes, while the system says that there is no space."""
+    they are not, and a tenth more than the limit (at most DISK_CLEAR_BYTES more) is free. Those who
+    write set `full` while the system says that there is no space.
+    """
 
     __slots__ = ("full", "limit_bytes", "raised", "reason")
 
@@ -117,7 +119,8 @@ class AlarmsChanged:
 
 class AlarmBoard:
     """The alarms of the node, by source, and the actors that are told of every change. In a cluster
-    those of other nodes hold, too."""
+    the alarms of other nodes hold, too.
+    """
 
     __slots__ = ("elsewhere", "listeners", "reasons")
 
@@ -137,7 +140,7 @@ class AlarmBoard:
         return " & ".join(reasons)
 
     def register(self, listener: Actor) -> str:
-        """Tell `listener` of changes from now on; returns the reason that holds already."""
+        """Tell `listener` of changes from now on; return the reason that holds already."""
         self.listeners[listener] = None
         return self.reason
 
@@ -145,7 +148,7 @@ class AlarmBoard:
         self.listeners.pop(listener, None)
 
     def raise_alarm(self, source: str, reason: str) -> None:
-        """Raise an alarm; one that is raised already changes nothing."""
+        """Raise an alarm; does nothing when it is already raised."""
         if source not in self.reasons:
             self.reasons[source] = reason
             self._notify()
@@ -155,7 +158,7 @@ class AlarmBoard:
             self._notify()
 
     def of_node(self, node: int, reasons: dict[str, str]) -> None:
-        """Have these alarms of another node hold, and none but these."""
+        """Replace the alarms of another node by these."""
         before = self.elsewhere.pop(node, {})
         if reasons:
             self.elsewhere[node] = reasons

@@ -5,10 +5,10 @@ number of publishers. Here each link gets a window, its share of one budget:
 
     window = clamp(min(messages, bytes / average message) / active links, floor, ceiling)
 
-A link whose window is smaller than its credit withholds grants until what circulates fits; when
-the window grows it grants what it withheld. At no time does less than the window circulate, and
-the unit of granting is never larger than the window, so some credit is always on its way back
-to a sender that has none: a link cannot lock up, however small its window.
+A link whose window is smaller than its credit withholds grants until what circulates fits; when the
+window grows it grants what it withheld. At least the window circulates at any time, and the unit of
+granting is never larger than the window, so some credit is always on its way back to a sender that
+has none: a link cannot lock up, however small its window.
 
 Credit that a sender already holds is not taken back: a link shrinks as it is used.
 """
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Budget:
     """What all links together may hold, and how many of them are active.
 
-    Time is cut into epochs of LINK_ACTIVE_NS by `tick`. A link marks itself once an epoch, so
-    the count costs nothing per message: active are those marked in this epoch or the last one.
+    `tick` divides time into epochs of LINK_ACTIVE_NS. A link marks itself once an epoch, so the
+    count costs nothing per message: links marked in this epoch or the last one are active.
     """
 
     __slots__ = (
@@ -69,8 +69,9 @@ class Budget:
         return self._share(average_bytes, self.active)
 
     def first_window(self) -> int:
-        """Return the window of a new link in messages, as if all links were active, for all may be
-        soon."""
+        """Return the window of a new link in messages, as if all links were active, because all may
+        soon be.
+        """
         return self._share(1, self.links)
 
     def _share(self, average_bytes: int, sharers: int) -> int:
@@ -79,16 +80,17 @@ class Budget:
 
     def mark(self, last_epoch: int) -> None:
         """Note that a link, last marked in `last_epoch`, has settled its first messages of this
-        epoch."""
+        epoch.
+        """
         self._marked += 1
         if last_epoch != self.epoch - 1:
             self.active += 1
 
     def tick(self, now_ns: int) -> None:
-        """Call it about once a second: begins the next epoch when this one has lasted long enough.
+        """Begin the next epoch when this one has lasted long enough; called about once a second.
 
-        Only here does `active` fall, so here the links that withhold get their larger windows,
-        also those whose sender has no credit left and will not make them settle anything.
+        Only here does `active` fall, so here the links that withhold get their larger windows, even
+        those whose sender has no credit left and will not make them settle anything.
         """
         if now_ns - self._epoch_since_ns < LINK_ACTIVE_NS:
             return
@@ -142,7 +144,7 @@ class AdaptiveInflow(Inflow):
             self.grant_owed()
 
     def resize(self) -> None:
-        """Take the window the budget gives now, and make what circulates fit it."""
+        """Take the window that the budget gives now, and make the circulating credit fit it."""
         self.sharers = self.budget.active
         self._set_window(self.budget.window(self.average_bytes))
         self._fit()
@@ -154,8 +156,9 @@ class AdaptiveInflow(Inflow):
             self.budget.shrunk.pop(self, None)
 
     def _weigh(self, size_bytes: int) -> bool:
-        """Follow the size of messages, upward at once, downward slowly. Returns True when it
-        changed."""
+        """Follow the size of messages, upward at once, downward slowly. Returns True when it has
+        changed.
+        """
         average = self.average_bytes
         if size_bytes == average:
             return False
@@ -171,7 +174,7 @@ class AdaptiveInflow(Inflow):
         self.more_after = max(1, self.window * spec.more_after // spec.initial)
 
     def _fit(self) -> None:
-        """Move credit between what is owed and what is withheld; grant what is due then."""
+        """Move credit between `owed` and `withheld`; grant what is due then."""
         excess = self.initial - self.withheld - self.window
         withheld = self.withheld
         if excess > 0:

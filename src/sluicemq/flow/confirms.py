@@ -1,8 +1,8 @@
-"""What a channel still owes its publisher, one entry a batch, and how that is said on the wire.
+"""What a channel still owes its publisher, one entry a batch, and how it is answered on the wire.
 
-A batch is known by its first sequence number, also when its messages go to different queues: then
-it waits for all of these. It is confirmed when it was confirmed over each link it was sent over,
-and rejected as soon as it is rejected over one, or one is lost. Both are gathered and said at the
+A batch is known by its first sequence number, even when its messages go to different queues: then
+it waits for all of these. It is confirmed when every link that it was sent over has confirmed it,
+and rejected as soon as one link rejects it or is lost. The channel collects both and answers at the
 end of the turn in as few frames as RabbitMQ would use: acks first, then nacks, and of each kind
 
     cutoff = min(smallest number still unconfirmed, every number of the other kind)
@@ -31,8 +31,9 @@ Frame: TypeAlias = tuple[int, bool, bool]
 
 
 class Expected:
-    """A batch on its way. It was sent over `links`, where no answer has come yet, and has yet to be
-    sent over `to_come` more."""
+    """A batch on its way: sent over `links`, which have not answered yet, and still to be sent over
+    `to_come` more.
+    """
 
     __slots__ = ("count", "links", "size", "to_come")
 
@@ -46,15 +47,17 @@ class Expected:
 
     def waiting(self) -> dict[Link, None]:
         """Return its links as a dict that may be changed; until the first call they may be another
-        object's list."""
+        object's list.
+        """
         links = self.links
         if not isinstance(links, dict):
             links = self.links = dict.fromkeys(links)
         return links
 
     def answered(self, link: Link) -> bool:
-        """Note the answer over `link`, which must be waited for. Returns True when it was the last
-        one."""
+        """Note the answer over `link`, which must be outstanding. Returns True when it was the last
+        one.
+        """
         links = self.links
         if len(links) == 1 and not self.to_come:
             assert link in links, "an answer over a link that was not waited for"
@@ -93,7 +96,8 @@ class Unconfirmed:
 
     def expect(self, first_seq: int, count: int, links: Collection[Link], to_come: int = 0) -> None:
         """Note that `count` messages from `first_seq` on (above all earlier) are sent over `links`,
-        which nobody changes any more, and later over `to_come` others (`sent`)."""
+        which must not change any more, and later over `to_come` others (`sent`).
+        """
         assert count > 0 and first_seq > self._last, "numbers of publishes only grow"
         self._last = first_seq + count - 1
         if links or to_come:
@@ -105,14 +109,15 @@ class Unconfirmed:
     def sent(self, first_seq: int, link: Link) -> None:
         """Note that the batch is sent over one of the links that were to come."""
         expected = self._expected.get(first_seq)
-        if expected is not None:  # else another queue has rejected it
+        if expected is not None:  # otherwise another queue has rejected it
             assert expected.to_come > 0
             expected.to_come -= 1
             expected.waiting()[link] = None
 
     def confirm(self, link: Link, first_seq: int, count: int) -> None:
-        """Note that the queue at the end of a link has confirmed the batch, or is gone in a way
-        that counts as that; or its part of a batch that was divided among queues."""
+        """Note that the queue at the end of a link has confirmed the batch, or its part of a batch
+        that was divided among queues; or that it is gone in a way that counts as a confirm.
+        """
         expected = self._expected.get(first_seq)
         if expected is None:
             return  # another queue has rejected it
@@ -125,9 +130,10 @@ class Unconfirmed:
 
     def reject(self, first_seq: int, count: int, offset: int = 0) -> None:
         """Note that a queue has rejected the `count` messages of the batch behind the first
-        `offset`, which it confirms later: what other queues say of these no longer matters. In a
-        batch that was divided among queues nobody knows which ones these are, so all of it is
-        rejected."""
+        `offset`, which it confirms later: what other queues say of these no longer matters. Of a
+        batch that was divided among queues nobody knows which messages these are, so all of it is
+        rejected.
+        """
         expected = self._expected.get(first_seq)
         if expected is None:
             return  # another queue has rejected it before
@@ -142,7 +148,7 @@ class Unconfirmed:
         self._rejected.append((first_seq + kept, rejected))
 
     def lose(self, link: Link) -> None:
-        """Reject everything that waits for an answer over this link, for none will come."""
+        """Reject everything that waits for an answer over this link, because none will come."""
         lost = [each for each in self._expected.items() if link in each[1].links]
         for first_seq, expected in lost:
             del self._expected[first_seq]
@@ -166,7 +172,7 @@ class Unconfirmed:
             self._head = 0
 
     def drain(self) -> list[Frame]:
-        """Everything known since the last time, as the frames that say it."""
+        """Return the frames for all answers since the last call."""
         acks = self._confirmed
         nacks = self._rejected
         if not acks and not nacks:
@@ -180,7 +186,7 @@ class Unconfirmed:
         smallest = self.smallest()
         frames: list[Frame] = []
         if len(acks) == 1 and acks[0][1] == 1:
-            frames.append((acks[0][0], False, False))  # RabbitMQ looks at no cutoff here
+            frames.append((acks[0][0], False, False))  # RabbitMQ ignores the cutoff here
         else:
             _append_frames(acks, _cutoff(smallest, nacks), False, frames)
         _append_frames(nacks, _cutoff(smallest, acks), True, frames)
@@ -188,7 +194,9 @@ class Unconfirmed:
 
 
 def _cutoff(smallest: int | None, other_kind: list[Range]) -> int | None:
-    """None: nothing stands in the way of saying all with one frame."""
+    """Return the number below which one frame can answer for all; None when it can for every
+    number.
+    """
     if not other_kind:
         return smallest
     first = other_kind[0][0]
@@ -198,7 +206,7 @@ def _cutoff(smallest: int | None, other_kind: list[Range]) -> int | None:
 def _append_frames(
     ranges: list[Range], cutoff: int | None, nack: bool, frames: list[Frame]
 ) -> None:
-    """Append the frames for one kind; `ranges` are sorted and none of them spans the cutoff."""
+    """Append the frames of one kind; `ranges` are sorted and none of them spans the cutoff."""
     below = 0
     while below < len(ranges) and (cutoff is None or ranges[below][0] < cutoff):
         below += 1

@@ -54,25 +54,29 @@ class Outflow(Gate):
         self.attached = True
 
     def waits(self) -> bool:
-        """Does something other than its credit hold it up, though it is open? Then it shuts."""
+        """Tell whether something other than its credit holds it up though it is open, so that it
+        has to shut.
+        """
         return False
 
     def spend(self, n: int) -> None:
-        """`n` messages were posted to the receiver. Never refuses."""
+        """Spend credit for `n` messages that were posted to the receiver. Never refuses."""
         if self.attached:
             self.credit -= n
             if self.credit <= 0:
                 self.shut()
 
     def refill(self, n: int) -> None:
-        """A grant of `n` has arrived. After overspending it may not be enough to open."""
+        """Add a grant of `n`. After overspending it may not be enough to open."""
         if self.attached:
             self.credit += n
             if self.credit > 0:
                 self.open()
 
     def detach(self) -> None:
-        """The receiver is gone: it must hold up nobody. What is still under way is ignored."""
+        """Hold up nobody any more, because the receiver is gone, and ignore grants that still
+        arrive.
+        """
         self.attached = False
         self.open()
 
@@ -119,13 +123,13 @@ class Inflow(GrantHolder):
         self.attached = True
 
     def settle(self, n: int, size_bytes: int = 0) -> None:
-        """`n` messages (n >= 1), together `size_bytes`, were taken out of the inbox."""
+        """Count `n` messages (n >= 1), together `size_bytes`, that were taken out of the inbox."""
         self.owed += n
         if self.owed >= self.more_after:
             self.grant_owed()
 
     def grant_owed(self) -> None:
-        """Grant the whole units of what is owed."""
+        """Grant the whole units that are owed."""
         rest = self.owed % self.more_after
         amount = self.owed - rest
         if amount:
@@ -151,7 +155,7 @@ class Inflow(GrantHolder):
             self.sender.post(Grant(self.outflow, amount))
 
     def detach(self) -> None:
-        """The sender is gone, or its end has come: grant nothing any more, and know it no more."""
+        """Grant nothing any more and forget the sender, because one of the two is gone."""
         if self.attached:
             self.attached = False
             del self.sender

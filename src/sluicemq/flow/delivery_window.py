@@ -1,9 +1,9 @@
-"""The delivery windows of one connection, and the one over all of them.
+"""The delivery windows of one connection, and their common bound.
 
-Each queue has a window to each channel it delivers to. With a channel more, a client that does not
-read would be sent as much more, so they share a bound: when what was delivered on a connection and
-has not been handed to its socket reaches it, whoever wants to deliver more waits, until half of it
-is gone. Then all who wait hear of it, in the order in which they came, by a grant of nothing.
+Each queue has a window to each channel it delivers to. A client that does not read could get more
+by opening more channels, so the windows share a bound: when the deliveries of a connection that its
+socket has not taken reach it, all queues that deliver to it wait until half of it is gone. Then
+each waiting queue is told, in order of arrival, by a grant of 0.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 class ConnectionWindow:
-    """How much is on its way to one socket, in units of delivery cost. `bound` is how much may be;
-    one delivery of each window may be above it."""
+    """How much is on its way to one socket, in units of delivery cost. `bound` is the limit; each
+    window may exceed it by one delivery.
+    """
 
     __slots__ = ("bound", "spent", "waiting")
 
@@ -32,7 +33,7 @@ class ConnectionWindow:
         """The windows that are held up, each with the queue that it belongs to."""
 
     def give_back(self, cost: int) -> None:
-        """Free `cost` units, which have been handed to the socket or will never be."""
+        """Free `cost` units, which the socket has taken or will never take."""
         self.spent -= cost
         if self.waiting and self.spent * 2 <= self.bound():
             waiting = self.waiting

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class GrantHolder:
-    """Keeps grants back while its keeper has a shut gate."""
+    """Withholds grants while its keeper has a shut gate."""
 
     __slots__ = ()
 
     def release_deferred(self) -> None:
-        """Post what was kept back. Called once, when the keeper's last gate has opened."""
+        """Post the withheld grants. Called once, when the keeper's last gate has opened."""
         raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class GateKeeper:
-    """One actor's gates, counted, and the grants it keeps back while any of them is shut."""
+    """Counts the gates of one actor, and holds the grants withheld while any of them is shut."""
 
     __slots__ = ("_blocked_ns", "clock", "deferred", "gates_shut", "shut_since_ns")
 
@@ -42,13 +42,15 @@ class GateKeeper:
         self._blocked_ns = 0
 
     def gate_shut(self, now_ns: int) -> None:
-        """One of the gates has shut."""
+        """Note that one of the gates has shut."""
         if not self.gates_shut:
             self.shut_since_ns = now_ns
         self.gates_shut += 1
 
     def gate_opened(self, now_ns: int) -> None:
-        """One of the gates has opened; at the last one everything kept back is let go."""
+        """Note that one of the gates has opened; when it was the last one, release everything
+        withheld.
+        """
         assert self.gates_shut > 0
         assert self.shut_since_ns is not None
         self.gates_shut -= 1
@@ -66,10 +68,10 @@ class GateKeeper:
         self.flow_resumed()
 
     def flow_resumed(self) -> None:
-        """For owners that must act at once when the last gate opens; they override this."""
+        """Act at once when the last gate opens; owners that need to override this."""
 
     def release(self) -> None:
-        """Know the owner no more, which has come to its end; this one knows none."""
+        """Forget the owner, which has come to its end."""
 
     def in_flow(self, now_ns: int, sticky_ns: int) -> bool:
         """Tell whether the owner is shown as `flow`: it is held up at `now_ns`, or was less than
@@ -79,14 +81,14 @@ class GateKeeper:
         return self.shut_since_ns is not None and now_ns - self.shut_since_ns < sticky_ns
 
     def blocked_ns(self, now_ns: int) -> int:
-        """How long at least one gate was shut, in sum."""
+        """Return how long at least one gate was shut, in sum."""
         if not self.gates_shut or self.shut_since_ns is None:
             return self._blocked_ns
         return self._blocked_ns + now_ns - self.shut_since_ns
 
 
 class Gate:
-    """Open or shut. `name` says what it is for: it is shown to people."""
+    """A gate, open or shut. `name` says what it is for, as shown to people."""
 
     __slots__ = ("_blocked_ns", "_shut_since_ns", "is_shut", "keeper", "name", "shut_count")
 
@@ -99,7 +101,7 @@ class Gate:
         self._blocked_ns = 0
 
     def shut(self) -> None:
-        """Shut it, if it is open."""
+        """Shut the gate, if it is open."""
         if not self.is_shut:
             now_ns = self.keeper.clock.now_ns()
             self.is_shut = True
@@ -108,7 +110,7 @@ class Gate:
             self.keeper.gate_shut(now_ns)
 
     def open(self) -> None:
-        """Open it, if it is shut."""
+        """Open the gate, if it is shut."""
         if self.is_shut:
             now_ns = self.keeper.clock.now_ns()
             self.is_shut = False
@@ -116,9 +118,9 @@ class Gate:
             self.keeper.gate_opened(now_ns)
 
     def shut_ns(self, now_ns: int) -> int:
-        """How long this gate has been shut now; 0 when it is open."""
+        """Return how long this gate has been shut now; 0 when it is open."""
         return now_ns - self._shut_since_ns if self.is_shut else 0
 
     def blocked_ns(self, now_ns: int) -> int:
-        """How long this gate was shut, in sum."""
+        """Return how long this gate was shut, in sum."""
         return self._blocked_ns + self.shut_ns(now_ns)

@@ -1,5 +1,6 @@
-"""Links from those who publish to queues; and how the two halves of a credit link are made, which
-must agree about its numbers."""
+"""Links from publishers to queues, and the making of both halves of a credit link, whose numbers
+must agree.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Link:
-    """What somebody publishes to one queue over, as the queue sees it: its answers go to `sender`,
-    and say which link they are about. Another link of the same sender is another one: numbers of
-    publishes belong to theirs."""
+    """The link over which a sender publishes to one queue, as the queue sees it: the queue's
+    answers go to `sender` and name the link. Each link of a sender has its own numbers of
+    publishes.
+    """
 
     __slots__ = ("sender",)
 
@@ -28,12 +30,13 @@ class Link:
         self.sender = sender
 
     def taken(self, count: int, size_bytes: int) -> None:
-        """The queue has taken a batch of `count` messages, together `size_bytes`, out of its
-        inbox."""
+        """Note that the queue has taken a batch of `count` messages, together `size_bytes`, out of
+        its inbox.
+        """
         raise NotImplementedError
 
     def end(self) -> None:
-        """One of the two is gone: it holds up nobody. May be called again."""
+        """End the link, because one of the two is gone: it holds up nobody. May be called again."""
         raise NotImplementedError
 
 
@@ -45,7 +48,9 @@ def link_deliveries(
     name: str,
     shared: ConnectionWindow,
 ) -> tuple[DeliveryOutflow, Inflow]:
-    """From a queue to a channel, within the window of the channel's connection."""
+    """Make a link for deliveries from a queue to a channel, within the window of the channel's
+    connection.
+    """
     outflow = DeliveryOutflow(queue_keeper, name, queue, spec, shared)
     return outflow, Inflow(channel_keeper, queue, outflow, spec)
 
@@ -58,7 +63,9 @@ def link(
     name: str,
     budget: Budget | None = None,
 ) -> tuple[Outflow, Inflow]:
-    """The sender keeps the Outflow, the receiver the Inflow. With a budget the link adapts."""
+    """Make both halves of a link: the sender keeps the Outflow, the receiver the Inflow. With a
+    budget the link adapts.
+    """
     outflow = Outflow(sender_keeper, name, spec)
     if budget is None:
         return outflow, Inflow(receiver_keeper, sender_actor, outflow, spec)

@@ -1,7 +1,7 @@
 """Prefetch: how many deliveries a consumer, or all consumers of a channel, may hold unacknowledged.
 
-Both are asked before a delivery; a limit of 0 means none. No-ack consumers ask the channel's only,
-and what they get does not count there (as in RabbitMQ).
+The queue asks both before a delivery; a limit of 0 means none. For no-ack consumers it asks only
+the channel's limit, and their messages do not count there (as in RabbitMQ).
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Prefetch:
 
 class Resume:
     """Posted to a queue that waits for `limiter`: it may deliver now. After its turn the queue
-    says `had_turn`, whether it has delivered anything or not."""
+    calls `had_turn`, whether it has delivered anything or not.
+    """
 
     __slots__ = ("limiter",)
 
@@ -50,9 +51,10 @@ class Resume:
 
 class Limiter:
     """The limit of one channel (basic.qos with global true), shared by its consumers on all queues.
-    Queues that are refused wait in line. Who stands first is invited as soon as there is room, and
-    until it has had its turn nobody else gets any: a queue whose acknowledgements make the room is
-    no nearer to it than the others."""
+    Queues that it refuses wait in line. The first in line is invited as soon as there is room, and
+    until it has had its turn no other gets any: a queue whose acknowledgements make the room has no
+    advantage over the others.
+    """
 
     __slots__ = ("invited", "limit", "unacked", "waiting")
 

@@ -1,4 +1,4 @@
-"""The numbers of flow control: three profiles, and any number by itself from the configuration.
+"""The numbers of flow control: three profiles, and single numbers that the configuration overrides.
 
 profile        credit_flow_         msg_store_           msg_store_
                default_credit       credit_disc_bound    io_batch_size
@@ -89,7 +89,7 @@ PROFILES: Final = {
 
 
 def flow_profile(config: FlowConfig) -> FlowProfile:
-    """Return the profile that `config` names, with the numbers that it sets by themselves."""
+    """Return the profile that `config` names, with the numbers that it overrides."""
     base = PROFILES[config.profile]
     if config.credit_flow_default_credit is not None:
         credit = LinkSpec(*config.credit_flow_default_credit)
@@ -105,14 +105,16 @@ def flow_profile(config: FlowConfig) -> FlowProfile:
 
 def raft_profile(flow: FlowConfig, raft: RaftConfig) -> RaftProfile:
     """Return the numbers of quorum queues of the profile that `flow` names, with those that `raft`
-    sets by themselves."""
+    overrides.
+    """
     base = PROFILES[flow.profile].raft
     return RaftProfile(*(getattr(raft, name) or getattr(base, name) for name in base._fields))
 
 
 def flow_budget(config: FlowConfig) -> Budget | None:
-    """Return the node's one budget, for its links of `credit_flow_default_credit`; None for fixed
-    credit."""
+    """Return the node's one budget, for its links of `credit_flow_default_credit`; None with fixed
+    credit.
+    """
     if config.profile != ADAPTIVE:
         return None
     return Budget(

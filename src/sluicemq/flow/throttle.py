@@ -1,9 +1,9 @@
 """When a connection is not read, what its client is told about it, and how it is shown.
 
-A connection stops for two reasons: a credit gate is shut (flow), or there is an alarm and it
-publishes. An alarm alone does not stop it: one that only consumes is never blocked. In `blocking`
-it is read up to the next frame that belongs to a message; that publish stops the reading, and
-waits unparsed until the alarm is over.
+A connection is not read for one of two reasons: a credit gate is shut (flow), or there is an alarm
+and it publishes. An alarm alone does not stop it: a connection that only consumes is never blocked.
+In `blocking` it is read up to the next frame that belongs to a message; that publish stops the
+reading, and waits unparsed until the alarm is over.
 
                    reading   alarm gate   told to a client which can hear it
     running        yes       open
@@ -107,16 +107,19 @@ class Throttle:
 
     def publish_seen(self) -> int:
         """Note, in `blocking` only, that the next frame is a publish, or belongs to one that has
-        begun."""
+        begun.
+        """
         return self._move(_PUBLISH)
 
     def alarms_changed(self, reason: str) -> int:
-        """Note which alarms there are; `reason` names them, "" when there is none."""
+        """Note the alarms that are raised; `reason` names them, "" when there is none."""
         self.reason = reason
         return self._move(_ALARM if reason else _ALL_CLEAR)
 
     def credit_changed(self) -> int:
-        """Look at the credit gates, for credit was spent or granted, or a channel is gone."""
+        """Look at the credit gates again, because credit was spent or granted, or a channel is
+        gone.
+        """
         spent = self.keeper.gates_shut > self.alarm_gate.is_shut
         state = self.state
         if spent == (state in (FLOW, BLOCKED_FLOW)):
@@ -126,7 +129,7 @@ class Throttle:
         return self._move(_CREDIT_SPENT if spent else _CREDIT_GRANTED)
 
     def shown(self, now_ns: int) -> str:
-        """Return the state as users know it: running, flow, blocking or blocked."""
+        """Return the state that users see: running, flow, blocking or blocked."""
         state = self.state
         if state == RUNNING:
             since_ns = self.flow_since_ns

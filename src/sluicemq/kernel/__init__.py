@@ -1,1 +1,1 @@
-"""The smallest parts: the World's faces, an inbox, a run queue."""
+"""The smallest building blocks: the interfaces of the World, actors with inboxes, a run queue."""

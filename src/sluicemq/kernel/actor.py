@@ -6,12 +6,12 @@ Three things keep one actor from making the others wait:
     a piece    long work is an iterator (`Actor.begin`) that goes on from turn to turn
     a share    the actors of one connection take their turns within the turns of their Share
 
-and one thing decides who comes first: those who are `patient` (they bring work in) get turns worth
-INTAKE_WORK when no other actor has anything to do, or when the others have had PATIENCE_WORK; more
-of both when many of them wait.
+Beside that, `patient` actors, which bring work in, come last: they get turns worth INTAKE_WORK when
+no other actor has anything to do, or when the others have had PATIENCE_WORK; more of both when many
+of them wait.
 
-What goes wrong in a turn stays there: an exception never leaves the scheduler. It tells `witness`,
-and the actor, which says by its kind what a fault in it means (`Actor.faulted`).
+A fault in a turn stays there: an exception never leaves the scheduler, which tells `witness` and
+the actor. Each kind of actor decides what a fault in it means (`Actor.faulted`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ NS_A_UNIT: Final = 1000
 
 
 def no_wake() -> None:
-    """Wake nobody: whoever has this scheduler calls `run` by itself."""
+    """Wake nobody: the owner of this scheduler calls `run` by itself."""
 
 
 def no_clock() -> int:
@@ -77,12 +77,13 @@ def no_clock() -> int:
 
 
 def no_witness(actor: Actor, error: Exception) -> None:
-    """Keep a fault to oneself."""
+    """Tell nobody of the fault."""
 
 
 class Scheduler:
-    """The node's own run queue: actors with something in their inbox, in order of arrival.
-    Everything runs to completion in there; nothing else runs actors."""
+    """The node's own run queue: actors with something in their inbox, in order of arrival. Each
+    turn runs to completion, and nothing else runs actors.
+    """
 
     def __init__(self) -> None:
         self.wake: Callable[[], None] = no_wake
@@ -129,9 +130,10 @@ class Scheduler:
             self.wake()
 
     def run(self, turns_max: int, until_ns: int = NEVER_NS) -> bool:
-        """Run at most `turns_max` turns, one of a share counting as one, until it is `until_ns` by
-        `now_ns` or later; shares look after each turn of a member. True when work is left that may
-        be done now."""
+        """Run at most `turns_max` turns, where one turn of a share counts as one, until `now_ns`
+        has reached `until_ns`; shares check that after each turn of a member. Returns True when
+        there is work left that may be done now.
+        """
         ready = self.ready
         patient = self.patient
         now_ns = self.now_ns
@@ -158,7 +160,7 @@ class Scheduler:
         return self.awake
 
     def is_intake_due(self) -> bool:
-        """Tell whether patient actors may have turns now. It sets how much work they get."""
+        """Tell whether patient actors may have turns now, and set how much work they get."""
         if self.intake > 0:
             return True
         if self.is_held or (self.ready and not self.have_had_enough()):
@@ -167,29 +169,31 @@ class Scheduler:
         return True
 
     def have_had_enough(self) -> bool:
-        """Tell whether the other actors have had the work they get between two intakes of patient
-        actors."""
+        """Tell whether the other actors have had the work that they get between two intakes of
+        patient actors.
+        """
         wanted = max(PATIENCE_WORK, self.patient.count * PATIENCE_WORK_EACH)
         passed = max(self.spent, (self.now_ns() - self.intake_at_ns) // NS_A_UNIT)
         return passed >= min(wanted, PATIENCE_WORK_MAX)
 
     def take_some_in(self, work: int) -> None:
-        """Let patient actors have turns worth `work` units now, also while they are held."""
+        """Let patient actors have turns worth `work` units now, even while they are held."""
         self.intake = work
         if self.patient.count and not self.awake:
             self.awake = True
             self.wake()
 
     def hold(self, is_held: bool) -> None:
-        """With `is_held` give patient actors turns only by `take_some_in`; without, give them turns
-        as usual."""
+        """While `is_held`, give patient actors turns only by `take_some_in`; otherwise give them
+        turns as usual.
+        """
         self.is_held = is_held
         if not is_held and self.patient.count and not self.awake:
             self.awake = True
             self.wake()
 
     def contain(self, actor: Actor, error: Exception) -> None:
-        """Confine the fault that ended a turn of the actor, so that it goes no further."""
+        """Confine a fault that has ended a turn of the actor."""
         actor.underway = None
         try:
             self.witness(actor, error)
@@ -205,7 +209,7 @@ class Scheduler:
             actor.schedule()
 
     def give_up(self, actor: Actor, error: Exception) -> None:
-        """Let the process end: no turn is safe any more."""
+        """End the process: no turn is safe any more."""
         self.is_broken = True
         self.ready.clear()
         self.patient.clear()
@@ -255,13 +259,16 @@ class Actor(TurnGroupMember):
             self.run_queue.add(self)
 
     def spend(self, work: int) -> None:
-        """Say that what is being done costs `work` units beyond MESSAGE_WORK. When the turn has
-        none left it ends after the message or piece it is at."""
+        """Count `work` units beyond MESSAGE_WORK for what is being done. When the turn has none
+        left, it ends after the current message or piece.
+        """
         self.scheduler.work -= work
 
     def schedule_rest(self) -> None:
-        """Ask for another turn for what this one leaves: behind all others, or, where all others
-        post to, before them. They would post more in each round than one turn can handle."""
+        """Ask for another turn for what this one leaves: behind all other actors or, for an actor
+        to which all others post, before them. They would otherwise post more in each round than one
+        turn can handle.
+        """
         if self.is_common and not self.scheduled:
             self.scheduled = True
             self.scheduler.ready.appendleft(self)
@@ -269,9 +276,10 @@ class Actor(TurnGroupMember):
             self.schedule()
 
     def begin(self, pieces: Iterator[int]) -> None:
-        """Do long work in pieces: `pieces` does one at each step and yields the units that it has
-        cost. As many are done now as the turn allows; the rest goes on in the next turns, and what
-        is in the inbox waits until the last. An actor does one such thing at a time."""
+        """Do long work in pieces: each step of `pieces` does one and yields the units that it cost.
+        As many as the turn allows are done now, the others in the next turns; messages in the inbox
+        wait until the last one. An actor does one such work at a time.
+        """
         assert self.underway is None, f"{type(self).__name__} has long work under way already"
         self.underway = pieces
         self.go_on()
@@ -279,7 +287,7 @@ class Actor(TurnGroupMember):
             self.schedule()
 
     def go_on(self) -> None:
-        """Do pieces of the long work under way until it is done or the turn's work is spent."""
+        """Continue the long work until it is done or the turn's work is spent."""
         assert self.underway is not None
         scheduler = self.scheduler
         for work in self.underway:
@@ -289,7 +297,9 @@ class Actor(TurnGroupMember):
         self.underway = None
 
     def run_turn(self) -> None:
-        """Handle what is in the inbox now, as far as the turn's work goes, then `turn_ended`."""
+        """Handle the messages that are in the inbox now, as far as the turn's work goes, then call
+        `turn_ended`.
+        """
         self.scheduled = False
         if self.stand_in is not None:
             self.stand_in.take_turn(self)
@@ -307,12 +317,12 @@ class Actor(TurnGroupMember):
                 self.handle_inbox(self.receive)
         if self.inbox or self.underway is not None:
             self.schedule_rest()
-        if self.stand_in is None:  # else it has come to an end in this turn
+        if self.stand_in is None:  # otherwise it has come to an end in this turn
             self.turn_ended()
         scheduler.spent += turn_work - scheduler.work
 
     def handle_only(self, message: object) -> None:
-        """Handle the message that was alone in the inbox."""
+        """Handle a message that was alone in the inbox."""
         try:
             self.receive(message)
         except Exception:
@@ -321,15 +331,16 @@ class Actor(TurnGroupMember):
         self.scheduler.work -= MESSAGE_WORK
 
     def handle_inbox(self, receive: Callable[[object], None]) -> None:
-        """Have `receive` handle what was in the inbox when the turn began; the rest of it stays
-        there, in order, when the turn's work is spent, TURN_MAX messages are handled or long work
-        has begun."""
+        """Have `receive` handle the messages that were in the inbox when the turn began. The others
+        stay there, in order, when the turn's work is spent, TURN_MAX messages are handled or long
+        work has begun.
+        """
         batch = self.inbox
         scheduler = self.scheduler
         turn_max = scheduler.turn_max
         if len(batch) <= turn_max:
             self.inbox = []
-        else:  # what a turn cannot get to is not copied out and in again: it may be a million
+        else:  # messages that the turn cannot get to stay in place: there may be a million
             batch = batch[:turn_max]
             del self.inbox[:turn_max]
         done = 0
@@ -348,31 +359,33 @@ class Actor(TurnGroupMember):
             self.inbox[:0] = batch[done:]
 
     def receive(self, message: object) -> None:
-        """Handle one message; runs to completion, or leaves the rest to `begin`."""
+        """Handle one message: run to completion, or leave the rest to `begin`."""
         raise NotImplementedError
 
     def turn_ended(self) -> None:
-        """Called at the end of each turn: the only place where anything is batched or flushed."""
+        """End a turn: the only place where anything is batched or flushed."""
 
     def go_deaf(self) -> None:
-        """Drop what is posted to it from now on: it has come to its end."""
+        """Drop all further messages, because the actor has come to its end."""
         self.stand_in = NOBODY_HEARS
         self.inbox.clear()
 
     def faulted(self, error: Exception) -> None:
-        """Decide what a fault in a turn of this actor means. The others go on; what is left of the
-        inbox, without the `faulted_message`, is handled in the next turn, unless it goes deaf here.
-        Unless it is overridden the process has to end."""
+        """Decide what a fault in a turn of this actor means. The others go on; the rest of the
+        inbox, without the `faulted_message`, is handled in the next turn unless the actor goes deaf
+        here. Unless this is overridden, the process ends.
+        """
         self.scheduler.give_up(self, error)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StandIn:
-    """This has the turns of an actor that cannot have them itself any more, and handles what comes
-    for it. It has nothing to do at the end of a turn."""
+    """Takes the turns of an actor that cannot take them itself any more, and handles its messages.
+    It has nothing to do at the end of a turn.
+    """
 
     def take_turn(self, actor: Actor) -> None:
-        """Handle what is in the actor's inbox now, as far as the turn's work goes."""
+        """Handle the messages that are in the actor's inbox now, as far as the turn's work goes."""
         scheduler = actor.scheduler
         turn_work = scheduler.turn_work
         scheduler.work = turn_work - TURN_OVERHEAD_WORK
@@ -382,12 +395,12 @@ class StandIn:
         scheduler.spent += turn_work - scheduler.work
 
     def receive(self, message: object) -> None:
-        """Handle one message that has come for the actor, in its place."""
+        """Handle a message for the actor, in its place."""
         raise NotImplementedError
 
 
 class Nobody(StandIn):
-    """This stands in for an actor that has come to its end, and drops what comes."""
+    """Stands in for an actor that has come to its end, and drops its messages."""
 
     def take_turn(self, actor: Actor) -> None:
         actor.inbox.clear()
@@ -397,8 +410,10 @@ NOBODY_HEARS: Final = Nobody()
 
 
 class Share(Actor):
-    """What the actors of one owner get of a round: its members' turns are within its own turns, so
-    that a client with two thousand busy channels gets no more than one with a single channel."""
+    """The actors of one owner, which together get as many turns as a single actor: the members'
+    turns are part of the share's own. So a client with two thousand busy channels gets no more than
+    one with a single channel.
+    """
 
     is_vital = False
 
@@ -414,8 +429,9 @@ class Share(Actor):
             self.schedule()
 
     def run_turn(self) -> None:
-        """Give members turns in order of arrival, those too that wait for one only meanwhile, until
-        SHARE_WORK is spent."""
+        """Give members turns in order of arrival until SHARE_WORK is spent, including those that
+        are queued meanwhile.
+        """
         members = self.members
         scheduler = self.scheduler
         turn_work = scheduler.turn_work

@@ -1,8 +1,8 @@
 """Addresses: how nodes name actors to one another, in messages between them and in logs.
 
-An actor is known by reference on its own node, and nothing in here is needed for that. Where bytes
-leave the node, or are kept longer than it runs, an address stands for the actor: the node, its life
-and a number within that. What an earlier life of a node had is never taken for what it has now.
+An actor is known by reference on its own node, which needs nothing of this module. In bytes that
+leave the node, or outlive it, an address stands for the actor: the node, its life and a number
+within that life. An actor of an earlier life is so never mistaken for one of the present life.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ SERIAL_MAX: Final = (1 << 64) - 1
 
 
 class ActorAddress(NamedTuple):
-    """`node` is the number a node was given when it joined, from 1 on and never given again;
-    `incarnation` grows with each of its starts, from 1 on; `serial` counts the actors of that life
-    that were given an address, from 1 on."""
+    """The address of an actor. `node` is the number that a node was given when it joined, from 1 on
+    and never given again; `incarnation` grows with each of its starts, from 1 on; `serial` counts
+    the actors of that life that were given an address, from 1 on.
+    """
 
     node: int
     incarnation: int
@@ -36,7 +37,7 @@ class ActorAddress(NamedTuple):
         return f"{self.node}.{self.incarnation}.{self.serial}"
 
     def encode(self) -> bytes:
-        """The address in ADDRESS_BYTES bytes: node u32, incarnation u32, serial u64."""
+        """Return the address in ADDRESS_BYTES bytes: node u32, incarnation u32, serial u64."""
         return LAYOUT.pack(*self)
 
 
@@ -47,12 +48,14 @@ NOBODY: Final = ActorAddress(0, 0, 0)
 
 
 def decode_address(data: bytes, position: int) -> ActorAddress:
-    """The address at `position` of `data`, which must have ADDRESS_BYTES bytes from there on."""
+    """Return the address at `position` of `data`, which must have ADDRESS_BYTES bytes from there
+    on.
+    """
     return ActorAddress(*LAYOUT.unpack_from(data, position))
 
 
 class UnknownAddress(SluiceError):
-    """Nobody on this node is, or stands for, the actor at `address`."""
+    """No actor of this node has the address, or stands for the actor that has it."""
 
     def __init__(self, address: ActorAddress, why: str) -> None:
         super().__init__(f"address {address} {why}")
@@ -60,12 +63,12 @@ class UnknownAddress(SluiceError):
 
 
 class AddressTable:
-    """Which actor has which address, in the life `incarnation` of the node with the number `node`.
+    """The addresses of actors, in the life `incarnation` of the node with the number `node`.
 
-    An actor is given an address when somebody asks for it the first time, and keeps it until
-    `forget`, which whoever ends the actor calls: until then the table holds it. For an actor of
-    another node, or of an earlier life of this one, an actor of this node may stand, which speaks
-    for it. There are never more than `limit` of both together.
+    An actor gets an address when somebody first asks for it, and keeps it, held by the table, until
+    the code that ends the actor calls `forget`. An actor of this node may stand for an actor of
+    another node or of an earlier life, and speaks for it. The table has at most `limit` of both
+    together.
     """
 
     def __init__(self, node: int, incarnation: int, limit: int = ACTOR_ADDRESSES_MAX) -> None:
@@ -83,8 +86,9 @@ class AddressTable:
         return len(self._actors)
 
     def address_of(self, actor: Actor) -> ActorAddress:
-        """The address of an actor of this node, or the one that it stands for. Raises SluiceError
-        when it has none and there are `limit` of them."""
+        """Return the address of an actor of this node, or the one that it stands for. Raises
+        SluiceError when it has none and the table is full.
+        """
         known = self._addresses.get(actor)
         if known is not None:
             return known
@@ -95,16 +99,18 @@ class AddressTable:
         return address
 
     def actor_at(self, address: ActorAddress) -> Actor:
-        """The actor with that address, or who stands for it. Raises UnknownAddress, with the
-        reason, when there is none."""
+        """Return the actor with that address, or the one that stands for it. Raises UnknownAddress,
+        with the reason, when there is none.
+        """
         actor = self._actors.get(address)
         if actor is None:
             raise UnknownAddress(address, self._why(address))
         return actor
 
     def stand_for(self, address: ActorAddress, actor: Actor) -> None:
-        """From now on `actor`, which has no address, stands for the actor at `address`, which is
-        not of this life and has nobody else. Raises SluiceError when there are `limit` of them."""
+        """Let `actor`, which has no address, stand for the actor at `address`, which is not of this
+        life and has no stand-in yet. Raises SluiceError when the table is full.
+        """
         assert address != NOBODY, "nobody needs no one to stand for it"
         assert address[:2] != (self.node, self.incarnation), f"{address} is of this life"
         assert address not in self._actors, f"somebody stands for {address} already"
@@ -112,7 +118,9 @@ class AddressTable:
         self._enter(address, actor)
 
     def forget(self, actor: Actor) -> None:
-        """The actor has come to its end. Its address, if it has one, is never given again."""
+        """Forget an actor that has come to its end. Its address, if it has one, is never given
+        again.
+        """
         address = self._addresses.pop(actor, None)
         if address is not None:
             del self._actors[address]
@@ -143,12 +151,14 @@ higher than those that were given before."""
 
 
 def node_of(name: int) -> int:
-    """Return the node on which the member of that id is."""
+    """Return the node on which the member with that id is."""
     return name & ((1 << MEMBER_NODE_BITS) - 1)
 
 
 def number_of(name: int) -> int:
-    """Return what tells the member from earlier ones of its node; 0 for who was there at birth."""
+    """Return the number that tells a member from earlier ones on its node; 0 for a member since the
+    birth of the group.
+    """
     return name >> MEMBER_NODE_BITS
 
 

@@ -1,8 +1,8 @@
-"""The end of something whose own code has failed: steps of which each stands alone.
+"""The end of something whose own code has failed, in steps that do not depend on one another.
 
-Ending in order cannot be counted on any more, so each step goes by what it finds, and may be taken
-again. A step that fails itself is logged and passed over: a second fault costs what that step was
-about, and never goes in a circle.
+An orderly end cannot be relied on any more, so each step goes by what it finds, and may be
+repeated. A step that fails itself is logged and skipped: a second fault costs only what that step
+would have done, and never leads to a loop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Step = Callable[[], object]
 
 
 def take(actor: Actor, steps: Iterable[Step]) -> None:
-    """Take each of the steps, whatever becomes of the others; their faults are those of `actor`."""
+    """Take each of the steps, even when others fail; their faults count as those of `actor`."""
     for step in steps:
         try:
             step()

@@ -1,6 +1,6 @@
-"""What classes are marked with for tools/compile_hot.py. Where Python runs, it means nothing.
+"""Marks for classes that tools/compile_hot.py compiles. In Python they have no effect.
 
-A compiled class is closed: its attributes are those that it declares, and a class in Python can
+A compiled class is closed: it has only the attributes that it declares, and a Python class can
 extend it only if it is marked so.
 """
 

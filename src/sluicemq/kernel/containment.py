@@ -1,12 +1,12 @@
-"""What a fault is: an exception that nobody expected, a mistake of ours, in the turn of an actor.
+"""Faults: unexpected exceptions, that is mistakes of ours, in the turn of an actor.
 
-The scheduler lets no fault out. Each actor says by `Actor.faulted` what one in its turn means: the
-end of a connection, of a queue, of a command. What all of them share cannot be given up alone:
-where a method of such a part stands in the traceback, the node itself is broken and has to end,
-whoever's turn it was. These parts say so by `is_vital`.
+No fault leaves the scheduler. Each actor decides by `Actor.faulted` what a fault in its turn ends:
+a connection, a queue, a command. A part that all of them share cannot be given up alone: if a
+method of such a part is in the traceback, the node itself is broken and has to end, whoever's turn
+it was. These parts are marked by `is_vital`.
 
-A frame of a function that was compiled has no variables, so no `self`. Whose method it is, its
-line tells: that of a class in the module's source, which is installed beside what was made of it.
+The frame of a compiled function has no variables, so no `self`. Its line tells which class the
+method belongs to, by the module's source, which is installed beside the compiled module.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ def objects_at(error: BaseException) -> list[object]:
 
 
 def has_self(frame: FrameType) -> bool:
-    """Tell whether a frame is of a method, and knows of which object."""
+    """Tell whether a frame belongs to a method whose object is known."""
     return frame.f_code.co_varnames[:1] == ("self",)
 
 
 def is_vital(error: BaseException, actor: object) -> bool:
-    """Tell whether the error, which came in a turn of this actor, came from a part that the whole
-    node shares, so that the process has to end."""
+    """Tell whether the error, raised in a turn of this actor, came from a part that the whole node
+    shares, so that the process has to end.
+    """
     return any(getattr(each, "is_vital", False) for each in classes_at(error, actor))
 
 
@@ -74,8 +75,9 @@ def classes_at(error: BaseException, actor: object) -> list[type]:
 
 
 def class_name_at(file: str, line: int) -> str:
-    """Return the name of the class whose definition has this line of a source, empty when it is of
-    none."""
+    """Return the name of the class whose definition includes this line of a source; "" when there
+    is none.
+    """
     for first, last, name in class_lines(file):
         if first <= line <= last:
             return name
@@ -84,7 +86,7 @@ def class_name_at(file: str, line: int) -> str:
 
 @cache
 def class_lines(file: str) -> list[tuple[int, int, str]]:
-    """Return the first and the last line of each class in a source, and its name."""
+    """Return the first line, the last line and the name of each class in a source."""
     tree = ast.parse("".join(linecache.getlines(file)))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     return [(each.lineno, each.end_lineno or each.lineno, each.name) for each in classes]

@@ -1,9 +1,9 @@
 """The World's disk, as the core sees it: plain files under one directory, and jobs on them.
 
 `Files` has the primitives; they block, and are called directly only while a node starts. From then
-on a `DiskJob` carries what is to be done to wherever the World does such work (host: a pool of
-threads; sim: an event), and comes back to its actor's inbox when it is done. A path is relative to
-the data directory, with "/" between its parts.
+on the World runs each piece of work as a `DiskJob` (host: in a pool of threads; sim: as an event),
+which comes back to its actor's inbox when it is done. A path is relative to the data directory,
+with "/" between its parts.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ SYNC_STRAND: Final = 0
 class Files:
     """The primitives on files below the data directory.
 
-    Each raises DiskFailed with the errno's name: ENOENT for a file that is not there or a directory
-    to make it in; ENOTDIR, EISDIR and EEXIST for what is of the wrong kind. What was written before
-    a failure is undefined. A path that leaves the data directory is a mistake of ours: see
-    `assert_inside`.
+    Each raises DiskFailed with the errno's name: ENOENT when the file, or the directory to make it
+    in, does not exist; ENOTDIR, EISDIR and EEXIST when something of the wrong kind does. How much
+    was written before a failure is undefined. A path that leaves the data directory is a mistake of
+    ours: see `assert_inside`.
     """
 
     def names(self, directory: str) -> list[str]:
-        """Return what is in a directory, sorted; nothing when there is no such directory. "" is the
-        data directory itself."""
+        """Return the names in a directory, sorted; none when there is no such directory. "" is the
+        data directory itself.
+        """
         raise NotImplementedError
 
     def make_directory(self, path: str) -> None:
-        """Make a directory with its parents, durably; one that exists is fine."""
+        """Make a directory with its parents, durably; one that exists is left as it is."""
         raise NotImplementedError
 
     def size(self, path: str) -> int:
-        """Return the bytes of a file; -1 when there is none, or a directory in its place."""
+        """Return the bytes of a file; -1 when it does not exist, or is a directory."""
         raise NotImplementedError
 
     def is_directory(self, path: str) -> bool:
@@ -45,24 +46,29 @@ class Files:
         raise NotImplementedError
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        """Return at most `size` bytes from `offset` on: fewer at the file's end, none behind it."""
+        """Return at most `size` bytes from `offset` on: fewer at the end of the file, none behind
+        it.
+        """
         raise NotImplementedError
 
     def write(self, path: str, offset: int, data: bytes) -> None:
-        """Write all of `data` at `offset`. The file is made when missing, and grows as needed:
-        zeroes fill a gap before `offset`. Without any data a file is made, and none grows."""
+        """Write all of `data` at `offset`. The file is created if missing, and grows as needed:
+        zeroes fill a gap before `offset`. Empty `data` creates a file, but does not make one grow.
+        """
         raise NotImplementedError
 
     def write_durably(self, path: str, offset: int, data: bytes) -> None:
-        """Write all of `data` at `offset`, and make durable what of the file is not. A failure is
-        one of `write` or of `sync`, and for what it leaves the same holds."""
+        """Write all of `data` at `offset`, and make all of the file durable. A failure leaves the
+        file as one of `write` or of `sync` does.
+        """
         self.write(path, offset, data)
         self.sync(path)
 
     def allocate(self, path: str, size: int) -> None:
         """Reserve `size` bytes for a file, so that they can be written without ENOSPC. The file is
-        made when missing and is `size` bytes long afterwards, zeroes where nothing was. Where the
-        file system cannot promise that, only the length is set."""
+        created if missing and is `size` bytes long afterwards, filled up with zeroes. On a file
+        system that cannot promise space, only the length is set.
+        """
         raise NotImplementedError
 
     def truncate(self, path: str, size: int) -> None:
@@ -70,17 +76,19 @@ class Files:
         raise NotImplementedError
 
     def sync(self, path: str) -> None:
-        """Make a file's data durable, and what is needed to read it (fdatasync). Never tried twice:
-        after a failure nothing is known about the file."""
+        """Make a file's data durable, and the metadata needed to read it (fdatasync). Never tried
+        twice: after a failure nothing is known about the file.
+        """
         raise NotImplementedError
 
     def sync_directory(self, path: str) -> None:
-        """Make durable which names are in a directory. "" is the data directory itself."""
+        """Make the names in a directory durable. "" is the data directory itself."""
         raise NotImplementedError
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, whatever file had that before. Durable after sync_directory:
-        after a crash before that it has one of its names, and `new` is one file or the other."""
+        """Give a file another name, replacing a file that has it. Durable after sync_directory:
+        after a crash before that the file has one of its names, and `new` is one file or the other.
+        """
         raise NotImplementedError
 
     def delete(self, path: str) -> None:
@@ -88,8 +96,9 @@ class Files:
         raise NotImplementedError
 
     def delete_tree(self, path: str) -> None:
-        """Delete a directory and all in it; a missing one is fine. Durable after sync_directory of
-        the directory it was in."""
+        """Delete a directory and everything in it; a missing one is fine. Durable after
+        sync_directory of its parent.
+        """
         raise NotImplementedError
 
     def free_bytes(self) -> int:
@@ -98,15 +107,17 @@ class Files:
 
 
 def assert_inside(path: str) -> None:
-    """Raise AssertionError for a path with a part that is empty, "." or "..": it might leave the
-    data directory, which "" stands for."""
+    """Raise AssertionError for a path with a part that is empty, "." or "..", which might lead out
+    of the data directory. The path "" is the directory itself.
+    """
     parts = path.split("/") if path else []
     assert not {"", ".", ".."}.intersection(parts), f"{path!r} is no path in the data directory"
 
 
 class DiskJob:
-    """Work on files. `run` is called once, elsewhere, with nothing but its own fields to touch;
-    then the job itself is posted to the actor that submitted it."""
+    """Work on files. `run` is called once, elsewhere, and touches only its own fields; then the job
+    itself is posted to the actor that submitted it.
+    """
 
     failure: DiskFailed | None = None
     """The error that `run` raised; None: it raised none."""

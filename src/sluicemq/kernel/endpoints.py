@@ -9,8 +9,9 @@ if TYPE_CHECKING:
 
 
 class Peer:
-    """Who is connected, from where (`peer_host`, `peer_port`) to where on this node (`host`,
-    `port`). Hosts are numeric addresses."""
+    """The ends of a connection: the peer (`peer_host`, `peer_port`) and the address on this node
+    that it has connected to (`host`, `port`). Hosts are numeric addresses.
+    """
 
     __slots__ = ("certificate_name", "host", "peer_host", "peer_port", "port", "tls")
 
@@ -31,5 +32,7 @@ class Peer:
 
     @property
     def vouched_name(self) -> str | None:
-        """The user whom its certificate names, "" when it has none; None: there is no TLS."""
+        """Return the user named in the peer's certificate, "" when it has none; None
+        without TLS.
+        """
         return None if self.tls is None else self.certificate_name

@@ -1,7 +1,8 @@
-"""State that commands change: the interface of what one member has, or all members of a group.
+"""State that commands change: the interface of the state of one member, or of all members of a
+group.
 
-Who agreed on a command, and when, is no affair of the state (`replication/`). A machine never waits
-and posts nothing: what has to be done comes out as effects, which are data.
+Who agreed on a command, and when, is decided elsewhere (`replication/`). A machine never waits and
+posts nothing: what has to be done comes out as effects, which are data.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ class StateMachine(Generic[C, E]):
     def apply(self, command: C, effects: list[E]) -> None:
         """Change state by `command`, and append what has to be done to `effects`, in order.
 
-        Who implements it promises that a command is done when this returns, or when `rest` is at
-        its end; that it leaves what is in `effects` already as it is; and that it never comes back
-        here by what it calls. A command that cannot be carried out is answered by an effect: an
-        exception is a fault of the machine, and the end of it.
+        Implementations promise that a command is done when this returns, or when `rest` is at its
+        end; that they leave earlier `effects` as they are; and that nothing they call calls this
+        again. A command that cannot be carried out is answered by an effect: an exception is a
+        fault of the machine, and ends it.
         """
         raise NotImplementedError
 
 
 class Replicated(StateMachine[C, E]):
-    """State that each member of a group has, made from the same log by each for itself.
+    """State that each member of a group makes for itself from the same log.
 
-    Who implements it promises, beside what any machine does:
+    Implementations promise, beside what every machine does:
 
     inputs      there are none but the commands in their order, and `index` and `now_ms`. It reads
                 no clock, no chance, no window, no memory and no disk; what it does depends neither
@@ -59,36 +60,40 @@ class Replicated(StateMachine[C, E]):
     """The machine's time, in milliseconds since the epoch. It never goes back."""
 
     def entered(self, index: int, stamp_ms: int) -> None:
-        """The commands that `apply` gets from now on are those of the entry at `index`, to which
+        """Announce that the next commands of `apply` are those of the entry at `index`, to which
         its leader gave the time `stamp_ms`, in milliseconds since the epoch. Entries without
-        commands, such as changes of members, may be left out."""
+        commands, such as changes of members, may be left out.
+        """
         assert index > self.index, f"entry {index} after entry {self.index}"
         assert self.rest is None, "an entry before the one before it was done"
         self.index = index
         self.now_ms = max(self.now_ms, stamp_ms)
 
     def snapshot(self) -> Iterator[bytes]:
-        """Give the state as of `index`, with `index` and `now_ms`, in pieces of which each is the
-        work of a turn at most. What is applied before the last piece was taken is not in it. Bodies
-        that the log has are named and not contained. It is not asked for while there is a
-        `rest`."""
+        """Yield the state as of `index`, with `index` and `now_ms`, in pieces that each take a turn
+        at most. Commands applied before the last piece was taken are not in it. Bodies in the log
+        are named, not contained. A snapshot is not asked for while there is a `rest`.
+        """
         raise NotImplementedError
 
     def restore(self, pieces: Iterable[bytes]) -> None:
-        """Become what a snapshot says, whatever was before. The entries that `live` names then are
-        in this member's log already. Raises ValueError, and changes nothing, when the pieces are no
-        snapshot, or one of a version that is not known."""
+        """Become the state in a snapshot, replacing any other. The entries that `live` names then
+        are in this member's log already. Raises ValueError, and changes nothing, when the pieces
+        are no snapshot, or one of an unknown version.
+        """
         raise NotImplementedError
 
     def live(self) -> Iterator[tuple[int, Sequence[range]]]:
         """Name the entries up to `index` that are still needed, in ascending order, each with the
         places of its messages that are: a place counts from 0 in its entry, the ranges are
-        ascending and none is empty."""
+        ascending and none is empty.
+        """
         raise NotImplementedError
 
     @property
     def released(self) -> int:
-        """The index up to which no entry is needed any more, that one included. What is needed
-        behind it `live` says: one old message keeps itself, not the log behind it."""
+        """Return the index up to which no entry is needed any more, inclusive. `live` names the
+        entries behind it that are: an old message keeps only itself, not the log behind it.
+        """
         first = next(self.live(), None)
         return self.index if first is None else first[0] - 1

@@ -1,4 +1,4 @@
-"""Actors that wait for a turn, in the order of their turns: one group after the other."""
+"""Actors that wait for a turn, in the order of their turns: group by group."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Generic, TypeVar
 
 
 class TurnGroupMember:
-    """An actor that may have its turns together with those whose `turn_group` is equal. None: it
-    has them alone."""
+    """An actor that has its turns together with those of an equal `turn_group`; alone when that is
+    None.
+    """
 
     turn_group: object = None
 
@@ -17,10 +18,11 @@ M = TypeVar("M", bound=TurnGroupMember)
 
 class TurnGroups(Generic[M]):
     """A queue of actors in which those of one group have their turns one after the other, so that
-    what they bring for the same receiver comes together. Who joins a group whose turns have
-    begun waits for its next ones. So nobody is overtaken by the same one more than twice: once in
-    such a group, once in one that waits before its own; with a group that changes, once for
-    each of those."""
+    their messages for the same receiver arrive together. An actor that joins a group whose turns
+    have begun waits for the next ones. So the same actor overtakes another at most twice: once in
+    such a group, once in one that waits before the other's; with a group that changes, once for
+    each of those.
+    """
 
     def __init__(self) -> None:
         self.waiting: dict[object, list[M]] = {}
@@ -33,13 +35,13 @@ class TurnGroups(Generic[M]):
         return self.count > 0
 
     def append(self, actor: M) -> None:
-        """Queue an actor with those of its group that wait, or behind all."""
+        """Queue an actor with the waiting ones of its group, or behind all."""
         group = actor if actor.turn_group is None else actor.turn_group
         self.waiting.setdefault(group, []).append(actor)
         self.count += 1
 
     def popleft(self) -> M:
-        """Take out and return the next actor; somebody has to wait."""
+        """Remove and return the next actor; at least one must be waiting."""
         if not self.called:
             self.called = self.waiting.pop(next(iter(self.waiting)))
             self.called.reverse()
@@ -47,7 +49,7 @@ class TurnGroups(Generic[M]):
         return self.called.pop()
 
     def clear(self) -> None:
-        """Forget everybody who waits for a turn."""
+        """Forget all actors that wait for a turn."""
         self.waiting.clear()
         self.called = []
         self.count = 0

@@ -1,8 +1,8 @@
-"""The outside, as the broker sees it: a few faces, entered at one place, `Node(world, config)`.
+"""The outside of the broker: a few interfaces, which enter at one place, `Node(world, config)`.
 
 `host/` implements them over asyncio, `sim/` over a seeded event queue. Nothing below `host/` and
 `sim/` reads a clock, throws dice, opens a file or a socket in any other way. Nothing here blocks:
-what takes time comes back as a message in the asking actor's inbox.
+work that takes time comes back as a message in the asking actor's inbox.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Clock:
     """The broker's clock: it tells the time, and posts messages as timers."""
 
     def now_ns(self) -> int:
-        """Return nanoseconds of a clock that never goes back; its zero means nothing."""
+        """Return nanoseconds of a clock that never goes back, counted from an arbitrary moment."""
         raise NotImplementedError
 
     def wall_ms(self) -> int:
@@ -32,7 +32,7 @@ class Clock:
 
 
 class Dice:
-    """Where the broker gets random numbers from."""
+    """The source of the broker's random numbers."""
 
     def below(self, limit: int) -> int:
         """Return a random whole number, 0 <= n < limit."""
@@ -44,36 +44,38 @@ class Dice:
 
 
 class SocketOwner(Protocol):
-    """The actor a connection belongs to. `Connected`, `Received` and `Closed` are posted to it,
-    `Writable` to its `writer`, which may be the same actor."""
+    """The actor that owns a connection. `Connected`, `Received` and `Closed` are posted to it,
+    `Writable` to its `writer`, which may be the same actor.
+    """
 
     @property
     def writer(self) -> Actor:
-        """Who writes to the connection."""
+        """Return the actor that writes to the connection."""
 
     def post(self, message: object) -> None:
         """Put `message` into the owner's inbox, as `Actor.post` does."""
 
 
 class Acceptor(Protocol):
-    """Who takes in what connects to a listener."""
+    """Takes in the connections to a listener."""
 
     def admits(self, address: str) -> bool:
-        """Whether one more peer may connect from that numeric address. After True either `accept`
-        or `gave_up` follows."""
+        """Tell whether one more peer may connect from that numeric address. After True either
+        `accept` or `gave_up` follows.
+        """
 
     def accept(self, connection: int, peer: Peer) -> SocketOwner:
-        """Take in a connection; returns its owner."""
+        """Take in a connection; return its owner."""
 
     def gave_up(self, address: str) -> None:
-        """Hear that a peer that was admitted has gone before it could be accepted."""
+        """Note that a peer that was admitted has gone before it could be accepted."""
 
 
 class Net:
-    """Sockets. A connection is a positive int the World chose; an actor owns it.
+    """Sockets. A connection is a positive int that the World chooses; an actor owns it.
 
-    The owner receives `Received(data)` for what comes in, and `Closed(reason)` once, as the last;
-    its writer receives `Writable()` after a write said no.
+    The owner receives `Received(data)` for incoming bytes, and `Closed(reason)` once, last; its
+    writer receives `Writable()` some time after a write returned False.
     """
 
     sockets_max = 1 << 30
@@ -84,15 +86,17 @@ class Net:
         return False
 
     def listen(self, acceptor: Acceptor, host: str, port: int, tls: bool = False) -> int:
-        """Hand what connects to `host` and `port` to `acceptor`; port 0 lets the system choose.
-        With `tls` a connection is accepted once TLS is agreed on. Returns the port. Raises Refused
-        when that address cannot be listened on."""
+        """Pass connections to `host` and `port` to `acceptor`; port 0 lets the system choose. With
+        `tls` a connection is accepted after its TLS handshake. Returns the port. Raises Refused
+        when the broker cannot listen on that address.
+        """
         raise NotImplementedError
 
     def connect(self, owner: SocketOwner, host: str, port: int) -> int:
         """Begin a connection to a listener elsewhere; returns its number. The owner receives
-        `Connected()`, and may write from then on, or `Closed(reason)` when it cannot be made. How
-        long that may take is the owner's affair: `close` ends the attempt too."""
+        `Connected()`, and may write from then on, or `Closed(reason)` when it cannot be made. The
+        owner limits how long that may take: `close` ends the attempt, too.
+        """
         raise NotImplementedError
 
     def write(self, connection: int, data: bytes) -> bool:
@@ -102,37 +106,41 @@ class Net:
         raise NotImplementedError
 
     def unsent_bytes(self, connection: int) -> int:
-        """Return how many queued bytes the system has not taken; 0 when there is no such
-        connection."""
+        """Return how many queued bytes the system has not taken yet; 0 when there is no such
+        connection.
+        """
         raise NotImplementedError
 
     def taken(self, connection: int, pulls: bool) -> bool:
-        """Note that the owner has handled all that was received, so that more may be read. Returns
+        """Note that the owner has handled all received bytes, so that more may be read. Returns
         True when so much came that the socket rests and the owner has to `pull`; with `pulls` False
-        it never does."""
+        it never does.
+        """
         return False
 
     def pull(self, connection: int) -> bytes:
-        """Read what a socket that rests has now. Returns nothing when it stops resting: what comes
-        is `Received` again."""
+        """Return the bytes that a resting socket has now. Returns none when it stops resting:
+        further bytes come as `Received` again.
+        """
         return b""
 
     def pause_reading(self, connection: int) -> None:
-        """Do not read the socket until `resume_reading`, so that TCP holds the peer up."""
+        """Stop reading the socket until `resume_reading`, so that TCP holds the peer up."""
         raise NotImplementedError
 
     def resume_reading(self, connection: int) -> None:
-        """Read the socket again; nothing changes when it was not paused."""
+        """Read the socket again; does nothing when it was not paused."""
         raise NotImplementedError
 
     def close(self, connection: int, linger_ms: int = 0) -> None:
         """Write out what is queued, then close; give up after `linger_ms` milliseconds (0: the
-        World's default). A connection that is not made yet is given up."""
+        World's default). An attempt to connect is given up.
+        """
         raise NotImplementedError
 
 
 class Memory:
-    """What the memory alarm looks at: the process's memory."""
+    """The figures of the memory alarm: the process's memory."""
 
     def total_bytes(self) -> int:
         """Return how many bytes this process may use at most: RAM or the control group's limit."""
@@ -143,7 +151,7 @@ class Memory:
         raise NotImplementedError
 
     def trim(self) -> None:
-        """Give freed memory back to the system, so that RSS tells the truth."""
+        """Give freed memory back to the system, so that RSS shows what is really in use."""
         raise NotImplementedError
 
 
@@ -151,7 +159,7 @@ class Log:
     """The log, line by line; this base class writes nothing."""
 
     def write(self, level: str, text: str) -> None:
-        """Write one line. `level` is info, warning or error; `text` has no secrets."""
+        """Write one line. `level` is info, warning or error; `text` must contain no secrets."""
 
 
 class World:
@@ -175,7 +183,7 @@ class World:
 
 
 class Connected:
-    """The connection that was asked for is there."""
+    """Posted to the owner of a connection: it is made."""
 
     __slots__ = ()
 
@@ -196,7 +204,9 @@ class Writable:
 
 
 class Closed:
-    """The connection is gone, or could not be made; `reason` is for the log."""
+    """Posted to the owner of a connection: it is gone, or could not be made; `reason` is for the
+    log.
+    """
 
     __slots__ = ("reason",)
 

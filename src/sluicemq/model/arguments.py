@@ -1,8 +1,8 @@
-"""The x-arguments of a queue: which there are, what values they take, what a wrong one is told.
+"""The x-arguments of a queue: their names, the values they take, and the errors for wrong values.
 
-One row an argument, in the order in which RabbitMQ looks at them (the first wrong one is named),
-behind them those that are refused whatever they say.
-Arguments nobody knows are accepted and kept, as RabbitMQ does.
+One row an argument, in the order in which RabbitMQ checks them (its error names the first wrong
+one), followed by those that are refused whatever their value. Unknown arguments are accepted and
+kept, as RabbitMQ does.
 """
 
 from __future__ import annotations
@@ -56,14 +56,16 @@ def type_name(value: object) -> str:
 
 
 def show(value: object) -> str:
-    """Return a value as error texts show it: texts as they are, all else as Erlang writes it."""
+    """Return a value as error texts show it: texts unchanged, everything else as Erlang
+    writes it.
+    """
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value if isinstance(value, str) else _term(value)
 
 
 def _term(value: object) -> str:
-    """A field as Erlang writes it."""
+    """Return a field value as Erlang writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

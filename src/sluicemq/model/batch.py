@@ -1,11 +1,11 @@
 """A batch: a run of messages of one publisher with one envelope; the unit of flow.
 
-A *content* is one `bytes`: the raw header frame and body frames as they arrived. It stays that
-until somebody needs a property, and is written to a consumer's socket as it is.
+A *content* is one `bytes`: the raw header frame and body frames as they arrived. Nothing decodes it
+until a property is needed, and it is written to a consumer's socket as it is.
 
 An *envelope* is the encoded exchange and routing key, the two short strings that end a
-basic.deliver; the same bytes go out that came in. Where each message has a key of its own a batch
-is ENVELOPED: its contents begin with their envelopes, and few need know.
+basic.deliver; the bytes that came in go out unchanged. Where each message has a key of its own a
+batch is ENVELOPED: each content begins with its envelope, which matters in few places.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ OVERHEAD_BYTES: Final = 96
 
 
 class Batch:
-    """Messages in publish order that have their traits in common, and agree in what their
-    `properties` say of expiration and priority.
+    """Messages in publish order that share their traits, and whose `properties` have the same
+    expiration and priority.
 
     `size` is the sum of the contents' lengths in bytes; `same_size` says that all have one length,
-    and of a batch on its way to a queue also that all bodies have one.
-    `first_id` is the id of the first message in the message store, and those of the others follow;
-    0 means that they are small, and kept in queue indices."""
+    and, for a batch on its way to a queue, that all bodies have one, too. `first_id` is the id of
+    the first message in the message store, and the others have the following ones; 0 means that
+    they are small, and kept in queue indices.
+    """
 
     __slots__ = ("contents", "first_id", "properties", "same_size", "size", "traits")
 
@@ -61,7 +62,7 @@ def exchange_and_key(envelope: bytes) -> tuple[bytes, bytes]:
 
 
 def part_of(batch: Batch, start: int, end: int) -> Batch:
-    """Return a batch of the messages from `start` to before `end`, counted from 0."""
+    """Return a batch of the messages from number `start`, counted from 0, to before `end`."""
     contents = batch.contents[start:end]
     return Batch(
         batch.traits,
@@ -81,12 +82,14 @@ def separate(content: bytes) -> tuple[bytes, bytes]:
 
 
 def body_size(content: bytes) -> int:
-    """Return how many bytes the body has, which a content's header frame says."""
+    """Return the size of the body in bytes, as the content's header frame says."""
     return int.from_bytes(content[BODY_SIZE_AT:BODY_SIZE_END])
 
 
 def are_same_size(contents: list[bytes]) -> bool:
-    """Tell whether these contents, at least one, have one length, and their bodies, too."""
+    """Tell whether these contents, at least one, all have the same length, and their
+    bodies, too.
+    """
     sizes = {content[BODY_SIZE_AT:BODY_SIZE_END] for content in contents}
     return len({*map(len, contents)}) == 1 == len(sizes)
 
@@ -99,11 +102,12 @@ def size_of(contents: list[bytes], same_size: bool) -> int:
 
 
 def footprint(contents: list[bytes], same_size: bool, copies: int) -> int:
-    """Return the bytes of RAM that one of `copies` queues answers for: its share of the contents,
+    """Return the bytes of RAM that one of `copies` queues accounts for: its share of the contents,
     and the overhead of each message.
 
-    It is additive over any split of the contents, so what is admitted in one batch and released
-    message by message sums to zero."""
+    It is additive over any split of the contents, so a batch that is admitted whole and released
+    message by message sums to zero.
+    """
     overhead = OVERHEAD_BYTES * len(contents)
     if copies == 1:
         return overhead + size_of(contents, same_size)

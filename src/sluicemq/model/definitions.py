@@ -1,8 +1,8 @@
 """What a client declares: exchanges, queues, bindings; and when two declarations are the same.
 
-Declaring again what exists is allowed as long as it asks for the same thing (`check_equivalent`);
+A client may declare again what exists if it asks for the same thing (`check_equivalent_queue`);
 arguments must make sense (`validate_queue`). The texts are RabbitMQ 3.10's, because people search
-the web for them. Errors carry no class and method ids: who owns the channel fills them in.
+the web for them. Errors carry no class and method ids: the channel fills them in.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ DEFAULT_VHOST: Final = "/"
 
 
 class Destination(NamedTuple):
-    """Where a binding leads: to the queue or the exchange `name`, as `kind` says (QUEUE or
-    EXCHANGE)."""
+    """Where a binding leads: to the queue or the exchange `name`, depending on `kind` (QUEUE or
+    EXCHANGE).
+    """
 
     kind: str
     name: str
 
 
 class ExchangeDefinition(Struct, forbid_unknown_fields=True):
-    """An exchange as a client has declared it, and the virtual host it is in."""
+    """An exchange as a client declared it, and its virtual host."""
 
     name: str
     type: str = "direct"
@@ -53,15 +54,17 @@ class ExchangeDefinition(Struct, forbid_unknown_fields=True):
 
     @property
     def alternate(self) -> str | None:
-        """The exchange that gets the messages which this one cannot route; None when there is
-        none."""
+        """Return the exchange that gets the messages which this one cannot route; None when there
+        is none.
+        """
         name = self.arguments.get(ALTERNATE_EXCHANGE)
         return name if isinstance(name, str) else None
 
 
 class QueueDefinition(Struct, forbid_unknown_fields=True):
-    """A queue as a client has declared it. `owner` is the connection that an exclusive queue lives
-    and dies with, None for other queues."""
+    """A queue as a client declared it. `owner` is the connection that an exclusive queue lives and
+    dies with, None for other queues.
+    """
 
     name: str
     durable: bool = False
@@ -73,11 +76,11 @@ class QueueDefinition(Struct, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if self.exclusive:
-            self.durable = False  # it cannot outlive its connection, whatever was asked for
+            self.durable = False  # it cannot outlive its connection, even if declared durable
 
     @property
     def type(self) -> str:
-        """The name of the queue's type: classic unless the arguments say another one."""
+        """Return the name of the queue's type: classic unless the arguments say otherwise."""
         return str(self.arguments.get("x-queue-type", CLASSIC))
 
 
@@ -97,8 +100,9 @@ class BindingDefinition(Struct, forbid_unknown_fields=True):
 
     @property
     def identity(self) -> Identity:
-        """A key that is equal for two bindings that are the same one; the order of their arguments
-        does not count."""
+        """Return a key that is equal for two declarations of the same binding; the order of
+        arguments does not count.
+        """
         arguments = canonical(self.arguments) if self.arguments else ""
         kind, name = self.destination_type, self.destination
         return self.vhost, self.source, kind, name, self.routing_key, arguments
@@ -116,14 +120,16 @@ def canonical(value: object) -> str:
 
 def check_name(kind: str, name: str) -> None:
     """Raise ChannelViolation (403) for a new queue or exchange (`kind`) whose name begins with
-    amq., which is the broker's own part of the name space."""
+    amq., which is reserved for the broker.
+    """
     if name.startswith(RESERVED_PREFIX):
         raise ChannelViolation(403, f"{kind} name '{name}' contains reserved prefix 'amq.*'")
 
 
 def check_unnamed(kind: object) -> None:
-    """Raise ChannelViolation (406) for a queue without a name when those of the type `kind`, as the
-    client has said it, are named by clients alone."""
+    """Raise ChannelViolation (406) for a queue without a name when the broker does not make names
+    for its type `kind`, which is the value that the client sent.
+    """
     row = TYPES.get(kind) if isinstance(kind, str) else None
     if row is not None and not row.is_server_named:
         text = f"Cannot declare a server-named queue for type rabbit_{row.name}_queue"
@@ -132,13 +138,14 @@ def check_unnamed(kind: object) -> None:
 
 def check_access(queue: QueueDefinition, owner: str | None, vhost: str) -> None:
     """Raise ChannelViolation (405) when the queue is exclusive and `owner` is not the connection
-    that has declared it."""
+    that declared it.
+    """
     if queue.owner is not None and queue.owner != owner:
         raise locked(queue.name, vhost)
 
 
 def locked(name: str, vhost: str) -> ChannelViolation:
-    """Return the error 405 for a client that touches an exclusive queue of another connection."""
+    """Return the error 405 for a client that uses an exclusive queue of another connection."""
     return ChannelViolation(
         405,
         f"cannot obtain exclusive access to locked queue '{name}' in vhost '{vhost}'. "
@@ -177,9 +184,9 @@ def validate_exchange(exchange: ExchangeDefinition, vhost: str) -> None:
 
 
 def check_equivalent_queue(existing: QueueDefinition, asked: QueueDefinition, vhost: str) -> None:
-    """Raise ChannelViolation when a declaration asks for something else than the queue that there
-    is: 405 when that is exclusive to another connection, 406 when a property or an argument
-    differs."""
+    """Raise ChannelViolation when a declaration differs from the existing queue: 405 when that is
+    exclusive to another connection, 406 when a property or an argument differs.
+    """
     if existing.owner != asked.owner:
         raise locked(existing.name, vhost)
     where = f"queue '{existing.name}' in vhost '{vhost}'"
@@ -193,8 +200,9 @@ def check_equivalent_queue(existing: QueueDefinition, asked: QueueDefinition, vh
 def check_equivalent_exchange(
     existing: ExchangeDefinition, asked: ExchangeDefinition, vhost: str
 ) -> None:
-    """Raise ChannelViolation (406) when a declaration asks for another type, another property or
-    another alternate exchange than those of the exchange that there is."""
+    """Raise ChannelViolation (406) when a declaration differs from the existing exchange in its
+    type, a property or the alternate exchange.
+    """
     where = f"exchange '{existing.name}' in vhost '{vhost}'"
     _check_property("type", existing.type, asked.type, where)
     _check_property("durable", existing.durable, asked.durable, where)

@@ -5,7 +5,7 @@
      "policies": [...], "queues": [...], "exchanges": [...], "bindings": [...]}
 
 Operator policies and limits of virtual hosts are parameters there. The document of one virtual host
-has no users, virtual hosts and permissions, and nothing in it says which virtual host it is for.
+has no users, virtual hosts and permissions, and does not name its virtual host.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ P = TypeVar("P", bound=Policy)
 
 
 class DefinitionsRefused(Refused):
-    """A document of definitions cannot be imported. `errors` has all that is wrong, each with its
-    place."""
+    """A document of definitions cannot be imported. `errors` lists everything that is wrong, each
+    with its place.
+    """
 
     exit_code = 65
 
@@ -60,8 +61,10 @@ class DefinitionsRefused(Refused):
 
 @dataclass(slots=True)
 class Definitions:
-    """What a document of definitions says. `passwords` has, by user, those that stand in it in
-    place of a hash; `limits`, by virtual host, those that stand in it as a parameter."""
+    """The contents of a document of definitions. `passwords` has, by user, the passwords that the
+    document gives in place of a hash; `limits`, by virtual host, the limits that it gives as a
+    parameter.
+    """
 
     vhosts: list[VhostDefinition] = field(default_factory=list)
     users: list[User] = field(default_factory=list)
@@ -79,8 +82,9 @@ class Definitions:
 
 
 def parse_definitions(data: bytes | str, vhost: str | None = None) -> Definitions:
-    """Return what a document says: that of a whole node, or of the virtual host `vhost` when that
-    is not None. Raises DefinitionsRefused with all that is wrong in it."""
+    """Return the contents of a document: of a whole node, or of the virtual host `vhost` when that
+    is not None. Raises DefinitionsRefused with everything that is wrong in it.
+    """
     try:
         document = json_of(data)
     except ValueError as error:
@@ -111,8 +115,9 @@ def parse_definitions(data: bytes | str, vhost: str | None = None) -> Definition
 
 
 def whole_node(document: Mapping[str, Any], found: Definitions, errors: Errors) -> None:
-    """Add to `found` what does not belong to one virtual host: virtual hosts, users, permissions
-    and global parameters."""
+    """Add to `found` the parts that do not belong to one virtual host: virtual hosts, users,
+    permissions and global parameters.
+    """
     for each in objects(document, "vhosts", errors):
         found.vhosts.append(virtual_host(each))
     for each in objects(document, "users", errors):
@@ -144,8 +149,9 @@ def whole_node(document: Mapping[str, Any], found: Definitions, errors: Errors) 
 
 
 def place_of(fields: Fields, vhost: str | None) -> str:
-    """Return the name of the virtual host something is in: `vhost`, or when that is None what the
-    fields say."""
+    """Return the name of an item's virtual host: `vhost` or, when that is None, the one that its
+    fields name.
+    """
     return fields.name("vhost") if vhost is None else vhost
 
 
@@ -158,8 +164,9 @@ def check(fields: Fields, record: Permission | TopicPermission | Policy) -> None
 
 
 def virtual_host(fields: Fields) -> VhostDefinition:
-    """Return a virtual host. Its description, tags and queue type are in `metadata` in newer
-    files."""
+    """Return a virtual host. In newer files its description, tags and queue type are in
+    `metadata`.
+    """
     within = fields.inner("metadata") if "metadata" in fields else fields
     kind = within.text("default_queue_type", "")
     if kind not in (*TYPES_HERE, *NO_TYPE):
@@ -174,8 +181,9 @@ def virtual_host(fields: Fields) -> VhostDefinition:
 
 
 def limits_of(fields: Fields, limits: object, known: tuple[str, ...]) -> dict[str, int]:
-    """Return the limits of a user or a virtual host; none, with a note, when they are not right.
-    `known` are the names of the limits that there are."""
+    """Return the limits of a user or a virtual host; none, with a note, when they are invalid.
+    `known` are the names of the existing limits.
+    """
     try:
         return check_limits(limits, known)
     except Refused as refused:
@@ -185,7 +193,8 @@ def limits_of(fields: Fields, limits: object, known: tuple[str, ...]) -> dict[st
 
 def user(fields: Fields, found: Definitions) -> User:
     """Return a user. It may come with a hash, with a password, which goes to `found.passwords`, or
-    with neither: then nobody can log in with a password."""
+    with neither: then nobody can log in with a password.
+    """
     name = fields.name("name", filled=True)
     password_hash = fields.text("password_hash", "")
     algorithm = fields.text("hashing_algorithm", DEFAULT_ALGORITHM)
@@ -248,9 +257,10 @@ def exchange(fields: Fields, vhost: str) -> ExchangeDefinition:
 
 
 def queue(fields: Fields, vhost: str) -> QueueDefinition:
-    """Return a queue of the document, as one that was declared in the virtual host `vhost`. A
-    `type` counts where the arguments name none, as for a queue that has its type from the default
-    of its virtual host."""
+    """Return a queue of the document, as one that was declared in the virtual host `vhost`. Its
+    `type` counts when its arguments name none: such a queue got its type from the default of its
+    virtual host.
+    """
     arguments = fields.arguments()
     kind = fields.text("type", CLASSIC)
     if "x-queue-type" not in arguments and kind not in (CLASSIC, ""):

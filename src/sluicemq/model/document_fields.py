@@ -1,5 +1,5 @@
-"""JSON objects of a definitions document, looked at field by field; what is wrong is noted with its
-place, and the looking goes on, so that all errors are told at once.
+"""The JSON objects of a definitions document, read field by field. Errors are noted with their
+place and reading goes on, so that all of them are reported at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REQUIRED: Final = object()
 
 
 class Errors(list[str]):
-    """What was found wrong in a document, each with its place; at most ERRORS_MAX of it."""
+    """The errors found in a document, each with its place; at most ERRORS_MAX of them."""
 
     def note(self, place: str, text: str) -> None:
         if len(self) < ERRORS_MAX:
@@ -29,8 +29,7 @@ class Errors(list[str]):
 
 
 class Fields:
-    """One object of a document, and where it is. Fields that nobody asks for are allowed to be
-    there."""
+    """One object of a document, and its place there. Unknown fields are allowed."""
 
     def __init__(self, value: object, place: str, errors: Errors) -> None:
         self.values: Mapping[str, Any] = value if isinstance(value, dict) else {}
@@ -39,17 +38,17 @@ class Fields:
         self.errors = errors
         if not isinstance(value, dict):
             errors.note(place, "must be an object")
-            self.errors = Errors()  # nothing else is worth telling
+            self.errors = Errors()  # nothing else is worth reporting
 
     def note(self, text: str) -> None:
-        """Note that something is wrong with this object."""
+        """Note an error in this object."""
         self.errors.note(self.place, text)
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
 
     def text(self, key: str, default: object = REQUIRED) -> str:
-        """Return a text; "", with a note, when it is missing without a default or is no text."""
+        """Return a text; "", with a note, when it is missing without a default or is not a text."""
         value = self.values.get(key)
         if value is None and default is not REQUIRED:
             value = default
@@ -60,7 +59,8 @@ class Fields:
 
     def name(self, key: str, default: object = REQUIRED, *, filled: bool = False) -> str:
         """Return a text, with a note when AMQP cannot carry it as a name, or when it is empty and
-        has to be `filled`."""
+        must be `filled`.
+        """
         value = self.text(key, default)
         if filled and self.values.get(key) == "":
             self.note(f"{key} is empty")
@@ -88,7 +88,8 @@ class Fields:
 
     def tags(self, key: str) -> tuple[str, ...]:
         """Return a list of texts, or the parts of one text with commas, as older files have it;
-        nothing, with a note, when it is neither."""
+        nothing, with a note, when it is neither.
+        """
         value = self.values.get(key, [])
         if isinstance(value, str):
             value = [each.strip() for each in value.split(",") if each.strip()]
@@ -99,7 +100,8 @@ class Fields:
 
     def object(self, key: str, default: object = REQUIRED) -> dict[str, Any]:
         """Return an object; an empty one, with a note, when it is missing without a default or is
-        none. RabbitMQ writes some as lists of [key, value], and an empty one as []."""
+        not an object. RabbitMQ writes some as lists of [key, value], and an empty one as [].
+        """
         value = self.values.get(key, default)
         if isinstance(value, list) and all(map(is_pair, value)):
             return dict(value)
@@ -109,8 +111,9 @@ class Fields:
         return value
 
     def arguments(self) -> dict[str, Any]:
-        """Return an object that AMQP can carry as a table, as it would be read again; an empty one,
-        with a note, when it cannot."""
+        """Return an object that AMQP can carry as a table, as it would be decoded again; an empty
+        one, with a note, when it cannot.
+        """
         value = self.object("arguments", {})
         try:
             return decode_table(encode_table(cast("Table", value)))[0]
@@ -130,7 +133,7 @@ def is_name(text: str) -> bool:
 
 
 def objects(document: Mapping[str, Any], section: str, errors: Errors) -> Iterator[Fields]:
-    """Yield the objects of one section of a document, which may be missing."""
+    """Yield the objects of one section of a document; none when the section is missing."""
     found = document.get(section, [])
     if not isinstance(found, list):
         errors.note(section, "must be a list")
@@ -144,9 +147,10 @@ def is_pair(value: object) -> bool:
 
 
 def json_of(text: bytes | str) -> Any:
-    """Return the value of a JSON text. Raises ValueError when it is none, or has what Python's own
-    reader lets pass and nothing else can carry: NaN, numbers above all bounds, halves of surrogate
-    pairs, and what is nested deeper than it could be read again."""
+    """Return the value of a JSON text. Raises ValueError when it is not JSON, or has something that
+    only Python's reader accepts: NaN, numbers out of bounds, halves of surrogate pairs, and nesting
+    deeper than could be read again.
+    """
     try:
         value = json.loads(text, parse_constant=no_number)
         if not is_flat_enough(value):

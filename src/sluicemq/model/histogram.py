@@ -1,4 +1,4 @@
-"""How often a figure was how large: counts between fixed bounds, as Prometheus wants them."""
+"""Histograms: counts of values between fixed bounds, as Prometheus wants them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIZES: Final[tuple[float, ...]] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 
 
 
 class Histogram:
-    """Counts values between bounds; one that equals a bound is below it."""
+    """Counts values between bounds; a value that equals a bound counts as below it."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -47,5 +47,5 @@ class Histogram:
         self.total += value
 
     def as_json(self) -> dict[str, Any]:
-        """Return bounds, counts and sum, as they go to who shows them."""
+        """Return bounds, counts and sum as JSON."""
         return {"bounds": [*self.bounds], "counts": [*self.counts], "sum": self.total}

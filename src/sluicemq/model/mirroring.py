@@ -1,4 +1,4 @@
-"""What a policy says of the mirrors of a queue, and on which nodes it has parts by that."""
+"""What a policy says of the mirrors of a queue, and the nodes that get one by it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ RabbitMQ."""
 
 
 class Mirroring(NamedTuple):
-    """How many mirrors there are to be, the master counted: `most`, None: as many as there are
-    nodes; or on which nodes, by their names. `syncs`: a new one is sent what is in the queue at
-    once, about `batch` messages at a time."""
+    """How many mirrors a queue should have, with the master (`most`; None: as many as there are
+    nodes), or the names of the nodes that should have them. With `syncs` a new mirror is sent the
+    messages in the queue at once, about `batch` messages at a time.
+    """
 
     most: int | None
     names: tuple[str, ...]
@@ -26,7 +27,7 @@ class Mirroring(NamedTuple):
 
 
 def mirroring_of(policy: Mapping[str, Any]) -> Mirroring | None:
-    """Return what a policy says of mirrors; None: nothing."""
+    """Return what a policy says of mirrors; None when it says nothing."""
     mode, params = policy.get("ha-mode"), policy.get("ha-params")
     how = (
         policy.get("ha-sync-mode", AUTOMATIC) == AUTOMATIC,
@@ -44,8 +45,9 @@ def mirroring_of(policy: Mapping[str, Any]) -> Mirroring | None:
 def mirror_nodes(
     mirroring: Mirroring | None, nodes: Sequence[int], name_of: Callable[[int], str]
 ) -> tuple[int, ...]:
-    """Return which of these nodes are to have mirrors, the master's among them; `nodes` are those
-    that have some first, the master's before all."""
+    """Return the nodes that should have mirrors, the master's among them. `nodes` begins with those
+    that have some, the master's first.
+    """
     if mirroring is None:
         return (*nodes[:1],)
     if mirroring.names:
@@ -54,7 +56,8 @@ def mirror_nodes(
 
 
 def voting_nodes(mirrors: Sequence[int], nodes: Sequence[int]) -> tuple[int, ...]:
-    """Return the nodes that are to have members of the queue's group: those with mirrors and, where
-    these are two, one that only votes, for two that part could not agree on anything."""
+    """Return the nodes that should have members of the queue's group: those with mirrors and, where
+    these are two, one that only votes, because two that are separated could not agree on anything.
+    """
     witnesses = [node for node in nodes if node not in mirrors] if len(mirrors) == 2 else []
     return (*mirrors, *witnesses[:1])

@@ -1,4 +1,4 @@
-"""How deep values may be nested, for what can only be read by functions that call themselves."""
+"""How deep values may be nested, given that recursive functions read them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def is_flat_enough(value: object, depth: int = JSON_DEPTH_MAX) -> bool:
 
 def read_kept(data: bytes, depth: int = KEPT_DEPTH) -> tuple[Any, bool]:
     """Return the value of JSON that a broker has written, and whether something in it was cut off.
-    What is nested deeper than a broker takes today may have been taken by an older one, and would
-    keep this one from starting for ever. Raises ValueError when it is no JSON."""
+    An older broker may have accepted deeper nesting than this one does, which must not keep this
+    one from starting for ever. Raises ValueError when it is not JSON.
+    """
     try:
         value = json.loads(data)
         if is_flat_enough(value, depth):

@@ -1,4 +1,6 @@
-"""Parameters of components and of the whole node: kept and exported; nothing looks at them."""
+"""Parameters of components and of the whole node: the broker keeps and exports them, and does not
+use them.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Password hashes as RabbitMQ's definitions have them: base64(salt of 4 bytes, digest(salt,
 password)).
 
-One sha256 of a short text takes a microsecond, so nothing is remembered of passwords that were
-right, and a storm of log-ins costs what the handshakes cost.
+One sha256 of a short text takes a microsecond, so correct passwords are not cached, and a storm of
+log-ins costs no more than its handshakes.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ def hash_password(password: str, salt: bytes, algorithm: str = DEFAULT_ALGORITHM
 
 
 def is_right(password: str, password_hash: str, algorithm: str) -> bool:
-    """Tell whether a password fits a hash, in a time that tells nothing about either. An empty hash
-    lets nobody in, nor does an empty password, nor a hash that is none or of an unknown algorithm:
-    another version may have kept it."""
+    """Tell whether a password fits a hash, in a time that reveals nothing about either. An empty
+    hash or password lets nobody in, nor does a malformed hash or one of an unknown algorithm, which
+    another version may have stored.
+    """
     try:
         raw = b64decode(password_hash or NOBODY)
         salt, kept = raw[:SALT_BYTES], raw[SALT_BYTES:]

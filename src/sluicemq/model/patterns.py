@@ -1,13 +1,14 @@
-"""Regular expressions of users: permissions, policies. They are matched in bounded time.
+"""Regular expressions written by users, in permissions and policies, matched in bounded time.
 
 RabbitMQ's are PCRE, searched for in the bytes of a name; so are these, by the package `regex`,
-which has PCRE's look-aheads, atomic groups and possessive quantifiers, and can be told to give up.
-What does not fit in time does not match. The one who may choose names can so make the broker waste
+which has PCRE's look-aheads, atomic groups and possessive quantifiers, and a timeout. A match that
+takes too long counts as none. A user who may choose names can make the broker waste
 PATTERN_TIMEOUT_S on each try; after PATTERN_STRIKES_MAX names the pattern is not tried any more.
 
-The package reads the clock of the whole process: were the interpreter let go of during a match, the
-work of other threads would count, and a sound pattern of a busy broker would seem to take too long.
-It takes 1.5 MB and its part of a start; those who need none of its patterns do not import it.
+The package's timeout counts the clock of the whole process: if it released the interpreter during a
+match, other threads' work would count, and a sound pattern of a busy broker would seem too slow.
+Importing it takes 1.5 MB and part of the start, so a broker that needs no such pattern does not
+import it.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ PLAIN: Final = {".*": True, NEVER: False}
 
 
 class Pattern:
-    """A compiled regular expression of a user. `strikes` counts the names for which it has taken
-    too long. Making one raises Refused when the text is no regular expression."""
+    """A compiled regular expression of a user. `strikes` counts the names on which it took too
+    long. The constructor raises Refused when the text is not a regular expression.
+    """
 
     __slots__ = ("_compiled", "_is_found", "strikes", "text")
 
@@ -49,12 +51,13 @@ class Pattern:
 
     @property
     def spent(self) -> bool:
-        """Whether it has taken too long so often that it is not tried any more."""
+        """Tell whether it took too long so often that it is not tried any more."""
         return self.strikes >= PATTERN_STRIKES_MAX
 
     def matches(self, subject: str) -> bool:
         """Tell whether the pattern is found anywhere in the subject. False, too, when that takes
-        too long, or did so often enough before."""
+        too long, or has done so often enough before.
+        """
         if self._compiled is None:
             return self._is_found is True
         if self.spent:
@@ -121,7 +124,7 @@ def check_pattern(text: str) -> None:
 
 
 def escaped(text: str) -> str:
-    """Return a pattern that is found only where this very text is."""
+    """Return a pattern that matches only this very text."""
     import regex  # noqa: PLC0415 (see above)
 
     return str(regex.escape(text, special_only=True))

@@ -1,9 +1,9 @@
 """What a user may do in a virtual host, as RabbitMQ's definitions describe it.
 
-Each permission is a regular expression for names of exchanges and queues; one for topics is for the
-routing keys of one exchange, and has {username} and {vhost} in it where these are meant. Who has no
-permission in a virtual host may not enter; for an exchange without topic permissions every key is
-allowed.
+Each permission is a regular expression for names of exchanges and queues; a topic permission is one
+for the routing keys of one exchange, in which {username} and {vhost} stand for these names. A user
+without any permission in a virtual host may not enter it; for an exchange without topic permissions
+every key is allowed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ itself."""
 
 
 class Permission(DefinitionRecord, frozen=True):
-    """What one user may do with the queues and exchanges of one virtual host: a pattern for the
-    names that it may configure, write to and read from."""
+    """What one user may do with the queues and exchanges of one virtual host: patterns for the
+    names that it may configure, write to and read from.
+    """
 
     KIND: ClassVar[str] = "permission"
     TABLE: ClassVar[str] = "permissions"
@@ -54,8 +55,9 @@ class Permission(DefinitionRecord, frozen=True):
 
 
 class TopicPermission(DefinitionRecord, frozen=True):
-    """Which routing keys one user may write to and read from at one topic exchange: a pattern for
-    each."""
+    """The routing keys that one user may write to and read from at one topic exchange: a pattern
+    for each.
+    """
 
     KIND: ClassVar[str] = "topic_permission"
     TABLE: ClassVar[str] = "topic_permissions"
@@ -84,8 +86,9 @@ class TopicPermission(DefinitionRecord, frozen=True):
         }
 
     def expanded(self, text: str) -> str:
-        """Return the pattern with the names of the user and the virtual host in place of {username}
-        and {vhost}, taken literally."""
+        """Return the pattern with the names of the user and the virtual host, taken literally, in
+        place of {username} and {vhost}.
+        """
         for variable, value in (
             ("{username}", self.user),
             ("{vhost}", self.vhost),

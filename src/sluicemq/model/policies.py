@@ -1,7 +1,7 @@
 """Policies: settings for all queues and exchanges of a virtual host whose names match a pattern.
 
-Of those that match, one holds, the one with the highest priority; of equal ones the first by name.
-Beside it one operator policy may hold; of a limit that both set the smaller one counts.
+Of the policies that match, the one with the highest priority applies; of equal ones the first by
+name. One operator policy may apply beside it; where both set a limit, the smaller one counts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Policy(DefinitionRecord, frozen=True):
 
 
 class OperatorPolicy(Policy, frozen=True):
-    """A policy of the operator's: limits that clients' wishes cannot exceed."""
+    """A policy of the operator's: limits that clients cannot exceed."""
 
     KIND: ClassVar[str] = "operator_policy"
     TABLE: ClassVar[str] = "operator_policies"
@@ -64,8 +64,9 @@ class OperatorPolicy(Policy, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class EffectivePolicy:
-    """What holds for one queue, and the names of the policies it comes from, None where there is no
-    such policy."""
+    """The settings that apply to one queue, and the names of the policies they come from, None
+    where there is no such policy.
+    """
 
     name: str | None
     operator_name: str | None
@@ -83,8 +84,9 @@ class Matcher:
 
 
 class Policies:
-    """The policies and operator policies of one virtual host, which say what holds for a queue or
-    an exchange."""
+    """The policies and operator policies of one virtual host, and what applies to a queue or an
+    exchange by them.
+    """
 
     def __init__(self) -> None:
         self._of_kind: dict[str, dict[str, Matcher]] = {Policy.KIND: {}, OperatorPolicy.KIND: {}}
@@ -94,13 +96,14 @@ class Policies:
         return sum(map(len, self._of_kind.values()))
 
     def become(self, other: Policies) -> None:
-        """Have the policies hold that hold in `other`, which nobody uses any more."""
+        """Take over the policies of `other`, which is not used any more."""
         self._of_kind = other._of_kind
         self._merged = {}
 
     def upsert(self, policy: Policy) -> None:
-        """Have a policy hold that is new or has changed. Raises Refused when its pattern or its
-        values cannot be used here, and then nothing has changed."""
+        """Add or change a policy. Raises Refused, and changes nothing, when its pattern or its
+        values cannot be used here.
+        """
         check_values(policy.definition)
         matchers = self._of_kind[policy.KIND]
         matchers[policy.name] = Matcher(policy)
@@ -119,8 +122,9 @@ class Policies:
         return [each.policy for each in self._of_kind[kind].values()]
 
     def for_queue(self, name: str, kind: str) -> EffectivePolicy | None:
-        """Return what holds for a queue of the type `kind`: the same object for the same policies,
-        None when no policy matches."""
+        """Return the settings for a queue of the type `kind`: the same object for the same
+        policies, None when no policy matches.
+        """
         row = TYPES[kind]
         scopes = (ALL, QUEUES, row.scope)
         unfit = row.unfit_policy_keys
@@ -138,7 +142,7 @@ class Policies:
         return found
 
     def for_exchange(self, name: str) -> Policy | None:
-        """Return the policy that holds for an exchange; None when no policy matches."""
+        """Return the policy that applies to an exchange; None when none matches."""
         return self._first(Policy.KIND, name, (ALL, EXCHANGES), ())
 
     def spent(self) -> Iterable[Policy]:
@@ -158,14 +162,16 @@ class Policies:
 
 
 def rank(policy: Policy) -> tuple[int, str]:
-    """Return what policies are sorted by; of those that match, the one with the lowest value
-    holds."""
+    """Return the key that policies are sorted by; of those that match, the one with the lowest
+    value applies.
+    """
     return -policy.priority, policy.name
 
 
 def merged(policy: Policy | None, operator: Policy | None) -> dict[str, Any]:
-    """Return everything that both policies say, either of which may be None. What an operator
-    policy may say are limits: where both set one, the smaller one holds."""
+    """Return all settings of both policies, either of which may be None. An operator policy only
+    sets limits: where both set one, the smaller one applies.
+    """
     definition = dict(policy.definition) if policy is not None else {}
     limits = operator.definition if operator is not None else {}
     for key in OPERATOR_KEYS:

@@ -1,7 +1,8 @@
-"""What a policy may say: its keys, the values they take, and RabbitMQ's words for wrong ones.
+"""The keys of a policy, the values they take, and RabbitMQ's error texts for wrong ones.
 
-Keys of mirrored queues, and those that say where the leader of a queue is, have no meaning on one
-node; they are checked and kept, so that the definitions of a cluster can be taken over.
+Keys of mirrored queues, and those that choose where the leader of a queue is, have no effect on a
+node that is alone; they are checked and kept there, so that the definitions of a cluster can be
+imported.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def check_definition(definition: object, operator: bool) -> None:
 
 
 def check_values(definition: Mapping[str, object]) -> None:
-    """Raise Refused for a value that cannot be used here. Keys that are unknown are left alone."""
+    """Raise Refused for a value that cannot be used here. Unknown keys are ignored."""
     for key, value in definition.items():
         if key in KEYS and not KEYS[key][0](value):
             raise Refused(f"{term(value)} is not a valid {KEYS[key][1]}")

@@ -1,8 +1,8 @@
-"""The types of queues: one row a type, with what others have to know of it.
+"""The types of queues: one row a type, with the facts that other parts need.
 
-Nobody asks for the name of a type to decide something: who needs another fact adds it to the row.
-How queues of a type come to be, and what becomes of one with a fault, is in
-`chain/queue/shell_types.py`, by the same names.
+No code compares the name of a type: code that depends on another fact adds it to the row. How
+queues of a type are made, and how one recovers from a fault, is in `chain/queue/shell_types.py`, by
+the same names.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ MIRRORS: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueType:
-    """One type of queues: what its queues are like, and what declarations and policies may say of
-    them. Arguments that are not refused here are checked in `arguments.py`."""
+    """One type of queues: its properties, and what declarations and policies may say of them.
+    `arguments.py` checks the arguments that are not refused here.
+    """
 
     name: str
     is_there: bool

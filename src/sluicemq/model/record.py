@@ -1,7 +1,7 @@
-"""A durable definition that is plain JSON: users, permissions, virtual hosts, policies.
+"""Durable definitions that are plain JSON: users, permissions, virtual hosts, policies.
 
-A subclass is a frozen msgspec Struct whose fields are JSON values (lists are tuples here); the
-names of its fields are those in the file, and their types are what is checked when it is read.
+A subclass is a frozen msgspec Struct whose fields are JSON values (lists are tuples here); its
+fields have the names of those in the file, and their types are checked when it is read.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ Key = str | tuple[str, ...]
 
 
 class DefinitionRecord(Struct, frozen=True, forbid_unknown_fields=True):
-    """A durable definition. `KIND` names its class in the journal, `TABLE` names all of the class
-    in checkpoints and definitions; two of a class with the same `key` are the same one."""
+    """A durable definition. `KIND` names its class in the journal, `TABLE` names all definitions of
+    the class in checkpoints and documents; two of a class with equal `key` are the same one.
+    """
 
     KIND: ClassVar[str]
     TABLE: ClassVar[str]
@@ -33,6 +34,7 @@ class DefinitionRecord(Struct, frozen=True, forbid_unknown_fields=True):
     def of(cls, values: object) -> Self:
         """Return the record that has these fields, which are JSON. Raises msgspec.ValidationError,
         which says where, when one is missing, unknown or of another type; UnicodeEncodeError when
-        it is unknown and cannot even be named. Unknown ones are refused because the next checkpoint
-        would be without them."""
+        it is unknown and cannot even be named. Unknown fields are refused because the next
+        checkpoint would lack them.
+        """
         return convert(values, cls)

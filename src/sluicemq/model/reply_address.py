@@ -1,4 +1,6 @@
-"""The names of direct reply-to: what clients write, and what the broker puts in its place."""
+"""The names of direct reply-to: the one that clients write, and those that the broker puts in its
+place.
+"""
 
 from __future__ import annotations
 

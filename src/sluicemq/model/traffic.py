@@ -1,5 +1,6 @@
-"""What has gone through something since it is there: a channel, a queue, a virtual host, an
-exchange. Counted once a batch, under RabbitMQ's names, and read when somebody asks."""
+"""Traffic since the creation of a channel, a queue, a virtual host or an exchange. It is counted
+once a batch, under RabbitMQ's names, and read on demand.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ TRAFFIC: Final = (
 
 
 class Traffic:
-    """Counts the messages that went through a channel, a queue or a virtual host; what somebody has
-    no part in stays 0. The counters never decrease."""
+    """Counts the messages that went through a channel, a queue or a virtual host; counters that do
+    not apply stay 0. The counters never decrease.
+    """
 
     __slots__ = TRAFFIC
 
@@ -42,8 +44,9 @@ class Traffic:
 
 
 class ExchangeTraffic:
-    """Counts the messages that clients have published to one exchange (`publish_in`), and how many
-    queues they went to in sum (`publish_out`)."""
+    """Counts the messages that clients published to one exchange (`publish_in`), and how many
+    queues they went to in sum (`publish_out`).
+    """
 
     __slots__ = ("publish_in", "publish_out")
 

@@ -1,8 +1,8 @@
 """Traits: what the messages of one batch have in common, made once and carried by reference.
 
-*Property traits* are what the properties of a message say, for the broker to act upon when it is
-published. *Message traits* are what the broker keeps of that and of the way it came; they hold as
-long as the message is there. Nobody changes traits, for others may refer to the same.
+*Property traits* are what the broker reads from the properties of a message when it is published.
+*Message traits* are what it keeps of that and of the route; they hold as long as the message
+exists. Traits never change, because many messages share them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from sluicemq.limits import SHARED_TRAITS_MAX, TRAITS_MAX
 
 
 class PropertyTraits:
-    """What the properties of a message say to the broker. `ttl_ms` is what `expiration` says, in
-    milliseconds, None without one; `priority` is what that property says, 0 without one.
-    `further_keys` are the routing keys from CC and BCC; `rewritten` is the properties as they go on
-    if they are changed (no BCC, another reply_to), else None; `is_plain` says that there is
-    neither."""
+    """What the broker reads from the properties of a message. `ttl_ms` is the value of
+    `expiration`, in milliseconds, None without one; `priority` is 0 without that property.
+    `further_keys` are the routing keys from CC and BCC; `rewritten` are the properties that
+    consumers get if the broker changes them (no BCC, another reply_to), else None; `is_plain` says
+    that there is neither.
+    """
 
     __slots__ = ("further_keys", "is_plain", "persistent", "priority", "rewritten", "ttl_ms")
 
@@ -38,7 +39,7 @@ class PropertyTraits:
         self.is_plain = not further_keys and rewritten is None
 
     def is_like(self, other: PropertyTraits) -> bool:
-        """Tell whether messages of both may be in one batch, once they are routed."""
+        """Tell whether messages of both may share a batch, once they are routed."""
         return (
             self.persistent == other.persistent
             and self.ttl_ms == other.ttl_ms
@@ -52,18 +53,20 @@ TRANSIENT: Final = PropertyTraits(False)
 
 @lru_cache(maxsize=TRAITS_MAX)
 def property_traits(persistent: bool, ttl_ms: int | None, priority: int) -> PropertyTraits:
-    """Return the one PropertyTraits with these values, for messages that share theirs go on as one
-    batch."""
+    """Return the one PropertyTraits with these values, because messages that share theirs go on as
+    one batch.
+    """
     if ttl_ms is None and not priority:
         return PERSISTENT if persistent else TRANSIENT
     return PropertyTraits(persistent, (), None, ttl_ms, priority)
 
 
 class MessageTraits:
-    """What messages have in common that are of one route and agree in persistence. `envelope` is
-    the encoded exchange and routing key (see model/batch.py); `channel_number` is the one that the
-    contents carry in their frames; `copies` is the number of queues they were routed to, each of
-    which accounts its share, and 1 when they were read back from the disk."""
+    """What messages of one route and persistence have in common. `envelope` is the encoded exchange
+    and routing key (see model/batch.py); `channel_number` is the one in the frames of the contents;
+    `copies` is the number of queues they were routed to, each of which accounts for its share, and
+    1 when they were read back from the disk.
+    """
 
     __slots__ = ("channel_number", "copies", "envelope", "persistent")
 
@@ -93,7 +96,7 @@ class MessageTraits:
 def message_traits(
     envelope: bytes, channel_number: int, persistent: bool, copies: int = 1
 ) -> MessageTraits:
-    """Return MessageTraits with these values; equal ones are mostly one object."""
+    """Return MessageTraits with these values; equal ones are mostly the same object."""
     return MessageTraits(envelope, channel_number, persistent, copies)
 
 

@@ -1,4 +1,4 @@
-"""Who may log in: users as RabbitMQ's definitions describe them."""
+"""Users, as RabbitMQ's definitions describe them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ class User(DefinitionRecord, frozen=True):
         return self.name
 
     def __repr__(self) -> str:
-        """Return the user's fields without the hash of the password, for this may go to a log."""
+        """Return the user's fields without the password hash, because this may go to a log."""
         return f"User({self.name!r}, tags={self.tags!r}, limits={self.limits!r})"
 
 
 def password_fits(user: User | None, password: str) -> bool:
-    """Tell whether that is the user's password. A `user` of None is nobody, whom no password fits;
-    finding that out takes as long."""
+    """Tell whether that is the user's password. None, the user that does not exist, has none, and
+    finding that out takes as long.
+    """
     if user is None:
         return is_right(password, NOBODY, DEFAULT_ALGORITHM)
     return is_right(password, user.password_hash, user.hashing_algorithm)

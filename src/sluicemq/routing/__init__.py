@@ -1,1 +1,3 @@
-"""From an exchange and a routing key to queues: exchange types, bindings, and their topology."""
+"""The way from an exchange and a routing key to queues: exchange types, bindings, and their
+topology.
+"""

@@ -1,8 +1,8 @@
 """x-delayed-message: an exchange of another type that keeps some messages back for a while.
 
-The header `x-delay` says how long, in milliseconds. Such a message is routed to the one queue of
-the exchange that no client sees (`holding_queue`), whatever is bound; when its time has come it is
-published to the exchange again, with the delay negative, which is none.
+The header `x-delay` says how long, in milliseconds. Such a message is routed to a queue of the
+exchange that no client sees (`holding_queue`), whatever is bound; when its time has come the broker
+publishes it to the exchange again, with a negative delay, which counts as none.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ def is_holding(queue: str) -> bool:
 
 
 def delay_ms(headers: Mapping[str, object] | None) -> int:
-    """Return how many milliseconds a message with these headers is kept back; 0 means not at
-    all."""
+    """Return how many milliseconds a message with these headers is kept back; 0 when it is not."""
     value = (headers or {}).get(DELAY)
     if isinstance(value, str):
         digits = value.removeprefix("+")
@@ -56,8 +55,7 @@ def delay_ms(headers: Mapping[str, object] | None) -> int:
 
 
 class DelayedExchange(Exchange):
-    """The exchange type x-delayed-message. It has no bindings of its own: they are those of
-    `inner`."""
+    """The exchange type x-delayed-message. It has no bindings of its own, only those of `inner`."""
 
     __slots__ = ("holding", "inner")
 
@@ -96,8 +94,9 @@ class DelayedExchange(Exchange):
 
 
 def inner_type(definition: ExchangeDefinition) -> type[Exchange]:
-    """Return the exchange type that `x-delayed-type` names. Raises ChannelViolation as RabbitMQ's
-    plug-in refuses it."""
+    """Return the exchange type that `x-delayed-type` names. Raises ChannelViolation in the words of
+    RabbitMQ's plug-in.
+    """
     kind = definition.arguments.get(DELAYED_TYPE)
     if kind == DELAYED:
         text = f"'{DELAYED}' can't be used for '{DELAYED_TYPE}'"

@@ -1,8 +1,8 @@
-"""An exchange: its bindings, and which destinations a routing key matches.
+"""Exchanges: their bindings, and which destinations a routing key matches.
 
 A binding gets a number when it is added. Types keep `number -> destination` per key (or per
-pattern); so the answer has the order of binding, a destination bound twice is still one answer,
-and taking a binding away is one `pop`.
+pattern); so the answer is in the order of binding, a destination bound twice appears once, and
+removing a binding is one `pop`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ PIECE: Final = 500
 class Exchange:
     """Base of the exchange types.
 
-    They implement `_insert` and `_discard`, and either `match`, when a key is all they look at, or
-    `find`. One that has demands on its arguments makes them when it is made.
+    They implement `_insert` and `_discard`, and either `match`, when they look at the key only, or
+    `find`. The constructor of a type with required arguments checks them.
     """
 
     __slots__ = ("alternate", "bindings", "definition", "numbers", "serial")
@@ -46,8 +46,9 @@ class Exchange:
 
     @property
     def is_vast(self) -> bool:
-        """Tell whether each message may have so many bindings to look at that it is better routed
-        by `search` than by `find`."""
+        """Tell whether a message may have to look at so many bindings that `search` should route it
+        rather than `find`.
+        """
         return False
 
     def add(self, binding: BindingDefinition) -> bool:
@@ -71,7 +72,9 @@ class Exchange:
         return True
 
     def check_binding(self, binding: BindingDefinition) -> None:
-        """Refuse (406) a binding that makes no sense here; asked before every `add`."""
+        """Raise ChannelViolation (406) for a binding that makes no sense here; called before every
+        `add`.
+        """
 
     def find(self, message: Message) -> list[Destination]:
         """Return the destinations of `message`, none twice, in order of binding for each of its
@@ -82,8 +85,9 @@ class Exchange:
         return list(dict.fromkeys(found for key in keys for found in self.match(key)))
 
     def search(self, message: Message) -> Search:
-        """Find the same as `find`, in pieces where there are any. Bindings that come or go
-        meanwhile may be among those it finds, or not."""
+        """Find the same as `find`, in pieces. Bindings that are added or removed meanwhile may
+        count or not.
+        """
         found = self.find(message)
         yield len(found) // 4
         return found

@@ -15,7 +15,7 @@ from sluicemq.routing.message import Message
 
 
 class FanoutExchange(Exchange):
-    """The exchange type fanout. The keys of its bindings only tell them apart."""
+    """The exchange type fanout. The keys of its bindings only distinguish them."""
 
     __slots__ = ("targets",)
 

@@ -1,7 +1,7 @@
 """Hashes that are the same in every process, and the consistent choice of a bucket.
 
 `jump` is the algorithm of Lamping and Veach (A Fast, Minimal Memory, Consistent Hash Algorithm,
-2014): when one bucket more is there, of n + 1 keys one moves, and it moves to the new bucket.
+2014): when a bucket is added to n others, one of n + 1 keys moves, and it moves to the new bucket.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def stable_hash(text: str) -> int:
 
 
 def jump(key: int, buckets: int) -> int:
-    """The bucket, 0 <= n < `buckets`, of a 64-bit key. Takes about ln(buckets) rounds."""
+    """Return the bucket, 0 <= n < `buckets`, of a 64-bit key. Takes about ln(buckets) rounds."""
     assert buckets > 0
     chosen, ahead = -1, 0
     while ahead < buckets:

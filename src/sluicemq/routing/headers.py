@@ -1,13 +1,13 @@
-"""The headers exchange: the arguments of a binding against the headers of a message.
+"""The headers exchange, which compares the arguments of bindings with the headers of a message.
 
-A binding asks for pairs of name and value; no value (void) asks for the name alone. `x-match`:
+A binding asks for pairs of name and value; a void value asks for the name alone. `x-match`:
 
     all, any                  do all pairs fit, or at least one; names with `x-` are left out
     all-with-x, any-with-x    the same with those names, only `x-match` itself is left out
 
-A binding is filed under each of its pairs when one is enough, and when all must fit under the one
-that has the fewest bindings yet. So a message costs a look-up or two a header, and a comparison for
-each binding that is found by one.
+A binding is filed under each of its pairs when one is enough, and under the pair with the fewest
+bindings when all must fit. So a message costs one or two look-ups a header, and a comparison for
+each binding found by one.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ NOTHING: Final[Mapping[int, HeadersPattern]] = {}
 
 
 class HeadersExchange(Exchange):
-    """The exchange type headers: it matches by what messages carry; keys only tell bindings
-    apart."""
+    """The exchange type headers: it matches by the headers of messages; keys only distinguish
+    bindings.
+    """
 
     __slots__ = ("files", "undemanding")
 
@@ -136,7 +137,7 @@ class HeadersExchange(Exchange):
 
 
 def offered_by(message: Message) -> list[Pair]:
-    """Return the pairs that a message has: each header with its value, and each without."""
+    """Return the pairs that a message offers: each header with its value, and each without."""
     headers = message.properties.headers or {}
     pairs: list[Pair] = [(name, comparable(value)) for name, value in headers.items()]
     return pairs + [(name, PRESENT) for name in headers]
@@ -145,14 +146,14 @@ def offered_by(message: Message) -> list[Pair]:
 def compare(
     filed: Iterable[tuple[int, HeadersPattern]], offered: set[Pair], found: Targets
 ) -> None:
-    """Add to `found` the destinations of those bindings whose demands are met."""
+    """Add to `found` the destinations of the bindings that accept what is offered."""
     for number, pattern in filed:
         if pattern.required <= offered:
             found[number] = pattern.target
 
 
 def pairs_of(arguments: Mapping[str, object], with_x: bool) -> list[Pair]:
-    """Return what a binding with these arguments asks for."""
+    """Return the pairs that a binding with these arguments asks for."""
     return [
         (name, PRESENT if value is None else comparable(value))
         for name, value in arguments.items()
@@ -161,9 +162,10 @@ def pairs_of(arguments: Mapping[str, object], with_x: bool) -> list[Pair]:
 
 
 def comparable(value: object) -> Hashable:
-    """Return a value that is equal for values RabbitMQ takes for equal: the width of a number does
-    not count, nor whether it is a timestamp, nor whether text is binary; but a number equals no
-    boolean and no text."""
+    """Return a value that is equal for values that RabbitMQ considers equal: the width of a number
+    does not count, nor whether it is a timestamp, nor whether text is binary; but a number equals
+    no boolean and no text.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):

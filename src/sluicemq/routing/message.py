@@ -1,9 +1,8 @@
-"""A message, as far as exchanges may ask about it; and whether one of them did.
+"""A message as exchanges see it; and whether one of them looked at its content.
 
-A route that was found by keys alone is good for every message published with them. One for which
-the content was looked at is good for messages with the same properties, one for which the dice
-were thrown for a single message. So whoever remembers routes looks at `read_content` and
-`by_chance` after asking for one.
+A route that was found by keys alone is good for every message published with them. A route that
+depends on the content is good for messages with the same properties, one chosen at random for a
+single message. So a cache of routes looks at `read_content` and `by_chance` after asking for one.
 """
 
 from __future__ import annotations
@@ -15,17 +14,18 @@ from sluicemq.amqp.properties import NO_PROPERTIES, BasicProperties
 
 
 class TakesLong(Exception):
-    """A message that is `hasty` has so many bindings on its way that it has to be routed in
-    pieces."""
+    """A `hasty` message has so many bindings on its way that it has to be routed in pieces."""
 
 
 def no_chance(_: int) -> int:
-    """Return 0: the dice of tests and tools that have none."""
+    """Return 0, for tests and tools without random numbers."""
     return 0
 
 
 class Message:
-    """`keys` is the routing key, then those of the headers CC and BCC; `properties` are raw."""
+    """A message to be routed. `keys` is the routing key, then those of the headers CC and BCC;
+    `properties` are raw.
+    """
 
     __slots__ = (
         "_below",
@@ -58,7 +58,9 @@ class Message:
 
     @property
     def properties(self) -> BasicProperties:
-        """Return the decoded properties. Raises Malformed when the headers table is none."""
+        """Return the decoded properties. Raises Malformed when the headers are not a
+        valid table.
+        """
         self.read_content = True
         if self._decoded is None:
             self._decoded = BasicProperties.decode(self.raw)

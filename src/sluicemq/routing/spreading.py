@@ -1,10 +1,10 @@
 """The exchanges that pick one destination: x-consistent-hash, x-modulus-hash, x-random.
 
-The first has buckets, as many a destination as the key of its binding says:
+The first gives each destination as many buckets as the key of its binding says:
 
     bound with "2", "1", "3"     |A A|B|C C C|      a bucket's number leads to its destination
 
-For the other two each binding is one place, so a queue that is bound twice gets twice as much.
+In the other two each binding is one place, so a queue that is bound twice gets twice as much.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ PROPERTIES: Final = ("correlation_id", "message_id", "timestamp")
 
 
 class SpreadingExchange(Exchange):
-    """Base of the exchanges that pick one destination: destinations by number of binding, and as a
-    list that is made when it is needed."""
+    """Base of the exchanges that pick one destination. It keeps destinations by number of binding,
+    and as a list that is made on demand.
+    """
 
     __slots__ = ("places", "targets")
 
@@ -84,9 +85,10 @@ class ModulusHashExchange(SpreadingExchange):
 
 
 class ConsistentHashExchange(SpreadingExchange):
-    """The exchange type x-consistent-hash: it goes by the hash of the key, of a header or of a
+    """The exchange type x-consistent-hash: it uses the hash of the key, of a header or of a
     property; the key of a binding is its weight. A destination has the weight of the first of its
-    bindings."""
+    bindings.
+    """
 
     __slots__ = ("ends", "header", "property", "weights")
 
@@ -108,7 +110,7 @@ class ConsistentHashExchange(SpreadingExchange):
         return value if isinstance(value, str) else None
 
     def check_binding(self, binding: BindingDefinition) -> None:
-        """Raise ChannelViolation (406) when the key is no whole number above 0."""
+        """Raise ChannelViolation (406) when the key is not a whole number above 0."""
         key = binding.routing_key
         digits = key[1:] if key.startswith(("+", "-")) else key
         if not (digits.isascii() and digits.isdigit()):
@@ -136,7 +138,7 @@ class ConsistentHashExchange(SpreadingExchange):
         return bisect_right(self.ends, bucket)
 
     def _hashed(self, message: Message) -> str:
-        """Return what is hashed of a message; what it does not have is hashed too, as one value."""
+        """Return the text of a message that is hashed; messages that lack it share one value."""
         if self.header is not None:
             headers = message.properties.headers or {}
             return canonical(headers.get(self.header))

@@ -5,10 +5,10 @@ The patterns form a trie, one word an edge:
     stock.*.nyse      root --stock--> o --*--> o --nyse--> o {1}
     stock.#                            `--#--> o {2}
 
-A key walks it with all the nodes its words so far can have led to. No node is visited twice for
-one word, so the work is bounded by words times nodes, and where many lead is remembered. What a run
-of wildcards matches does not depend on their order: `#.*.#` stands in the trie as `*.#`, and no run
-has a second `#`.
+The walk keeps all nodes to which the words of a key so far can lead. No node is visited twice for
+one word, so the work is bounded by words times nodes, and where large sets of nodes lead is cached.
+What a run of wildcards matches does not depend on their order: `#.*.#` is stored as `*.#`, and no
+run has a second `#`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ CROWDS_NODES_MAX: Final = 100_000
 
 
 class TrieNode:
-    """A place in the trie of patterns. One that `absorbs` was reached by a `#`: it takes any number
-    of further words."""
+    """A place in the trie of patterns. If it `absorbs`, it was reached by a `#` and takes any
+    number of further words.
+    """
 
     __slots__ = ("absorbs", "any", "children", "one", "targets")
 
@@ -45,7 +46,7 @@ class TrieNode:
 
     @property
     def is_bare(self) -> bool:
-        """Tell whether no pattern ends here and none goes on."""
+        """Tell whether no pattern ends here or goes on."""
         return not (self.targets or self.children or self.one or self.any)
 
     def following(self, word: str) -> TrieNode | None:
@@ -55,7 +56,7 @@ class TrieNode:
         return self.any if word == ANY else self.children.get(word)
 
     def extend(self, word: str) -> TrieNode:
-        """Return the place where `word` of a pattern leads; it is made when missing."""
+        """Return the place where `word` of a pattern leads, after making it if it is missing."""
         node = self.following(word)
         if node is None:
             node = TrieNode(absorbs=word == ANY)
@@ -68,7 +69,7 @@ class TrieNode:
         return node
 
     def cut(self, word: str) -> None:
-        """Remove the place where `word` of a pattern leads, for nothing is left there."""
+        """Remove the place where `word` of a pattern leads, because nothing is left there."""
         if word == ONE:
             self.one = None
         elif word == ANY:
@@ -126,8 +127,9 @@ def split(key: str) -> list[str]:
 
 
 def simplified(pattern: str) -> list[str]:
-    """Return the words of a pattern that matches the same; in a run of wildcards `#` is last, and
-    once."""
+    """Return the words of an equivalent pattern in which each run of wildcards has at most one `#`,
+    at its end.
+    """
     words: list[str] = []
     pending = False
     for word in split(pattern):
@@ -144,7 +146,7 @@ def simplified(pattern: str) -> list[str]:
 
 
 def step(nodes: Sequence[TrieNode], word: str) -> list[TrieNode]:
-    """Return the places where `word` of a key leads from all these, each once."""
+    """Return the places where `word` of a key leads from all of these, each once."""
     following: list[TrieNode] = []
     add = following.append
     absorbing = False
@@ -167,7 +169,8 @@ def step(nodes: Sequence[TrieNode], word: str) -> list[TrieNode]:
 
 class Crowd:
     """Many places of the trie at once, and where they lead by the words of patterns; None stands
-    for all words that are in no pattern."""
+    for all words that are in no pattern.
+    """
 
     __slots__ = ("following", "nodes")
 
@@ -177,8 +180,9 @@ class Crowd:
 
 
 class Crowds:
-    """Remembers the crowds that keys have led to: with patterns like `#.a.#.b.#` a key of a hundred
-    words walks hundreds of places a word, and most keys walk the same ones."""
+    """A cache of the crowds that keys have led to: with patterns like `#.a.#.b.#` a key of a
+    hundred words visits hundreds of places a word, and most keys visit the same ones.
+    """
 
     __slots__ = ("known", "size", "words")
 
@@ -189,13 +193,12 @@ class Crowds:
         self.size = 0
 
     def add(self, pattern: list[str]) -> None:
-        """Note that the trie has one more pattern, of these words."""
+        """Note that the trie has one more pattern, with these words."""
         self.words.update(pattern)
         self.forget()
 
     def drop(self, pattern: list[str]) -> None:
-        """Note that the trie has lost a pattern of these words; what was remembered is
-        forgotten."""
+        """Note that the trie has lost a pattern with these words, and clear the cache."""
         for word in pattern:
             self.words[word] -= 1
             if not self.words[word]:
@@ -203,7 +206,7 @@ class Crowds:
         self.forget()
 
     def forget(self) -> None:
-        """Forget all remembered crowds, for the trie has changed."""
+        """Clear the cache, because the trie has changed."""
         self.known.clear()
         self.size = 0
 

@@ -1,7 +1,7 @@
 """The exchanges, bindings and queue names of one virtual host, and the way from a key to queues.
 
-Nothing here holds a message. `epoch` rises with every change that can alter a route, so that
-whoever remembers routes knows when to ask again.
+Nothing here holds a message. `epoch` rises with every change that can alter a route, so that caches
+of routes know when to ask again.
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ class Topology:
             self.exchanges[name] = TYPES[kind](ExchangeDefinition(name, kind, durable=True))
 
     def become(self, other: Topology) -> None:
-        """Take over all that is in another topology of the same virtual host, which nobody uses any
-        more, but for its policies: these stay the object that they are."""
+        """Take over everything in another topology of the same virtual host, which is not used any
+        more, except for the policies object.
+        """
         self.exchanges, self.queues = other.exchanges, other.queues
         self.durable_bindings, self.inbound = other.durable_bindings, other.inbound
         self.serial = max(self.serial, other.serial)
@@ -81,7 +82,7 @@ class Topology:
         self.epoch += 1
 
     def has_changed(self) -> None:
-        """Note that a name may stand for something else, so that routes have to be found anew."""
+        """Note that a name may stand for something else, so that routes have to be found again."""
         self.epoch += 1
 
     def route(self, exchange_name: str, routing_key: str) -> tuple[str, ...]:
@@ -89,8 +90,10 @@ class Topology:
         return self.route_message(exchange_name, Message((routing_key,)))
 
     def route_message(self, exchange_name: str, message: Message) -> tuple[str, ...]:
-        """Return the queues a message goes to, each once, in order of binding. Raises TakesLong for
-        a hasty message with very many bindings on its way, which `search` is for."""
+        """Return the queues that a message goes to, each once, in order of binding. Raises
+        TakesLong for a hasty message with very many bindings on its way; `search` routes such a
+        message.
+        """
         if exchange_name == DEFAULT:
             return tuple(dict.fromkeys(key for key in message.keys if key in self.queues))
         found = self._found(self.existing(exchange_name), message)
@@ -110,8 +113,9 @@ class Topology:
         return tuple(queues)
 
     def _found(self, exchange: Exchange, message: Message) -> list[Destination]:
-        """Return where an exchange sends a message; when it finds nothing, its alternate exchange
-        gets it."""
+        """Return the destinations that an exchange finds for a message or, if there are none, those
+        that its alternate exchange finds.
+        """
         if message.is_hasty and exchange.is_vast:
             raise TakesLong
         found = exchange.find(message)
@@ -120,8 +124,9 @@ class Topology:
         return found or self._found_by_alternate(exchange, message)
 
     def search(self, exchange_name: str, message: Message) -> Generator[int, None, tuple[str, ...]]:
-        """Find the same as `route_message`, in pieces; each yields the units of work that it has
-        cost. What changes meanwhile may count, or not; what is gone then is passed over."""
+        """Find the same as `route_message`, in pieces; each yields its cost in units of work.
+        Changes made meanwhile may count or not; deleted exchanges and queues are skipped.
+        """
         visited = {exchange_name: None}
         queues: dict[str, None] = {}
         ahead = [exchange_name]
@@ -142,8 +147,9 @@ class Topology:
         return tuple(queues)
 
     def _found_by_alternate(self, exchange: Exchange, message: Message) -> list[Destination]:
-        """Return where the alternate exchange sends a message for which the exchange has found
-        nothing."""
+        """Return the destinations that the alternate exchange finds for a message for which the
+        exchange found none.
+        """
         alternate = exchange.alternate
         if alternate == DEFAULT:
             return [Destination(QUEUE, key) for key in message.keys if key in self.queues]
@@ -152,14 +158,15 @@ class Topology:
         return []
 
     def policies_changed(self) -> None:
-        """Apply the policies that hold for exchanges from now on."""
+        """Apply the policies for exchanges again, because they have changed."""
         for exchange in self.exchanges.values():
             self._apply_policy(exchange)
         self.epoch += 1
 
     def check_publish(self, exchange_name: str) -> None:
-        """Raise ChannelViolation when a client may not publish to the exchange: it is missing or
-        internal."""
+        """Raise ChannelViolation when a client may not publish to the exchange, because it is
+        missing or internal.
+        """
         if exchange_name != DEFAULT and self.existing(exchange_name).definition.internal:
             text = f"cannot publish to internal exchange {self._place(exchange_name)}"
             raise ChannelViolation(403, text)
@@ -172,13 +179,16 @@ class Topology:
         return exchange
 
     def check_declared(self, name: str) -> None:
-        """Refuse with 404 when a client asks for an exchange that is not there."""
+        """Raise ChannelViolation (404) when a client passively declares an exchange that does not
+        exist.
+        """
         check_not_default(name)
         self.existing(name)
 
     def declare_exchange(self, asked: ExchangeDefinition) -> bool:
-        """Create the exchange, or check that it is what is asked for. Returns True when it is
-        new."""
+        """Create the exchange, or check that the existing one is equivalent. Returns True when it
+        is new.
+        """
         check_type(asked.type)
         check_not_default(asked.name)
         exchange = self.exchanges.get(asked.name)
@@ -195,7 +205,7 @@ class Topology:
     def delete_exchange(self, name: str, if_unused: bool) -> tuple[ExchangeDefinition, ...]:
         """Delete an exchange and its bindings; a missing one is fine.
 
-        Returns all exchanges that are gone, the auto-delete ones included.
+        Returns all deleted exchanges, the auto-delete ones included.
         """
         self.check_deletion(name)
         exchange = self.exchanges.get(name)
@@ -206,7 +216,7 @@ class Topology:
         return self._drop([name])
 
     def take_from(self, name: str, most: int) -> int:
-        """Take away some bindings of an exchange that is about to be deleted. Returns how many."""
+        """Remove some bindings of an exchange that is about to be deleted. Returns how many."""
         exchange = self.exchanges.get(name)
         some = [] if exchange is None else [*islice(exchange.bindings.values(), most)]
         for binding in some:
@@ -216,8 +226,9 @@ class Topology:
         return len(some)
 
     def take_to(self, target: Destination, most: int) -> tuple[ExchangeDefinition, ...]:
-        """Take away some bindings to what is about to be deleted. Returns the auto-delete exchanges
-        that went with their last one."""
+        """Remove some bindings to something that is about to be deleted. Returns the auto-delete
+        exchanges that were deleted with their last one.
+        """
         some = [*islice(self.inbound.get(target, {}).values(), most)]
         return self._drop(self._detach(some))
 
@@ -250,20 +261,24 @@ class Topology:
         return True
 
     def withdraw(self, binding: BindingDefinition) -> None:
-        """Take back a binding that is new, as if it had never been: no exchange goes with it."""
+        """Take back a binding that is new, as if it had never been: no exchange is
+        deleted with it.
+        """
         self._forget(binding)
         self.exchanges[binding.source].remove(binding)
         self.epoch += 1
 
     def all_bindings(self) -> list[BindingDefinition]:
-        """Those of all exchanges, the oldest first."""
+        """Return the bindings of all exchanges, the oldest first."""
         found: list[tuple[int, BindingDefinition]] = []
         for exchange in self.exchanges.values():
             found += zip(exchange.numbers.values(), exchange.bindings.values(), strict=True)
         return [binding for _, binding in sorted(found, key=lambda each: each[0])]
 
     def is_durable(self, binding: BindingDefinition) -> bool:
-        """Are both ends of this binding durable? False when one of them is not there."""
+        """Tell whether both ends of this binding are durable. False when one of them does not
+        exist.
+        """
         source = self.exchanges.get(binding.source)
         if source is None or not source.definition.durable:
             return False
@@ -278,22 +293,24 @@ class Topology:
         return source is not None and binding.identity in source.bindings
 
     def unbind(self, binding: BindingDefinition) -> tuple[ExchangeDefinition, ...]:
-        """Remove a binding, if there is such a one. Returns the auto-delete exchanges that went
-        with their last binding."""
+        """Remove a binding, if it exists. Returns the auto-delete exchanges that were deleted with
+        their last binding.
+        """
         _check_binding_ends(binding)
         if not self.has_binding(binding):
             return ()
         return self._drop(self._detach([binding]))
 
     def add_queue(self, name: str, durable: bool = False) -> None:
-        """Note a new queue; the default exchange reaches it at once."""
+        """Note a new queue, which the default exchange reaches at once."""
         assert name not in self.queues
         self.queues[name] = durable
         self.epoch += 1
 
     def remove_queue(self, name: str) -> tuple[ExchangeDefinition, ...]:
-        """Forget a queue and its bindings. Returns the auto-delete exchanges that went with their
-        last binding."""
+        """Forget a queue and its bindings. Returns the auto-delete exchanges that were deleted with
+        their last binding.
+        """
         del self.queues[name]
         self.epoch += 1
         return self._drop(self._detach(self._leading_to(Destination(QUEUE, name))))
@@ -311,7 +328,9 @@ class Topology:
         return implicit
 
     def _apply_policy(self, exchange: Exchange) -> None:
-        """Set the alternate exchange that a policy names; an exchange's own argument wins."""
+        """Set the alternate exchange that a policy names; an exchange's own argument takes
+        precedence.
+        """
         definition = exchange.definition
         exchange.alternate = definition.alternate
         if definition.alternate is None:
@@ -320,8 +339,9 @@ class Topology:
             exchange.alternate = name
 
     def _drop(self, doomed: list[str]) -> tuple[ExchangeDefinition, ...]:
-        """Delete exchanges; others go with them when that takes their last binding. Returns all
-        that are gone."""
+        """Delete exchanges, and auto-delete ones that lose their last binding by that. Returns all
+        that are deleted.
+        """
         gone: list[ExchangeDefinition] = []
         for name in doomed:
             exchange = self.exchanges.pop(name)
@@ -333,7 +353,9 @@ class Topology:
         return tuple(gone)
 
     def _detach(self, bindings: list[BindingDefinition]) -> list[str]:
-        """Take bindings from their sources. Returns the auto-delete ones that are left bare."""
+        """Remove bindings from their sources. Returns the auto-delete exchanges that are left
+        without any.
+        """
         touched: dict[str, None] = {}
         for binding in bindings:
             self._forget(binding)
@@ -362,14 +384,16 @@ class Topology:
 
 
 def check_type(kind: str) -> None:
-    """Raise ConnectionViolation (503) for an exchange type that there is not."""
+    """Raise ConnectionViolation (503) for an unknown exchange type."""
     if kind not in TYPES:
         flaw = "unknown" if kind else "invalid"
         raise ConnectionViolation(503, f"{flaw} exchange type '{kind}'")
 
 
 def check_not_default(name: str) -> None:
-    """Raise ChannelViolation (403) for what nobody may do with the default exchange."""
+    """Raise ChannelViolation (403) for an operation that nobody may perform on the default
+    exchange.
+    """
     if name == DEFAULT:
         raise ChannelViolation(403, "operation not permitted on the default exchange")
 

@@ -1,4 +1,4 @@
-"""The exchange types that stand by themselves, under the names that clients give them."""
+"""The exchange types that need no other, under the names that clients use."""
 
 from __future__ import annotations
 
