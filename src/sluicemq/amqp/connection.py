@@ -4,14 +4,14 @@
     while (event := connection.next_event()) is not None:
         ...
 
-Nothing is parsed before it is asked for, so an owner that stops asking stops the work. What breaks
-the framing or the order of frames raises `ConnectionViolation` once; the owner tells the peer, and
-from then on only connection.close and connection.close-ok come through.
+Nothing is parsed before it is asked for, so an owner that stops asking stops the work. Bytes that
+break the framing or the order of frames raise `ConnectionViolation` once; the owner tells the peer,
+and from then on only connection.close and connection.close-ok come through.
 
-Of a frame that is split over reads `_pieces` has what has come, to be joined once; whole frames are
-parsed where they are. So every octet is copied a fixed number of times, however the stream is cut,
-and those of a large frame that comes in large reads once here and once with its content. Contents
-of different channels may be mixed: each channel has its own `UnfinishedContent`.
+The pieces of a frame that is split over reads are kept in `_pieces` and joined once; whole frames
+are parsed where they are. So every octet is copied a fixed number of times, however the stream is
+cut, and those of a large frame that comes in large reads once here and once with its content.
+Contents of different channels may be mixed: each channel has its own `UnfinishedContent`.
 """
 
 from __future__ import annotations
@@ -149,41 +149,44 @@ class AmqpConnection:
         self._contents: dict[int, UnfinishedContent] = {}
         self._content_bytes = 0
         self._ignored: set[int] = set()
-        # By the raw method frame; in a client by the frame without its delivery tag. What was seen
-        # once has no stencil yet: where each message has a key of its own, that is all there is.
+        # Keys are raw method frames; in a client, frames without their delivery tag. A frame that
+        # was seen only once has no stencil yet: where each message has a key of its own, there is
+        # never one.
         self._methods: dict[bytes, BasicPublish] = {}
         self._publishes: dict[bytes, PublishStencil] = {}
         self._delivers: dict[bytes, DeliverStencil] = {}
-        # Peers repeat themselves: what the last run of publishes looked like, and how the last
-        # acknowledgement began, each with its channel. Empty where that may be out of order now.
+        # Peers repeat themselves: the last run of publishes, and the beginning of the last
+        # acknowledgement, each with its channel. Empty where that may be out of order now.
         self._last_publish: tuple[PublishStencil, int] | None = None
         self._last_ack: tuple[bytes, int] | None = None
 
     def receive_data(self, data: bytes) -> None:
-        """Take bytes that came from the socket; `next_event` makes events of them."""
+        """Take bytes from the socket; `next_event` turns them into events."""
         if data and self._state != DEAF:
             self._chunks.append(data)
             self._chunk_bytes += len(data)
 
     @property
     def held_bytes(self) -> int:
-        """Return how many bytes of the peer's stream are in memory: what is not parsed, with the
-        rest of the piece it came in, and contents of which not all has come."""
+        """Return how many bytes of the peer's stream are in memory: unparsed ones, with the rest of
+        the piece they came in, and incomplete contents.
+        """
         return self._content_bytes + self._chunk_bytes + self._pieces_bytes + len(self._buf)
 
     @property
     def content_bytes(self) -> int:
-        """Return the part of `held_bytes` that is contents of which not all has come."""
+        """Return how many of the `held_bytes` belong to incomplete contents."""
         return self._content_bytes
 
     def close(self) -> None:
-        """Drop what was read and not parsed, and whatever comes: the socket is closed."""
+        """Drop all unparsed and all further bytes: the socket is closed."""
         self.ignore_all()
         self._deafen()
 
     def next_event(self) -> Event | None:
         """Return the next event, or None when more data is needed. Raises ProtocolViolation when
-        the peer's bytes are no AMQP."""
+        the peer's bytes are not AMQP.
+        """
         while True:
             if self._pos == len(self._buf) and not self._fill():
                 return None
@@ -198,14 +201,17 @@ class AmqpConnection:
                 return None
 
     def ignore_content(self, channel: int) -> None:
-        """The owner closes the channel: content methods and contents of it are swallowed until
-        it is opened again. Other methods come as before."""
+        """Swallow contents and their methods on a channel that the owner closes, until it is opened
+        again. Other methods come as before.
+        """
         self._last_publish = self._last_ack = None
         self._forget_content(channel)
         self._ignored.add(channel)
 
     def ignore_all(self) -> None:
-        """The owner closes the connection: only connection.close and close-ok come from now on."""
+        """Let only connection.close and close-ok through from now on: the owner closes the
+        connection.
+        """
         if self._state != DEAF:
             self._state = CLOSING
         self._contents.clear()
@@ -247,8 +253,9 @@ class AmqpConnection:
         return True
 
     def _keep(self, piece: bytes) -> None:
-        """Keep a piece of a frame: a large one as it is, small ones that follow each other in one,
-        so that many tiny ones cost no more memory than one large one."""
+        """Keep a piece of a frame. A large piece stays as it is; small ones that follow each other
+        are joined, so that many tiny ones cost no more memory than one large one.
+        """
         pieces = self._pieces
         self._pieces_bytes += len(piece)
         last = pieces[-1] if pieces else None
@@ -273,8 +280,9 @@ class AmqpConnection:
     # -- frames
 
     def _again(self) -> Event | None:
-        """Return the event of a run that is like the last one; None when it is something else, or
-        has not come whole."""
+        """Return the event of a run that is like the last one; None when it differs, or is
+        incomplete.
+        """
         buf, pos = self._buf, self._pos
         if self._last_publish is not None and self.wants_content:
             stencil, channel = self._last_publish
@@ -288,7 +296,7 @@ class AmqpConnection:
         return None
 
     def _parse(self) -> Event | None:
-        """Return the next event in the buffer, or None when fewer than `_need` octets are there."""
+        """Return the next event in the buffer, or None when it has fewer than `_need` octets."""
         if self._state == GREETING:
             greeting = self._greeting()
             if greeting is not None or self._state == GREETING:
@@ -319,8 +327,9 @@ class AmqpConnection:
         return None
 
     def _is_content(self, kind: int, channel: int, pos: int, size: int) -> bool:
-        """Tell whether the frame at `pos` is a publish or a part of a content that is not
-        swallowed. Perhaps no more than its head has come."""
+        """Tell whether the frame at `pos`, of which there may be no more than its head, is a
+        publish or part of a content, and not swallowed.
+        """
         content = self._contents.get(channel)
         begun = content is not None and not content.swallowed
         if kind != METHOD:
@@ -333,13 +342,15 @@ class AmqpConnection:
 
     def _payload_max(self) -> int:
         """Return the largest payload of a frame. Without frame_max a frame must still fit into
-        memory. Some clients forget what a frame needs around its payload: RabbitMQ forgives as
-        much, and so do we, though such a body is cut anew."""
+        memory. Some clients forget the octets around the payload: RabbitMQ forgives as much, and so
+        does this, though it splits such a body again.
+        """
         return self.frame_max - OVERHEAD if self.frame_max else self.max_message_size
 
     def _greeting(self) -> Event | None:
-        """Read the protocol header: always what a server receives first, and a client when it is
-        refused."""
+        """Read the protocol header, which is the first thing that a server receives, and that a
+        client receives when it is refused.
+        """
         have = len(self._buf) - self._pos
         wanted = PROTOCOL_NAME if self.role == SERVER else PROTOCOL_NAME[:1]
         if have < len(wanted):
@@ -364,14 +375,15 @@ class AmqpConnection:
 
     def _break_off(self, error: ConnectionViolation) -> None:
         """Drop the stream, which cannot be followed any further, and raise `error` unless the
-        connection is closing already."""
+        connection is closing already.
+        """
         closing = self._state == CLOSING
         self._deafen()
         if not closing:
             raise error
 
     def _frame(self, kind: int, channel: int, pos: int, end: int) -> Event | None:
-        """A whole frame at `pos`; None if it is part of something larger."""
+        """Return the event of the whole frame at `pos`; None if it is part of something larger."""
         buf = self._buf
         self._pos = end
         if buf[end - 1] != END:
@@ -439,7 +451,7 @@ class AmqpConnection:
         return MethodFrame(channel, method, raw)
 
     def _method_of_closed(self, key: int, channel: int, pos: int, end: int) -> Event | None:
-        """A method of a channel whose contents are ignored."""
+        """Return the event of a method on a channel whose contents are ignored."""
         method = self._decode(key, pos, end)
         if method.has_content:
             return None
@@ -448,7 +460,7 @@ class AmqpConnection:
         return MethodFrame(channel, method, self._buf[pos:end])
 
     def _decode(self, key: int, pos: int, end: int) -> Method:
-        """The method in the frame from `pos` to `end`."""
+        """Decode the method in the frame from `pos` to `end`."""
         cls = METHODS.get(key)
         if cls is None:
             raise violations.unknown_method(key >> 16, key & 0xFFFF)
@@ -485,9 +497,10 @@ class AmqpConnection:
         return None
 
     def _cut_publishes(self, channel: int, stencil: PublishStencil, pos: int) -> Event | None:
-        """Return the run at `pos`, which begins with the method frame of `stencil`. None: not all
-        of its first message has come, and `_need` says when to look again; or that message is
-        unusual, and then `_pos` is behind its method frame."""
+        """Return the run at `pos`, which begins with the method frame of `stencil`. Returns None
+        when its first message is incomplete, and `_need` says when to look again; or when that
+        message is unusual, and then `_pos` is behind its method frame.
+        """
         payload_max = self._payload_max()
         body_max = min(payload_max, self.max_message_size)
         contents, done, same_size = stencil.cut(self._buf, pos, self.run_max, payload_max, body_max)
@@ -507,7 +520,7 @@ class AmqpConnection:
         return Publishes(channel, raw, stencil.method, contents, size, same_properties, same_size)
 
     def _new_method(self, raw: bytes, pos: int, end: int) -> BasicPublish:
-        """The method in a frame that was never seen before; it is kept."""
+        """Return the method in a frame that was never seen before, and keep it."""
         method = read_publish(raw)
         if method is None:
             decoded = self._decode(PUBLISH, pos, end)
@@ -521,8 +534,9 @@ class AmqpConnection:
     def _publish_once(
         self, channel: int, raw: bytes, method: BasicPublish, end: int
     ) -> Event | None:
-        """The message behind a method frame that was never seen before. None: there may be more of
-        a run, or less than a message."""
+        """Return the message behind a method frame that was never seen before. Returns None when
+        more of a run may follow, or the message is incomplete.
+        """
         if not self.fast:
             return None
         payload_max = self._payload_max()
@@ -536,8 +550,7 @@ class AmqpConnection:
     def _mixed_keys(
         self, channel: int, raw: bytes, method: BasicPublish, contents: list[bytes]
     ) -> Event:
-        """Join a short run with the messages behind it that are alike but for their routing
-        keys."""
+        """Join a short run with the following messages that differ only in their routing keys."""
         methods = self._methods
         if len(methods) >= MIXED_KEY_METHODS_MAX:
             methods.clear()
@@ -577,8 +590,9 @@ class AmqpConnection:
         return None
 
     def _wait_at(self, pos: int, need: int) -> None:
-        """Look again at `pos` when `need` octets are there: a message that is known to be good as
-        far as it goes is cheaper to cut when it is whole."""
+        """Look again at `pos` when `need` octets are there: a message that is good so far is
+        cheaper to cut when it is complete.
+        """
         self._pos = pos
         self._need = need
 
@@ -595,8 +609,9 @@ class AmqpConnection:
         return Acks(channel, [method.delivery_tag])
 
     def _cut_acks(self, channel: int, pos: int) -> Event | None:
-        """Return the run of basic.ack at `pos`; None when the first one is multiple, or has not
-        come whole."""
+        """Return the run of basic.ack at `pos`; None when the first one is multiple or
+        incomplete.
+        """
         tags = cut_acks(self._buf, pos)
         if not tags:
             return None
@@ -606,19 +621,19 @@ class AmqpConnection:
     # -- contents
 
     def _begin_content(self, channel: int, method: Method, raw: bytes) -> None:
-        """A method was read that has a content."""
+        """Begin the content of a method that was read."""
         self._last_publish = self._last_ack = None
         content = self._contents[channel] = UnfinishedContent(method, raw)
         self._count(content)
 
     def _count(self, content: UnfinishedContent) -> None:
-        """Add to `_content_bytes` what `content` has grown by since the last call."""
+        """Add to `_content_bytes` how much `content` has grown since the last call."""
         size = content.size()
         self._content_bytes += size - content.held_bytes
         content.held_bytes = size
 
     def _forget_content(self, channel: int) -> None:
-        """What has come of a content, if there is one, is not kept any longer."""
+        """Drop the incomplete content of a channel, if there is one."""
         content = self._contents.pop(channel, None)
         if content is not None:
             self._content_bytes -= content.held_bytes
@@ -672,7 +687,7 @@ class AmqpConnection:
         return self._complete(channel, content) if content.left == 0 else None
 
     def _complete(self, channel: int, content: UnfinishedContent) -> Event:
-        """Make the event of a content whose last body frame has come, and forget its parts."""
+        """Return the event of a content whose last body frame has come, and forget its parts."""
         self._forget_content(channel)
         raw = content.whole(channel, self.frame_max)
         method = content.method

@@ -34,8 +34,9 @@ class Heartbeat(Event):
 
 
 class ContentDue(Event):
-    """The next frame is a publish, or goes on with a content, and the owner wants none now. It is
-    not taken from the buffer."""
+    """The next frame is a publish, or continues a content, and the owner wants none now. It stays
+    in the buffer.
+    """
 
     __slots__ = ()
 
@@ -63,9 +64,10 @@ class AnyPublishes(Event):
 
 
 class Publishes(AnyPublishes):
-    """They have the same raw method frame. `same_properties` says that all header frames are equal
-    byte for byte, so that who has looked at one has looked at all. `same_size` says that all have
-    one length, and that their header frames differ at most in the properties' `free_spans`."""
+    """Publishes with the same raw method frame. `same_properties` says that all header frames are
+    equal byte for byte, so that reading one is reading all. `same_size` says that all have one
+    length, and that their header frames differ at most in the properties' `free_spans`.
+    """
 
     __slots__ = ("method", "raw_method", "same_properties", "same_size")
 
@@ -89,8 +91,9 @@ class Publishes(AnyPublishes):
 
 
 class MixedKeyPublishes(AnyPublishes):
-    """Each has a method frame of its own, but all header frames are equal byte for byte, and so all
-    contents have one length. The three lists go together."""
+    """Publishes with a method frame each, but header frames that are equal byte for byte, so that
+    all contents have one length. The three lists go together.
+    """
 
     __slots__ = ("methods", "raw_methods")
 
@@ -121,9 +124,9 @@ class Acks(Event):
 class Deliveries(Event):
     """To a client: consecutive deliveries that differ in tag and content only.
 
-    `messages` are the octets of a run whose messages stand at a constant stride, as they came: each
-    `stride` octets begin with a method frame of `skip`, the content is the rest. Contents are cut
-    from there when they are asked for. A run without a stride has its contents only.
+    `messages` are the octets, as received, of a run whose messages have a constant stride: each
+    `stride` octets begin with a method frame of `skip` octets, and the content is the rest.
+    Contents are cut from there on demand. A run without a stride has only its contents.
     """
 
     __slots__ = (
@@ -161,8 +164,9 @@ class Deliveries(Event):
 
     @property
     def contents(self) -> list[bytes]:
-        """All contents of the run, in the order of the wire; a run with a stride is cut on the
-        first call."""
+        """Return all contents of the run, in the order of the wire; a run with a stride is cut on
+        the first call.
+        """
         if not self._contents:
             cutter = struct.Struct(f"{self.skip}x{self.stride - self.skip}s")
             self._contents = [found for (found,) in cutter.iter_unpack(self.messages)]
@@ -188,8 +192,9 @@ class ContentMethod(Event):
 
 
 class ContentTooLarge(Event):
-    """A content header announced `size` bytes, more than are allowed. What follows of the
-    content is swallowed."""
+    """A content header announced `size` bytes, more than are allowed. The rest of the content is
+    swallowed.
+    """
 
     __slots__ = ("channel", "method", "size")
 

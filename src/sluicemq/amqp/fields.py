@@ -1,8 +1,8 @@
-"""Raw field tables: the broker adds to headers without touching what clients have put there.
+"""Raw field tables, to which the broker adds headers without touching those of clients.
 
-A field is a name and a value as they stand on the wire: the value begins with the letter of its
-type. So what no client would be sent back otherwise (the width of a number, a float's last bit)
-stays as it came.
+A field is a name and a value as on the wire: the value begins with the letter of its type. So
+everything that decoding and encoding would lose (the width of a number, a float's last bit) is
+preserved.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ name_of = itemgetter(0)
 
 
 def fields_of(table: bytes) -> list[Field]:
-    """Return the fields of a table given without its length. Raises Malformed when it is none."""
+    """Return the fields of a table given without its length. Raises Malformed when it
+    is not one.
+    """
     fields: list[Field] = []
     pos, end = 0, len(table)
     while pos < end:
@@ -62,8 +64,9 @@ def table_of(fields: Sequence[Field]) -> bytes:
 
 
 def items_of(array: bytes) -> list[bytes]:
-    """Return the raw values of an array given without its length. Raises Malformed when it is
-    none."""
+    """Return the raw values of an array given without its length. Raises Malformed when it is not
+    one.
+    """
     items: list[bytes] = []
     pos, end = 0, len(array)
     while pos < end:
@@ -74,7 +77,9 @@ def items_of(array: bytes) -> list[bytes]:
 
 
 def items_in(value: bytes | None) -> list[bytes] | None:
-    """Return the raw values of a field value that is an array; None when it is none, or broken."""
+    """Return the raw values of a field value that is an array; None when it is not one,
+    or broken.
+    """
     if value is None or value[:1] != b"A":
         return None
     try:
@@ -113,7 +118,7 @@ def nested(fields: Sequence[Field]) -> bytes:
 
 
 def long(value: int) -> bytes:
-    """Return a whole number as a raw field value. Beyond 64 bits it goes round, as Erlang's do."""
+    """Return a whole number as a raw field value. Beyond 64 bits it wraps around, as in Erlang."""
     return b"l" + LONGLONG.pack(value & UINT64_MAX)
 
 
@@ -122,12 +127,12 @@ def time(seconds: int) -> bytes:
 
 
 def text_in(value: bytes | None) -> bytes | None:
-    """Return the octets of a raw value that is a long string; None when it is none."""
+    """Return the octets of a raw value that is a long string; None when it is not one."""
     return value[5:] if value is not None and value[:1] == b"S" else None
 
 
 def number_in(value: bytes | None) -> int | None:
-    """Return the number in a raw value that is a whole number; None when it is none."""
+    """Return the number in a raw value that is a whole number; None when it is not one."""
     if value is None or NUMBERS.get(value[0]) != len(value) - 1:
         return None
     return int.from_bytes(value[1:], signed=True)

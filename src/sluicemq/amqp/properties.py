@@ -81,7 +81,9 @@ class Header:
 
 @dataclass(slots=True)
 class BasicProperties:
-    """The 14 properties; None is absent. `timestamp` is in seconds since the epoch."""
+    """The 14 properties; None means that one is absent. `timestamp` is in seconds since
+    the epoch.
+    """
 
     content_type: str | None = None
     content_encoding: str | None = None
@@ -152,7 +154,9 @@ def _decode_property(flag: int, raw: bytes, pos: int) -> tuple[str | int | Table
 
 @lru_cache(maxsize=256)
 def _layout(flags: int) -> bytes:
-    """One octet a property that is set: its size, or 0 for a short string, 255 for a table."""
+    """Return one octet for each property that is set: its size, 0 for a short string, or 255 for a
+    table.
+    """
     sizes = bytearray()
     for _, flag in PROPERTIES:
         if flags & flag:
@@ -168,7 +172,7 @@ def _layout(flags: int) -> bytes:
 def check_properties(buf: bytes, pos: int, end: int) -> None:
     """Raise `Malformed` unless flags and fields fill `buf` from `pos` to `end` exactly.
 
-    What is inside a headers table is not looked at.
+    The inside of a headers table is not checked.
     """
     if end - pos < 2:
         raise Malformed("the property flags are cut")
@@ -190,8 +194,10 @@ def check_properties(buf: bytes, pos: int, end: int) -> None:
 
 
 def free_spans(raw: bytes) -> list[tuple[int, int]]:
-    """Where in checked properties other octets would change neither what is where nor what a broker
-    looks at when it takes a message: most short strings, the timestamp, plain values of headers."""
+    """Return the spans of checked properties whose octets affect neither the layout nor what a
+    broker looks at when it takes a message: most short strings, the timestamp, plain values of
+    headers.
+    """
     flags = raw[0] << 8 | raw[1]
     spans: list[tuple[int, int]] = []
     pos = 2
@@ -215,7 +221,9 @@ def free_spans(raw: bytes) -> list[tuple[int, int]]:
 
 
 def _free_in_table(raw: bytes, pos: int, end: int) -> list[tuple[int, int]]:
-    """The values in a table from `pos` to `end`; none if one is nested or something is broken."""
+    """Return the spans of the values in a table from `pos` to `end`; none if one is nested or
+    something is broken.
+    """
     spans: list[tuple[int, int]] = []
     try:
         while pos < end:
@@ -230,7 +238,9 @@ def _free_in_table(raw: bytes, pos: int, end: int) -> list[tuple[int, int]]:
 
 
 def delivery_mode(raw: bytes, pos: int = 0) -> int:
-    """The delivery mode in checked properties, 0 if there is none; without decoding them all."""
+    """Return the delivery mode in checked properties, 0 if there is none, without decoding them
+    all.
+    """
     flags = raw[pos] << 8 | raw[pos + 1]
     if not flags & DELIVERY_MODE:
         return 0
@@ -245,7 +255,7 @@ def delivery_mode(raw: bytes, pos: int = 0) -> int:
 
 
 def priority_of(raw: bytes) -> int:
-    """The priority in checked properties, 0 if there is none; without decoding them all."""
+    """Return the priority in checked properties, 0 if there is none, without decoding them all."""
     if not (raw[0] << 8 | raw[1]) & PRIORITY:
         return 0
     return raw[_start(raw, PRIORITY)]
@@ -276,7 +286,7 @@ def text_property(raw: bytes, flag: int) -> bytes | None:
 
 
 def _start(raw: bytes, flag: int) -> int:
-    """Where the property of that flag stands, or would stand."""
+    """Return where the property of that flag begins, or would begin."""
     pos = 2
     before = (raw[0] << 8 | raw[1]) & ~(2 * flag - 1)
     for size in _layout(before):
@@ -288,7 +298,7 @@ def _start(raw: bytes, flag: int) -> int:
 
 
 def with_text(raw: bytes, flag: int, value: str) -> bytes:
-    """Checked properties with another value of a short string property that is set."""
+    """Return checked properties with another value of a short string property that is set."""
     old = text_property(raw, flag)
     assert old is not None
     start = _start(raw, flag)
@@ -296,7 +306,9 @@ def with_text(raw: bytes, flag: int, value: str) -> bytes:
 
 
 def headers_of(raw: bytes) -> bytes:
-    """The headers table of checked properties, without its length; b"" when there is none."""
+    """Return the headers table of checked properties, without its length; b"" when
+    there is none.
+    """
     if not (raw[0] << 8 | raw[1]) & HEADERS:
         return b""
     start = _start(raw, HEADERS)
@@ -304,7 +316,7 @@ def headers_of(raw: bytes) -> bytes:
 
 
 def with_headers(raw: bytes, table: bytes) -> bytes:
-    """Checked properties with that headers table, given without its length."""
+    """Return checked properties with that headers table, given without its length."""
     flags = raw[0] << 8 | raw[1]
     start = _start(raw, HEADERS)
     end = skip_longstr(raw, start, len(raw)) if flags & HEADERS else start
@@ -312,7 +324,7 @@ def with_headers(raw: bytes, table: bytes) -> bytes:
 
 
 def without_text(raw: bytes, flag: int) -> bytes:
-    """Checked properties without that short string property."""
+    """Return checked properties without that short string property."""
     flags = raw[0] << 8 | raw[1]
     if not flags & flag:
         return raw
@@ -321,7 +333,7 @@ def without_text(raw: bytes, flag: int) -> bytes:
 
 
 def without_header(raw: bytes, name: str) -> bytes:
-    """Checked properties with a headers table, without the header of that name."""
+    """Return checked properties that have a headers table without the header of that name."""
     flags = raw[0] << 8 | raw[1]
     start = 2
     for flag in (CONTENT_TYPE, CONTENT_ENCODING):

@@ -1,9 +1,9 @@
 """Cutting whole runs of messages out of a buffer, in few Python statements a message.
 
-A run is what peers send most: the same method again and again, each content complete in the buffer
-with its body in one frame. Two cutters share it. One takes messages of the same size, alike in
-everything but the body's octets: they stand at a constant stride, so `struct.iter_unpack` cuts
-heads and contents, one strided slice looks at all end octets. The mixed one takes any sizes and
+Peers mostly send runs: the same method again and again, each content complete in the buffer with
+its body in one frame. Two cutters share the work. One takes messages of the same size, alike in
+everything but the body's octets: they have a constant stride, so `struct.iter_unpack` cuts heads
+and contents, and one strided slice checks all end octets. The mixed one takes any sizes and
 properties, message by message. A third one takes over where each message has a routing key of its
 own: there the header frames have to be equal, and the method frames must be valid.
 
@@ -12,8 +12,9 @@ own: there the header frames have to be equal, and the method frames must be val
                    |<------------- content ------------------->|
     |<------------------------- stride ----------------------->|
 
-A cutter never judges. Whatever is unusual or incomplete ends the run before it, and the connection
-goes on frame by frame, which accepts the same streams and says what is wrong with the others.
+A cutter never reports errors. Anything unusual or incomplete ends the run before it, and the
+connection goes on frame by frame, which accepts the same streams and reports what is wrong with the
+others.
 """
 
 from __future__ import annotations
@@ -66,8 +67,9 @@ def cut_contents(
     body_max: int,
     after_tag: bytes = b"",
 ) -> tuple[list[bytes], int]:
-    """At most `run_max` contents: the first at `pos`, the others after a frame equal to `method`;
-    with `after_tag`, after one of `method`, any delivery tag, and that.
+    """Return at most `run_max` contents: the first at `pos`, the others after a frame equal to
+    `method`; with `after_tag`, after a frame that consists of `method`, any delivery tag, and
+    `after_tag`.
 
     Also returns where the last of them ends. Sizes and properties may differ.
     """
@@ -114,7 +116,7 @@ def cut_contents(
 
 
 def read_publish(raw: bytes) -> BasicPublish | None:
-    """Return the method in a frame of basic.publish; None when something is wrong with it."""
+    """Return the method in a frame of basic.publish; None when it is malformed."""
     key_at = EXCHANGE_AT + 1 + raw[EXCHANGE_AT] if len(raw) >= SMALLEST_PUBLISH else 0
     if not key_at < len(raw) - 2 or key_at + raw[key_at] + 3 != len(raw):
         return None
@@ -130,8 +132,8 @@ def read_publish(raw: bytes) -> BasicPublish | None:
 def cut_mixed_keys(
     buf: bytes, pos: int, content: bytes, methods: dict[bytes, BasicPublish], run_max: int
 ) -> tuple[list[bytes], list[bytes], int]:
-    """At most `run_max` publishes from `pos` on, with any routing key, whose header frames equal
-    that of `content`, the one before them.
+    """Cut at most `run_max` publishes from `pos` on, with any routing key, whose header frames
+    equal that of `content`, the one before them.
 
     Returns their raw method frames, all of which are in `methods` then, their contents, and where
     the last of them ends.
@@ -156,7 +158,7 @@ def cut_mixed_keys(
         if raws and raw == raws[-1]:
             repeated += 1
             if repeated == SAME_SIZE_MIN:
-                break  # the others do this better
+                break  # the other cutters do this better
         else:
             repeated = 0
         raws.append(raw)
@@ -166,7 +168,9 @@ def cut_mixed_keys(
 
 
 def learn(raw: bytes, methods: dict[bytes, BasicPublish]) -> bool:
-    """Keep the method of a frame in `methods`. Returns False when it is no good basic.publish."""
+    """Keep the method of a frame in `methods`. Returns False when it is not a valid
+    basic.publish.
+    """
     method = None
     if raw[-1] == END and raw.startswith(PUBLISH_IDS, IDS_AT):
         method = read_publish(raw)
@@ -177,13 +181,13 @@ def learn(raw: bytes, methods: dict[bytes, BasicPublish]) -> bool:
 
 
 class RunStencil:
-    """What the messages of a run look like that begin with method frames of `size` octets, alike
-    but for the spans `always`.
+    """The common look of a run of messages whose method frames have `size` octets and differ only
+    in the spans `always`.
 
-    The first octets of the last message are kept. When the next one begins with the same, all
-    there is to check in it is that it is complete and ends in 0xCE. Where messages turn out to
-    differ in octets that are free to change (a sequence in the headers, a message id), these are
-    not compared any more: `fixed` are the pieces between them, with their places.
+    The first octets of the last message are kept. When the next one begins with the same, only its
+    length and its end octet 0xCE have to be checked. Where messages turn out to differ in octets
+    that are free to change (a sequence in the headers, a message id), these are not compared any
+    more: `fixed` are the pieces between them, with their places.
     """
 
     __slots__ = ("always", "body_size", "fixed", "heads", "prefix", "size", "stride", "varying")
@@ -199,19 +203,21 @@ class RunStencil:
         self.heads: struct.Struct | None = None
 
     def knows(self, buf: bytes, pos: int, body_max: int) -> bool:
-        """Tell whether the message at `pos` begins with the octets that are known to be good, and
-        these announce a body of at most `body_max` bytes."""
+        """Tell whether the message at `pos` begins with the octets known to be good, and these
+        announce a body of at most `body_max` bytes.
+        """
         return self.prefix != b"" and self.body_size <= body_max and self.fits(buf, pos)
 
     def fits(self, buf: bytes, pos: int) -> bool:
-        """Tell whether the first octets of the message at `pos` equal those of the one known, but
-        for the spans that vary."""
+        """Tell whether the first octets of the message at `pos` equal the known ones, except in the
+        spans that vary.
+        """
         if not self.varying:
             return buf.startswith(self.prefix, pos)
         return all(buf.startswith(piece, pos + at) for at, piece in self.fixed)
 
     def learn(self, buf: bytes, pos: int, end: int) -> None:
-        """Keep the look of the good message from `pos` to `end`."""
+        """Keep the look of the valid message from `pos` to `end`."""
         body_at = find_body(buf, pos + self.size, end)
         self.prefix = buf[pos:body_at]
         self.stride = end - pos
@@ -229,8 +235,9 @@ class RunStencil:
         self.heads = None
 
     def loosen(self, buf: bytes, pos: int) -> bool:
-        """Tell whether the message at `pos` differs from the one known only in octets that are free
-        to change; those that do differ are not compared from then on."""
+        """Tell whether the message at `pos` differs from the known one only in octets that are free
+        to change; those are not compared from then on.
+        """
         known, before = self.prefix, self.varying
         properties = self.size + PROPERTIES_AT
         for at, piece in self.fixed:
@@ -245,7 +252,9 @@ class RunStencil:
         return False
 
     def count_same_size(self, buf: bytes, pos: int, run_max: int) -> int:
-        """How many of the messages from `pos` on look like the one known, which is the first."""
+        """Return how many of the messages from `pos` on look like the known one, which is the
+        first.
+        """
         stride = self.stride
         if self.heads is None:
             form, at = "", 0
@@ -272,7 +281,7 @@ class RunStencil:
 
 
 class PublishStencil(RunStencil):
-    """What the publishes with one raw method frame look like."""
+    """The common look of the publishes with one raw method frame."""
 
     __slots__ = ("contents", "method", "raw")
 
@@ -285,12 +294,12 @@ class PublishStencil(RunStencil):
     def cut(
         self, buf: bytes, pos: int, run_max: int, payload_max: int, body_max: int
     ) -> tuple[list[bytes], int, bool]:
-        """The contents that follow the method frame at `pos` and each further frame equal to it, at
-        most `run_max`, with payloads and bodies up to those sizes.
+        """Return the contents that follow the method frame at `pos` and each further frame equal to
+        it, at most `run_max`, with payloads and bodies up to those sizes.
 
         Also returns where the last of them ends, and whether they are alike: their header frames
-        are equal, but for what is `varying`. With no contents: how many octets from `pos` on would
-        make a message, 0 if that is not clear.
+        are equal, except where `varying`. With no contents, the position is instead how many octets
+        from `pos` on would make a message, 0 if that is not clear.
         """
         raw = self.raw
         start = pos + len(raw)
@@ -320,7 +329,7 @@ class PublishStencil(RunStencil):
 
 
 class DeliverStencil(RunStencil):
-    """What the deliveries look like that have the same method frame but for the delivery tag."""
+    """The common look of deliveries whose method frames differ only in the delivery tag."""
 
     __slots__ = ("after_tag", "head", "method", "tags")
 
@@ -334,11 +343,12 @@ class DeliverStencil(RunStencil):
     def cut(
         self, buf: bytes, pos: int, run_max: int, payload_max: int, body_max: int
     ) -> tuple[list[int], list[bytes], int]:
-        """The tags of the deliveries from `pos` on, at most `run_max`, their contents, and where
+        """Return the tags of at most `run_max` deliveries from `pos` on, their contents, and where
         the last of them ends.
 
-        There are no contents when all stand at one stride: those are better cut when needed. With
-        no tags: how many octets from `pos` on would make a message, 0 if that is not clear.
+        There are no contents when all have one stride: those are cut on demand. With no tags, the
+        position is instead how many octets from `pos` on would make a message, 0 if that is not
+        clear.
         """
         head = self.head
         start = pos + self.size
@@ -367,7 +377,7 @@ class DeliverStencil(RunStencil):
         return [tag for (tag,) in self.tags.iter_unpack(memoryview(buf)[pos:end])], [], end
 
     def read_tags(self, buf: bytes, pos: int, contents: list[bytes]) -> list[int]:
-        """The tags of the deliveries from `pos` on with these contents."""
+        """Return the tags of the deliveries from `pos` on with these contents."""
         pos += len(self.head)
         tags: list[int] = []
         for content in contents:
@@ -377,21 +387,25 @@ class DeliverStencil(RunStencil):
 
 
 def find_body(buf: bytes, content: int, end: int) -> int:
-    """Where the body's octets begin in the content from `content` to `end` (its end: no body)."""
+    """Return where the body's octets begin in the content from `content` to `end`; `end` when there
+    is no body.
+    """
     after_header = frame_end(buf, content)
     return after_header if after_header == end else after_header + BODY_FRAME_HEAD
 
 
 def count_ends(buf: bytes, pos: int, stride: int, count: int) -> int:
-    """How many of `count` messages from `pos` on end in 0xCE, counted up to the first that does
-    not."""
+    """Return how many of `count` messages from `pos` on end in 0xCE, up to the first
+    that does not.
+    """
     ends = buf[pos + stride - 1 : pos + count * stride : stride]
     return count - len(ends.lstrip(END_OCTET))
 
 
 def cut_acks(buf: bytes, pos: int) -> list[int]:
-    """The tags of the basic.ack frames from `pos` on, as long as they are of one channel and not
-    multiple. Each is ACK_SIZE octets."""
+    """Return the tags of the basic.ack frames from `pos` on, as long as they are of one channel and
+    not multiple. Each takes ACK_SIZE octets.
+    """
     head = buf[pos : pos + 11]
     fits = min(RUN_ACKS_MAX, (len(buf) - pos) // ACK_SIZE)
     tags: list[int] = []

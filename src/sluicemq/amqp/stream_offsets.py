@@ -1,7 +1,7 @@
-"""The header x-stream-offset, which each message of a stream has on its way to a consumer.
+"""The header x-stream-offset, which consumers get with each message of a stream.
 
-It is added to the raw header frame, at the end of the headers table: a producer repeats its
-properties, so where the octets go is worked out once for equal header frames.
+It is appended to the headers table in the raw header frame. A producer repeats its properties, so
+its place is worked out once for equal header frames.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def with_offsets(contents: list[bytes], first: int) -> list[bytes]:
 
 @lru_cache(maxsize=TRAITS_MAX)
 def around_offset(frame: bytes) -> tuple[bytes, bytes]:
-    """A header frame with the offset's header, cut where its value goes. What a publisher has set
-    under the name is replaced."""
+    """Return a header frame with the offset's header, split where its value goes. A header of this
+    name from the publisher is replaced.
+    """
     properties = frame[PROPERTIES_AT:-1]
     flags = properties[0] << 8 | properties[1]
     at = 2
@@ -71,7 +72,8 @@ def around_offset(frame: bytes) -> tuple[bytes, bytes]:
 
 def without_offset(table: bytes) -> bytes:
     """Return the fields of a raw table without the header x-stream-offset. A table that cannot be
-    read stays as it is."""
+    read is returned unchanged.
+    """
     if FIELD[:-1] in table:
         with suppress(Malformed):
             table = drop_field(table, NAME)

@@ -61,15 +61,15 @@ OTHER_SIZES: Final = {ord("V"): 0, ord("T"): 8, ord("D"): 5}
 
 
 class Malformed(ValueError):
-    """Bytes that are no AMQP, or a value AMQP cannot carry."""
+    """Bytes that are not AMQP, or a value that AMQP cannot carry."""
 
 
 class MalformedText(Malformed):
-    """A short string of a method that is not UTF-8; RabbitMQ has an answer of its own for it."""
+    """A short string of a method that is not UTF-8, which RabbitMQ answers differently."""
 
 
 class Timestamp:
-    """Seconds since the epoch, 64 bits: more than `datetime` can hold, so a class of its own."""
+    """Seconds since the epoch, 64 bits: more than `datetime` can hold."""
 
     __slots__ = ("seconds",)
 
@@ -114,14 +114,14 @@ def decode_longlong(buf: bytes, pos: int, end: int) -> tuple[int, int]:
 
 
 def skip_shortstr(buf: bytes, pos: int, end: int) -> int:
-    """Where the short string at `pos` ends."""
+    """Return where the short string at `pos` ends."""
     if pos >= end or pos + 1 + buf[pos] > end:
         raise Malformed("a short string is cut")
     return pos + 1 + buf[pos]
 
 
 def skip_longstr(buf: bytes, pos: int, end: int) -> int:
-    """Where the long string, table or array at `pos` ends."""
+    """Return where the long string, table or array at `pos` ends."""
     size, pos = decode_long(buf, pos, end)
     if size > end - pos:
         raise Malformed("a long string, table or array is cut")
@@ -129,7 +129,9 @@ def skip_longstr(buf: bytes, pos: int, end: int) -> int:
 
 
 def skip_value(buf: bytes, pos: int, end: int) -> int:
-    """Where the field value at `pos`, type letter first, ends. What is nested is not looked at."""
+    """Return where the field value at `pos`, which begins with its type letter, ends. Nested values
+    are not checked.
+    """
     tag, pos = decode_octet(buf, pos, end)
     if tag in b"SxAF":
         return skip_longstr(buf, pos, end)
@@ -171,15 +173,17 @@ def decode_table(buf: bytes, pos: int = 0, end: int | None = None) -> tuple[Tabl
 
 
 def decode_kept_table(raw: bytes) -> Table:
-    """Decode a table that the broker has encoded itself, with its length before it. It may have a
-    value more than a peer may send, for the broker adds some."""
+    """Decode a table, length first, that the broker encoded. It may have one value more than a peer
+    may send, because the broker adds some.
+    """
     decoder = _TableDecoder(raw, len(raw))
     return decoder.table(0, len(raw), TABLE_DEPTH_MAX)
 
 
 def drop_field(buf: bytes, name: str) -> bytes:
-    """Return a raw table, length first, without the field of that name; the others stay as they
-    came."""
+    """Return a raw table, length first, without the field of that name; the others are
+    unchanged.
+    """
     decoder = _TableDecoder(buf)
     end = skip_longstr(buf, 0, len(buf))
     parts: list[bytes] = []
@@ -195,7 +199,7 @@ def drop_field(buf: bytes, name: str) -> bytes:
 
 
 class _TableDecoder:
-    """One table with all that is nested in it; `pos` is after what was decoded last."""
+    """Decodes one table with everything nested in it; `pos` is behind the last decoded value."""
 
     __slots__ = ("buf", "pos", "values_left")
 
@@ -215,7 +219,7 @@ class _TableDecoder:
             if after > end:
                 raise Malformed("a short string is cut")
             key = buf[pos + 1 : after].decode("utf-8", "surrogateescape")
-            # Of two equal keys RabbitMQ finds the first.
+            # Of two equal keys RabbitMQ uses the first.
             table.setdefault(key, value(after, end, depth))
             pos = self.pos
         self.pos = pos
@@ -230,8 +234,9 @@ class _TableDecoder:
         return values
 
     def value(self, pos: int, end: int, depth: int) -> FieldValue:
-        """The field value at `pos`: a letter for its type, then the value. A turn may have to read
-        thousands of them, so the commonest are read without further calls."""
+        """Decode the field value at `pos`: a letter for its type, then the value. A turn may have
+        to read thousands of them, so the commonest types are read without further calls.
+        """
         buf = self.buf
         if pos >= end:
             raise Malformed("an octet is missing")
@@ -262,7 +267,7 @@ class _TableDecoder:
         return self.other(tag, pos, end)
 
     def other(self, tag: int, pos: int, end: int) -> FieldValue:
-        """Decode a field value that is neither text nor a plain number nor nested."""
+        """Decode a field value that is not text, a plain number or nested."""
         if tag == ord("V"):
             self.pos = pos
             return None

@@ -1,4 +1,4 @@
-"""What has come of a content of which not all has come."""
+"""Incomplete contents, as far as they have come."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ object takes beside them is little then."""
 
 
 class UnfinishedContent:
-    """A content that is being put together. Large body frames stay as they came, to be joined once.
-    From a small one on, the last excepted, there is only the `body` that they make, so that many
-    tiny ones cost no more memory than one large one."""
+    """A content that is being put together. Large body frames are kept as received, and joined
+    once. From the first small one on, the last excepted, only the `body` that they make is kept, so
+    that many tiny ones cost no more memory than one large one.
+    """
 
     __slots__ = (
         "body",
@@ -49,13 +50,14 @@ class UnfinishedContent:
         """Bytes of the unfinished content that were counted."""
 
     def size(self) -> int:
-        """Return the bytes it takes in memory, with the room that its body has to grow."""
+        """Return the bytes it takes in memory, including the room that its body has to grow."""
         held = len(self.raw_method) + len(self.header) + self.frames_bytes
         return CONTENT_BYTES + held + self.body.__alloc__()
 
     def add(self, buf: bytes, pos: int, end: int, frame_max: int) -> None:
-        """Add the body frame from `pos` to `end`, which is cut anew when it is larger than
-        `frame_max` (0: no limit)."""
+        """Add the body frame from `pos` to `end`, which is split again when it is larger than
+        `frame_max` (0: no limit).
+        """
         self.left -= end - pos - OVERHEAD
         fits = end - pos <= frame_max or not frame_max
         if fits and not self.body and (end - pos >= PIECE_BYTES or not self.left):
@@ -69,7 +71,8 @@ class UnfinishedContent:
         self.body += memoryview(buf)[pos + FRAME_HEAD_SIZE : end - 1]
 
     def whole(self, channel: int, frame_max: int) -> bytes:
-        """Return the header frame and the body frames, which are cut at `frame_max` if they did not
-        stay as they came."""
+        """Return the header frame and the body frames, split at `frame_max` if they were not kept
+        as received.
+        """
         frames = self.frames or body_frames(channel, self.body, frame_max)
         return b"".join([self.header, *frames])

@@ -1,4 +1,4 @@
-"""What a peer that breaks the framing is told: RabbitMQ's codes in RabbitMQ's words.
+"""The errors for a peer that breaks the framing: RabbitMQ's codes in RabbitMQ's words.
 
 All of them close the connection. Octets are shown as Erlang shows them.
 """
@@ -64,8 +64,9 @@ def frame_too_large(kind: int, size: int, limit: int) -> ConnectionViolation:
 
 
 def unknown_method(class_id: int, method_id: int) -> ConnectionViolation:
-    """Return the error for a method that there is not; RabbitMQ closes the socket without
-    connection.close then."""
+    """Return the error for an unknown method. RabbitMQ closes the socket without connection.close
+    in this case.
+    """
     return violation(COMMAND_INVALID, f"unknown method {class_id}.{method_id}", class_id, method_id)
 
 
@@ -111,8 +112,9 @@ def body_expected(method: Method) -> ConnectionViolation:
 
 
 def body_too_long(method: Method, size: int, left: int) -> ConnectionViolation:
-    """Return the error for body frames that hold more than announced; RabbitMQ waits for ever
-    then."""
+    """Return the error for body frames that hold more than announced. RabbitMQ waits for ever in
+    this case.
+    """
     return violation(
         FRAME_ERROR,
         f"content body of {size} bytes where {left} were left to come",

@@ -39,10 +39,11 @@ if TYPE_CHECKING:
 
 
 class Broker(BrokerPort):
-    """The whole of one node: it makes the virtual hosts, the message store and the tables that all
-    of them share, from what a start has found. A node of a cluster has a `life`, a post by
-    which it agrees with the others, and one by which it asks who leads; all are None of one that is
-    alone. `classic_queue` makes the state of each classic queue."""
+    """The whole of one node: it makes the virtual hosts, the message store and their shared tables
+    from what a start has recovered. A node of a cluster has a `life`, a post by which it agrees
+    with the others, and one by which it asks leaders; a node alone has None for each.
+    `classic_queue` makes the state of each classic queue.
+    """
 
     def __init__(
         self,
@@ -98,8 +99,9 @@ class Broker(BrokerPort):
         self.recover(recovery)
 
     def reach_others(self, raft_post: RaftPost, ask_post: AskPost, recovery: Recovery) -> None:
-        """Agree with the other nodes of the cluster on what is declared, and make what leads to
-        what they have."""
+        """Agree with the other nodes of the cluster on definitions, and make the posts to their
+        queues and channels.
+        """
         from sluicemq.chain.channel.reply_post import (  # noqa: PLC0415 (start-up time of who is alone)
             ReplyPost,
         )
@@ -141,13 +143,14 @@ class Broker(BrokerPort):
             del self.named[reader.name]
 
     def all_queues(self) -> Iterator[Queue]:
-        """Yield the queues of all virtual hosts, but for those that hold delayed messages."""
+        """Yield the queues of all virtual hosts, except those that hold delayed messages."""
         for vhost in self.vhosts.values():
             yield from vhost.queues.values()
 
     def all_with_messages(self) -> list[Queue]:
-        """Return the queues of all virtual hosts, with those that hold delayed messages and that no
-        client sees."""
+        """Return the queues of all virtual hosts, including those that hold delayed messages, which
+        no client sees.
+        """
         found: list[Queue] = []
         for vhost in self.vhosts.values():
             found += vhost.queues.values()
@@ -156,13 +159,16 @@ class Broker(BrokerPort):
 
     @property
     def queue_count(self) -> int:
-        """The number of queues in all virtual hosts, but for those that hold delayed messages."""
+        """Return the number of queues in all virtual hosts, except those that hold delayed
+        messages.
+        """
         return sum(len(vhost.queues) for vhost in self.vhosts.values())
 
     def recover(self, recovery: Recovery) -> None:
-        """Make the virtual hosts and queues that a start has found, and go on with its checkpoints.
-        The directories of streams that are not defined any more are deleted; after a loss their
-        files are put aside."""
+        """Make the recovered virtual hosts and queues, and continue the recovered checkpoints. The
+        directories of streams that are not defined any more are deleted; after a loss their files
+        are put aside.
+        """
         for name in self.definitions.hosts:
             self.vhosts[name] = VirtualHost(self, self.store, name, self.queue_post)
         streams = {*recovery.definitions.in_stream_files()}
@@ -178,7 +184,7 @@ class Broker(BrokerPort):
             )
 
             for group in recovery.groups.found:
-                LogForgetter(self.store, group, ignore)  # of a member that is gone, or a queue
+                LogForgetter(self.store, group, ignore)  # of a deleted member or queue
         for name, host in self.definitions.hosts.items():
             for declared in host.queues.values():
                 self.vhosts[name].add_remote(declared)

@@ -1,9 +1,9 @@
-"""Definitions come in all at once: first it is found out whether all of them can be; then they are
-made, and recorded as one change of the journal, so that a crash leaves all of them or none.
+"""Import of definitions, all or nothing: the planner checks that all of them can be made, and then
+they are made and recorded as one change of the journal, so that a crash leaves all of them or none.
 
-What is there already stays: users, permissions, policies and parameters are replaced, exchanges and
-queues must be what the document says they are. Nothing is ever taken away. Bindings between things
-of which one is nowhere are left out, as RabbitMQ does, and that is told.
+Users, permissions, policies and parameters that exist are replaced; exchanges and queues that exist
+must equal those of the document. Nothing is deleted. Bindings with an end that does not exist are
+left out, as RabbitMQ does, and reported.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ CHANGED: Final = "changed"
 
 @dataclass(slots=True)
 class Plan:
-    """What an import will do: only what is new or differs from what there is. `left_out` has
-    bindings that will not be made."""
+    """What an import will do: only additions and changes. `left_out` has bindings that will not be
+    made.
+    """
 
     vhosts: list[VhostDefinition] = field(default_factory=list)
     accounts: list[DefinitionRecord] = field(default_factory=list)
@@ -81,8 +82,9 @@ class Plan:
 
 
 class Planner:
-    """Compares a document with what there is, and plans what has to change. `errors` has what was
-    found wrong so far, each with its place."""
+    """Compares a document with what exists, and plans the changes. `errors` has the errors found so
+    far, each with its place.
+    """
 
     def __init__(self, broker: Broker, wanted: Definitions) -> None:
         self.broker = broker
@@ -95,8 +97,9 @@ class Planner:
         self.new_queues: dict[tuple[str, str], QueueDefinition] = {}
 
     def run(self) -> Plan:
-        """Return what the import will do. Raises DefinitionsRefused, which names everything that is
-        wrong in the document."""
+        """Return what the import will do. Raises DefinitionsRefused, which names every error in the
+        document.
+        """
         wanted = self.wanted
         self.look_at_vhosts()
         self.look_at_users()
@@ -115,8 +118,9 @@ class Planner:
         return self.plan
 
     def attempt(self, place: str, vhost: str, look: Callable[[], None]) -> None:
-        """Call `look` if the virtual host is there. What it raises as an error for a client is
-        noted as one of the document, at `place`."""
+        """Call `look` if the virtual host exists. A violation that it raises is noted as an error
+        of the document, at `place`.
+        """
         if self.knows_vhost(place, vhost):
             try:
                 look()
@@ -124,8 +128,9 @@ class Planner:
                 self.errors.note(place, violation.reply_text)
 
     def knows_vhost(self, place: str, name: str) -> bool:
-        """Tell whether the virtual host is there, or will be, and is not about to be deleted. If
-        not, that is noted at `place`."""
+        """Tell whether the virtual host exists, or will, and is not about to be deleted. If not,
+        that is noted at `place`.
+        """
         there = self.broker.vhosts.get(name)
         if name not in self.vhosts:
             self.errors.note(place, f"virtual host '{name}' does not exist")
@@ -136,9 +141,10 @@ class Planner:
         return False
 
     def look_at_vhosts(self) -> None:
-        """Plan the virtual hosts of the document that are new or differ, and new limits for those
-        that are there. Noted as errors: those that are being deleted, and limits for ones that do
-        not exist."""
+        """Plan the virtual hosts of the document that are new or differ, and new limits for
+        existing ones. Noted as errors: those that are being deleted, and limits for ones that do
+        not exist.
+        """
         for each in self.wanted.vhosts:
             known = self.vhosts.get(each.name)
             if known is not None and not each.limits:
@@ -154,7 +160,7 @@ class Planner:
             self.knows_vhost(f"vhosts[{index}]", each.name)
 
     def is_new(self, record: DefinitionRecord) -> bool:
-        """Tell whether a record is not there yet, or differs from the one that is."""
+        """Tell whether a record does not exist yet, or differs from the existing one."""
         return record != self.broker.definitions.records[record.KIND].get(record.key)
 
     def look_at_users(self) -> None:
@@ -195,9 +201,10 @@ class Planner:
         self.plan.parameters = [*filter(self.is_new, last_of(parameters))]
 
     def trial(self, vhost: str) -> Topology:
-        """Return a copy of a virtual host's exchanges and queues without their bindings, made when
-        it is asked for first. What can be declared in there in turn can be declared in the virtual
-        host."""
+        """Return a copy of a virtual host's exchanges and queues without their bindings, made on
+        first use. If the document's definitions can be declared there one by one, they can be
+        declared in the virtual host.
+        """
         topology = self.trials.get(vhost)
         if topology is None:
             topology = self.trials[vhost] = Topology(vhost)
@@ -215,8 +222,9 @@ class Planner:
 
     def look_at_queue(self, asked: QueueDefinition) -> None:
         """Plan a queue if it is new. Raises ChannelViolation when its arguments make no sense, or
-        when it differs from one of that name. Names with a reserved prefix are fine, for the broker
-        may have given them to durable queues."""
+        when it differs from the existing one. Names with a reserved prefix are allowed, because the
+        broker may have given them to durable queues.
+        """
         key = asked.vhost, asked.name
         vhost = self.broker.vhosts.get(asked.vhost)
         there = vhost.queues.get(asked.name) if vhost is not None else None
@@ -232,9 +240,10 @@ class Planner:
             self.plan.queues.append(asked)
 
     def look_at_binding(self, asked: BindingDefinition) -> None:
-        """Plan a binding if it is new. One with an end that is nowhere is left out: RabbitMQ
-        exports bindings of what it does not export itself, such as internal exchanges. Raises
-        ChannelViolation when it cannot be made for another reason."""
+        """Plan a binding if it is new. One with an end that does not exist is left out: RabbitMQ
+        exports bindings of things that it does not export, such as internal exchanges. Raises
+        ChannelViolation when it cannot be made for another reason.
+        """
         try:
             new = self.trial(asked.vhost).bind(asked)
         except ChannelViolation as violation:
@@ -264,8 +273,9 @@ def last_of(records: Iterable[R]) -> Iterable[R]:
 
 
 def change_of(plan: Plan, dice: Dice) -> Together:
-    """Return one change that does all that is planned. Nothing in it can be refused as long as what
-    is declared is as the planner has found it. `dice` gives the salts of passwords."""
+    """Return one change that does everything planned. Nothing in it can be refused as long as the
+    definitions are still those that the planner saw. `dice` makes the salts of passwords.
+    """
     changes: list[Change] = [UpsertRecord(each) for each in plan.vhosts]
     for record in plan.accounts:
         if isinstance(record, User) and record.name in plan.passwords:
@@ -297,8 +307,7 @@ def differences(broker: Broker, plan: Plan) -> Iterator[dict[str, str]]:
 
 
 def left_out(plan: Plan) -> Iterator[dict[str, str]]:
-    """Yield a row for each thing that will not be there though the document has it, with the
-    reason."""
+    """Yield a row for each thing in the document that will not be made, with the reason."""
     for binding, why in plan.left_out:
         yield {"what": "binding", "name": title_of(binding), "change": f"left out: {why}"}
 

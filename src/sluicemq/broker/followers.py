@@ -1,7 +1,7 @@
-"""What the broker does when something was declared or deleted: that has been agreed on and applied
-(metadata/agreement.py), and each of these functions hears of one kind of it.
+"""What the broker does when something was declared or deleted. The change is agreed on and applied
+by then (metadata/agreement.py), and each function here handles one kind of event.
 
-Virtual hosts come first, for access and rounds of policies look at them.
+Virtual hosts come first, because access and policy rounds look at them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ if TYPE_CHECKING:
 
 
 class Followers:
-    """What one broker does with each kind of event of the agreement. `vhosts`, `connections` and,
-    by their names, `named` are the broker's own tables; `post` leads to the queues of other nodes,
-    None: the node is alone."""
+    """The actions of one broker for each kind of event. `vhosts`, `connections` and `named`, which
+    has queues by their names, are the broker's own tables; `post` leads to the queues of other
+    nodes, None on a node alone.
+    """
 
     def __init__(
         self,
@@ -62,8 +63,9 @@ class Followers:
         self.connections = connections
 
     def follow(self, policy_rounds: PolicyRounds) -> None:
-        """Register access, the rounds of policies and the methods of this class for the events of
-        the agreement from now on."""
+        """Register access, the policy rounds and the methods of this class for the events of the
+        agreement from now on.
+        """
         access = self.broker.access
         agreement = self.agreement
         agreement.follow(RecordUpserted, self.record_upserted)
@@ -80,23 +82,24 @@ class Followers:
         agreement.follow(LeaderMoved, self.leader_moved)
 
     def record_upserted(self, event: RecordUpserted) -> None:
-        """Make a virtual host that is new, and log which policies cannot hold."""
+        """Make a virtual host that is new, and log policies that cannot be applied."""
         self.say_problems()
         record = event.record
         if isinstance(record, VhostDefinition) and record.name not in self.vhosts:
             self.vhosts[record.name] = VirtualHost(self.broker, self.store, record.name, self.post)
 
     def say_problems(self) -> None:
-        """Log the policies that cannot hold, once each."""
+        """Log the policies that cannot be applied, once each."""
         problems = self.broker.definitions.problems
         for problem in problems:
             self.broker.world.log.write("error", problem)
         problems.clear()
 
     def record_deleted(self, event: RecordDeleted) -> None:
-        """Close the connections of a user that was deleted, or forget a virtual host that was. The
-        queues of a virtual host have gone before it, in the journal too, so a crash in between
-        leaves a virtual host with fewer queues."""
+        """Close the connections of a deleted user, or forget a deleted virtual host. The queues of
+        a virtual host are deleted before it, in the journal too, so a crash in between leaves a
+        virtual host with fewer queues.
+        """
         record = event.record
         if isinstance(record, User):
             sessions = self.broker.access.sessions.get(record.name, ())
@@ -115,13 +118,13 @@ class Followers:
         vhost.closed()
 
     def exchange_removed(self, event: ExchangeRemoved) -> None:
-        """Delete the queue that held delayed messages for an exchange that was deleted, if there is
-        one."""
+        """Delete the queue that held delayed messages for a deleted exchange, if there is one."""
         self.vhosts[event.exchange.vhost].exchange_removed(event.exchange)
 
     def queue_added(self, event: QueueAdded) -> None:
-        """Let the virtual host make a queue that was declared. One whose owner has left while that
-        was agreed on is deleted at once. Channels of other nodes may have asked for it already."""
+        """Let the virtual host make a declared queue. It is deleted at once if its owner left
+        before the declaration was agreed on. Channels of other nodes may have asked for it already.
+        """
         self.broker.counters.queues_created += 1
         declared = event.queue
         vhost = self.vhosts[declared.definition.vhost]
@@ -136,16 +139,17 @@ class Followers:
             vhost.queues[declared.definition.name].post(Delete(None, False, False))
 
     def members_changed(self, event: MembersChanged) -> None:
-        """Let the virtual host have a member of a quorum queue here, or none any more."""
+        """Let the virtual host add this node's member of a quorum queue, or remove it."""
         self.vhosts[event.queue.definition.vhost].members_changed(event.queue)
 
     def leader_moved(self, event: LeaderMoved) -> None:
-        """Let the member here hand over, if it leads and another one is to."""
+        """Have the member here hand over, if it leads and another one should."""
         self.vhosts[event.queue.definition.vhost].leader_moved(event.queue)
 
     def queue_removed(self, event: QueueRemoved) -> None:
-        """Let the virtual host forget a queue that was deleted. If that was not the wish of the
-        connection that owns it alone, because this node was taken for dead, this ends, too."""
+        """Let the virtual host forget a deleted queue. If the connection that owns it did not ask
+        for that, because this node was taken for dead, the connection is closed, too.
+        """
         self.broker.counters.queues_deleted += 1
         if self.broker.ask_post is not None:
             self.broker.ask_post.forget(event.queue.id)
@@ -158,6 +162,6 @@ class Followers:
 
 
 def close(sessions: Iterable[Session], text: str) -> None:
-    """Close these connections by the operator's wish (320); `text` tells the clients why."""
+    """Close these connections on the operator's behalf (320); `text` tells the clients why."""
     for session in sessions:
         session.post(ConnectionFault(ConnectionViolation(320, text)))

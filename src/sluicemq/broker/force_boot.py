@@ -1,9 +1,10 @@
-"""A node goes on without the others, of which a majority is lost for good, as a cluster of its own.
+"""Forced boot: a node goes on without the others, of which a majority is lost for good, as a
+cluster of its own.
 
-The new cluster has a new id, and that is what keeps the two apart: a node that comes back belongs
-to the old one, and each refuses the other (decision 0028). The node is not running meanwhile. First
-its file says which cluster it is, then a checkpoint has its groups without the others; cut off in
-between, it is done again. The others are removed from the definitions when the node starts.
+The new cluster has a new id, which keeps the two apart: a node that comes back belongs to the old
+one, and each refuses the other (decision 0028). The node is not running meanwhile. First its node
+file is given the new id, then a checkpoint removes the others from its groups; if interrupted in
+between, it is repeated. The node removes the others from the definitions when it starts.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ FILE_BYTES: Final = 16 << 20
 
 
 class QueueAtRisk(NamedTuple):
-    """A queue of which something is lost, or may be. `is_lost`: nothing of it is on this node."""
+    """A queue that is lost or may have lost something. `is_lost`: nothing of it is on this node."""
 
     vhost: str
     name: str
@@ -45,12 +46,13 @@ class QueueAtRisk(NamedTuple):
 
 
 class ForceBoot:
-    """Makes the node of one data directory a cluster of its own. `token(n)` gives n random bytes;
+    """Makes the node of one data directory a cluster of its own. `token(n)` returns n random bytes;
     `say` takes a line, as (level, text).
 
-    Making it looks at the directory, and changes nothing. Raises Refused when it is not that of a
-    node that belongs to a cluster with others, or when its definitions are damaged, LossRefused
-    when a start would be refused, Corrupt, and DiskFailed."""
+    The constructor examines the directory, and changes nothing. It raises Refused when the
+    directory's node is not in a cluster with others, or when its definitions are damaged,
+    LossRefused when a start would be refused, Corrupt, and DiskFailed.
+    """
 
     def __init__(
         self, files: Files, token: Callable[[int], bytes], say: Callable[[str, str], None]
@@ -83,7 +85,9 @@ class ForceBoot:
         return self.token(16)
 
     def _others(self) -> Iterator[MetMember]:
-        """The founders and who has joined, but this node and those that were removed."""
+        """Yield the founders and the nodes that joined, except this node and those that were
+        removed.
+        """
         state, record = self.recovery.declared, self.record
         assert state is not None, "a member has definitions"
         met = {each.node: each for each in record.members}
@@ -97,8 +101,9 @@ class ForceBoot:
                 yield member
 
     def at_risk(self) -> Iterator[QueueAtRisk]:
-        """Yield the queues that are lost, and the quorum queues that are here: of these, what this
-        node had not heard of yet may be lost."""
+        """Yield the queues that are lost, and the quorum queues with a member here: these may lose
+        what this node had not received yet.
+        """
         state = self.recovery.declared
         assert state is not None, "a member has definitions"
         for vhost, host in state.hosts.items():
@@ -109,7 +114,7 @@ class ForceBoot:
                     yield QueueAtRisk(vhost, definition.name, definition.type, is_lost)
 
     def _is_here(self, queue: DeclaredQueue) -> bool:
-        """Tell whether this node has what is in a queue."""
+        """Tell whether this node has the contents of a queue."""
         own = self.record.node
         if not queue.members:
             return queue.home == own
@@ -119,8 +124,9 @@ class ForceBoot:
         )
 
     def run(self) -> str:
-        """Make the node a cluster of its own, durably, and return the id of that. Raises
-        DiskFailed."""
+        """Make the node a cluster of its own, durably, and return the new cluster's id. Raises
+        DiskFailed.
+        """
         cluster = self.token(TOKEN_BYTES).hex()
         behind = {each.node: each for each in (*self.record.left_behind, *self.others)}
         record = replace(self.record, cluster=cluster, left_behind=[*behind.values()])

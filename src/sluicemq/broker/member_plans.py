@@ -1,5 +1,6 @@
-"""What has to be proposed so that a node has members of quorum queues or none, or all nodes lead
-alike many: worked out of what is declared, and of who leads as far as this node knows."""
+"""Plans of changes that add or remove a node's members of quorum queues, or spread leaders evenly
+over nodes, made from the definitions and from the leaders that this node knows.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 
 class MemberPlan(NamedTuple):
-    """What is to be proposed for one queue, and how many members it has then. `change` is None
-    where nothing can be done, and `problem` says why."""
+    """The change to be proposed for one queue, and how many members it has then. `change` is None
+    where nothing can be done, and `problem` says why.
+    """
 
     queue: DeclaredQueue
     size: int
@@ -35,13 +37,16 @@ def queues_with_members(state: DeclaredState) -> Iterator[DeclaredQueue]:
 
 
 def quorum_queues(state: DeclaredState) -> Iterator[DeclaredQueue]:
-    """Yield those of them whose members people choose: those of mirrored queues a policy does."""
+    """Yield the queues whose members an operator chooses: a policy chooses those of mirrored
+    queues.
+    """
     return (queue for queue in queues_with_members(state) if not queue.is_mirrored)
 
 
 def shrink_plan(queues: Iterable[DeclaredQueue], node: int) -> list[MemberPlan]:
-    """Return what takes the members of these queues off a node. One that is its queue's last stays:
-    that is a problem."""
+    """Return the changes that remove these queues' members from a node. The last member of a queue
+    stays, which is reported as a problem.
+    """
     found: list[MemberPlan] = []
     for queue in queues:
         size = len(queue.members)
@@ -59,9 +64,10 @@ def shrink_plan(queues: Iterable[DeclaredQueue], node: int) -> list[MemberPlan]:
 def grow_plan(
     queues: Iterable[DeclaredQueue], node: int, *, only_even: bool = False
 ) -> list[MemberPlan]:
-    """Return what gives those of these queues a member on a node that have none there; only those
-    with an even number of members, if `only_even`. Where an earlier member of the node is still to
-    be removed, that is a problem."""
+    """Return the changes that give these queues a member on a node, where they have none; only
+    those with an even number of members, if `only_even`. If an earlier member of the node is still
+    to be removed, that is a problem.
+    """
     found: list[MemberPlan] = []
     for queue in queues:
         size = len(queue.members)
@@ -81,9 +87,10 @@ def rebalance_plan(
     leader_of: Callable[[int], int],
     is_up: Callable[[int], bool],
 ) -> tuple[list[MoveLeader], Counter[int]]:
-    """Return which leaders have to move so that nodes lead alike many of these queues, as far as
-    they have members; and how many each leads then. Queues of which nobody is known to lead stay as
-    they are."""
+    """Return which leaders have to move so that each node leads about as many of these queues, as
+    far as they have members there; and how many each leads then. Queues without a known leader are
+    left alone.
+    """
     led = {queue.id: leader_of(queue.id) for queue in queues}
     known = [queue for queue in queues if led[queue.id]]
     counts = Counter(led[queue.id] for queue in known)

@@ -1,11 +1,10 @@
-"""Members of quorum queues on this node that may have forgotten something, for what they had on the
-disk is damaged: they say nothing more, and are replaced by new ones, which get everything from the
-others.
+"""Replacement of this node's damaged members of quorum queues. They may have forgotten something,
+so they stay silent and are replaced by new members, which get everything from the others.
 
     damaged ---RemoveMember---> leaving ---MemberLeft, by its leader---> gone ---AddMember---> new
 
-It is the queue's leader who removes it, when the others are a majority without it. A restart in
-between finds the damaged one again, and goes on.
+The queue's leader removes the member if the others are a majority without it. After a restart in
+between the damaged member is found again, and the repair continues.
 """
 
 from __future__ import annotations
@@ -29,7 +28,9 @@ if TYPE_CHECKING:
 
 
 class MemberRepair:
-    """Sees to the members of the node with that number, whose virtual hosts are `vhosts`."""
+    """Replaces the damaged members of the node with that number, whose virtual hosts
+    are `vhosts`.
+    """
 
     def __init__(
         self, agreement: Agreement, vhosts: Mapping[str, VirtualHost], node: int, log: Log
@@ -42,7 +43,7 @@ class MemberRepair:
         """The queues that will get a new member here when the damaged one is gone, by their ids."""
 
     def begin(self) -> None:
-        """Look at all members that a start has found; this node has all that is declared."""
+        """Examine all recovered members; called when this node has all definitions."""
         for queue in queues_with_members(self.agreement.state):
             self._look(queue)
         self.agreement.follow(MembersChanged, self.members_changed)
@@ -63,7 +64,7 @@ class MemberRepair:
             self.replacing[queue.id] = None
 
     def members_changed(self, event: MembersChanged) -> None:
-        """Have a new member on this node as soon as the damaged one is gone."""
+        """Add a new member on this node as soon as the damaged one is gone."""
         queue = event.queue
         if queue.id not in self.replacing:
             return
