@@ -29,6 +29,10 @@ from cluster.workers import Publisher
 from support.broker import ENVIRONMENT
 
 QUORUM: Final = "--durable --persistent --queue-type quorum --x-arg x-quorum-initial-group-size=i:3"
+MIRRORS: Final = '{"ha-mode":"exactly","ha-params":2,"ha-sync-mode":"automatic"}'
+"""The policy of queues whose names begin with `mirrored-`."""
+
+MIRRORED: Final = "--durable --persistent --prefix mirrored"
 CASES: Final = {
     "quorum of three, 1 queue, confirms 1000": (
         f"-p 1 -c 1 -q 1 {QUORUM} -L 1000 -f 1000 -a 100 --drain-check"
@@ -41,6 +45,12 @@ CASES: Final = {
     ),
     "quorum of three, 500 publishers x 30/s, 100 queues, 500 consumers, confirms 3": (
         f"-p 500 -r 30 -c 500 -q 100 {QUORUM} -L 3 -f 30 -a 1 --drain-check --drain-timeout 120"
+    ),
+    "mirrored, two copies, 1 queue, confirms 100": (
+        f"-p 1 -c 1 -q 1 {MIRRORED} -L 100 -f 1000 -a 100 --drain-check"
+    ),
+    "mirrored, two copies, 20 publishers, 10 queues, 20 consumers, confirms 100": (
+        f"-p 20 -c 20 -q 10 {MIRRORED} -L 100 -f 1000 -a 100 --drain-check"
     ),
     "classic durable queue of another node, confirms 100": (
         "-p 1 -c 1 -q 1 --durable --persistent -L 100 -f 1000 -a 100 --drain-check"
@@ -65,6 +75,9 @@ class Cluster:
         self.run = Run(site, 0, {})
         self.run.start()
         self.queues = 0
+        done = site.nodes[0].ctl("set_policy", "mirrored", "^mirrored-", MIRRORS)
+        if done.returncode:
+            raise SystemExit(done.stderr)
 
     @property
     def pids(self) -> list[int]:

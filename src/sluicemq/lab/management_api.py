@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Sequence
@@ -26,6 +27,12 @@ from sluicemq.lab.target_admin import (
 
 ANSWER_TIMEOUT_S: Final = 60.0
 """Seconds to wait for an answer: that of a broker under load comes late."""
+
+FIGURES_S: Final = 60.0
+"""Seconds to wait for the figures of a node that runs: those of one that has just been overloaded
+are missing for a while."""
+
+RETRY_S: Final = 1.0
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 DENIED: Final = (401, 403)
@@ -58,7 +65,13 @@ class ManagementApi(TargetAdmin):
         self._names: Sequence[str] = ()
 
     def nodes(self) -> Sequence[TargetNode]:
-        rows = sorted(self._ask("/api/nodes"), key=lambda row: str(row["name"]))
+        deadline = time.monotonic() + FIGURES_S
+        while True:
+            rows = sorted(self._ask("/api/nodes"), key=lambda row: str(row["name"]))
+            silent = [row for row in rows if row.get("running") and not row.get("os_pid")]
+            if not silent or time.monotonic() > deadline:
+                break
+            time.sleep(RETRY_S)
         found = [TargetNode(row["name"], int(row["os_pid"])) for row in rows if row.get("os_pid")]
         self._names = [node.name for node in found]
         return found
