@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from sluicemq.chain.channel import channel
 from sluicemq.chain.queue.mirrored import member
 from sluicemq.chain.queue.mirrored.master import MasterShell
 from sluicemq.chain.queue.mirrored.member import MirrorMember
@@ -64,6 +65,12 @@ def a_new_master_is_not_turned_to(patch: pytest.MonkeyPatch) -> None:
             original(self, known)
 
     patch.setattr(MirroredStandIn, "led_by", led_by)
+
+
+@canary
+def consumers_are_not_attached_again(patch: pytest.MonkeyPatch) -> None:
+    """They are gone with the master, and nobody hears of it."""
+    patch.setattr(channel, "attach_again", lambda *_: None)
 
 
 @canary

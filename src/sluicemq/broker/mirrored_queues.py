@@ -10,7 +10,7 @@ from sluicemq.chain.queue.group.member_messages import LeadFrom, MemberGone, Mem
 from sluicemq.chain.queue.mirrored.births import born, joined, recovered
 from sluicemq.chain.queue.mirrored.master import MasterShell
 from sluicemq.chain.queue.mirrored.master_end import MasterEnd, QueueEnd
-from sluicemq.chain.remote.mirrored_stand_in import NO_NODE, MirroredStandIn
+from sluicemq.chain.remote.mirrored_stand_in import NO_NODE, MirroredStandIn, NoMasterHere
 from sluicemq.chain.remote.remote_queue import HomesChanged, QueueUndeclared, RemoteQueue
 from sluicemq.kernel.address import node_of
 
@@ -80,6 +80,7 @@ class MirroredQueues:
         self.stand_in(declared)
         self.vhost.topology.has_changed()
         if isinstance(queue, RemoteQueue):
+            queue.goes_on = True
             queue.post(HomesChanged((NO_NODE,)))
             self.post.leave(queue)
         elif isinstance(queue, ClassicShell):
@@ -131,4 +132,5 @@ class MirroredQueues:
         stand_in = self.stand_ins.get(queue.id)
         if stand_in is not None and self.vhost.queues.get(queue.name) is queue:
             self.vhost.queues[queue.name] = stand_in
+            stand_in.post(NoMasterHere())
         MasterEnd(self.vhost, queue).begin()

@@ -166,14 +166,16 @@ class Consumed:
 
 class Cancelled:
     """Says that a consumer is gone and gets no further delivery. `by_broker`: nobody had asked for
-    it, the queue was deleted or has failed."""
+    it, the queue was deleted or has failed; with `goes_on` it is served by another node, or another
+    shell, which may have the consumer again."""
 
-    __slots__ = ("by_broker", "channel", "consumer")
+    __slots__ = ("by_broker", "channel", "consumer", "goes_on")
 
-    def __init__(self, consumer: Consumer, by_broker: bool) -> None:
+    def __init__(self, consumer: Consumer, by_broker: bool, goes_on: bool = False) -> None:
         self.channel = consumer.channel
         self.consumer = consumer
         self.by_broker = by_broker
+        self.goes_on = goes_on
 
 
 class Got:
@@ -247,14 +249,15 @@ class Deleted:
 
 class Refuse:
     """Answers a command that cannot be carried out: `code` and `text` become an error of the
-    channel that has asked."""
+    channel that has asked; with `goes_on` it may ask what has the queue's name now."""
 
-    __slots__ = ("channel", "code", "text")
+    __slots__ = ("channel", "code", "goes_on", "text")
 
-    def __init__(self, channel: Actor, code: int, text: str) -> None:
+    def __init__(self, channel: Actor, code: int, text: str, goes_on: bool = False) -> None:
         self.channel = channel
         self.code = code
         self.text = text
+        self.goes_on = goes_on
 
 
 Effect = (

@@ -19,6 +19,7 @@ from sluicemq.amqp.connection import (
 from sluicemq.amqp.frames import joined
 from sluicemq.amqp.methods import BasicCancel, ChannelClose
 from sluicemq.amqp.properties import BASIC_CLASS
+from sluicemq.chain.channel.attaching import Attachment, attach_again, wants_to_hear
 from sluicemq.chain.channel.connection_port import ConnectionFault
 from sluicemq.chain.channel.consumer_timeouts import LookAtOldest
 from sluicemq.chain.channel.consuming import Consuming
@@ -27,10 +28,10 @@ from sluicemq.chain.channel.methods import (
     ANSWERS,
     METHOD_WORK,
     METHODS,
-    Question,
     WholeChannel,
 )
 from sluicemq.chain.channel.publishing import Publishing
+from sluicemq.chain.channel.questions import Question
 from sluicemq.chain.channel.reply_to import ReplyConsumer
 from sluicemq.chain.channel.transactions import Transaction, too_early
 from sluicemq.chain.property_traits import BASIC_PUBLISH
@@ -45,7 +46,7 @@ from sluicemq.limits import QUEUED_BYTES_MAX
 from sluicemq.model.batch import OVERHEAD_BYTES
 from sluicemq.model.traffic import Traffic
 from sluicemq.queues.commands import Down
-from sluicemq.queues.effects import Cancelled, Confirm, Deliver, Rejected
+from sluicemq.queues.effects import Cancelled, Confirm, Deliver, Refuse, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -176,7 +177,7 @@ class Channel(WholeChannel):
         """Handle what comes seldom: answers of queues, ends of consumers, links and the channel,
         grants."""
         if isinstance(message, Cancelled) and message.by_broker:
-            if isinstance(self.question, Question):
+            if isinstance(self.question, Question) or (message.goes_on and self.question):
                 self.queued_methods.append(message)  # who deletes the queue hears of that first
             else:
                 self.cancelled_by_broker(message)
@@ -280,19 +281,22 @@ class Channel(WholeChannel):
             raise ChannelViolation(406, text, *BASIC_PUBLISH)
         else:
             assert isinstance(message, MethodFrame)
-            method = message.method
-            handler = METHODS.get(type(method))
-            if handler is None:
-                text = "unimplemented method"
-                raise ConnectionViolation(503, text, method.class_id, method.method_id)
-            self.spend(METHOD_WORK.get(type(method), 10))
-            try:
-                handler(self, method)
-            except (ChannelViolation, ConnectionViolation) as violation:
-                if not violation.class_id:
-                    violation.class_id = method.class_id
-                    violation.method_id = method.method_id
-                raise
+            self.do(message.method)
+
+    def do(self, method: Method) -> None:
+        """Do what a method asks for. Raises as `handle` does."""
+        handler = METHODS.get(type(method))
+        if handler is None:
+            text = "unimplemented method"
+            raise ConnectionViolation(503, text, method.class_id, method.method_id)
+        self.spend(METHOD_WORK.get(type(method), 10))
+        try:
+            handler(self, method)
+        except (ChannelViolation, ConnectionViolation) as violation:
+            if not violation.class_id:
+                violation.class_id = method.class_id
+                violation.method_id = method.method_id
+            raise
 
     def publish(self, run: AnyPublishes) -> None:
         """Route a run of publishes and send it to its queues, in pieces if that takes long."""
@@ -345,12 +349,21 @@ class Channel(WholeChannel):
             return
         self.question = None
         try:
-            question.answer(answer)
+            if isinstance(answer, Refuse) and answer.goes_on:
+                self.ask_again(question)
+            else:
+                question.answer(answer)
         except ChannelViolation as violation:
-            violation.class_id = question.class_id
-            violation.method_id = question.method_id
+            question.blame(violation)
             self.fail(violation)
         self.take_queued()
+
+    def ask_again(self, question: Question) -> None:
+        """Ask what has the queue's name now."""
+        if isinstance(question, Attachment):
+            question.ask_again()
+        else:
+            self.do(question.method)
 
     def take_queued(self) -> None:
         """Handle queued messages in order until one of them takes time or the turn's work is spent;
@@ -384,11 +397,18 @@ class Channel(WholeChannel):
         self.out.append(method.frame(self.number))
 
     def cancelled_by_broker(self, message: Cancelled) -> None:
-        """Forget a consumer whose queue was deleted, and tell a client that has announced
-        `consumer_cancel_notify`."""
-        tag = message.consumer.tag
-        if self.consuming.subscriptions.pop(tag, None) is None or self.closing:
+        """Forget a consumer whose queue was deleted, and tell its client. If the queue goes on, it
+        has the consumer again, unless the client wants to hear of that."""
+        consumer = message.consumer
+        subscription = self.consuming.subscriptions.pop(consumer.tag, None)
+        if subscription is None or self.closing:
             return
+        if message.goes_on and not wants_to_hear(consumer):
+            attach_again(self, subscription.queue.name, consumer)
+        else:
+            self.say_cancelled(consumer.tag)
+
+    def say_cancelled(self, tag: str) -> None:
         if self.reader.client_can("consumer_cancel_notify"):
             self.reply(BasicCancel(consumer_tag=tag, nowait=True))
 

@@ -14,11 +14,12 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.chain.channel.channel_port import ChannelPort
 from sluicemq.chain.channel.delivery_frames import DeliveryEncoder
+from sluicemq.chain.channel.questions import Declaration, Question, violation_of
 from sluicemq.chain.channel.reply_to import ReplyConsumer, is_heard
 from sluicemq.chain.channel.transactions import Transaction
 from sluicemq.chain.channel.type_rules import check_consume, check_get, check_has
 from sluicemq.chain.channel.unacked import Undoable
-from sluicemq.errors import ChannelViolation, ConnectionViolation, ProtocolViolation, SluiceError
+from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.prefetch import Prefetch
 from sluicemq.metadata.agreement import Agreed, NoAgreement
 from sluicemq.metadata.changes import (
@@ -91,59 +92,6 @@ def plain(name: str) -> str:
     return name.translate(LINE_ENDS)
 
 
-class Question:
-    """What a client waits for: a queue's answer to a command, or an agreement on a change."""
-
-    __slots__ = ("answer_with", "class_id", "method_id")
-
-    def __init__(self, method: Method, answer_with: Callable[[Any], None]) -> None:
-        self.class_id = method.class_id
-        self.method_id = method.method_id
-        self.answer_with = answer_with
-
-    def answer(self, answer: object) -> None:
-        """Do what follows the answer. Raises ChannelViolation, or another ProtocolViolation, when
-        the answer is a refusal."""
-        if isinstance(answer, Refuse):
-            raise ChannelViolation(answer.code, answer.text)
-        if isinstance(answer, Agreed) and answer.refusal is not None:
-            raise violation_of(answer.refusal)
-        self.answer_with(answer)
-
-
-class Declaration(Question):
-    """What a client waits for that has a queue declared: what the queue says of itself. If it
-    cannot, and `is_gone` says why, `again` is called: like RabbitMQ, the broker declares a queue
-    anew that was deleted meanwhile. One that has had a fault, or has still to go, is not gone."""
-
-    __slots__ = ("again", "is_gone")
-
-    def __init__(
-        self,
-        method: Method,
-        answer_with: Callable[[Any], None],
-        is_gone: Callable[[], bool],
-        again: Callable[[], None],
-    ) -> None:
-        super().__init__(method, answer_with)
-        self.is_gone = is_gone
-        self.again = again
-
-    def answer(self, answer: object) -> None:
-        if isinstance(answer, Refuse) and self.is_gone():
-            self.again()
-        else:
-            super().answer(answer)
-
-
-def violation_of(refusal: SluiceError) -> ProtocolViolation:
-    """Return what the client is told when its change is refused: the refusal itself if it is a
-    violation, else a 406 with its text."""
-    if isinstance(refusal, ProtocolViolation):
-        return refusal
-    return ChannelViolation(406, str(refusal))
-
-
 class WholeChannel(ChannelPort):
     """A channel with its halves, as its methods see it. `last_queue` is the name of the queue that
     was declared last, empty before the first. `replies` is None without a reply consumer."""
@@ -160,6 +108,10 @@ class WholeChannel(ChannelPort):
 
     def wait(self, question: Question) -> None:
         """Have the client wait for the answer to a question; what it sends meanwhile is held."""
+        raise NotImplementedError
+
+    def say_cancelled(self, tag: str) -> None:
+        """Tell a client that has announced `consumer_cancel_notify` that a consumer is gone."""
         raise NotImplementedError
 
 
@@ -506,7 +458,7 @@ def basic_consume(channel: WholeChannel, method: m.BasicConsume) -> None:
         return
     queue = queue_named(channel, method.queue, READ)
     check_consume(queue, method, consuming.prefetch_count, consuming.limiter.limit)
-    outflow, inflow = consuming.window(queue)
+    outflow, _ = consuming.window(queue)
     consumer = Consumer(
         channel,
         tag,
@@ -520,14 +472,20 @@ def basic_consume(channel: WholeChannel, method: m.BasicConsume) -> None:
     )
 
     def consumed(answer: Consumed) -> None:
-        source = consuming.source(queue, answer.link)
-        reader = channel.reader
-        encoder = DeliveryEncoder(channel.number, tag, reader.frame_max, reader.refits)
-        consuming.subscribe(consumer, queue, source, encoder, inflow)
+        subscribe(channel, queue, answer)
         if not method.nowait:
             channel.reply(m.BasicConsumeOk(consumer_tag=tag))
 
     channel.ask(Question(method, consumed), queue, Consume(consumer))
+
+
+def subscribe(channel: WholeChannel, queue: Queue, answer: Consumed) -> None:
+    """Take deliveries for a consumer of the queue from now on."""
+    consuming, consumer, reader = channel.consuming, answer.consumer, channel.reader
+    _, inflow = consuming.window(queue)
+    source = consuming.source(queue, answer.link)
+    encoder = DeliveryEncoder(channel.number, consumer.tag, reader.frame_max, reader.refits)
+    consuming.subscribe(consumer, queue, source, encoder, inflow)
 
 
 def reply_consume(channel: WholeChannel, method: m.BasicConsume, tag: str) -> None:

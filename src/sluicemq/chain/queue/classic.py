@@ -347,7 +347,7 @@ class ClassicShell(TimedQueue):
         self.move = move
         upstream = {**self.upstream}
         for consumer in self.machine.consumers.all():
-            consumer.channel.post(Cancelled(consumer, True))
+            consumer.channel.post(Cancelled(consumer, True, True))
         for channel in [*self.machine.links]:
             self.replicator.submit(Down(channel, is_lost=True))
         self.upstream = upstream
@@ -365,7 +365,8 @@ class ClassicShell(TimedQueue):
         if channel is self.move:
             return False
         if channel is not None:
-            channel.post(Refuse(channel, 404, f"{self.title} is being given mirrors"))
+            text = f"{self.title} is being given mirrors"
+            channel.post(Refuse(channel, 404, text, True))
         return True
 
     # -- disk and RAM

@@ -81,6 +81,8 @@ class Crash(CrashPort, Generic[Q]):
 
     unread = "no checkpoint is made until a restart"
     """What it means that the queue cannot be read back."""
+    is_elsewhere = False
+    """Is the queue served elsewhere from now on?"""
 
     def __init__(self, vhost: NamespacePort, queue: Q, error: Exception) -> None:
         self.vhost = vhost
@@ -227,7 +229,7 @@ class Crash(CrashPort, Generic[Q]):
     def cancel_consumers(self) -> None:
         """Tell all channels that their consumers are gone; their clients hear it, if they can."""
         for consumer in self.queue.machine.consumers.all():
-            consumer.channel.post(e.Cancelled(consumer, True))
+            consumer.channel.post(e.Cancelled(consumer, True, self.is_elsewhere))
 
     def let_senders_go(self) -> None:
         """End all links to the queue: they hold up nobody, and nothing is answered over them any
@@ -262,7 +264,7 @@ class Crash(CrashPort, Generic[Q]):
         """Answer a question with an error, not found; `channel` None: nobody waits for an
         answer."""
         if channel is not None:
-            channel.post(e.Refuse(channel, 404, self.text))
+            channel.post(e.Refuse(channel, 404, self.text, self.is_elsewhere))
 
     # -- in the place of the queue's own turns
 

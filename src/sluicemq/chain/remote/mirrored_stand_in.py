@@ -28,17 +28,21 @@ class WaitOver(NamedTuple):
     """Tells a stand-in that what waits for a master has waited for long enough."""
 
 
+class NoMasterHere(NamedTuple):
+    """Tells a stand-in that the master on this node is one no more."""
+
+
 class MirroredStandIn(RemoteQueue):
     """This is a mirrored queue whose master is on another node, or not known. `first` is the node
     that serves it before anybody was elected, 0: there is none."""
+
+    goes_on = True
 
     def __init__(
         self, vhost: NamespacePort, declared: DeclaredQueue, first: int, post: QueuePost
     ) -> None:
         self.led_term = 0
         """The term of the master that is known."""
-        self.is_here = False
-        """That is on this node."""
         self.waiting: deque[Any] = deque()
         """What was asked while no master was known; credit bounds it, and what channels ask."""
         super().__init__(vhost, declared, (first,), post)
@@ -49,6 +53,9 @@ class MirroredStandIn(RemoteQueue):
     def receive_other(self, message: object) -> None:
         if isinstance(message, LeaderKnown):
             self.led_by(message)
+        elif isinstance(message, NoMasterHere):
+            self.is_here = False
+            self.wait_for_master()
         elif not isinstance(message, WaitOver):
             super().receive_other(message)
 

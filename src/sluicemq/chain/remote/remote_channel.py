@@ -253,6 +253,9 @@ class RemoteChannel(FlowActor):
                 self.say(s.ENDED, [], s.IS_LOST * message.is_lost)
                 if message.is_lost:
                     self.end(is_lost=False)
+            elif isinstance(message, e.Cancelled | e.Refuse) and message.goes_on:
+                self.say(s.ENDED, [], s.IS_LOST)  # the other node has to look where
+                self.end(is_lost=False)
             else:
                 self.say(*answer_section(message))
 

@@ -85,6 +85,10 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
     what all others use then."""
 
     is_local = False
+    goes_on = False
+    """Do others serve the queue when its home does no more?"""
+    is_here = False
+    """Does another queue of this node have its name, which serves it?"""
     machine: RemoteState
     vhost: NamespacePort
 
@@ -296,7 +300,8 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         elif isinstance(command, c.Delete) and self.machine.deleted:
             channel.post(e.Deleted(channel, 0))
         else:
-            channel.post(e.Refuse(channel, 404, self.why_not()))
+            goes_on = self.is_here and not self.machine.deleted
+            channel.post(e.Refuse(channel, 404, self.why_not(), goes_on))
 
     def why_not(self) -> str:
         """Return why the queue cannot be used, in RabbitMQ's words."""
@@ -510,10 +515,11 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         for command in waiting:
             if isinstance(command, c.Publish):
                 self.drop(command)
+        goes_on = self.goes_on and not self.machine.deleted
         for tag in [*end.consumers]:
             consumer = end.end_consumer(tag)
             if consumer is not None:
-                end.actor.post(e.Cancelled(consumer, True))
+                end.actor.post(e.Cancelled(consumer, True, goes_on))
         for command in asked:
             if isinstance(command, c.Cancel) or self.machine.deleted:
                 self.refuse(command, end.actor)

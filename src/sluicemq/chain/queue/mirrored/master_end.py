@@ -3,7 +3,8 @@ queue without mirrors whose messages have moved to one with them.
 
 What is left of it answers as after a fault (crash_recovery.py): what its channels have published
 and have had no answer to is rejected, consumers are cancelled, and who asks for something is
-refused. What it has on the disk goes.
+refused; but channels are told that the queue goes on, so that they ask again, and attach their
+consumers again. What it has on the disk goes.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 class QueueEnd(ClassicCrash):
     """Stands in for a queue that goes on elsewhere."""
+
+    is_elsewhere = True
 
     def __init__(self, vhost: NamespacePort, queue: ClassicShell) -> None:
         super().__init__(vhost, queue, Refused(f"{queue.title} goes on elsewhere"))
