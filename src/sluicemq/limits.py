@@ -689,6 +689,10 @@ MIRROR_MASTER_WAIT_MS: Final = 5000
 """How long what channels ask waits for a master while none is known: it takes a second or two to
 elect one after another has died."""
 
+MIRROR_REPLACE_MS: Final = 60_000
+"""How long a node with a mirror may not be reached before `ha-mode: exactly` has another node take
+its place: whoever restarts is sent less than whoever is new."""
+
 MIRROR_MARK_AHEAD: Final = 1024
 """Messages that a master marks as delivered before they are: so many may come flagged after a
 change of master that nobody has seen, and so seldom a delivery waits for an entry."""

@@ -16,10 +16,12 @@ from support.linked_brokers import Cluster, LinkedBroker, LinkedClient
 
 
 class Mirrored(Cluster):
-    """Three nodes, and the queue `q` that the policy makes mirrored."""
+    """Nodes, three as a rule, and the queue `q` that the policy makes mirrored."""
 
-    def __init__(self, policy: dict[str, Any] | None = None, **arguments: object) -> None:
-        super().__init__()
+    def __init__(
+        self, policy: dict[str, Any] | None = None, *, size: int = 3, **arguments: object
+    ) -> None:
+        super().__init__(size)
         self.set_policy(policy or {"ha-mode": "all"})
         client = self.brokers[0].connect()
         named = {key.replace("_", "-"): value for key, value in arguments.items()}
@@ -55,6 +57,12 @@ class Mirrored(Cluster):
         mirrored = broker.node.broker.vhosts["/"].mirrored
         assert mirrored is not None
         return next((vars(each) for each in mirrored.members.values()), {})
+
+    def is_mirror(self, broker: LinkedBroker) -> bool:
+        """Tell whether the master has a mirror there in sync, or is there."""
+        member = self.has_member(broker)
+        master = self.member(self.master_broker())
+        return bool(member) and member["own"] in master.in_sync
 
     def masters(self) -> list[LinkedBroker]:
         return [each for each in self.running if self.has_member(each).get("served_term")]

@@ -12,6 +12,7 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.chain.queue.mirrored import master as master_module
+from sluicemq.limits import MIRROR_REPLACE_MS
 from sluicemq.manage.chain_view import Drawing
 from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
 from support.mirrored_brokers import Mirrored, Turned, bodies_left, numbered
@@ -265,4 +266,58 @@ def test_a_slow_mirror_holds_up_publishers_and_is_named(monkeypatch: pytest.Monk
     assert not master.lagging.is_shut and len(master.member.mirror.in_sync.members) == 2
     run.brokers[2].freeze(is_frozen=False)
     run.in_sync(3)
+    run.no_faults()
+
+
+def test_another_node_takes_the_place_of_one_that_stays_away() -> None:
+    run = Mirrored({"ha-mode": "exactly", "ha-params": 2}, size=4)
+    run.in_sync(2)
+    client = run.brokers[0].connect()
+    client.publish(*numbered(0, 20))
+    run.until(client.all_confirmed)
+    [gone] = [each for each in run.brokers[1:] if run.is_mirror(each)]
+    gone.crash()
+    run.rest(MIRROR_REPLACE_MS / 2)
+    assert len(run.member(run.brokers[0]).in_sync) == 1, "it may come back"
+    run.in_sync(2)
+    [heir] = [each for each in run.running[1:] if run.is_mirror(each)]
+    gone.start()
+    run.until(lambda: gone.has("q") and not run.has_member(gone))
+    run.brokers[0].crash(power=True)
+    assert run.master_broker() is heir
+    fresh = heir.connect()
+    assert [body for body, _ in bodies_left(fresh, 20)] == numbered(0, 20)
+    run.no_faults()
+
+
+def test_a_witness_becomes_a_mirror_where_no_other_node_is_left() -> None:
+    run = Mirrored({"ha-mode": "exactly", "ha-params": 2})
+    run.in_sync(2)
+    [gone] = [each for each in run.brokers[1:] if run.is_mirror(each)]
+    gone.crash()
+    run.rest(MIRROR_REPLACE_MS)
+    run.in_sync(2)
+    assert sum(map(run.is_mirror, run.running)) == 2
+    gone.start()
+    run.until(lambda: len(run.masters()) == 1 and run.is_mirror(gone))
+    run.in_sync(2)
+    run.no_faults()
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["master", "mirror"])
+def test_what_has_left_the_queue_is_accounted_for_until_it_has_left_ram(at: int) -> None:
+    run = Mirrored()
+    run.in_sync(3)
+    client = run.brokers[0].connect()
+    client.publish(*[b"x" * 10_000] * 50)
+    run.until(client.all_confirmed)
+    member = run.member(run.brokers[at])
+    master = run.master()
+    run.until(lambda: member.mirror.messages == 50)
+    accounted = member.accounted + (master.accounted if at == 0 else 0)
+    assert accounted > 500_000
+    client.call(2, m.QueuePurge(queue="q"), m.QueuePurgeOk)
+    run.until(lambda: member.mirror.messages == 0)
+    assert member.accounted > 500_000
+    run.until(lambda: member.accounted < 5_000)  # a snapshot is without them
     run.no_faults()

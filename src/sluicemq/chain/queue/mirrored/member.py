@@ -38,6 +38,7 @@ from sluicemq.chain.store.raft_storage import (
 from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.kernel.address import node_of
 from sluicemq.kernel.containment import traceback_text
+from sluicemq.limits import MIRROR_REPLACE_MS
 from sluicemq.metadata.changes import AddMember, RemoveMember
 from sluicemq.model.mirroring import mirror_nodes, mirroring_of, voting_nodes
 from sluicemq.queues.commands import FIRST_TERM
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.mirroring import Mirroring
     from sluicemq.raft.configuration import Configuration
+    from sluicemq.raft.entry import LogEntry
     from sluicemq.raft.raft import Raft
 
 READ_STRAND_STEP: Final = 2
@@ -71,6 +73,7 @@ READ_STRAND_STEP: Final = 2
 LOOK_TICKS: Final = 5
 """Ticks between two looks of a master at mirrors that do not move."""
 IDLE_MS: Final = 5000
+MS: Final = 1_000_000
 
 
 class MirrorIdle:
@@ -144,6 +147,9 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         self.members_known: Configuration | None = None
         self._mirrors: frozenset[int] = frozenset()
         self.held = HeldMirrors()
+        self.long_lost: frozenset[int] = frozenset()
+        """Nodes with members that the leader has not reached for so long that others take their
+        places, where there are any."""
         self.master: MasterShell | None = None
         """The queue that clients use here; None: this member does not serve."""
         self.move: MirrorMove | None = None
@@ -241,7 +247,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         declared = self.changes.declared
         if declared is None:
             return
-        nodes = [node_of(name) for name in declared.members]
+        nodes = sorted(map(node_of, declared.members), key=self.long_lost.__contains__)
         wanted = mirror_nodes(self.mirroring, nodes, self.name_of)
         self._mirrors = frozenset(each for each in declared.members if node_of(each) in wanted)
 
@@ -250,6 +256,19 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         """Return what the policy that holds says of mirrors; None: nothing."""
         policy = self.vhost.policies.for_queue(self.name, self.definition.type)
         return mirroring_of(policy.definition) if policy is not None else None
+
+    def look_at_lost(self) -> None:
+        """Note which nodes with members are not reached for so long that others have to take their
+        places, as who leads."""
+        before_ns = self.clock.now_ns() - MIRROR_REPLACE_MS * MS
+        lost = frozenset(
+            node
+            for node in map(node_of, self.raft.member.lost)
+            if (since_ns := self.raft_post.lost_ns(node)) is not None and since_ns <= before_ns
+        )
+        if lost != self.long_lost:
+            self.long_lost = lost
+            self.look_at_mirrors()
 
     def look_at_policy(self) -> None:
         """Have those members declared that the policy wants, as who serves: on nodes that are up,
@@ -260,7 +279,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         members = [node_of(name) for name in declared.members]
         own = node_of(self.own)
         up = [node for node in cluster.nodes if cluster.standing(node) is NodeStanding.UP]
-        order = [*dict.fromkeys((own, *members, *up))]
+        order = sorted(dict.fromkeys((own, *members, *up)), key=self.long_lost.__contains__)
         voting = voting_nodes(mirror_nodes(self.mirroring, order, self.name_of), order)
         asked = (declared.members, declared.leaving, voting)
         if asked == self.asked:
@@ -340,6 +359,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
             self.settled(message)
         elif isinstance(message, RaftSnapshotKept):
             self.snapshots.kept()
+            self.replicator.recount(self.held_entries)
         else:
             self.receive_rare(message)
 
@@ -371,9 +391,14 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         self.raft.synced(message.number)
 
     def settled(self, message: RaftSettled) -> None:
+        self.replicator.let_go(message.top)
+        self.replicator.recount(self.held_entries)
+
+    @property
+    def held_entries(self) -> list[LogEntry]:
+        """Return the entries that the store has in RAM."""
         group = self.store.raft.table.groups.get(self.id)
-        held = [] if group is None else [each.entry.data for each in group.held.values()]
-        self.replicator.let_go(message.top, held)
+        return [] if group is None else [each.entry for each in group.held.values()]
 
     # -- what is agreed on
 
@@ -409,11 +434,12 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         self.account()
 
     def account(self) -> None:
-        """Account for bodies that are in RAM, for no segment has them yet; a master does so itself.
-        Of those that have left the queue since, the journal bounds what there is."""
-        ram_bytes = 0
-        if self.master is None:
-            ram_bytes = min(self.replicator.ram_bytes, self.mirror.body_bytes)
+        """Account for entries that are in RAM, for no segment has them yet and no snapshot is
+        without them; also for those whose messages have left. A master accounts itself for the
+        bodies that it has."""
+        ram_bytes = self.replicator.ram_bytes
+        if self.master is not None:
+            ram_bytes = max(0, ram_bytes - self.master.accounted)
         if ram_bytes != self.accounted:
             self.services.memory_used(ram_bytes - self.accounted)
             self.accounted = ram_bytes
@@ -448,8 +474,10 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         if raft.is_leader != self.has_led:
             self.has_led = raft.is_leader
             self.held = HeldMirrors()
+            self.long_lost = frozenset()
             self.look_at_mirrors()
         if raft.is_leader:
+            self.look_at_lost()
             self.changes.look(self.look_at_held())
             self.look_at_policy()
         serves = may_serve(raft) and not self.is_witness and self.move is None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sluicemq.kernel.world import Clock
     from sluicemq.queues.mirrored.mirror import Mirror
-    from sluicemq.raft.entry import EntryData, LogEntry, LogSnapshot
+    from sluicemq.raft.entry import LogEntry, LogSnapshot
     from sluicemq.raft.messages import RaftMessage
     from sluicemq.raft.raft import Raft
     from sluicemq.replication.state_owner import StateOwner
@@ -50,7 +50,7 @@ class MirrorReplicator(Majority[MirrorCommand, MirrorEffect]):
         super().__init__(mirror, effects, owner, raft, log, CODEC, clock)
         self._shared_log = log
         self.ram_bytes = 0
-        """Bytes of entries that are kept here, for no segment has them yet."""
+        """Bytes of entries that were applied and are kept here, for no segment has them yet."""
 
     def propose_commands(self, commands: list[MirrorCommand]) -> tuple[int, int]:
         """Propose an entry, as who leads and may do so. Returns its index and its bytes."""
@@ -84,16 +84,20 @@ class MirrorReplicator(Majority[MirrorCommand, MirrorEffect]):
         content.was_written()
         self.ram_bytes += content.size
 
-    def let_go(self, top: int, held: Iterable[EntryData]) -> None:
-        """Let go of the bytes of entries up to an index, for the disk has them; those of the
-        entries in `held` stay. What was found at the start may be there and not be applied yet."""
+    def let_go(self, top: int) -> None:
+        """Let go of the bytes of entries up to an index, for the disk has them. What was found at
+        the start may be there and not be applied yet."""
         top = min(top, self.raft.applied)
         for entry in self.raft.member.log.entries:
             if entry.index > top:
                 break
             if isinstance(entry.data, MirrorContent):
                 entry.data.let_go()
-        self.ram_bytes = sum(map(len, held))
+
+    def recount(self, held: Iterable[LogEntry]) -> None:
+        """Count anew what is in RAM, which is what was applied of these entries."""
+        applied = self.raft.applied
+        self.ram_bytes = sum(len(entry.data) for entry in held if entry.index <= applied)
 
     def installed(self, snapshot: LogSnapshot) -> None:
         owner = self._owner()
