@@ -56,7 +56,8 @@ class Suite:
 
     `known` explains tests that fail against SluiceMQ and pass against RabbitMQ: patterns as of
     `fnmatch`, and the reason. One that explains nothing any more is reported: remove it.
-    `known_over_quorum` does so when all queues are quorum queues.
+    `known_over_quorum` does so when all queues are quorum queues. `races` explains tests that fail
+    now and then, against either broker.
     """
 
     client: str
@@ -65,6 +66,7 @@ class Suite:
     run: Callable[[Workplace], list[Outcome]]
     known: tuple[tuple[str, str], ...] = ()
     known_over_quorum: tuple[tuple[str, str], ...] = ()
+    races: tuple[tuple[str, str], ...] = ()
     what: str = "its own tests"  # in a few words, for readers of docs/clients.md
     takes_long: bool = False  # begins before the others
 
@@ -73,8 +75,8 @@ class Suite:
         return replace(self, client=f"{self.client} (quorum)", known=self.known_over_quorum)
 
     def reason(self, test: str) -> str | None:
-        """Why this test is known to fail."""
-        for pattern, reason in self.known:
+        """Why this test is known to fail; None when it is not."""
+        for pattern, reason in self.known + self.races:
             if fnmatchcase(test, pattern):
                 return reason
         return None
@@ -107,7 +109,7 @@ class Verdict:
         return [outcome for outcome in pairs if outcome.status != PASSED]
 
     def outdated(self, own: str, oracle: str) -> list[str]:
-        """Patterns of known differences that explain none."""
+        """Patterns of known differences that explain none, but for races."""
         names = [outcome.name for outcome in self.differences(own, oracle)]
         return [
             pattern
