@@ -1,5 +1,6 @@
-"""Queues that have no mirrors, and a policy that wants some: a first member is declared, and what
-follows from that is the business of `mirrored_queues.py`."""
+"""Queues without mirrors to which a policy gives some: this proposes the first member, and
+`mirrored_queues.py` does everything that follows.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
 
 
 def wish_for_mirrors(queue: Queue) -> None:
-    """Have the first member declared of a queue that this node has, if a policy wants mirrors of it
-    and it has none."""
+    """Propose the first member of a queue that this node has, if a policy wants mirrors of it and
+    it has none.
+    """
     services, definition = queue.services, queue.definition
     host = services.definitions.hosts.get(definition.vhost)
     declared = None if host is None else host.queues.get(queue.name)

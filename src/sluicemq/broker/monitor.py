@@ -1,7 +1,7 @@
-"""The monitor: looks at memory and at the disk, raises and clears the alarms, and sees to it that
-queues hear how much they may keep in RAM (`broker/retargeting.py`).
+"""The monitor: checks memory and the disk, raises and clears the alarms, and has queues told how
+much they may keep in RAM (`broker/retargeting.py`).
 
-It looks at regular times, and at once when the accounted bytes have changed by a step: a flood
+It checks at regular intervals, and at once when the accounted bytes have changed by a step: a flood
 must not run for a whole interval.
 """
 
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 
 
 class MonitorDue:
-    """Tells the monitor that it is time to look at memory and at unfinished messages."""
+    """Tells the monitor to check memory and unfinished messages."""
 
     __slots__ = ()
 
 
 class LookAtDisk:
-    """Tells the monitor that it is time to look at the disk. Only the one that was sent last
-    counts."""
+    """Tells the monitor to check the disk. Only the last one that was sent counts."""
 
     __slots__ = ()
 
 
 class Monitor(Actor):
-    """Watches memory and disk of one node, at regular times and in a flood at once, and raises and
-    clears the alarms."""
+    """Watches memory and disk of one node, at regular intervals and at once in a flood, and raises
+    and clears the alarms.
+    """
 
     def __init__(self, broker: Broker, config: Config) -> None:
         super().__init__(broker.scheduler)
@@ -84,7 +84,7 @@ class Monitor(Actor):
             self.look_at_memory()
             self.looks += 1
             if self.alarm.raised:
-                self.broker.stream_cache.clear()  # an alarm must not stay for its sake
+                self.broker.stream_cache.clear()  # the cache must not keep an alarm up
             self.trim()
             self.look_at_unfinished()
             self.compare()
@@ -96,19 +96,20 @@ class Monitor(Actor):
         elif message is self.disk_look:
             self.look_at_disk()
         else:
-            assert isinstance(message, LookAtDisk)  # one that a newer one has replaced
+            assert isinstance(message, LookAtDisk)  # a newer one has replaced it
 
-    # what the operator sets while it runs
+    # what the operator sets at run time
 
     def set_limit(self, limit_bytes: int) -> None:
-        """Set another memory limit, in bytes. It holds at once, and queues soon hear how much they
-        may keep in RAM."""
+        """Set another memory limit, in bytes. It applies at once, and queues are soon told how much
+        they may keep in RAM.
+        """
         self.alarm.limit_bytes = limit_bytes
         self.compare()
         self.retargeting.begin_soon()
 
     def set_disk_limit(self, limit_bytes: int) -> None:
-        """Set how many bytes must be free on the disk, and look at once whether they are."""
+        """Set how many bytes must be free on the disk, and check at once whether they are."""
         self.disk_alarm.limit_bytes = limit_bytes
         self.look_at_disk()
 
@@ -116,7 +117,8 @@ class Monitor(Actor):
 
     def look(self) -> None:
         """Compare at once, because the accounted bytes have changed by a step; when they are above
-        the goal for paging, the queues soon hear how much they may keep in RAM."""
+        the goal for paging, have queues told soon how much they may keep in RAM.
+        """
         grown = self.broker.accounted_bytes - self.accounted_then
         if grown > 0 and not self.alarm.raised:
             near = self.config.clear_ratio * self.alarm.limit_bytes
@@ -128,8 +130,9 @@ class Monitor(Actor):
             self.retargeting.flooded()
 
     def look_at_memory(self) -> None:
-        """Ask the system how many bytes of RAM the process has (its RSS), and keep the accounted
-        bytes of that moment."""
+        """Read from the system how many bytes of RAM the process has (its RSS), and keep the
+        accounted bytes of that moment.
+        """
         self.resident_bytes = self.memory.resident_bytes()
         self.accounted_then = self.broker.accounted_bytes
 
@@ -160,7 +163,8 @@ class Monitor(Actor):
 
     def trim(self) -> None:
         """Give freed memory back to the system when there is much of it: paging must make the
-        process smaller, and an alarm must not stay because of memory that nobody uses."""
+        process smaller, and unused memory must not keep an alarm up.
+        """
         accounted = self.broker.accounted_bytes
         since = self.looks - self.trimmed_at
         idle = self.resident_bytes - accounted
@@ -180,22 +184,24 @@ class Monitor(Actor):
     # disk
 
     def disk_full(self, is_full: bool) -> None:
-        """Take note that a write has found no space on the disk, or has found some again, and look
-        at the disk if that is new."""
+        """Note that a write has found no space on the disk, or has found some again, and check the
+        disk if that is new.
+        """
         if self.disk_alarm.full != is_full:
             self.disk_alarm.full = is_full
             self.look_at_disk()
 
     def disk_written(self) -> None:
-        """Look at the disk if writes may have left less space than must be free: a fast publisher
-        must not fill a small disk between two regular looks."""
+        """Check the disk if writes may have left less space than must be free: a fast publisher
+        must not fill a small disk between two regular checks.
+        """
         self.writes_left -= 1
         if self.writes_left > 0 or self.disk_alarm.raised or not self.free_known:
-            return  # there is space, or it is looked at often enough
+            return  # there is space, or it is checked often enough
         try:
             free_bytes = self.broker.world.disk.files.free_bytes()
         except DiskFailed:
-            return  # the next regular look says so
+            return  # the next regular check tells
         spare_bytes = free_bytes - self.disk_alarm.limit_bytes
         if spare_bytes < 0:
             self.look_at_disk()
@@ -221,8 +227,9 @@ class Monitor(Actor):
         self.clock.call_after(self.disk_pause_ms(), self, self.disk_look)
 
     def disk_pause_ms(self) -> int:
-        """Return the milliseconds until the next look at the disk: by RabbitMQ's rule, but a short
-        time while the alarm is raised."""
+        """Return the milliseconds until the next check of the disk: by RabbitMQ's rule, but a short
+        time while the alarm is raised.
+        """
         if self.disk_alarm.raised:
             return DISK_LOOK_MIN_MS
         if not self.free_known:
@@ -231,9 +238,10 @@ class Monitor(Actor):
         return min(max(2 * spare_bytes // DISK_FILL_BYTES_MS, DISK_LOOK_MIN_MS), DISK_LOOK_MAX_MS)
 
     def tell(self, source: str, alarm: MemoryAlarm | DiskAlarm, change: Change) -> None:
-        """Log a change of an alarm and pass it on to all who are blocked by it; None is no change.
-        When it is the disk's, it is found out anew how much queues may keep in RAM, for paging
-        needs the disk."""
+        """Log a change of an alarm and pass it on to everybody it blocks; None is no change. After
+        one of the disk's, find out again how much queues may keep in RAM, because paging needs the
+        disk.
+        """
         broker = self.broker
         if change == "raised":
             text = f"{source} alarm raised, publishers are blocked: {alarm.reason}"

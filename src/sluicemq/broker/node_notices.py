@@ -1,9 +1,9 @@
-"""What the nodes of a cluster let each other know of themselves: their alarms, which stop the
+"""What the nodes of a cluster tell each other about themselves: their alarms, which stop the
 publishers of all nodes, their version, where clients connect, whether they are ready.
 
-A node says so over each new link, and to all when something changes. What a node that is down has
-said does not count any more. This is for publishes of clients alone: what nodes say to each other
-is held up by no alarm.
+A node sends its notice over each new link, and to all when something changes. The notice of a node
+that is down does not count any more. Alarms stop clients' publishes only: no alarm holds up traffic
+between nodes.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ COMMON: Final = (MEMORY, DISK)
 
 
 class NodeNotice(Struct, frozen=True):
-    """What a node says of itself. `alarms` has the reason for each alarm that stops publishers,
-    `listeners` are the URLs at which clients reach it."""
+    """A node's notice about itself. `alarms` has the reason for each alarm that stops publishers,
+    `listeners` are the URLs at which clients reach it.
+    """
 
     version: str
     is_ready: bool = False
@@ -40,8 +41,9 @@ class NodeNotice(Struct, frozen=True):
 
 
 class NodeNotices(Actor):
-    """The notices of all nodes, as this one knows them. `board` has its own alarms, and hears of
-    those of the others."""
+    """The notices of all nodes, as this one knows them. `board` has this node's alarms, and gets
+    those of the others.
+    """
 
     def __init__(
         self, scheduler: Scheduler, cluster: ClusterPort, board: AlarmBoard, log: Log, version: str
@@ -62,18 +64,18 @@ class NodeNotices(Actor):
         board.register(self)
 
     def ready(self, listeners: list[str]) -> None:
-        """Say that this node is ready, with these URLs."""
+        """Announce that this node is ready, with these URLs."""
         self._say(
             NodeNotice(self.own.version, is_ready=True, listeners=listeners, alarms=self.own.alarms)
         )
 
     @property
     def count_ready(self) -> int:
-        """The number of nodes that are ready, this one counted."""
+        """Return the number of nodes that are ready, this one included."""
         return self.own.is_ready + sum(each.is_ready for each in self.others.values())
 
     def when_ready(self, count: int, function: Callable[[], None]) -> None:
-        """Call the function when so many nodes are ready; at once if they are."""
+        """Call the function when that many nodes are ready; at once if they are."""
         self._waiting.append((count, function))
         self._look()
 

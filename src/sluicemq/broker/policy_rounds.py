@@ -1,7 +1,7 @@
-"""What becomes of queues when a policy is set or cleared.
+"""What happens to queues when a policy is set or cleared.
 
-A change holds for what is declared from then on at once, and for exchanges; queues that are there
-are told in turns of bounded length, for a virtual host may have many.
+A change applies at once to exchanges and to queues declared from then on; existing queues are told
+in turns of bounded length, because a virtual host may have many.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class Round:
-    """The queues of one virtual host that may have another policy now, as they are when the round
-    begins: who is declared later knows what holds. The functions in `done` are called when all have
-    been told."""
+    """The queues of one virtual host that may have another policy now, as of the beginning of the
+    round: later ones know their policy. The functions in `done` are called when all have been told.
+    """
 
     __slots__ = ("done", "queues", "vhost")
 
@@ -38,8 +38,9 @@ class Round:
 
 
 class PolicyRounds(Actor):
-    """Tells queues which policy holds for them: one actor a node, which works rounds off, a part a
-    turn, with a pause of a millisecond between for the sockets."""
+    """Tells queues which policy applies to them: one actor a node, which works through rounds, a
+    part a turn, with a pause of a millisecond between turns for the sockets.
+    """
 
     def __init__(self, services: Services, vhosts: Mapping[str, NamespacePort]) -> None:
         super().__init__(services.scheduler)
@@ -49,30 +50,32 @@ class PolicyRounds(Actor):
         """Rounds that have not begun, by virtual host."""
 
     def record_upserted(self, event: RecordUpserted) -> None:
-        """Begin a round in the virtual host when the record that was put is a policy."""
+        """Begin a round in the virtual host when the record is a policy."""
         if isinstance(event.record, Policy):
             self.look_at(event.record.vhost)
 
     def record_deleted(self, event: RecordDeleted) -> None:
-        """Begin a round in the virtual host when the record that was dropped is a policy."""
+        """Begin a round in the virtual host when the deleted record is a policy."""
         if isinstance(event.record, Policy):
             self.look_at(event.record.vhost)
 
     def look_at(self, vhost: str) -> None:
-        """Have the queues of that virtual host hear soon which policy holds for them. Several
-        policies that change before the round begins share one round."""
+        """Have the queues of that virtual host told soon which policy applies to them. Several
+        policies that change before the round begins share one round.
+        """
         if vhost not in self.waiting:
             self.waiting[vhost] = Round(self.vhosts[vhost])
             self.post(self.waiting[vhost])
 
     def notify(self, vhost: str, done: Callable[[], None]) -> None:
-        """Call `done` when all queues of that virtual host have heard of the policies there are
-        now."""
+        """Call `done` when all queues of that virtual host have been told of the
+        present policies.
+        """
         self.look_at(vhost)
         self.waiting[vhost].done.append(done)
 
     def receive(self, message: object) -> None:
-        """Work off the next part of a round, and come back for the rest of it."""
+        """Do the next part of a round, and come back for the rest."""
         assert isinstance(message, Round)
         vhost = message.vhost
         if self.waiting.get(vhost.name) is message:
@@ -93,8 +96,7 @@ class PolicyRounds(Actor):
 
 
 def tell(queue: Queue) -> None:
-    """Give a queue the policy that holds for it, if that is another one than before; and see to it
-    that it has mirrors, if that wants some."""
+    """Give a queue its policy, if that has changed, and mirrors, if the policy wants some."""
     policy = queue.vhost.policies.for_queue(queue.name, queue.definition.type)
     if policy != queue.policy:
         queue.policy = policy

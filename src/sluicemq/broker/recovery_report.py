@@ -1,6 +1,6 @@
-"""The line in the log that says what a start has found, when all queues know what they have.
+"""The log line about what a start has recovered, written when all queues know what they have.
 
-A quorum queue has it when its log is agreed on, some syncs after the start; others have it at once.
+A quorum queue knows when its log is agreed on, some syncs after the start; others know at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 class RecoveryReport(Actor):
     """Asks the quorum queues of a start how many messages they have, and logs the line when all
-    have answered. `began_ns` is when the start began; `clean`: the last run ended in order."""
+    have answered. `began_ns` is when the start began; `clean` tells that the last run ended in
+    order.
+    """
 
     def __init__(self, broker: Broker, began_ns: int, clean: bool) -> None:
         super().__init__(broker.scheduler)
@@ -45,7 +47,7 @@ class RecoveryReport(Actor):
             queue.post(CountReady(self))
 
     def receive(self, message: object) -> None:
-        """Take the answer of a queue. One that refuses is down, and has said so in the log."""
+        """Note the answer of a queue. A queue that refuses is down, and the log says so already."""
         if isinstance(message, Inspected):
             self.messages += message.ready
         self.unanswered -= 1

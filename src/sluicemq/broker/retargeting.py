@@ -1,7 +1,7 @@
-"""How much queues may keep in RAM: found out and told at regular times, and soon in a flood.
+"""How much queues may keep in RAM, computed and told at regular intervals, and soon in a flood.
 
-They hear of it as a duration (`queues/classic/memory_target.py`); how many messages that is depends
-on how fast each one moves. There may be very many queues, so they are looked at and told some at a
+Queues are told a duration (`queues/classic/memory_target.py`); how many messages that is depends on
+how fast each one moves. There may be very many queues, so they are examined and told a few at a
 time.
 """
 
@@ -35,13 +35,13 @@ TOLD_WORK: Final = 40
 
 
 class Retarget:
-    """Tells that it is time to find out anew how much queues may keep in RAM."""
+    """Tells that it is time to compute again how much queues may keep in RAM."""
 
     __slots__ = ()
 
 
 class Retargeting(Actor):
-    """Finds out how much the queues of one node may keep in RAM, and tells them."""
+    """Computes how much the queues of one node may keep in RAM, and tells them."""
 
     def __init__(self, broker: Broker, config: MemoryConfig, alarm: MemoryAlarm) -> None:
         super().__init__(broker.scheduler)
@@ -67,13 +67,14 @@ class Retargeting(Actor):
         self.clock.call_after(self.config.memory_monitor_interval, self, Retarget())
 
     def begin_soon(self) -> None:
-        """Find out anew, in a later turn, how much queues may keep in RAM."""
+        """Compute, in a later turn, how much queues may keep in RAM."""
         self.is_wanted = True
         self.schedule()
 
     def flooded(self) -> None:
-        """Find out anew how much queues may keep in RAM, because more than that is there already;
-        unless that has been done just now."""
+        """Compute how much queues may keep in RAM, because they hold more than that already; unless
+        that has just been done.
+        """
         pause_ns = RETARGET_NS + RETARGET_QUEUE_NS * self.broker.queue_count
         if self.clock.now_ns() - self.began_ns >= pause_ns:
             self.begin_soon()
@@ -86,7 +87,8 @@ class Retargeting(Actor):
 
     def retarget(self) -> Iterator[int]:
         """Tell all queues that hold messages in RAM, or have a bound already, for how long they may
-        keep messages. Yields the units of work of each step."""
+        keep messages. Yields the units of work of each step.
+        """
         broker = self.broker
         queues = broker.all_with_messages()
         holding: dict[Queue, None] = {}
@@ -117,8 +119,9 @@ class Retargeting(Actor):
         yield from self.tell([*told])
 
     def tell(self, queues: list[Queue]) -> Iterator[int]:
-        """Send the duration to those of the queues that are still there. Yields the units of work
-        of each step."""
+        """Send the duration to those of the queues that still exist. Yields the units of work of
+        each step.
+        """
         for at in range(0, len(queues), TOLD_MAX):
             for queue in queues[at : at + TOLD_MAX]:
                 if queue.is_deleted:

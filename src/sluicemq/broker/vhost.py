@@ -1,6 +1,6 @@
-"""A virtual host: the queues of one name space, beside the exchanges and bindings that are declared
-in it. It follows what is declared (metadata/agreement.py): it makes its queues, and forgets them at
-their end."""
+"""A virtual host: the queues of one name space, beside its declared exchanges and bindings. It
+follows the definitions (metadata/agreement.py): it makes declared queues, and forgets deleted ones.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class VhostEmpty:
-    """Tells the one who deletes a virtual host that all its queues are gone."""
+    """Tells the actor that deletes a virtual host that all its queues are gone."""
 
     __slots__ = ("vhost",)
 
@@ -60,7 +60,8 @@ class VhostEmpty:
 
 class VirtualHost(NamespacePort):
     """A virtual host of the broker. Its topology is that of the declared state, which nothing in
-    here changes. `post` leads to the queues of other nodes; None: the node is alone."""
+    here changes. `post` leads to the queues of other nodes, None on a node alone.
+    """
 
     def __init__(
         self, services: Services, store: MessageStore, name: str, post: QueuePost | None = None
@@ -114,7 +115,8 @@ class VirtualHost(NamespacePort):
 
     def wait_until_empty(self, listener: Actor) -> None:
         """Post VhostEmpty to `listener` when the virtual host is closed and the last queue is gone;
-        at once if that is so."""
+        at once if that is so already.
+        """
         self.listener = listener
         self.tell_listener()
 
@@ -135,12 +137,12 @@ class VirtualHost(NamespacePort):
     # -- queues come
 
     def recover_queue(self, queue_id: int, definition: QueueDefinition, recovery: Recovery) -> None:
-        """Make a durable queue that a start has found, with the messages it had."""
+        """Make a durable queue that a start has recovered, with its messages."""
         if is_holding(definition.name):
             self.recover_holding(queue_id, definition, recovery.queues[queue_id])
             return
         if self.forgets_earlier_member(queue_id, definition, recovery):
-            return  # when it is forgotten, `forgotten` has the queue
+            return  # the queue is in `forgotten` when it is forgotten
         declared = self.services.definitions.hosts[self.name].queues.get(definition.name)
         if self.mirrored is not None and declared is not None and declared.is_mirrored:
             found = recovery.queues[queue_id]
@@ -159,8 +161,9 @@ class VirtualHost(NamespacePort):
     def forgets_earlier_member(
         self, queue_id: int, definition: QueueDefinition, recovery: Recovery
     ) -> bool:
-        """Forget what a start has found of an earlier member on this node, and return True; False:
-        there is nothing of one."""
+        """Forget what a start has found of an earlier member on this node, and return True; False
+        when there is nothing.
+        """
         if queue_id not in recovery.groups.found:
             return False
         from sluicemq.chain.queue.group.member_log import LogForgetter  # noqa: PLC0415 (as above)
@@ -176,8 +179,9 @@ class VirtualHost(NamespacePort):
         return True
 
     def queue_added(self, declared: DeclaredQueue) -> None:
-        """Make a queue that was declared, and has no messages yet; if it is another node's, what
-        stands for it here."""
+        """Make a queue that was declared, and has no messages yet; for a queue of another node,
+        make its stand-in here.
+        """
         definition = declared.definition
         if is_holding(definition.name):
             index = empty_index(self.services, declared.id, definition.durable)
@@ -189,8 +193,9 @@ class VirtualHost(NamespacePort):
             self.add(SHELLS[definition.type].declare(self, declared))
 
     def add_remote(self, declared: DeclaredQueue) -> bool:
-        """Enter what stands for a queue of another node into the table of names, and return True;
-        False: this node has the queue."""
+        """Add the stand-in for a queue of another node to the table of names, and return True;
+        False when this node has the queue.
+        """
         if self.mirrored is not None and declared.is_mirrored:
             if declared.id not in self.mirrored.stand_ins:
                 self.mirrored.stand_in(declared)
@@ -205,7 +210,7 @@ class VirtualHost(NamespacePort):
         return True
 
     def homes_of(self, declared: DeclaredQueue) -> tuple[int, ...]:
-        """Return the other nodes that have a queue, who leads a quorum queue first."""
+        """Return the other nodes that have a queue, the leader of a quorum queue first."""
         if not declared.members:
             return (declared.home,)
         services = self.services
@@ -215,14 +220,15 @@ class VirtualHost(NamespacePort):
         return (*sorted(homes, key=lambda node: node != leader),) or (declared.home,)
 
     def add(self, queue: Queue) -> None:
-        """Enter a queue into all tables, so that clients find it from now on."""
+        """Add a queue to all tables, so that clients find it from now on."""
         self.queues[queue.name] = queue
         self.enlist(queue)
         wish_for_mirrors(queue)
 
     def enlist(self, queue: Queue) -> None:
-        """Enter a queue into the tables besides the one of names: of exclusive queues, of durable
-        ones, and of what the next checkpoint has to write."""
+        """Add a queue to the tables besides the one of names: of exclusive queues, of durable ones,
+        and of what the next checkpoint has to write.
+        """
         definition = queue.definition
         if definition.owner is not None:
             self.exclusive.setdefault(definition.owner, {})[queue.name] = queue
@@ -233,8 +239,9 @@ class VirtualHost(NamespacePort):
     # -- members of quorum queues come and go
 
     def is_member(self, queue: object) -> TypeGuard[MemberShell]:
-        """Tell whether that is a member of a quorum queue on several nodes: never on a node that is
-        alone."""
+        """Tell whether that is a member of a quorum queue on several nodes: never on a
+        node alone.
+        """
         if self.post is None:
             return False
         from sluicemq.chain.queue.quorum.member_shell import MemberShell  # noqa: PLC0415 (as above)
@@ -242,7 +249,7 @@ class VirtualHost(NamespacePort):
         return isinstance(queue, MemberShell)
 
     def members_changed(self, declared: DeclaredQueue) -> None:
-        """Have a member of a queue here if one is declared, and none if it is not."""
+        """Add a member of a queue here if one is declared, and remove it if none is."""
         if self.mirrored is not None and declared.is_mirrored:
             known = self.queues.get(declared.definition.name)
             if known is not None and declared.id not in self.mirrored.stand_ins:
@@ -267,7 +274,7 @@ class VirtualHost(NamespacePort):
                 stand_in.post(HomesChanged(homes))
 
     def leader_moved(self, declared: DeclaredQueue) -> None:
-        """Have the member at a queue's home lead, if the one here leads."""
+        """Have the member at a queue's home lead, if the one here does."""
         if self.mirrored is not None and declared.is_mirrored:
             self.mirrored.move_master(declared)
             return
@@ -276,19 +283,20 @@ class VirtualHost(NamespacePort):
             queue.post(LeadFrom(declared.home))
 
     def member(self, declared: DeclaredQueue) -> NamedQueue | MirrorMember | None:
-        """Return what this node has of a queue with members: its member, whether channels use that
-        or not, or what stands for it; None: there is nothing."""
+        """Return this node's part in a queue with members: its member, whether channels use that or
+        not, or the stand-in; None when there is neither.
+        """
         if self.mirrored is not None and declared.id in self.mirrored.members:
             return self.mirrored.members[declared.id]
         return self.aside.get(declared.id) or self.queues.get(declared.definition.name)
 
     def member_of(self, declared: DeclaredQueue) -> int:
-        """Return the id of this node's member of a quorum queue; 0: it has none."""
+        """Return the id of this node's member of a quorum queue; 0 when it has none."""
         names = (*declared.members, *declared.leaving)
         return max((each for each in names if node_of(each) == self.services.life.node), default=0)
 
     def set_aside(self, queue: Queue) -> None:
-        """Have a member that channels do not use."""
+        """Keep a member that channels do not use."""
         self.aside[queue.id] = queue
         self.enlist(queue)
 
@@ -316,11 +324,11 @@ class VirtualHost(NamespacePort):
         self.mirrored.master_ended(queue)
 
     def formers_of(self, queue_id: int) -> list[RemoteQueue]:
-        """Return what stood for a queue here and is used still."""
+        """Return the former stand-ins for a queue that are still in use here."""
         return [each for each in self.formers.get(queue_id, ()) if each.ends]
 
     def member_gone(self, declared: DeclaredQueue, queue: MemberShell) -> None:
-        """Stop this node's member of a quorum queue, for it is out of its group."""
+        """Stop this node's member of a quorum queue, because it is out of its group."""
         self.store.durable_queues.pop(queue.id, None)
         self.departing[queue.id] = None
         if self.aside.pop(queue.id, None) is None:
@@ -351,21 +359,23 @@ class VirtualHost(NamespacePort):
         return self.unbind_from(Destination(QUEUE, queue.name))
 
     def unbind_from(self, target: Destination) -> bool:
-        """Take away at most BINDINGS_MAX bindings to what is about to be deleted. Returns True when
-        there are more."""
+        """Remove at most BINDINGS_MAX bindings to something that is about to be deleted. Returns
+        True when there are more.
+        """
         agreement = self.services.agreement
         change = UnbindSome(self.name, target.kind, target.name, BINDINGS_MAX)
         count = len(self.topology.inbound.get(target, ()))
         agreement.propose(change)
         if agreement.applies_at_once:
             return target in self.topology.inbound
-        for _ in range(count // BINDINGS_MAX):  # what is agreed on is applied in pieces anyway
+        for _ in range(count // BINDINGS_MAX):  # agreed changes are applied in pieces anyway
             agreement.propose(change)
         return False
 
     def unbind_exchange(self, name: str) -> Iterator[int]:
-        """Take away all bindings from and to an exchange that is about to be deleted, some at each
-        step. Yields the units of work of each step."""
+        """Remove all bindings from and to an exchange that is about to be deleted, some at each
+        step. Yields the units of work of each step.
+        """
         agreement = self.services.agreement
         change = UnbindSome(self.name, SOURCE, name, BINDINGS_MAX)
         exchange = self.topology.exchanges.get(name)
@@ -378,7 +388,7 @@ class VirtualHost(NamespacePort):
 
     def forget_queue(self, queue: NamedQueue) -> bool:
         agreement = self.services.agreement
-        if isinstance(queue, HoldingQueue):  # there may be a newer one of the same exchange
+        if isinstance(queue, HoldingQueue):  # a newer exchange of the same name may have one
             is_there = queue.id in self.services.definitions.hosts[self.name].holding
         else:
             is_there = self.queues.get(queue.name) is queue
@@ -390,8 +400,9 @@ class VirtualHost(NamespacePort):
         return agreement.applies_at_once
 
     def queue_removed(self, declared: DeclaredQueue) -> Queue | None:
-        """Take a queue that is not declared any more out of all tables, and end it if it goes on.
-        Returns it if it was not about to end; None: it was, or there is none here."""
+        """Remove a queue that is not declared any more from all tables, and end it if it goes on.
+        Returns it if it was not about to end; None when it was, or there is none here.
+        """
         name = declared.definition.name
         self.store.durable_queues.pop(declared.id, None)
         leaving = self.leaving.pop(declared.id, None)
@@ -413,7 +424,7 @@ class VirtualHost(NamespacePort):
                 self.tell_listener()
             return None
         if queue is None or queue.id != declared.id:
-            return None  # it was one of an earlier exchange of that name
+            return None  # it belonged to an earlier exchange of that name
         del known[name]
         owner = declared.definition.owner
         if owner is not None:
@@ -423,13 +434,12 @@ class VirtualHost(NamespacePort):
                 self.exclusive.pop(owner, None)
         self.tell_listener()
         if self.services.agreement.applies_at_once or queue.gone or leaving is not None:
-            return None  # it was the queue itself that wanted to go
+            return None  # the queue itself had decided to go
         queue.undeclared()
         return queue
 
     def exchange_removed(self, exchange: ExchangeDefinition) -> None:
-        """Delete the queue that held delayed messages for an exchange that was deleted, if there is
-        one."""
+        """Delete the queue that held delayed messages for a deleted exchange, if there is one."""
         self.exchange_traffic.pop(exchange.name, None)
         queue = self.queues.holding.get(holding_queue(exchange.name))
         if queue is not None:
@@ -458,8 +468,9 @@ class VirtualHost(NamespacePort):
     def recover_holding(
         self, queue_id: int, definition: QueueDefinition, found: QueueReplica
     ) -> None:
-        """Make a queue of delayed messages that a start has found. It is deleted when its exchange
-        is not declared any more, as when the broker died between the two."""
+        """Make a recovered queue of delayed messages. It is deleted when its exchange is not
+        declared any more, as when the broker died between the two deletions.
+        """
         exchange = definition.name.removeprefix(HOLDING_PREFIX)
         queue = HoldingQueue(self, definition, queue_id, found.index, exchange)
         queue.machine.recover(found.marks(), found.expiring)
@@ -468,14 +479,14 @@ class VirtualHost(NamespacePort):
             queue.post(Delete(None, False, False))
 
     def add_holding(self, queue: HoldingQueue) -> None:
-        """Enter a queue of delayed messages into all tables, so that routing finds it from now
-        on."""
+        """Add a queue of delayed messages to all tables, so that routing finds it from now on."""
         self.queues.holding[queue.name] = queue
         self.enlist(queue)
 
     def ensure_delay_queues(self) -> None:
-        """Declare each exchange that delays messages anew, after a recovery, so that one whose
-        queue had not become durable gets one now."""
+        """Declare each exchange that delays messages again, after a recovery, so that one whose
+        queue had not become durable gets one now.
+        """
         for exchange in self.topology.list_exchanges():
             if exchange.type == DELAYED:
                 self.services.agreement.propose(DeclareExchange(exchange))

@@ -14,6 +14,6 @@
     queue   -> channel          1024         256   deliveries, in units of 4 KiB; not a gate of the
                                                    queue: a slow consumer never holds up publishers
 
-Every arrow is a message into an inbox. Only the reader ever stops. Everybody else with a shut gate
-goes on working and keeps back the grants it owes.
+Every arrow is a message into an inbox. Only the reader ever stops. Every other actor with a shut
+gate goes on working and withholds the grants it owes.
 """

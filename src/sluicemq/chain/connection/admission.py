@@ -1,7 +1,9 @@
-"""Places for connections that have not logged in yet: so many, and so many for one address.
+"""Places for connections that have not logged in yet: a number in all, and a number for each
+address.
 
-Whoever has not logged in has proved nothing, and costs memory and a socket until the handshake's
-deadline. When the places are taken further clients are turned away at once, which is cheap.
+A client that has not logged in has proved nothing, and costs memory and a socket until the
+handshake's deadline. When the places are taken, further clients are turned away at once, which is
+cheap.
 """
 
 from __future__ import annotations
@@ -29,14 +31,16 @@ class Admission:
         there was room."""
 
     def bound(self, config: NetConfig, sockets_max: int) -> None:
-        """Set the bounds as configured, but never to all of the `sockets_max` sockets there may be:
-        who has logged in needs some, and so do other addresses."""
+        """Set the bounds as configured, but never to all of the possible `sockets_max`: clients
+        that have logged in need some, and so do other addresses.
+        """
         self.half_open_max = min(config.half_open_max, sockets_max * 3 // 4)
         self.address_max = min(config.half_open_per_address_max, sockets_max * 9 // 16)
 
     def enter(self, address: str) -> bool:
-        """Count a client that has connected from this address; False, and not counted, when there
-        is no place for it."""
+        """Count a client that has connected from this address. Returns False, and does not count
+        it, when there is no place for it.
+        """
         held = self.by_address.get(address, 0)
         if self.half_open >= self.half_open_max or held >= self.address_max:
             return False
@@ -45,7 +49,7 @@ class Admission:
         return True
 
     def leave(self, address: str) -> None:
-        """Free the place of a client that has entered from this address and is gone."""
+        """Free the place of a client from this address that is gone."""
         held = self.by_address.pop(address)
         if held > 1:
             self.by_address[address] = held - 1
@@ -54,12 +58,11 @@ class Admission:
             self.told = False
 
     def log_in(self, address: str) -> None:
-        """Free the place of a client that has entered, for its connection is open now, and count it
-        as open."""
+        """Free the place of a client, because its connection is open now, and count it as open."""
         self.leave(address)
         self.logged_in += 1
 
     def log_out(self) -> None:
-        """Note that a connection that was open is gone."""
+        """Note that an open connection is gone."""
         self.logged_in -= 1
         self.told = self.told and self.half_open > 0

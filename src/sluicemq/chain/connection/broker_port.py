@@ -1,4 +1,4 @@
-"""What a connection sees of the broker: who may enter which virtual host, and who is there."""
+"""What a connection sees of the broker: who may enter which virtual host, and who is connected."""
 
 from __future__ import annotations
 
@@ -27,5 +27,6 @@ class BrokerPort(Services, ChannelDirectory[ChannelPort]):
 
     def forget_connection(self, connection: int) -> None:
         """Forget the connection of that number, which has come to its end; a second call does
-        nothing."""
+        nothing.
+        """
         raise NotImplementedError

@@ -1,7 +1,7 @@
-"""One timer for each connection, cheap for thousands: those that are due together share one.
+"""One timer for each connection, cheap for thousands: those due together share one.
 
-A timer of the World's cannot be taken back, and would keep a connection that is gone in memory
-until it fires; here a connection that goes takes its timer along. Times are rounded up to GRAIN_MS.
+A timer of the World cannot be cancelled, and would keep a closed connection in memory until it
+fires; here a connection removes its timer when it goes. Times are rounded up to GRAIN_MS.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ class Deadlines(Actor):
         """The slot for which the timer was set last; 0: no timer runs."""
 
     def set(self, reader: Actor, delay_ms: int, message: object) -> None:
-        """Post `message` to `reader` in `delay_ms`, rounded up to the next multiple of GRAIN_MS,
-        instead of what was to come before."""
+        """Post `message` to `reader` in `delay_ms`, rounded up to the next multiple of GRAIN_MS, in
+        place of its earlier timer.
+        """
         self.cancel(reader)
         slot = -(-(self.now_ms() + delay_ms) // GRAIN_MS)
         found = self.slots.get(slot)
@@ -75,7 +76,7 @@ class Deadlines(Actor):
             self.look_at(slot)
 
     def cancel(self, reader: Actor) -> None:
-        """Take back the timer of this reader, if there is one."""
+        """Cancel the timer of this reader, if there is one."""
         slot = self.of.pop(reader, None)
         if slot is not None:
             del self.slots[slot][reader]
@@ -85,10 +86,10 @@ class Deadlines(Actor):
             self.due_slot = 0
             self.tell()
         else:
-            assert isinstance(message, DeadlinesDue)  # one that an earlier one has replaced
+            assert isinstance(message, DeadlinesDue)  # a later one has replaced it
 
     def tell(self) -> None:
-        """Post the messages of all timers that are due, and come back for the next ones."""
+        """Post the messages of all timers that are due, and set the clock for the next ones."""
         now_ms = self.now_ms()
         order = self.order
         while order and order[0] * GRAIN_MS <= now_ms:

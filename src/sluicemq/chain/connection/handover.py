@@ -1,8 +1,9 @@
-"""reader ---methods, acknowledgements---> channels: so many wait there, and no more are parsed.
+"""reader ---methods, acknowledgements---> channels: a bounded number waits there, and no more are
+parsed.
 
-Publishes have their credit; these have none. Without a bound all that a client has sent would be
-parsed into the inbox of a channel that cannot keep up: it takes ten times the memory there, and
-what ends the channel waits behind it.
+Publishes have their credit; methods have none. Without a bound everything that a client has sent
+would be parsed into the inbox of a channel that cannot keep up: it takes ten times the memory
+there, and the message that ends the channel waits behind it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ INBOX_MAX: Final = 200
 
 
 class Handover:
-    """Keeps one connection from giving a channel more methods and acknowledgements than it gets
-    done."""
+    """Keeps one connection from giving a channel more methods and acknowledgements than it can
+    handle.
+    """
 
     __slots__ = ("channel",)
 
@@ -35,7 +37,8 @@ class Handover:
 
     def waits(self) -> bool:
         """Tell whether a channel has INBOX_MAX messages or more to handle, so that no more may be
-        parsed before it has handled some."""
+        parsed before it has handled some.
+        """
         channel = self.channel
         if channel is None:
             return False
@@ -45,5 +48,5 @@ class Handover:
         return False
 
     def forget(self) -> None:
-        """Wait for no channel any more, for one of them ends."""
+        """Wait for no channel any more, because one of them ends."""
         self.channel = None

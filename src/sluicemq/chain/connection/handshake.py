@@ -1,9 +1,10 @@
-"""From connection.start to connection.open: who is it, how large may frames be, which host.
+"""From connection.start to connection.open: who the client is, how large frames may be, which
+virtual host.
 
     start -> start-ok -> tune -> tune-ok, open -> open-ok
 
-What goes wrong before tune-ok ends the socket without a word, as in RabbitMQ; a refused login is
-told to clients that announce the capability authentication_failure_close.
+An error before tune-ok closes the socket without a reply, as in RabbitMQ; only a refused login is
+reported to clients that announce the capability authentication_failure_close.
 """
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ STRANGERS: Final = (
 
 
 def stranger(header: bytes) -> str:
-    """Return what a header that is not AMQP 0-9-1 seems to be, for the log; empty when that is not
-    known."""
+    """Return what a header that is not AMQP 0-9-1 seems to be, for the log; "" when that is not
+    known.
+    """
     return next((text for start, text in STRANGERS if header.startswith(start)), "")
 
 
@@ -124,21 +126,25 @@ class Handshake:
 
     def mechanisms(self) -> Sequence[str]:
         """Return the names of the mechanisms that are offered: EXTERNAL only to a client whose
-        certificate names somebody, for some take it whenever they can, and would be refused."""
+        certificate names a user, because some clients choose it whenever they can, and would be
+        refused.
+        """
         chosen = self.config.auth.auth_mechanisms
         return [name for name in chosen if name != EXTERNAL or self.certificate_name]
 
     def takes(self, mechanism: str) -> bool:
-        """Tell whether a login by this mechanism may be tried. With TLS that includes EXTERNAL even
-        if the certificate names nobody, so that it is refused in words."""
+        """Tell whether the client may try to log in by this mechanism. With TLS that includes
+        EXTERNAL even if the certificate names nobody, so that the refusal says why.
+        """
         if mechanism == EXTERNAL and self.certificate_name is None:
             return False
         return mechanism in self.config.auth.auth_mechanisms
 
     def receive(self, method: Method) -> Method | None:
         """Handle the client's method and return the answer, None if it gets none. Raises
-        HandshakeFailed when the socket is to be closed without a word, and ConnectionViolation for
-        what the client is told."""
+        HandshakeFailed when the socket is to be closed without a reply, and ConnectionViolation for
+        errors that the client is told.
+        """
         if type(method) is not self.awaits:
             if self.is_tuned:
                 text = "unexpected method in connection state opening"
@@ -154,7 +160,7 @@ class Handshake:
 
     @property
     def is_tuned(self) -> bool:
-        """True from tune-ok on: a client that has come so far is told what it does wrong."""
+        """Tell whether tune-ok has come: from then on the client is told its errors."""
         return self.awaits is ConnectionOpen
 
     def can(self, capability: str) -> bool:
@@ -163,9 +169,10 @@ class Handshake:
         return isinstance(capabilities, dict) and capabilities.get(capability) is True
 
     def start_ok(self, method: ConnectionStartOk) -> ConnectionTune:
-        """Log in and return what is offered in connection.tune. Raises HandshakeFailed for an
+        """Log in and return the limits offered in connection.tune. Raises HandshakeFailed for an
         unknown mechanism or a malformed response, and ConnectionViolation (403) when the login is
-        refused; `refusal` says why."""
+        refused; `refusal` says why.
+        """
         self.client_properties = method.client_properties
         self.mechanism = method.mechanism
         if not self.takes(method.mechanism):
@@ -190,8 +197,9 @@ class Handshake:
         )
 
     def tune_ok(self, method: ConnectionTuneOk) -> None:
-        """Take what the client has chosen: it may lower what was offered, not raise it, and 0 is no
-        limit. Raises ConnectionViolation (530) for anything else."""
+        """Take the client's choice: it may lower the limits that were offered, not raise them, and
+        0 means no limit. Raises ConnectionViolation (530) for anything else.
+        """
         net = self.config.net
         if too_much(method.channel_max, net.channel_max):
             raise not_allowed("channel_max", method.channel_max, net.channel_max)
@@ -216,20 +224,21 @@ class Handshake:
 
 
 def too_much(asked: int, offered: int) -> bool:
-    """Tell whether more is asked for than was offered; 0 is no limit, on both sides."""
+    """Tell whether the client asks for more than was offered; 0 is no limit, on both sides."""
     return offered > 0 and not 0 < asked <= offered
 
 
 def not_allowed(what: str, asked: int, offered: int) -> ConnectionViolation:
-    """Return the 530 for a tune-ok that is outside of what was offered."""
+    """Return the error 530 for a tune-ok that exceeds what was offered."""
     return ConnectionViolation(
         530, f"negotiated {what} = {asked} is not in the range up to {offered}"
     )
 
 
 def plain(response: bytes) -> tuple[str, str]:
-    """Return user and password out of a SASL PLAIN response (RFC 4616), which has no authorisation
-    identity. Raises HandshakeFailed when it is malformed."""
+    """Return user and password from a SASL PLAIN response (RFC 4616), which has no authorisation
+    identity. Raises HandshakeFailed when it is malformed.
+    """
     parts = response.split(b"\0")
     if len(parts) != 3 or parts[0]:
         raise HandshakeFailed("malformed PLAIN response")
@@ -237,8 +246,9 @@ def plain(response: bytes) -> tuple[str, str]:
 
 
 def amqplain(response: bytes) -> tuple[str, str]:
-    """Return user and password out of an AMQPLAIN response: a field table without its length, with
-    LOGIN and PASSWORD. Raises HandshakeFailed when it is malformed."""
+    """Return user and password from an AMQPLAIN response: a field table without its length, with
+    LOGIN and PASSWORD. Raises HandshakeFailed when it is malformed.
+    """
     raw = len(response).to_bytes(4) + response
     try:
         table, _ = decode_table(raw, 0, len(raw))

@@ -1,8 +1,8 @@
 """Heartbeats of one connection: when to send one, and when its client counts as gone.
 
-The reader looks at each half of the interval that the handshake has agreed on. A client is given up
-after two intervals in which it gave no sign of life. What the system has taken of what is sent to
-it is such a sign while the connection is not read: then nothing else can be.
+The reader checks at each half of the agreed interval. It gives a client up after two intervals
+without a sign of life. While the connection is not read, the only possible sign is that the system
+takes bytes that are sent to the client.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ SILENT_LOOKS_MAX: Final = 4
 
 
 class Heartbeats:
-    """What was received of one client and what the system took of what is sent to it, in bytes, up
-    to the last look."""
+    """The bytes that were received from one client and those sent to it that the system took, up to
+    the last check.
+    """
 
     __slots__ = ("received_bytes", "silent_looks", "taken_bytes")
 
@@ -27,10 +28,11 @@ class Heartbeats:
         """How many looks in a row have found no sign of life."""
 
     def look(self, received_bytes: int, taken_bytes: int, is_read: bool, excused: bool) -> bool:
-        """Count another half interval, up to which so many bytes in all were received, and taken by
-        the system. `is_read`: the connection is being read; `excused`: the broker itself keeps the
-        client waiting, so that its silence says nothing. Returns True when nothing was taken since
-        the last look: a heartbeat is due."""
+        """Count another half interval, up to which that many bytes in all were received, and taken
+        by the system. `is_read` tells that the connection is being read; `excused` that the broker
+        itself keeps the client waiting, so that its silence proves nothing. Returns True when
+        nothing was taken since the last check: a heartbeat is due.
+        """
         is_due = taken_bytes == self.taken_bytes
         alive = received_bytes != self.received_bytes or not (is_read or is_due)
         self.silent_looks = 0 if alive or excused else self.silent_looks + 1
@@ -39,6 +41,7 @@ class Heartbeats:
 
     @property
     def is_over(self) -> bool:
-        """True when the client was silent for SILENT_LOOKS_MAX looks in a row, so that it counts as
-        gone."""
+        """Tell whether the client was silent for SILENT_LOOKS_MAX checks in a row, so that it
+        counts as gone.
+        """
         return self.silent_looks >= SILENT_LOOKS_MAX

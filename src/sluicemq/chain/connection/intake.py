@@ -1,5 +1,6 @@
-"""What a publishing client has sent is parsed here, when it is the turn of those who publish; with
-a client that sends more than that, it is also read from the socket no sooner."""
+"""Parsing for clients that publish, in the turns of patient actors; what such a client has sent
+beyond one read stays in the socket until then.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 class Intake(Actor):
     """Parses for a reader whose client publishes: one turn for each such client in order, and only
-    when what is in the broker already has moved on as far as it can (`Actor.is_patient`)."""
+    when the messages in the broker have moved on as far as they can (`Actor.is_patient`).
+    """
 
     is_patient = True
     is_vital = False
@@ -35,8 +37,9 @@ class Intake(Actor):
         """The method frame of what the client has published last."""
 
     def expect(self, event: AnyPublishes) -> None:
-        """Note what the client has published, for it will go on: those who publish to one address
-        have their turns together, so that its queues deal out together what they bring."""
+        """Note what the client has published, because it will go on: clients that publish to one
+        address have their turns together, so that its queues deal out their messages together.
+        """
         raw = event.raw_method if isinstance(event, Publishes) else b""
         if raw is not self.expected:
             self.expected = raw
@@ -46,10 +49,11 @@ class Intake(Actor):
         self.take_in()
 
     def faulted(self, error: Exception) -> None:
-        """Close the connection, for parsing what its client has sent has raised an unexpected
-        exception."""
+        """Close the connection, because parsing its client's bytes has raised an unexpected
+        exception.
+        """
         self.broken()
 
     def release(self) -> None:
-        """Refer to the reader no more, whose connection has ended."""
+        """Drop the reference to the reader, whose connection has ended."""
         self.take_in = self.broken = nobody

@@ -1,8 +1,8 @@
 """socket ---bytes---> READER ---batch---> channels. The only actor that ever stops.
 
-It stops by not reading the socket and not parsing what it has read, for as long as one of its
-gates is shut: credit of a channel spent, an alarm while it publishes, its own writer clogged. A run
-of publishes is handed on as far as credit goes; the rest of the run waits in `rest`.
+It stops by not reading the socket and not parsing what it has read, for as long as one of its gates
+is shut: credit of a channel spent, an alarm while it publishes, its own writer clogged. It passes a
+run of publishes on as far as credit goes; the rest of the run waits in `rest`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
 
 
 class Reader(Severable):
-    """The reading half of a connection, which decides over the connection's life."""
+    """The reading half of a connection, which controls the connection's life."""
 
     kind = "reader"
     is_vital = False
@@ -96,8 +96,8 @@ class Reader(Severable):
         self.handshake = Handshake(broker.config, peer.is_near, broker.access, peer.vouched_name)
         self.keeper = ActorKeeper(broker.world.clock, self)
         self.throttle = Throttle(self.keeper, False)
-        # Gates that say nothing of publishing: an alarm must not take such a connection for one
-        # that publishes, or it would stop reading acknowledgements.
+        # Gates that have nothing to do with publishing: an alarm must not take such a connection
+        # for one that publishes, or acknowledgements would not be read any more.
         self.halts = ActorKeeper(broker.world.clock, self)
         self.window = ConnectionWindow(broker.connection_window)
         """The window of the connection, over the delivery windows of all its channels."""
@@ -148,8 +148,9 @@ class Reader(Severable):
         self.amqp.frame_max = broker.config.net.initial_frame_max
 
     def post(self, message: object) -> None:
-        """Put a message into the inbox; but bytes of a client that publishes, which wait for their
-        turn of those who do, are taken at once, unless bytes before them may be in there."""
+        """Put a message into the inbox. Bytes of a publishing client are instead taken at once, to
+        wait for a turn of patient actors, unless the inbox may hold earlier bytes.
+        """
         is_next = self.publishes_now and not self.inbox
         if is_next and isinstance(message, Received) and not self.is_stopped():
             self.read(message.data)
@@ -159,8 +160,9 @@ class Reader(Severable):
             super().post(message)
 
     def receive(self, message: object) -> None:
-        """Handle bytes from the net, grants from channels, alarms, timers and the news of the
-        socket's end."""
+        """Handle bytes from the net, grants from channels, alarms, timers and the end of the
+        socket.
+        """
         if isinstance(message, Received):
             self.read(message.data)
         elif isinstance(message, AlarmsChanged):
@@ -186,7 +188,7 @@ class Reader(Severable):
             super().receive(message)
 
     def turn_ended(self) -> None:
-        """Parse on, unless a gate is shut: now, or when it is the turn of those who publish."""
+        """Go on parsing, unless a gate is shut: now, or in a turn of patient actors."""
         if change := self.throttle.credit_changed():
             self.tell_client(change)
         if self.publishes_now and not self.is_stopped():
@@ -196,7 +198,7 @@ class Reader(Severable):
             self.take_in()
 
     def read(self, data: bytes) -> None:
-        """Take what came from the socket to be parsed; drop it when the connection is closed."""
+        """Take bytes from the socket to be parsed; drop them when the connection is closed."""
         self.received_bytes += len(data)
         self.received_reads += 1
         if self.phase != CLOSED:
@@ -205,8 +207,9 @@ class Reader(Severable):
             self.net.taken(self.connection, False)
 
     def take_more_in(self) -> None:
-        """Parse on in a turn of those who publish. What is in the socket when all that was read is
-        parsed has stayed there until now: less of a client that is held up waits."""
+        """Go on parsing in a turn of patient actors. The socket is read only when everything read
+        before is parsed, so that less of a client that is held up waits in the process.
+        """
         dry = self.pulls and not self.inbox and not self.is_stopped()
         if dry and (data := self.net.pull(self.connection)):
             self.read(data)
@@ -224,7 +227,7 @@ class Reader(Severable):
         self.see_to_socket()
 
     def see_to_socket(self) -> None:
-        """Read the socket unless a gate is shut, and account for what is held."""
+        """Read the socket unless a gate is shut, and account for the bytes held."""
         stopped = self.is_stopped()
         if stopped != self.paused and self.phase != CLOSED:
             self.paused = stopped
@@ -247,16 +250,18 @@ class Reader(Severable):
         self.schedule()
 
     def is_stopped(self) -> bool:
-        """Tell whether a gate is shut; one that is being closed is read whatever the gates say."""
+        """Tell whether a gate is shut; a connection that is being closed is read whatever the gates
+        say.
+        """
         return self.phase == RUNNING and (self.throttle.stopped or self.halts.gates_shut > 0)
 
     def pump(self) -> None:
-        """Hand on what has been read, as far as the gates and the turn's work allow."""
+        """Pass on what has been read, as far as the gates and the turn's work allow."""
         scheduler = self.scheduler
         self.publishes_now = self.rest is not None and self.broker.pacer is not None
         while self.phase != CLOSED and not self.is_stopped():
             if self.handover.channel is not None and self.handover.waits():
-                self.schedule()  # the channel has its turn before that: both are in one share
+                self.schedule()  # the channel has its turn first: both share one
                 return
             if self.rest is not None and not self.amqp.wants_content:
                 self.tell_client(self.throttle.publish_seen())  # the alarm went, and came again
@@ -281,12 +286,14 @@ class Reader(Severable):
                 return
 
     def alarms_changed(self, reason: str) -> None:
-        """Heed the alarm for this reason, or its end (empty): it leaves a publish in the buffer."""
+        """Heed the alarm for this reason, or its end (""): an alarm leaves a publish in
+        the buffer.
+        """
         self.tell_client(self.throttle.alarms_changed(reason))
         self.amqp.wants_content = not reason
 
     def publishes(self, event: AnyPublishes) -> None:
-        """Hand on a run of publishes as far as the channel's credit goes, and keep the rest."""
+        """Pass on a run of publishes as far as the channel's credit goes, and keep the rest."""
         channel = self.channels.get(event.channel)
         if self.phase != RUNNING or channel is None:
             self.stray(event.channel, 60, 40)
@@ -327,8 +334,9 @@ class Reader(Severable):
                 channel.post(TooLarge(event.size))
 
     def channel_method(self, event: MethodFrame) -> None:
-        """Open and close channels here, for the reader knows which numbers are in use; hand the
-        rest on."""
+        """Open and close channels here, because the reader knows which numbers are in use; pass
+        other methods on.
+        """
         number = event.channel
         method = event.method
         channel = self.channels.get(number)
@@ -337,7 +345,7 @@ class Reader(Severable):
                 self.violate(504, "second 'channel.open' seen", method)
             self.open_channel(number)
         elif channel is None:
-            # The client answers a close of ours that has crossed with its own.
+            # The client answers our close, which has crossed with its own.
             if not isinstance(method, ChannelCloseOk):
                 self.stray(number, method.class_id, method.method_id)
         elif isinstance(method, ChannelClose):
@@ -352,7 +360,7 @@ class Reader(Severable):
             self.handover.give(channel, event)
 
     def open_channel(self, number: int) -> None:
-        """Open a new channel. Raises ConnectionViolation when there may be no more of them."""
+        """Open a new channel. Raises ConnectionViolation when no more are allowed."""
         limit = self.handshake.channel_max
         if len(self.channels) >= limit:
             text = f"number of channels opened ({limit}) has reached the negotiated channel_max"
@@ -368,10 +376,10 @@ class Reader(Severable):
 
     def channel_closing(self, number: int) -> None:
         self.amqp.ignore_content(number)
-        self.account()  # in somebody else's turn
+        self.account()  # in another actor's turn
 
     def forget(self, number: int) -> None:
-        """Free the number of a channel; a spent credit there holds up nobody any more."""
+        """Free the number of a channel, whose spent credit holds up nobody any more."""
         del self.channels[number]
         self.broker.counters.channels_closed += 1
         self.handover.forget()
@@ -388,7 +396,7 @@ class Reader(Severable):
             self.violate(504, "unexpected method in connection state running", method)
 
     def outside(self, event: object) -> None:
-        """Handle an event before the connection is open, or after it was closed from here."""
+        """Handle an event before the connection is open, or after the broker closed it."""
         if self.phase == CLOSING:
             if isinstance(event, MethodFrame) and isinstance(
                 event.method, ConnectionCloseOk | ConnectionClose
@@ -404,8 +412,9 @@ class Reader(Severable):
             raise HandshakeFailed("a frame of a channel before the connection is open")
 
     def greet(self, header: bytes) -> None:
-        """Answer the right protocol with start; a wrong one with which would be right, and
-        close."""
+        """Answer the right protocol header with start; a wrong one with the right one,
+        and close.
+        """
         if header == PROTOCOL or header in OLDER:
             self.say(self.handshake.start())
         else:
@@ -435,7 +444,9 @@ class Reader(Severable):
             self.opened()
 
     def check_room(self, method: Method) -> None:
-        """Raise ConnectionViolation (530) for connection.open when as many are open as may be."""
+        """Raise ConnectionViolation (530) for connection.open when the maximum of connections is
+        open.
+        """
         limit = self.broker.config.net.connection_max
         if limit is None or not isinstance(method, ConnectionOpen):
             return
@@ -444,7 +455,7 @@ class Reader(Severable):
             self.violate(530, text, method)
 
     def refuse_login(self, violation: ConnectionViolation) -> None:
-        """Close the connection late, and in words only for clients that can hear them."""
+        """Close the connection after a delay, with a reply only to clients that understand it."""
         reason = self.handshake.refusal
         self.log("warning", f"login refused ({self.handshake.mechanism}): {reason!r}")
         if self.handshake.can("authentication_failure_close"):
@@ -484,9 +495,10 @@ class Reader(Severable):
         return self.handshake.can(capability)
 
     def beat(self) -> None:
-        """Send a heartbeat when nothing else was sent for half an interval; give up on a client
-        that was silent for two. A connection that is not read because of what it publishes is not
-        accused; one that is not read because it does not read must at least do that."""
+        """Send a heartbeat when nothing else was sent for half an interval; give up a client that
+        was silent for two. A connection that is not read because it publishes is not given up; one
+        that is not read because its client does not read must at least do that.
+        """
         if self.phase != RUNNING:
             return
         heartbeats, taken = self.heartbeats, self.writer.taken_bytes()
@@ -501,8 +513,9 @@ class Reader(Severable):
             self.later(self.handshake.heartbeat * 500, TICK)
 
     def stray(self, number: int, class_id: int, method_id: int) -> None:
-        """Pass over a frame for a channel that is not open after our close, else raise what
-        fits."""
+        """Ignore a frame for a channel that is closing; raise a violation for one that was never
+        open.
+        """
         if self.phase == RUNNING:
             raise ConnectionViolation(504, "expected 'channel.open'", class_id, method_id)
         if self.phase == HANDSHAKE:
@@ -512,8 +525,9 @@ class Reader(Severable):
         raise ConnectionViolation(code, text, method.class_id, method.method_id)
 
     def tell_client(self, what: int) -> None:
-        """Send connection.blocked or unblocked, when the throttle says so and the client is
-        there."""
+        """Send connection.blocked or unblocked, when the throttle asks for it and the client is
+        there.
+        """
         if what == NOTHING or self.phase != RUNNING:
             return
         if what == SEND_BLOCKED:
@@ -529,11 +543,11 @@ class Reader(Severable):
         self.writer.take(Frames(method.frame(0)))
 
     def later(self, delay_ms: int, message: object) -> None:
-        """Set the one timer for `message`: what was to come before does not come any more."""
+        """Set the one timer for `message`, in place of an earlier one."""
         self.broker.deadlines.set(self, delay_ms, message)
 
     def fail(self, violation: ConnectionViolation) -> None:
-        """Close the connection for the peer's fault; wait for its close-ok, not for ever."""
+        """Close the connection for the peer's fault; wait for its close-ok, for a limited time."""
         if self.phase >= CLOSING:
             return
         self.log("error", f"closing the connection: {violation}")
@@ -553,18 +567,21 @@ class Reader(Severable):
             )
         )
         self.later(CLOSING_TIMEOUT_MS, Deadline(CLOSING))
-        self.schedule()  # what was read already is passed over, perhaps the peer's own close in it
+        self.schedule()  # what was read already is skipped, perhaps with the peer's own close
 
     def force_close(self, text: str) -> None:
-        """Close the connection by the operator's wish, or at the broker's end; `text` says why."""
+        """Close the connection on the operator's behalf, or at the broker's end; `text`
+        says why.
+        """
         if self.phase == RUNNING:
             self.fail(ConnectionViolation(320, text))
         else:
             self.hang_up()
 
     def close_behind_channels(self) -> None:
-        """Close the connection by the client's wish, when all channels have ended: what it has sent
-        on them before counts, whatever that has to wait for."""
+        """Close the connection at the client's request, when all channels have ended: whatever it
+        sent on them before counts, however long that has to wait.
+        """
         if not self.channels:
             self.say_farewell()
             return
@@ -573,14 +590,15 @@ class Reader(Severable):
         self.later(CLOSING_TIMEOUT_MS, Deadline(CLOSING))
 
     def say_farewell(self) -> None:
-        """Answer the client's close, the last word of this connection."""
+        """Answer the client's close, the last frame of this connection."""
         if self.phase != CLOSED:
             self.say(ConnectionCloseOk())
             self.hang_up()
 
     def end_channels(self, farewell: Farewell | None = None) -> None:
-        """Have all channels give back what they hold, and exclusive queues deleted. `farewell`
-        waits for their ends; None: nobody does."""
+        """Have all channels give back what they hold, and exclusive queues deleted. `farewell`, if
+        not None, waits for their ends.
+        """
         self.rest = None
         for number in list(self.channels):
             channel = self.channels[number]
@@ -593,7 +611,7 @@ class Reader(Severable):
                 self.schedule()
 
     def hang_up(self) -> None:
-        """Write out what is due to the client, then close the socket."""
+        """Write out everything due to the client, then close the socket."""
         if self.phase != CLOSED:
             self.end_channels()
             self.phase = CLOSED
@@ -601,12 +619,12 @@ class Reader(Severable):
             self.writer.post(HangUp(LINGER_MS))
 
     def drop(self) -> None:
-        """Close the socket now, without a word, for the peer is gone."""
+        """Close the socket now, without a reply, because the peer is gone."""
         self.lost()
         self.net.close(self.connection, 0)
 
     def lost(self) -> None:
-        """End what is left of the connection, for the socket is gone."""
+        """End the rest of the connection, because the socket is gone."""
         if self.phase != CLOSED:
             self.end_channels()
             self.phase = CLOSED
@@ -637,7 +655,7 @@ class Reader(Severable):
         )
 
     def log_out(self) -> None:
-        """Count the connection as open no more, with the broker."""
+        """Stop counting the connection as open."""
         if self.is_logged_in:
             self.is_logged_in = False
             self.broker.admission.log_out()
@@ -650,15 +668,16 @@ class Reader(Severable):
     # -- faults
 
     def faulted(self, error: Exception) -> None:
-        """Close the connection after a fault; when it was the news of its end, at once."""
+        """Close the connection after a fault; at once, if the fault came while handling its end."""
         if isinstance(self.faulted_message, Closed):
             sever(self)
         else:
             self.broken()
 
     def broken(self) -> None:
-        """Close the connection, in which something of ours has failed: by 541 if the client can
-        hear that, and at once after a second fault."""
+        """Close the connection, because the broker's own code has failed: by 541 if the client can
+        hear that, and at once after a second fault.
+        """
         self.faults += 1
         tuned = self.phase == HANDSHAKE and self.handshake.is_tuned
         if self.faults == 1 and (tuned or self.phase == RUNNING):
@@ -679,8 +698,9 @@ class Reader(Severable):
 
     @property
     def is_held_up(self) -> bool:
-        """True while it waits for what says nothing of its own publishes: its client to read, or
-        queues to deal out what they have (`Pacer`)."""
+        """Tell whether it waits for something other than its own publishes: for its client to read,
+        or for queues to deliver what they have (`Pacer`).
+        """
         pacer = self.broker.pacer
         waits = self.intake.scheduled and pacer is not None and pacer.is_held
         return waits or self.halts.gates_shut > 0
@@ -693,5 +713,5 @@ class Reader(Severable):
         return ("starting", "running", "closing", "closed")[self.phase]
 
     def facts(self) -> dict[str, Any]:
-        """Return what the handshake has agreed, under RabbitMQ's names."""
+        """Return the facts agreed on in the handshake, under RabbitMQ's names."""
         return {"user": self.user, **self.handshake.facts()}

@@ -1,6 +1,7 @@
-"""The end of a connection whose own code has failed: what it holds of the broker is given back.
+"""The end of a connection whose own code has failed: it gives back everything it holds of the
+broker.
 
-Closing in order is the reader's affair. This is for when that cannot be counted on any more.
+The reader closes connections in order. This is for when that cannot be relied on any more.
 """
 
 from __future__ import annotations
@@ -26,33 +27,35 @@ QUEUES_MAX: Final = 200
 
 
 class Severable(ConnectionPort):
-    """A reader, as far as the end of its connection goes."""
+    """A reader, as far as the end of its connection is concerned."""
 
     net: Net
     channels: dict[int, Channel]
     outflows: dict[int, Outflow]
 
     def account(self) -> None:
-        """Count as memory in use what has come from the client and goes no further now."""
+        """Count the client's bytes that wait here as memory in use."""
         raise NotImplementedError
 
     def leaving_steps(self) -> Iterable[Step]:
-        """Return the steps by which it leaves the broker's tables. Each may be taken again."""
+        """Return the steps by which it leaves the broker's tables. Each may be repeated."""
         raise NotImplementedError
 
     def give_up_place(self) -> None:
-        """Give up its place among those that have not logged in, so that another client may try;
-        does nothing when it has none."""
+        """Give up its place among the clients that have not logged in, so that another may try;
+        does nothing when it has none.
+        """
         raise NotImplementedError
 
     def release(self) -> None:
-        """Have its parts refer to it no more, so that it is freed when nobody else holds it."""
+        """Clear its parts' references to it, so that it is freed when nobody else holds it."""
         raise NotImplementedError
 
 
 def sever(reader: Severable) -> None:
-    """End the connection at once, and give back all that it and its channels hold; the socket is
-    closed without a word."""
+    """End the connection at once, and give back everything that it and its channels hold; the
+    socket is closed without a reply.
+    """
     steps: list[Step] = [
         reader.go_deaf,
         *(channel.abandon for channel in reader.channels.values()),

@@ -1,10 +1,11 @@
-"""Messages that have begun and not ended: what they take, and what becomes of them under the alarm.
+"""Messages that have begun and not ended: the memory they take, and what happens to them under the
+alarm.
 
-While there is an alarm nobody can finish what he has begun, and nobody else can free it. So the
-alarm looks away from what was read of a connection and cannot be parsed now, which is bounded for
-each, and from a little of what they have begun. If they have begun so much that the alarm could not
-clear because of it, those that hold most of it are closed (506) after a while; at once when memory
-in use goes on growing beyond its limit nevertheless, as with clients that begin on ever new
+During an alarm nobody can finish a message that has begun, and nobody else can free it. So the
+alarm ignores bytes that were read and cannot be parsed now, which are bounded for each connection,
+and a little of the unfinished messages. If there are so many that the alarm could not clear because
+of them, the connections that hold most are closed (506) after a while; at once when memory in use
+keeps growing beyond its limit nevertheless, as with clients that begin messages on ever new
 connections.
 """
 
@@ -31,8 +32,9 @@ REASON = "memory is short, and too much of it is taken by messages that this con
 
 
 class Unfinished:
-    """What the connections of one node have begun and not ended, in bytes; it is counted at each
-    regular look of the monitor."""
+    """What the connections of one node have begun and not ended, in bytes, counted at each regular
+    check of the monitor.
+    """
 
     def __init__(self) -> None:
         self.since_ns: int | None = None
@@ -44,8 +46,9 @@ class Unfinished:
         """Bytes of it that do not keep the alarm up."""
 
     def look(self, readers: Iterable[Reader], alarmed: bool, now_ns: int) -> list[Reader]:
-        """Count it anew, and return the readers that hold some, those with most first. `alarmed`
-        says whether there is an alarm at the time `now_ns`."""
+        """Count again, and return the readers that hold unfinished messages, those with most first.
+        `alarmed` tells whether there is an alarm at the time `now_ns`.
+        """
         if not alarmed:
             self.since_ns = None
         elif self.since_ns is None:
@@ -59,8 +62,9 @@ class Unfinished:
         return sorted(holders, key=held_by, reverse=True)
 
     def too_much(self, used_bytes: int, limit_bytes: int, now_ns: int) -> int:
-        """Return how many bytes have to go: 0 also if that would not end the alarm, for then it is
-        others that keep it up."""
+        """Return how many bytes have to go; 0 also if that would not end the alarm, because other
+        memory keeps it up.
+        """
         others = used_bytes - self.bytes
         bound = math.inf
         if used_bytes > OVERRUN_RATIO * limit_bytes > others:
@@ -77,7 +81,7 @@ def held_by(reader: Reader) -> int:
 
 
 def close_holders(holders: list[Reader], excess_bytes: int) -> None:
-    """Close readers from the first on (506), until those that are left hold `excess_bytes` less."""
+    """Close readers from the first on (506), until the others hold `excess_bytes` less."""
     for reader in holders:
         if excess_bytes <= 0:
             break
