@@ -1,16 +1,16 @@
-"""Serve, don't swallow: while the broker is the bottleneck it takes in what it can deliver.
+"""Serve first: while the broker is the bottleneck it takes in only what it can deliver.
 
 Publishers always come last (`Actor.is_patient`): they get the time that nobody else needs. That is
-not enough when consumers are quick, for while their acknowledgements are on the way there is time,
-and what is taken in then delays the reading of those acknowledgements. So each queue with consumers
-that keep up counts its *lag*: what it has taken in more than dealt out. When the lags of all queues
-together pass a limit, publishers are held: they get a little of each HELD_MS, until the lag is half
-the limit again. Intake so becomes what is delivered.
+not enough when consumers are quick: while their acknowledgements are on the way there is time, and
+the messages taken in then delay the reading of those acknowledgements. So each queue with consumers
+that keep up counts its *lag*: how many more messages it has taken in than dealt out. When the lags
+of all queues together pass a limit, publishers are held: they get a little of each HELD_MS, until
+the lag is half the limit again. Intake so becomes equal to delivery.
 
-Nobody is held for the sake of consumers that are slow themselves: a queue that deals out less than
-a quarter of what it takes in does not count, and when nothing is dealt out for HELD_MS while nobody
-has anything to do, publishers get all the time there is. Nobody is held for ever: there is a little
-of each HELD_MS for them whatever happens.
+Publishers are not held for consumers that are slow themselves: a queue that deals out less than a
+quarter of its intake does not count, and when nothing is dealt out for HELD_MS while nobody has
+anything to do, publishers get all the time there is. Nor are they held for ever: they always get a
+little of each HELD_MS.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class QueuePace:
         unless it is eager."""
 
     def begin_epoch(self, epoch: int) -> None:
-        """Judge by the last epoch; a queue that was idle since gets the benefit of the doubt."""
+        """Judge by the last epoch; a queue that has been idle since gets the benefit of
+        the doubt.
+        """
         taken, dealt = self.taken - self.taken_before, self.dealt - self.dealt_before
         self.is_eager = epoch != self.epoch + 1 or dealt * EAGER_PART >= taken
         self.epoch = epoch
@@ -105,8 +107,9 @@ class Pacer(Actor):
             self.set_lag(pace, lag)
 
     def set_lag(self, pace: QueuePace, lag: int) -> None:
-        """Set the lag of one queue in messages; hold publishers, or let them go, if it is time
-        to."""
+        """Set the lag of one queue in messages; hold publishers, or release them, if it
+        is time to.
+        """
         self.lag += lag - pace.lag
         pace.lag = lag
         if lag:
@@ -139,8 +142,9 @@ class Pacer(Actor):
         return self._held_ns + (now_ns - self.held_since_ns if self.is_held else 0)
 
     def receive(self, message: object) -> None:
-        """Let publishers have a little: HELD_MS have passed since the hold of this number began or
-        had its last tick."""
+        """Give publishers a little time: HELD_MS have passed since this hold began or had its last
+        tick.
+        """
         if not self.is_held or message != self.held_count:
             return
         self.look(self.clock.now_ns())
@@ -151,8 +155,9 @@ class Pacer(Actor):
             self.clock.call_after(HELD_MS, self, self.held_count)
 
     def look(self, now_ns: int) -> None:
-        """Begin the next epoch when this one has lasted long enough: what has been dealt out says
-        how much lag there may be, and queues that were silent do not lag any more."""
+        """Begin the next epoch when this one has lasted long enough: its deliveries determine how
+        much lag is allowed, and silent queues do not lag any more.
+        """
         passed_ns = now_ns - self.epoch_since_ns
         if passed_ns < EPOCH_NS:
             return

@@ -1,6 +1,6 @@
 """What every actor of one node may use: the World, the settings, links, counters, ids, memory.
 
-None of it knows an actor of another kind, so that all of them may know this.
+Nothing in it knows a kind of actor, so that all of them may know it.
 """
 
 from __future__ import annotations
@@ -101,9 +101,10 @@ class Counters:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Services:
-    """What every actor of one node shares. `recovery` says which numbers were given before; `life`
-    is the one that a node of a cluster is in, None for a node that is alone; `classic_queue` makes
-    the state of each classic queue."""
+    """What every actor of one node shares. `recovery` tells which numbers were given before; `life`
+    is the present life of a node of a cluster, None for a node alone; `classic_queue` makes the
+    state of each classic queue.
+    """
 
     agreement: Agreement
 
@@ -170,7 +171,8 @@ class Services:
         self, sender: FlowActor, receiver: FlowActor, name: str
     ) -> tuple[Outflow, Inflow]:
         """Make a link for batches: from a reader to a channel, from a channel or republisher to a
-        queue. `name` says what the sender waits for."""
+        queue. `name` says what the sender waits for.
+        """
         spec = self.profile.credit_flow_default_credit
         return link(sender.keeper, sender, receiver.keeper, spec, name, self.budget)
 
@@ -186,9 +188,10 @@ class Services:
         receiver: str,
         shared: ConnectionWindow | None = None,
     ) -> tuple[Outflow, Inflow]:
-        """Make a link from a queue to who takes its deliveries, within the window `shared` of the
-        connection, if there is one. `keepers` are the two ends' own for deliveries: no gate of
-        theirs holds up who publishes."""
+        """Make a link from a queue to the receiver of its deliveries, within the connection's
+        window `shared`, if there is one. `keepers` are the two ends' own for deliveries: their
+        gates hold up no publisher.
+        """
         sender, receiving = keepers
         name = f"deliveries to {receiver}"
         if shared is None:
@@ -197,7 +200,8 @@ class Services:
 
     def connection_window(self) -> int:
         """Return how much may be on its way to one socket, in units of delivery cost: less while
-        memory is short, for those who do not read must not be what keeps an alarm up."""
+        memory is short, because clients that do not read must not keep an alarm up.
+        """
         if self.memory_pressure >= TIGHT_RATIO:
             return max(1, self.connection_window_max // CONNECTION_WINDOW_TIGHT)
         return self.connection_window_max
@@ -213,16 +217,16 @@ class Services:
         return self.world.dice.token(16)
 
     def queue_id(self) -> int:
-        """Return a number that no queue has had, for one that is not durable and begins anew. In a
-        cluster no number is used here that comes from what all agree on: it is one that only this
-        life of this node gives."""
+        """Return a number that no queue has had, for one that is not durable and begins empty. In a
+        cluster this is not a number that all nodes agree on: only this life of this node gives it.
+        """
         if self.is_alone:
             return self.definitions.queue_id()
         self.local_ids_given += 1
         return LOCAL_QUEUE_IDS | self.life.node << LOCAL_QUEUE_ID_BITS | self.local_ids_given
 
     def new_address(self) -> ActorAddress:
-        """Return an address that nobody has had."""
+        """Return an address that no actor has had."""
         self.addresses_given += 1
         return ActorAddress(self.life.node, self.life.incarnation, self.addresses_given)
 
@@ -246,8 +250,9 @@ class Services:
                 self.disk_full(False)
 
     def memory_used(self, change_bytes: int) -> None:
-        """Account that a queue's messages take `change_bytes` more RAM (less when negative). The
-        alarm does not wait for its next regular look when much has changed."""
+        """Account for `change_bytes` more RAM of a queue's messages (less when negative). The alarm
+        does not wait for its next regular check when much has changed.
+        """
         self.accounted_bytes += change_bytes
         self.unseen_bytes += change_bytes
         if abs(self.unseen_bytes) > ACCOUNT_STEP_BYTES:

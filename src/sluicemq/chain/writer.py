@@ -1,9 +1,9 @@
 """channel ---frames---> WRITER: one socket write a turn, and the brake on deliveries.
 
-While the socket's buffer is over its mark nothing more is handed to it. Deliveries then wait here
-up to the consumers' windows and no more, for the channels hear `DeliveriesFlushed` only after their
-frames have gone out. What a peer that does not read makes us answer (confirms, replies) is bounded
-too: above WRITER_BACKLOG_BYTES the connection's reader stops.
+While the socket's buffer is over its mark, the writer gives it nothing more. Deliveries then wait
+here up to the consumers' windows and no more, because channels are told `DeliveriesFlushed` only
+after their frames have gone out. Answers that a peer causes without reading them (confirms,
+replies) are bounded too: above WRITER_BACKLOG_BYTES the connection's reader stops.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FRAMES_BYTES: Final = 150
 
 
 def ignore(_: int) -> None:
-    """Ignore the change: a writer that stands alone is not counted."""
+    """Ignore the change: a writer without a monitor is not counted."""
 
 
 def nobody() -> None:
@@ -40,15 +40,17 @@ def nobody() -> None:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WriterClient(FlowActor):
-    """A channel, as the writer sees it. When `gone` is set it has ended, so nothing is kept back
-    from it."""
+    """A channel, as the writer sees it. When `gone` is set it has ended, and the writer withholds
+    nothing from it.
+    """
 
     gone: bool
 
 
 class Frames:
     """Bytes to write. `cost` is what they take of delivery windows; `channel` is posted a
-    `DeliveriesFlushed`."""
+    `DeliveriesFlushed`.
+    """
 
     __slots__ = ("channel", "cost", "data")
 
@@ -123,7 +125,8 @@ class Writer(Actor):
 
     def take(self, frames: Frames) -> None:
         """Take frames of a channel or the reader, which are written at the end of the next turn.
-        They are of one share with the writer, so that turn is soon."""
+        They are in one share with the writer, so that turn comes soon.
+        """
         if not (self.closed or (self.has_failed and not is_closing(frames.data))):
             self.pending.append(frames)
             self.pending_bytes += len(frames.data)
@@ -153,12 +156,13 @@ class Writer(Actor):
         self.account()
 
     def taken_bytes(self) -> int:
-        """Return how many bytes of all that was sent the system has taken. It grows while the
-        client reads, also when a single large write keeps the socket busy for long."""
+        """Return how many of all bytes sent the system has taken. It grows while the client reads,
+        even when a single large write keeps the socket busy for long.
+        """
         return self.sent_bytes - self.net.unsent_bytes(self.connection)
 
     def account(self) -> None:
-        """Count what the client has not taken as memory in use."""
+        """Count the bytes that the client has not taken as memory in use."""
         held = self.pending_bytes + FRAMES_BYTES * len(self.pending) + self.unsent_bytes
         if held != self.accounted:
             change, self.accounted = held - self.accounted, held
@@ -166,7 +170,8 @@ class Writer(Actor):
 
     def write_some(self) -> None:
         """Write at most about WRITE_BYTES at once. Then notify channels for which enough has been
-        written to be worth a turn, and those that are gone, for the last time."""
+        written to be worth a turn, and those that are gone, for the last time.
+        """
         pending = self.pending
         taken: list[Frames] = []
         flushed = self.flushed
@@ -196,8 +201,9 @@ class Writer(Actor):
             channel.post(DeliveriesFlushed(flushed.pop(channel)))
 
     def put_back(self, taken: list[Frames], size: int) -> int:
-        """Have what the socket does not take now wait before all else, with what it costs: all
-        behind the first `size` octets, which end with frames. Returns `size`."""
+        """Have everything behind the first `size` octets, at which frames end, wait before all
+        else, with its cost, because the socket does not take it now. Returns `size`.
+        """
         kept = 0
         for place, frames in enumerate(taken):
             if kept == size:
@@ -209,8 +215,9 @@ class Writer(Actor):
         return size
 
     def faulted(self, error: Exception) -> None:
-        """Close the connection after a fault. What was to be written may have lost parts, so
-        nothing of any channel is written any more, only what says that the connection ends."""
+        """Close the connection after a fault. The queued frames may have lost parts, so nothing of
+        any channel is written any more, only the frames that end the connection.
+        """
         self.has_failed = True
         if isinstance(self.faulted_message, Writable):
             self.choked = False  # it comes once
@@ -240,6 +247,7 @@ class Writer(Actor):
 
 
 def is_closing(frame: bytes) -> bool:
-    """Tell whether a frame is connection.close or close-ok. Anything else may refer to what was
-    lost by a fault."""
+    """Tell whether a frame is connection.close or close-ok. Others may refer to frames lost by a
+    fault.
+    """
     return frame[1:3] == CHANNEL_0 and frame[7:11] in FAREWELLS

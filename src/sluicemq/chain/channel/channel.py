@@ -1,8 +1,8 @@
 """reader ---> CHANNEL ---> queues, with batches; queues ---> CHANNEL ---> writer, with deliveries.
 
-A channel handles its inbox in order. A method that must ask a queue makes it wait: what the client
-sends meanwhile is held, so that answers leave in the order of the questions. Everything due to
-the client is gathered in `out` and leaves once, at the turn's end.
+A channel handles its inbox in order. It waits while a queue answers a method: whatever the client
+sends meanwhile is held, so that replies leave in the order of the methods. Everything due to the
+client is gathered in `out` and leaves once, at the turn's end.
 """
 
 from __future__ import annotations
@@ -63,9 +63,10 @@ if TYPE_CHECKING:
 
 
 class ChannelDown:
-    """Sent by the reader when the channel has ended, whoever ended it. `reply` is the last method
-    that the client is sent on it; None when nothing more is due. `farewell` waits for the end;
-    None: nobody does."""
+    """Sent by the reader when the channel has ended, at whoever's request. `reply` is the last
+    method that the client is sent on it, None when nothing more is due. `farewell`, if not None,
+    waits for the end.
+    """
 
     __slots__ = ("farewell", "reply")
 
@@ -75,8 +76,9 @@ class ChannelDown:
 
 
 class TooLarge:
-    """Sent by the reader when the client has announced a message of `size` bytes, which is more
-    than it may have; its body is being skipped."""
+    """Sent by the reader when the client has announced a message of `size` bytes, which exceeds the
+    limit; its body is being skipped.
+    """
 
     __slots__ = ("size",)
 
@@ -96,8 +98,7 @@ TAG_BYTES: Final = 40
 
 
 def bytes_of(message: object) -> int:
-    """Return about how many bytes of memory a message takes that the client has sent; 0 for
-    messages of anybody else."""
+    """Return about how many bytes of memory a client's message takes; 0 for other messages."""
     if isinstance(message, AnyPublishes):
         return QUEUED_BYTES + message.size + OVERHEAD_BYTES * len(message.contents)
     if isinstance(message, MethodFrame):
@@ -152,8 +153,9 @@ class Channel(WholeChannel):
         self.out_cost = 0
 
     def receive(self, message: object) -> None:
-        """Handle one message: what the client sends is held while an answer is due to it, the rest
-        is handled at once."""
+        """Handle one message. A client's is held while an answer is due to it; all others are
+        handled at once.
+        """
         if isinstance(message, AnyPublishes):
             if self.closing or self.question is not None or self.queued_methods:
                 self.from_client(message)
@@ -174,8 +176,9 @@ class Channel(WholeChannel):
             self.receive_rare(message)
 
     def receive_rare(self, message: object) -> None:
-        """Handle what comes seldom: answers of queues, ends of consumers, links and the channel,
-        grants."""
+        """Handle rare messages: answers of queues, ends of consumers, links and the channel,
+        grants.
+        """
         if isinstance(message, Cancelled) and message.by_broker:
             if isinstance(self.question, Question) or (message.goes_on and self.question):
                 self.queued_methods.append(message)  # who deletes the queue hears of that first
@@ -197,14 +200,15 @@ class Channel(WholeChannel):
             if isinstance(self.question, Transaction) or not (self.question or self.queued_methods):
                 self.down(message)
             else:
-                self.queued_methods.append(message)  # what the client sent before counts
+                self.queued_methods.append(message)  # everything that the client sent before counts
         else:
             super().receive(message)
 
     def from_client(self, message: object) -> None:
-        """Handle what the client has sent, or hold it while an answer is due or anything else is
-        held. The reader gets the credit of publishes back when their turn comes. A channel that is
-        closing drops what comes."""
+        """Handle a client's message, or hold it while an answer is due or other messages are held.
+        The reader gets the credit of publishes back when their turn comes. A closing channel drops
+        messages.
+        """
         if self.closing:
             self.settle(message)
             return
@@ -214,8 +218,9 @@ class Channel(WholeChannel):
             self.take(message)
 
     def take(self, message: object) -> None:
-        """Handle a message of the client whose turn has come; a violation closes the channel or the
-        connection."""
+        """Handle a client's message whose turn has come; a violation closes the channel or the
+        connection.
+        """
         self.settle(message)
         try:
             self.handle(message)
@@ -229,7 +234,8 @@ class Channel(WholeChannel):
 
     def guarded(self, pieces: Iterator[int], method_id: int) -> Iterator[int]:
         """Yield what `pieces` yield; when one raises a violation, close the channel or the
-        connection. `method_id` is blamed where the violation names no method."""
+        connection. The violation blames `method_id` unless it names a method.
+        """
         try:
             yield from pieces
         except ChannelViolation as violation:
@@ -240,8 +246,9 @@ class Channel(WholeChannel):
             self.fault(violation)
 
     def behind_question(self, message: object, question: object) -> None:
-        """Hold a message until `question` is answered; None: until what is held before it is done.
-        A client that sends anything while its commit is under way has its connection closed."""
+        """Hold a message until `question` is answered or, when that is None, until earlier held
+        messages are done. A client that sends anything during its commit has its connection closed.
+        """
         if isinstance(question, Transaction):
             self.settle(message)
             self.fault(too_early(message))
@@ -253,7 +260,7 @@ class Channel(WholeChannel):
 
     @property
     def is_crowded(self) -> bool:
-        """True while so many messages or bytes are held that the client must not send more."""
+        """Tell whether so many messages or bytes are held that the client must not send more."""
         too_many = len(self.queued_methods) >= self.services.queued_methods_max
         return too_many or self.queued_bytes >= QUEUED_BYTES_MAX
 
@@ -270,7 +277,8 @@ class Channel(WholeChannel):
 
     def handle(self, message: object) -> None:
         """Do what one event of the client asks for. Raises ChannelViolation or ConnectionViolation,
-        with the class and method to blame, when that is refused."""
+        with the class and method to blame, when the broker refuses it.
+        """
         if isinstance(message, AnyPublishes):
             self.publish(message)
         elif isinstance(message, Acks):
@@ -307,20 +315,22 @@ class Channel(WholeChannel):
 
     def publish_some(self, run: AnyPublishes) -> int:
         """Publish the first messages of a run, as many as a turn can, and return their number.
-        Raises the violation of a message that is refused, when those before it have gone out."""
+        Raises the violation of a refused message, after publishing those before it.
+        """
         publishing = self.publishing
         try:
             return publishing.publish_any(run)
         except (ChannelViolation, ConnectionViolation):
-            deque(publishing.spread(), 0)  # what was before it goes out before the channel ends
+            deque(publishing.spread(), 0)  # messages before it go out before the channel ends
             raise
 
     def publish_rest(self, run: AnyPublishes, done: int) -> Iterator[int]:
-        """Publish the rest of a run, of which `done` messages have gone out, and yield the work of
-        each piece: they go to many queues, or it takes long to find their ways."""
+        """Publish the rest of a run, after `done` messages, and yield the work of each piece: they
+        go to many queues, or take long to route.
+        """
         yield from self.publishing.spread()
         while done < len(run.contents):
-            yield 0  # what came before it may have been the work of a turn
+            yield 0  # the messages before it may have been the work of a turn
             yield from self.publishing.search()
             if done:
                 run = split(run, done)[1]
@@ -342,8 +352,9 @@ class Channel(WholeChannel):
         return self.question is None
 
     def answered(self, answer: object) -> None:
-        """Have the question handle its answer, then go on with what was held. An answer for which
-        nobody waits any more is dropped."""
+        """Have the question handle its answer, then go on with held messages. An answer that nobody
+        waits for any more is dropped.
+        """
         question = self.question
         if not isinstance(question, Question) or self.closing:
             return
@@ -438,8 +449,9 @@ class Channel(WholeChannel):
         self.reader.channel_closing(self.number)
 
     def down(self, message: ChannelDown) -> None:
-        """End the channel for good, by the client's wish or with its connection, and send the last
-        reply if there is one. A second call does nothing."""
+        """End the channel for good, at the client's request or with its connection, and send the
+        last reply if there is one. A second call does nothing.
+        """
         if self.gone:
             return
         if not self.closing:
@@ -456,20 +468,23 @@ class Channel(WholeChannel):
         self.release()
 
     def release(self) -> None:
-        """Have its parts refer to it no more, so that it is freed when nobody else holds it. What
-        still comes (answers of queues, what the writer has flushed) is passed over without them."""
+        """Clear its parts' references to it, so that it is freed when nobody else holds it. Later
+        messages (answers of queues, flushed deliveries) are ignored without them.
+        """
         self.publishing.release()
         self.consuming.release()
 
     def forget_unacked(self) -> Iterator[int]:
-        """Free what is known of unacknowledged deliveries, perhaps a million entries, about
-        FORGET_MAX in each piece, and yield its work."""
+        """Free the records of unacknowledged deliveries, perhaps a million entries, about
+        FORGET_MAX in each piece, and yield its work.
+        """
         while self.consuming.unacked.forget(FORGET_MAX):
             yield FORGET_MAX // 4
 
     def stop(self) -> None:
-        """Give everything back, once: credit to those who have sent, and to each queue what it had
-        delivered."""
+        """Give everything back, once: credit to senders, and to each queue its unsettled
+        deliveries.
+        """
         if self.closing:
             return
         self.closing = True
@@ -492,20 +507,23 @@ class Channel(WholeChannel):
             queue.post(Down(self))  # type: ignore[attr-defined]
 
     def faulted(self, error: Exception) -> None:
-        """Give up this channel, in which an unexpected exception was raised, and have the
-        connection closed."""
+        """Give up this channel, which has raised an unexpected exception, and have the connection
+        closed.
+        """
         self.abandon()
         self.reader.broken()
 
     def abandon(self) -> None:
         """Give back, after a fault, what the channel holds of the broker. The caller has to have
-        its connection closed."""
+        its connection closed.
+        """
         take(self, self.ending())
 
     def ending(self) -> list[Step]:
-        """Return the steps that end a channel after a fault: it hears nothing any more, and its
-        queues hear that it is down, so that what was delivered returns to its place and its
-        consumers go."""
+        """Return the steps that end a channel after a fault: it ignores further messages, and its
+        queues learn that it is down, so that deliveries return to their places and its consumers
+        are removed.
+        """
         queues: dict[Actor, None] = dict.fromkeys(
             [
                 *self.publishing.links,
@@ -531,8 +549,9 @@ class Channel(WholeChannel):
         ]
 
     def go_deaf(self) -> None:
-        """Handle no message any more, after a fault, and drop what is held and what was due to the
-        client."""
+        """Ignore all further messages, after a fault, and drop everything held and everything due
+        to the client.
+        """
         super().go_deaf()
         self.closing = self.gone = True
         self.question = self.replies = None
@@ -542,18 +561,19 @@ class Channel(WholeChannel):
         self.out_cost = 0
 
     def forget_transaction(self) -> None:
-        """Drop all that waits for a commit, if the channel is transactional."""
+        """Drop everything that waits for a commit, if the channel is transactional."""
         if self.publishing.transaction is not None:
             self.publishing.transaction.clear()
 
     def flush_confirms(self) -> None:
-        """Append the confirms that are due to `out`, behind what is there already."""
+        """Append the confirms that are due to `out`, behind everything that is there already."""
         if self.publishing.unconfirmed.has_answers:
             self.out.extend(self.publishing.acknowledgements())
 
     def turn_ended(self) -> None:
-        """Go on with what is held, append the confirms that are due, and hand all of `out` to the
-        writer at once."""
+        """Go on with held messages, append the confirms that are due, and pass all of `out` to the
+        writer at once.
+        """
         if self.queued_methods and self.waits_for_nothing():
             self.take_queued()
             if self.queued_methods and self.waits_for_nothing():

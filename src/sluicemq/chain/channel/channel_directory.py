@@ -1,5 +1,6 @@
-"""What a channel sees of all others. It is not compiled: a class that is may have one base of its
-kind, and a broker has two (chain/connection/broker_port.py)."""
+"""What a channel sees of all others. It is not compiled: a compiled class may have only one
+compiled base, and a broker has two (chain/connection/broker_port.py).
+"""
 
 from __future__ import annotations
 
@@ -23,13 +24,14 @@ class ChannelDirectory(Generic[C_co]):
         raise NotImplementedError
 
     def reply_elsewhere(self, address: str, contents: list[bytes], traits: MessageTraits) -> bool:
-        """Send contents with these traits to the channel of another node that hears replies at that
-        address, without any promise. Returns False when that node is not up, or reads slowly, or
-        there is none."""
+        """Send contents with these traits to the channel of another node that receives replies at
+        that address, without any promise. Returns False when that node is not up, or reads slowly,
+        or there is none.
+        """
         raise NotImplementedError
 
     def is_reply_node_up(self, address: str) -> bool:
-        """Tell whether an address is of another node that is up, in the life that it is in."""
+        """Tell whether an address belongs to another node that is up, in its present life."""
         raise NotImplementedError
 
     def all_channels(self) -> Iterator[C_co]:

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 
 class ChannelPort(WriterClient):
-    """A channel, as its parts see it. What is due to its client is gathered in `out` and leaves at
-    the turn's end; `out_cost` is what the deliveries in there take of windows. `deliveries` keeps
-    the gates of its ends of delivery links. `question` is what the client waits for; None when it
-    waits for nothing."""
+    """A channel, as its parts see it. Everything due to its client is gathered in `out` and leaves
+    at the turn's end; `out_cost` is what the deliveries in there take of windows. `deliveries`
+    keeps the gates of its ends of delivery links. `question` is what the client waits for; None
+    when it waits for nothing.
+    """
 
     services: Services
     directory: ChannelDirectory[ChannelPort]
@@ -41,24 +42,29 @@ class ChannelPort(WriterClient):
 
     @property
     def replies_at(self) -> str:
-        """The address at which the channel hears replies, empty when it has no reply consumer."""
+        """Return the address at which the channel receives replies, "" when it has no reply
+        consumer.
+        """
         raise NotImplementedError
 
     @property
     def has_unacked(self) -> bool:
-        """True while its client has not acknowledged all that was delivered to it."""
+        """Tell whether its client has not acknowledged everything that was delivered to it."""
         raise NotImplementedError
 
     def reply(self, method: Method) -> None:
-        """Send the client this method, behind what is due to it already."""
+        """Send the client this method, behind everything due to it already."""
         raise NotImplementedError
 
     def fail(self, violation: ChannelViolation) -> None:
-        """Close the channel for this violation; what the client still sends on it is dropped."""
+        """Close the channel for this violation; further messages of the client on it
+        are dropped.
+        """
         raise NotImplementedError
 
     def begin_long(self, pieces: Iterator[int], method_id: int) -> None:
-        """Do what a method of class basic asks for in pieces, each of which yields its work; what
-        the client sends meanwhile waits. A violation by any piece closes the channel or the
-        connection, and blames the method `method_id` unless it names one."""
+        """Do what a method of class basic asks for in pieces, each of which yields its work; other
+        messages of the client wait meanwhile. A violation by any piece closes the channel or the
+        connection, and blames the method `method_id` unless it names one.
+        """
         raise NotImplementedError

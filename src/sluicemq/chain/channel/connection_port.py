@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 class ConnectionFault:
     """Sent to a connection to have it closed for `violation`, mostly by a channel on which a method
-    broke a rule of the connection."""
+    broke a rule of the connection.
+    """
 
     __slots__ = ("violation",)
 
@@ -46,9 +47,10 @@ class Farewell:
 
 class ConnectionPort(FlowActor, Session):
     """A connection, as its channels see it. `connection` is its number in the net; `halts` keeps
-    the gates that stop it from being read, whatever it publishes; `window` is over the delivery
-    windows of all its channels; `frame_max` is in bytes, and 0 allows frames of any size. `vhost`
-    is None, and there are no `rights`, before connection.open has succeeded."""
+    the gates that stop it from being read, whether it publishes or not; `window` bounds the
+    delivery windows of all its channels; `frame_max` is in bytes, and 0 allows frames of any size.
+    `vhost` is None, and there are no `rights`, before connection.open has succeeded.
+    """
 
     connection: int
     name: str
@@ -62,8 +64,9 @@ class ConnectionPort(FlowActor, Session):
 
     @property
     def refits(self) -> bool:
-        """True when others may publish in larger frames than this client takes, so that contents
-        have to be cut to fit."""
+        """Tell whether others may publish in larger frames than this client accepts, so that
+        contents have to be split to fit.
+        """
         raise NotImplementedError
 
     def is_open(self) -> bool:
@@ -75,10 +78,9 @@ class ConnectionPort(FlowActor, Session):
         raise NotImplementedError
 
     def channel_closing(self, number: int) -> None:
-        """Drop what has come of a publish that is still under way on channel `number`, which has
-        failed."""
+        """Drop the unfinished publish on channel `number`, which has failed."""
         raise NotImplementedError
 
     def broken(self) -> None:
-        """Close the connection, in which code of the broker's own has failed."""
+        """Close the connection, because code of the broker's own has failed in it."""
         raise NotImplementedError

@@ -1,9 +1,9 @@
-"""Consumers that take too long: a channel with a delivery nobody has acknowledged in time ends.
+"""The consumer timeout: a channel with a delivery that is not acknowledged in time is closed.
 
-Deliveries carry no time. Now and then each channel that has something out writes down the delivery
-tag it has come to, and when; if its oldest tag is below one that was written down longer ago than
-the timeout, that delivery is overdue. So it costs a look a minute and nothing a message, and what
-is overdue is noticed at most two looks late.
+Deliveries carry no time. Now and then each channel with unacknowledged deliveries notes its next
+delivery tag and the time; if its oldest tag is below one that was noted longer ago than the
+timeout, that delivery is overdue. So the timeout costs a check a minute and nothing a message, and
+is noticed at most two checks late.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ LOOK_MS_MAX: Final = 60_000
 
 
 class ConsumerTimeoutsDue:
-    """A timer's message that it is time to look at all channels."""
+    """A timer's message that it is time to check all channels."""
 
     __slots__ = ()
 
 
 class LookAtOldest:
-    """Sent to a channel to have it see, at the time `now_ns`, whether its oldest delivery has been
-    unacknowledged for longer than `timeout_ms`."""
+    """Has a channel check whether, at the time `now_ns`, its oldest delivery has been
+    unacknowledged for longer than `timeout_ms`.
+    """
 
     __slots__ = ("now_ns", "timeout_ms")
 
@@ -43,8 +44,7 @@ class LookAtOldest:
 
 
 class Marks:
-    """What one channel remembers of earlier looks: when each was, and the delivery tag that was
-    next then."""
+    """The earlier checks of one channel: when each was, and the delivery tag that was next then."""
 
     __slots__ = ("marks",)
 
@@ -52,21 +52,23 @@ class Marks:
         self.marks: deque[tuple[int, int]] = deque()
 
     def look(self, oldest: int, next_tag: int, look: LookAtOldest) -> bool:
-        """Note this look and tell whether the delivery with the tag `oldest` is overdue: whether it
-        was sent before a look that is at least the timeout back. `next_tag` is the lowest that was
-        not given yet."""
+        """Note this check and tell whether the delivery with the tag `oldest` is overdue: whether
+        it was sent before a check that is at least the timeout back. `next_tag` is the lowest that
+        was not given yet.
+        """
         marks = self.marks
         marks.append((look.now_ns, next_tag))
         due_ns = look.now_ns - look.timeout_ms * 1_000_000
         while len(marks) > 1 and marks[1][0] <= due_ns:
-            marks.popleft()  # the next one says more
+            marks.popleft()  # the next one tells more
         written_ns, came_to = marks[0]
         return written_ns <= due_ns and oldest < came_to
 
 
 class ConsumerTimeouts(Actor):
-    """The actor that has the channels of one node look for overdue deliveries now and then; it does
-    nothing when `timeout_ms` is 0."""
+    """Has the channels of one node checked for overdue deliveries now and then; does nothing when
+    `timeout_ms` is 0.
+    """
 
     def __init__(
         self, services: Services, directory: ChannelDirectory[ChannelPort], timeout_ms: int
@@ -80,7 +82,7 @@ class ConsumerTimeouts(Actor):
             self.wait()
 
     def wait(self) -> None:
-        """Set the timer for the next look, `interval_ms` from now."""
+        """Set the timer for the next check, `interval_ms` from now."""
         self.clock.call_after(self.interval_ms, self, ConsumerTimeoutsDue())
 
     def receive(self, message: object) -> None:
@@ -93,8 +95,9 @@ class ConsumerTimeouts(Actor):
 
 
 def overdue(number: int, timeout_ms: int) -> ChannelViolation:
-    """Return the 406, in RabbitMQ's words, for a delivery on channel `number` that was not
-    acknowledged within `timeout_ms`."""
+    """Return the error 406, in RabbitMQ's words, for a delivery on channel `number` that was not
+    acknowledged within `timeout_ms`.
+    """
     return ChannelViolation(
         406,
         f"delivery acknowledgement on channel {number} timed out. Timeout value used:"

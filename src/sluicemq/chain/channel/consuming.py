@@ -63,7 +63,9 @@ class ChannelConsumer:
 
 
 class Consuming:
-    """The consuming half of one channel: what it receives, and owes queues answers for."""
+    """The consuming half of one channel: its deliveries, and what it still owes queues
+    answers for.
+    """
 
     __deletable__ = ("channel",)
 
@@ -96,14 +98,15 @@ class Consuming:
         encoder: DeliveryEncoder,
         inflow: Inflow,
     ) -> None:
-        """Take deliveries for this consumer from now on, by its tag."""
+        """Take deliveries for this consumer from now on, under its tag."""
         self.subscriptions[consumer.tag] = ChannelConsumer(
             consumer, queue, source, encoder, inflow, self.traffics(queue)
         )
 
     def window(self, queue: Queue) -> tuple[Outflow, Inflow]:
-        """Return both ends of the one delivery link from that queue to this channel, made if there
-        is none yet."""
+        """Return both ends of the one delivery link from that queue to this channel, after making
+        it if there is none.
+        """
         halves = self.windows.get(queue)
         if halves is None:
             if len(self.windows) >= self.windows_max:
@@ -118,8 +121,9 @@ class Consuming:
         return halves
 
     def source(self, queue: Queue, link: LinkId) -> Source:
-        """Return the Source of what comes from `queue` over `link`, made if that link is not the
-        one last seen."""
+        """Return the Source of deliveries from `queue` over `link`, made if that link is not the
+        last one seen.
+        """
         source = self.sources.get(queue)
         if source is None or source.link != link:
             if len(self.sources) >= self.sources_max:
@@ -130,8 +134,9 @@ class Consuming:
         return source
 
     def deliver(self, deliver: Deliver) -> None:
-        """Number the messages, remember what must be acknowledged, and append the frames to what is
-        due to the client."""
+        """Number the messages, remember those that must be acknowledged, and append the frames to
+        what is due to the client.
+        """
         subscription = self.subscriptions[deliver.consumer.tag]
         count = len(deliver.contents)
         first = self.next_tag
@@ -153,8 +158,9 @@ class Consuming:
         self.unwritten.append((subscription.inflow, deliver.cost))
 
     def flushed(self, cost: int) -> None:
-        """Give queues back the credit of the oldest deliveries, of which the writer has handed
-        `cost` in all to the socket."""
+        """Give queues back the credit of the oldest deliveries, up to a total `cost` that the
+        socket has taken.
+        """
         while cost:
             inflow, spent = self.unwritten.popleft()
             cost -= spent
@@ -163,7 +169,8 @@ class Consuming:
 
     def got(self, got: Got, queue: Queue) -> None:
         """Number the message that basic.get has found, remember it if it must be acknowledged, and
-        append its frames to what is due to the client."""
+        append its frames to what is due to the client.
+        """
         tag = self.next_tag
         self.next_tag += 1
         channel = self.channel
@@ -184,13 +191,15 @@ class Consuming:
             traffic.get_empty += 1
 
     def traffics(self, queue: Queue) -> tuple[Traffic, ...]:
-        """Return whose traffic it is that comes from a queue: its own, the channel's, and that of
-        the virtual host."""
+        """Return the traffic counters for messages from a queue: its own, the channel's, and the
+        virtual host's.
+        """
         return queue.traffic, self.channel.traffic, self.channel.vhost.traffic
 
     def ack_run(self, tags: Sequence[int], method_id: int) -> None:
-        """Acknowledge these tags, each by itself, in the order in which they came. One that is not
-        outstanding is refused with 406, blamed on the method `method_id`."""
+        """Acknowledge these tags one by one, in order. A tag that is not outstanding is refused
+        with 406, which blames the method `method_id`.
+        """
         count = len(tags)
         if count == 1:
             self.ack_tags([(tags[0], tags[0])], method_id)
@@ -216,7 +225,8 @@ class Consuming:
 
     def ack_tags(self, runs: list[tuple[int, int]], method_id: int) -> None:
         """Acknowledge runs of tags, each given by its first and its last. Raises ChannelViolation
-        (406) at the first tag that is not outstanding, when those before it are acknowledged."""
+        (406) at the first tag that is not outstanding, after acknowledging those before it.
+        """
         settlement = self.settlement()
         unknown = None
         for first, last in runs:
@@ -254,8 +264,9 @@ class Consuming:
             yield TAG_WORK * sum(map(len, settlement.by_source.values()))
 
     def recover(self, method_id: int, then: Callable[[], None]) -> None:
-        """Return everything unacknowledged to its queues in pieces, at once also in a transaction,
-        then call `then`."""
+        """Return everything unacknowledged to its queues in pieces, even in a transaction, then
+        call `then`.
+        """
         self.channel.begin_long(self.recover_in_pieces(then), method_id)
 
     def recover_in_pieces(self, then: Callable[[], None]) -> Iterator[int]:
@@ -268,8 +279,9 @@ class Consuming:
         then()
 
     def settle(self, settlement: Settlement, outcome: int) -> None:
-        """Tell the queues what was settled, with what outcome; in a transaction only when it is
-        committed."""
+        """Tell the queues what was settled, with what outcome; in a transaction only at
+        the commit.
+        """
         if isinstance(settlement, Undoable):
             assert self.transaction is not None
             self.transaction.keep_settlement(settlement, outcome)
@@ -277,9 +289,10 @@ class Consuming:
             self.post(settlement, outcome)
 
     def post(self, settlement: Settlement, outcome: int) -> None:
-        """Tell each queue now what of its messages was settled. One that has failed since, or is at
-        the end of another link than the one over which it had delivered, passes over it. Raises
-        ConnectionViolation (540) for a stream and another outcome than ACK."""
+        """Tell each queue now which of its messages were settled. A queue that has failed since, or
+        now has another link to the channel, ignores it. Raises ConnectionViolation (540) for a
+        stream and another outcome than ACK.
+        """
         if outcome != ACK:
             check_settle(source.queue for source in settlement.by_source)
         if outcome != REQUEUE:
@@ -296,27 +309,30 @@ class Consuming:
 
     def overdue(self, look: LookAtOldest) -> ChannelViolation | None:
         """Return the violation that closes the channel if its oldest delivery is overdue at this
-        look, else None."""
+        check, else None.
+        """
         oldest = self.unacked.oldest()
         if oldest is None or not self.marks.look(oldest, self.next_tag, look):
             return None
         return overdue(self.channel.number, look.timeout_ms)
 
     def release(self) -> None:
-        """Refer to the channel no more, which has had its last turn that matters."""
+        """Drop the reference to the channel, which has had its last turn that matters."""
         if hasattr(self, "channel"):
             del self.channel
         self.transaction = None
 
     def close(self) -> list[Actor]:
-        """Forget the consumers at the end of the channel, and return the queues that must hear of
-        it."""
+        """Forget the consumers at the end of the channel, and return the queues that
+        must be told.
+        """
         queues: dict[Actor, None] = dict.fromkeys([*self.windows, *self.sources])
         self.subscriptions.clear()
         return list(queues)
 
 
 def unknown_tag(tag: int, method_id: int) -> ChannelViolation:
-    """Return the 406 by which RabbitMQ answers an acknowledgement of a tag that is not
-    outstanding."""
+    """Return the error 406 with which RabbitMQ answers an acknowledgement of a tag that is not
+    outstanding.
+    """
     return ChannelViolation(406, f"unknown delivery tag {tag}", 60, method_id)

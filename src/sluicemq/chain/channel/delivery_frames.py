@@ -27,7 +27,8 @@ def short_string(text: str) -> bytes:
 
 class DirectReply:
     """Sent to a channel: contents for its reply consumer, which are dropped unless its address is
-    still `at`."""
+    still `at`.
+    """
 
     __slots__ = ("at", "contents", "redelivered", "traits")
 
@@ -39,8 +40,9 @@ class DirectReply:
 
 
 class DeliveryEncoder:
-    """The encoder of one consumer's deliveries. It remembers, for each envelope (exchange and
-    routing key), what stands before and behind the delivery tag."""
+    """Encodes the deliveries of one consumer. It remembers, for each envelope (exchange and routing
+    key), the octets before and behind the delivery tag.
+    """
 
     __slots__ = ("frame_max", "known", "number", "refit", "tag")
 
@@ -52,8 +54,9 @@ class DeliveryEncoder:
         self.known: dict[bytes, tuple[bytes, bytes, bytes]] = {}
 
     def ends(self, envelope: bytes) -> tuple[bytes, bytes, bytes]:
-        """Return what stands before the delivery tag in the method frame, what stands behind it the
-        first time, and what does so when the message is redelivered."""
+        """Return the octets of the method frame before the delivery tag, those behind it, and those
+        behind it when the message is redelivered.
+        """
         ends = self.known.get(envelope)
         if ends is None:
             size = 4 + len(self.tag) + 9 + len(envelope)

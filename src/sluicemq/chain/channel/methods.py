@@ -1,6 +1,6 @@
 """What each method of a client does on its channel: one function a method, one table of them.
 
-A function that needs a queue's word asks a Question; its `answer` runs when the word is there.
+A function that needs a queue's answer asks a Question, whose `answer` runs when it arrives.
 """
 
 from __future__ import annotations
@@ -87,14 +87,16 @@ LINE_ENDS: Final = dict.fromkeys(map(ord, "\r\n"))
 
 
 def plain(name: str) -> str:
-    """Return a name without CR and LF. RabbitMQ takes them out where things are declared, bound,
-    unbound or deleted; elsewhere they are a part of the name, and nothing has such a name."""
+    """Return a name without CR and LF. RabbitMQ removes them in methods that declare, bind, unbind
+    or delete; elsewhere they are a part of the name, which then matches nothing.
+    """
     return name.translate(LINE_ENDS)
 
 
 class WholeChannel(ChannelPort):
-    """A channel with its halves, as its methods see it. `last_queue` is the name of the queue that
-    was declared last, empty before the first. `replies` is None without a reply consumer."""
+    """A channel with its halves, as its methods see it. `last_queue` is the name of the queue
+    declared last, "" before the first. `replies` is None without a reply consumer.
+    """
 
     publishing: Publishing
     consuming: Consuming
@@ -102,12 +104,13 @@ class WholeChannel(ChannelPort):
     last_queue: str
 
     def ask(self, question: Question, queue: Queue, command: Command) -> None:
-        """Send a command to a queue and have the client wait for the answer; what it sends
-        meanwhile is held."""
+        """Send a command to a queue and have the client wait for the answer; its messages are held
+        meanwhile.
+        """
         raise NotImplementedError
 
     def wait(self, question: Question) -> None:
-        """Have the client wait for the answer to a question; what it sends meanwhile is held."""
+        """Have the client wait for the answer to a question; its messages are held meanwhile."""
         raise NotImplementedError
 
     def say_cancelled(self, tag: str) -> None:
@@ -117,8 +120,9 @@ class WholeChannel(ChannelPort):
 
 def agree(channel: WholeChannel, method: Any, change: Change, then: Callable[[], None]) -> None:
     """Propose a change and call `then` when it is agreed on and durable; with `nowait` nobody waits
-    for the disk. Raises what is known at once to be against the change, and a violation when
-    nothing can be agreed on now."""
+    for the disk. Raises objections to the change that are known at once, and a violation when
+    nothing can be agreed on now.
+    """
     agreement = channel.services.agreement
     is_durable_enough = getattr(method, "nowait", False) and agreement.applies_at_once
     try:
@@ -143,14 +147,15 @@ def reply_when_agreed(channel: WholeChannel, method: Any, change: Change, answer
 
 
 def token(channel: WholeChannel, prefix: str) -> str:
-    """Return a random name that nobody else has, which begins with `prefix`."""
+    """Return a random name that is not in use, which begins with `prefix`."""
     raw = channel.services.world.dice.token(TOKEN_BYTES)
     return prefix + urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 def meant(channel: WholeChannel, name: str) -> str:
-    """Return the name, or when it is empty that of the queue declared last. Raises ChannelViolation
-    (404) when none was declared."""
+    """Return the name or, when it is empty, that of the queue declared last. Raises
+    ChannelViolation (404) when none was declared.
+    """
     name = name or channel.last_queue
     if not name:
         raise ChannelViolation(404, "no previously declared queue")
@@ -158,9 +163,10 @@ def meant(channel: WholeChannel, name: str) -> str:
 
 
 def queue_named(channel: WholeChannel, name: str, permission: str = "") -> Queue:
-    """Return the queue of that name; empty, the one declared last. Raises ChannelViolation when
-    there is none, when the user has no `permission` for it (empty: not looked at), or when it is
-    exclusive to another connection."""
+    """Return the queue of that name or, when it is empty, the one declared last. Raises
+    ChannelViolation when there is none, when the user has no `permission` for it ("": not checked),
+    or when it is exclusive to another connection.
+    """
     vhost = channel.vhost
     name = meant(channel, name)
     if permission:
@@ -173,15 +179,16 @@ def queue_named(channel: WholeChannel, name: str, permission: str = "") -> Queue
 
 
 def channel_flow(channel: WholeChannel, method: m.ChannelFlow) -> None:
-    """Answer channel.flow. RabbitMQ refuses to stop deliveries by it, for prefetch is for that:
-    `active` False raises ConnectionViolation (540)."""
+    """Answer channel.flow. RabbitMQ refuses to stop deliveries by it, because prefetch does that:
+    `active` False raises ConnectionViolation (540).
+    """
     if not method.active:
         raise ConnectionViolation(540, "active=false")
     channel.reply(m.ChannelFlowOk(active=True))
 
 
 def access_request(channel: WholeChannel, _: m.AccessRequest) -> None:
-    """Answer access.request, a left-over of AMQP 0-8 that old clients still send, with ticket 1."""
+    """Answer access.request, a relic of AMQP 0-8 that old clients still send, with ticket 1."""
     channel.reply(m.AccessRequestOk(ticket=1))
 
 
@@ -232,8 +239,9 @@ def check_ready(channel: WholeChannel, change: Change) -> None:
 def delete_in_pieces(
     channel: WholeChannel, method: m.ExchangeDelete, change: DeleteExchange
 ) -> Iterator[int]:
-    """Delete an exchange that may have very many bindings: they go first, some in each piece;
-    yields the work of each."""
+    """Delete an exchange that may have very many bindings: they are removed first, some in each
+    piece; yields the work of each.
+    """
     yield from channel.vhost.unbind_exchange(change.name)
     try:
         reply_when_agreed(channel, method, change, m.ExchangeDeleteOk())
@@ -296,14 +304,14 @@ def queue_declare(channel: WholeChannel, method: m.QueueDeclare) -> None:
         channel.services.counters.queues_declared += 1
         if name in vhost.queues:
             inspect(channel, method, queue_named(channel, name), again)
-        elif not method.nowait:  # somebody has deleted it meanwhile
+        elif not method.nowait:  # somebody deleted it meanwhile
             channel.reply(m.QueueDeclareOk(queue=name, message_count=0, consumer_count=0))
 
     change = DeclareQueue(definition, is_free=not is_named)
     agree(channel, method, change, declared)
     queue = vhost.queues.get(name)
     if is_new and queue is not None and method.exclusive and not channel.reader.is_open():
-        queue.post(Delete(None, False, False))  # its owner has left meanwhile
+        queue.post(Delete(None, False, False))  # its owner left meanwhile
 
 
 def inspect(
@@ -312,9 +320,10 @@ def inspect(
     queue: Queue,
     again: Callable[[], None] | None = None,
 ) -> None:
-    """Make this the queue that was declared last, and reply, unless the method has `nowait`, with
-    how many messages and consumers it has. If it turns out to be deleted `again` is called; without
-    that it is refused."""
+    """Make this the queue declared last and reply, unless the method has `nowait`, with its numbers
+    of messages and consumers. If it turns out to be deleted, `again` is called; without `again` the
+    method is refused.
+    """
     channel.last_queue = queue.name
 
     def inspected(answer: Inspected) -> None:
@@ -336,8 +345,10 @@ def inspect(
 
 def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefinition:
     """Return the definition that the client asks for. A queue without a name gets a generated one.
-    If the virtual host, or else the configuration, has another type of queue than classic, a queue
-    without a type gets that, or is classic if it is exclusive, auto-delete or not durable."""
+    A queue without a type gets the default type of the virtual host or, without one, of the
+    configuration; a type other than classic only if it is durable and neither exclusive nor
+    auto-delete.
+    """
     vhost, services = channel.vhost, channel.services
     services.definitions.open_host(vhost.name)
     arguments = method.arguments
@@ -363,8 +374,9 @@ def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefin
 
 
 def reply_address_declare(channel: WholeChannel, name: str, nowait: bool) -> None:
-    """Answer a declaration of a reply address, by which servers ask whether a client still listens;
-    nothing is ever declared. Raises ChannelViolation (404) when none does."""
+    """Answer a declaration of a reply address, by which servers ask whether a client is still
+    there; nothing is ever declared. Raises ChannelViolation (404) when it is not.
+    """
     if name != PSEUDO_QUEUE and not is_heard(channel.directory, name):
         raise ChannelViolation(404, f"no queue '{name}' in vhost '{channel.vhost.name}'")
     channel.last_queue = name
@@ -375,14 +387,15 @@ def reply_address_declare(channel: WholeChannel, name: str, nowait: bool) -> Non
 def queue_bind(channel: WholeChannel, method: m.QueueBind) -> None:
     binding = binding_of_queue(method, channel)
     channel.rights.check_binding(channel.vhost.topology, binding)
-    channel.vhost.topology.existing(binding.source)  # RabbitMQ misses it before the queue
+    channel.vhost.topology.existing(binding.source)  # RabbitMQ checks the exchange before the queue
     queue_named(channel, binding.destination)
     reply_when_agreed(channel, method, Bind(binding), m.QueueBindOk())
 
 
 def queue_unbind(channel: WholeChannel, method: m.QueueUnbind) -> None:
-    """Remove a binding of a queue and reply. A binding that is not there is fine, as in RabbitMQ
-    since 3.2, whosever the queue is."""
+    """Remove a binding of a queue and reply. A missing binding is fine, as in RabbitMQ since 3.2,
+    whoever owns the queue.
+    """
     binding = binding_of_queue(method, channel)
     channel.rights.check_binding(channel.vhost.topology, binding)
     if method.queue and not channel.vhost.topology.has_binding(binding):
@@ -397,7 +410,8 @@ def binding_of_queue(
 ) -> BindingDefinition:
     """Return the binding that the method names. An empty queue name means the queue declared last,
     and an empty key with it that queue's name. Raises ChannelViolation (404) when none was
-    declared."""
+    declared.
+    """
     key = method.routing_key
     if not method.queue and not key:
         key = channel.last_queue
@@ -418,8 +432,9 @@ def queue_purge(channel: WholeChannel, method: m.QueuePurge) -> None:
 
 
 def queue_delete(channel: WholeChannel, method: m.QueueDelete) -> None:
-    """Delete a queue and reply with how many messages were in it. A queue that is not there is
-    fine, as in RabbitMQ since 3.2."""
+    """Delete a queue and reply with how many messages were in it. A missing queue is fine, as in
+    RabbitMQ since 3.2.
+    """
 
     def deleted(answer: Deleted) -> None:
         if not method.nowait:
@@ -490,7 +505,8 @@ def subscribe(channel: WholeChannel, queue: Queue, answer: Consumed) -> None:
 
 def reply_consume(channel: WholeChannel, method: m.BasicConsume, tag: str) -> None:
     """Set up the one consumer of replies that a channel may have. Raises ChannelViolation (406)
-    when there is one already, or when this one would acknowledge."""
+    when there is one already, or when this one would acknowledge.
+    """
     if not method.no_ack:
         raise ChannelViolation(406, "reply consumer cannot acknowledge")
     if channel.replies is not None:
@@ -502,8 +518,9 @@ def reply_consume(channel: WholeChannel, method: m.BasicConsume, tag: str) -> No
 
 
 def priority_of(queue: Queue, arguments: dict[str, Any]) -> int:
-    """Return x-priority, 0 when absent. Raises ChannelViolation (406) when it is no whole
-    number."""
+    """Return x-priority, 0 when absent. Raises ChannelViolation (406) when it is not a whole
+    number.
+    """
     priority = arguments.get("x-priority", 0)
     if not isinstance(priority, int) or isinstance(priority, bool):
         kind = type_name(priority)
@@ -513,8 +530,7 @@ def priority_of(queue: Queue, arguments: dict[str, Any]) -> int:
 
 
 def basic_cancel(channel: WholeChannel, method: m.BasicCancel) -> None:
-    """Cancel a consumer and reply, unless the method has `nowait`; one that is not there is
-    fine."""
+    """Cancel a consumer and reply, unless the method has `nowait`; a missing one is fine."""
     tag = method.consumer_tag
     subscriptions = channel.consuming.subscriptions
 

@@ -1,12 +1,12 @@
 """The publishing half of a channel: from a run of publishes to batches at queues.
 
-The raw method frame of a run leads, by one look-up, to its Route: the queues and their links. The
-raw properties lead, by another, to what the broker must know of them. Neither is looked at again
+One look-up leads from the raw method frame of a run to its Route: the queues and their links.
+Another leads from the raw properties to what the broker must know of them. Neither is decoded again
 for as long as producers repeat themselves; a change of topology makes routes stale.
 
-Only where an exchange on the way looks at the content, or a message names further receivers, each
-message is asked where it goes; those in a row that go the same way are a batch again. So a run is
-sent in one of two ways, as it and its route are:
+Messages are routed one by one only where an exchange on the way looks at the content, or a message
+names further receivers; consecutive ones that go the same way form a batch again. So a run is sent
+in one of two ways, depending on the run and its route:
 
     messages of the run           the queues are known      they depend on the message
     equal headers                 all alike                 all alike, but where chance decides
@@ -65,13 +65,13 @@ K = TypeVar("K")
 
 
 class Spent(Exception):
-    """Raised when the turn has no work left to find out more about messages."""
+    """Raised when the turn has no work left to decode or route more messages."""
 
 
 class Search:
-    """A search, in pieces, for the queues that one message goes to. What it finds holds for that
-    message, whatever has changed meanwhile; for others only while the topology's epoch is
-    `epoch`."""
+    """A search, in pieces, for the queues that one message goes to. Its result holds for that
+    message, whatever has changed meanwhile; for others only while the topology's epoch is `epoch`.
+    """
 
     __slots__ = ("epoch", "exchange", "message", "names", "targets")
 
@@ -83,8 +83,9 @@ class Search:
         self.targets: Targets = []
 
     def pieces(self, vhost: NamespacePort, channel: ChannelPort) -> Iterator[int]:
-        """Find the targets for this channel, and yield the work of each piece. Queues that have
-        gone meanwhile are left out."""
+        """Find the targets for this channel, and yield the work of each piece. Queues deleted
+        meanwhile are left out.
+        """
         names = yield from vhost.topology.search(self.exchange, self.message)
         there: list[str] = []
         for at in range(0, len(names), PIECE):
@@ -97,21 +98,23 @@ class Search:
         self.names = tuple(there)
 
     def linked(self, link: Callable[[Queue], PublishLink]) -> Targets:
-        """Return the targets with links made by `link`, or without any if they are more than
-        TARGETS_MAX: `spread` makes the links of so many."""
+        """Return the targets with links made by `link`; without links if they are more than
+        TARGETS_MAX, because `spread` makes the links of so many.
+        """
         if len(self.targets) > TARGETS_MAX:
             return self.targets
         return [link(each.queue) for each in self.targets]
 
 
 def asked(exchange: str, message: Message) -> Asked:
-    """Return what messages have in common that go the same way, unless chance decides."""
+    """Return a key that messages share which are routed alike, unless chance decides."""
     return exchange, message.keys, message.raw
 
 
 def stretches(keys: Iterable[K], items: list[T]) -> Iterator[tuple[K, list[T]]]:
-    """Yield the items in stretches whose keys are equal, each with its key. Items for which there
-    are no keys any more are left out."""
+    """Yield the items in stretches of equal keys, each with its key. Items beyond the last key are
+    left out.
+    """
     start = 0
     for key, some in groupby(keys):
         end = start + sum(1 for _ in some)
@@ -162,10 +165,10 @@ class Publishing:
         """When it was published."""
 
     def publish_any(self, event: AnyPublishes) -> int:
-        """Route a run of either kind, and return how many of its messages went out. The others are
-        left when finding the ways of these was the work of a turn; all are when something has to be
-        found for the first one by `search`. A message that is refused raises its violation when
-        those before it have gone out."""
+        """Route a run of either kind, and return how many of its messages went out. The rest is
+        left when routing these took all the work of a turn; all are left when the first one needs a
+        `search`. A refused message raises its violation after those before it have gone out.
+        """
         try:
             if isinstance(event, Publishes):
                 done = self.publish(event)
@@ -173,14 +176,15 @@ class Publishing:
                 assert isinstance(event, MixedKeyPublishes)
                 done = self.publish_mixed_keys(event)
         except Spent:
-            return 0  # what was to be found out was for the first
+            return 0  # the first message needs a search
         if self.found and done:
             self.found.clear()
         return done
 
     def search(self) -> Iterator[int]:
-        """Find what the next message cannot go out without, if anything, and yield the work of each
-        piece. Raises ConnectionViolation (501) when its headers cannot be decoded."""
+        """Find whatever the next message cannot go out without, if anything, and yield the work of
+        each piece. Raises ConnectionViolation (501) when its headers cannot be decoded.
+        """
         search, self.wanted = self.wanted, None
         if search is not None:
             try:
@@ -191,7 +195,8 @@ class Publishing:
 
     def publish(self, event: Publishes) -> int:
         """Route a run with one method frame, and return how many of its messages went out. A
-        message that is refused raises its violation when those before it have gone out."""
+        refused message raises its violation after those before it have gone out.
+        """
         contents = event.contents
         route = self.routes.get(event.raw_method)
         if route is None or route.epoch != self.topology.epoch:
@@ -203,8 +208,9 @@ class Publishing:
         return self.send_grouped(route, contents)
 
     def gather(self, found: Iterator[T]) -> tuple[list[T], ProtocolViolation | None]:
-        """Return what is found out of message after message, as far as the turn has work for that;
-        and the violation of the message behind these, None when it was not refused."""
+        """Return what is found for message after message, as far as the turn's work goes; and the
+        violation of the message behind these, None when it was not refused.
+        """
         gathered: list[T] = []
         self.gathered = gathered
         try:
@@ -218,16 +224,18 @@ class Publishing:
         return gathered, None
 
     def look_up(self) -> None:
-        """Raise Spent if the turn has no work left to find out something that is not known yet; for
-        the first message of a run it always has."""
+        """Raise Spent if the turn has no work left for a look-up; the first message of a run always
+        has some.
+        """
         if self.gathered and self.channel.scheduler.work <= 0:
             raise Spent
 
     def publish_mixed_keys(self, event: MixedKeyPublishes) -> int:
-        """Route messages that are alike but for their routing keys, and return how many went out.
-        When each has one queue to go to, and nothing special about it, there is a batch for each
-        queue; else each message goes alone. One that is refused raises its violation when those
-        before it have gone out."""
+        """Route messages that differ only in their routing keys, and return how many went out. When
+        each goes to one queue, without anything special, there is a batch for each queue; otherwise
+        each message goes alone. A refused one raises its violation after those before it have gone
+        out.
+        """
         contents = event.contents
         properties = self.read_properties(contents[0])
         routes, refusal = self.gather(
@@ -265,7 +273,8 @@ class Publishing:
         properties: PropertyTraits,
     ) -> None:
         """Send each queue its part of `count` messages, which are confirmed when all parts are
-        safe."""
+        safe.
+        """
         links = [link for link in by_link if link is not None]
         first_seq = self.number(count, links)
         self.channel.spend(TARGET_WORK * len(links))
@@ -276,8 +285,9 @@ class Publishing:
             link.send(Batch(traits, properties, contents, size, False), first_seq, self.confirming)
 
     def send_alike(self, route: Route, properties: PropertyTraits, contents: list[bytes]) -> int:
-        """Send contents of one length, whose properties say the same, to where the first one goes;
-        each by itself if chance decides. Returns how many went out."""
+        """Send contents of one length, whose properties say the same, to the targets of the first
+        one; one by one if chance decides. Returns how many went out.
+        """
         if properties.is_plain and route.targets is not None:
             targets = route.targets
         else:
@@ -290,9 +300,10 @@ class Publishing:
         return len(contents)
 
     def send_grouped(self, route: Route, contents: list[bytes]) -> int:
-        """Ask for each message what it is and where it goes; those in a row with the same answers
-        go together, large ones, which are kept elsewhere, apart from small ones. Returns how many
-        went out; one that is refused raises its violation when those before it have gone out."""
+        """Read and route messages one by one; consecutive ones with the same results go together,
+        large ones, which are stored elsewhere, apart from small ones. Returns how many went out; a
+        refused one raises its violation after those before it have gone out.
+        """
         found, refusal = self.gather(map(self.read_properties, contents))
         is_large = self.services.large_from_bytes.__le__
         done = 0
@@ -320,15 +331,16 @@ class Publishing:
     def ways_of(
         self, route: Route, properties: PropertyTraits, contents: list[bytes]
     ) -> Iterator[Targets]:
-        """Yield where each message goes, found out when it is asked for."""
+        """Yield the targets of each message, found on demand."""
         for content in contents:
             yield self.choose(route, properties, content)[0]
 
     def prepared(
         self, route: Route, properties: PropertyTraits, contents: list[bytes]
     ) -> list[bytes]:
-        """Return the contents as they go on to queues, with other properties if theirs say so.
-        Reply consumers among their receivers are sent them at once."""
+        """Return the contents as queues get them, with other properties if theirs require it. Reply
+        consumers among their receivers are sent them at once.
+        """
         if properties.rewritten is not None:
             contents = [with_properties(content, properties.rewritten) for content in contents]
         if route.replies or properties.further_keys:
@@ -337,7 +349,8 @@ class Publishing:
 
     def number(self, count: int, links: Sequence[PublishLink], to_come: int = 0) -> int:
         """Number the next `count` messages, which go over these links now and over `to_come` others
-        later. Returns the first number."""
+        later. Returns the first number.
+        """
         self.services.counters.published += count
         self.channel.traffic.publish += count
         self.vhost.traffic.publish += count
@@ -359,8 +372,9 @@ class Publishing:
         properties: PropertyTraits,
         large: bool,
     ) -> None:
-        """Send one batch to all its queues, or keep it until the commit in a transaction. If there
-        are many queues, or batches that wait to go out, it is left to `spread`."""
+        """Send one batch to all its queues or, in a transaction, keep it until the commit. `spread`
+        does it if there are many queues, or batches that wait to go out.
+        """
         transaction = self.transaction
         size = size_of(contents, same_size)
         if transaction is not None and not transaction.passing:
@@ -390,9 +404,10 @@ class Publishing:
             self.channel.spend(TARGET_WORK * copies)
 
     def spread(self) -> Iterator[int]:
-        """Post the batches that are pending, each to some of its queues in each piece, and yield
-        its work. The channel does nothing else meanwhile, so that batches stay in order; what is
-        due to their publisher is known already."""
+        """Post the pending batches, each to some of its queues in each piece, and yield its work.
+        The channel does nothing else meanwhile, so that batches stay in order; what is due to their
+        publisher is known already.
+        """
         pending = self.pending
         confirm = self.confirming or self.transaction is not None
         while pending:
@@ -408,18 +423,19 @@ class Publishing:
             pending.popleft()
 
     def route_of(self, raw_method: bytes, method: BasicPublish, content: bytes) -> Route:
-        """Return the route of that method frame, remembered or found anew. Raises as `resolve`
-        does."""
+        """Return the route of that method frame, from the cache or from `resolve`, and raise as
+        that does.
+        """
         route = self.routes.get(raw_method)
         if route is None or route.epoch != self.topology.epoch:
             route = self.resolve(raw_method, method, content)
         return route
 
     def resolve(self, raw_method: bytes, method: BasicPublish, content: bytes) -> Route:
-        """Ask the topology for the route of a method frame, make the links that are missing, and
-        remember the route. Raises ConnectionViolation (540) for `immediate`, and ChannelViolation
-        when there is no such exchange (404) or the user may not publish to it (403); else as
-        `targets_of` does."""
+        """Ask the topology for the route of a method frame, make missing links, and cache the
+        route. Raises ConnectionViolation (540) for `immediate`, and ChannelViolation when there is
+        no such exchange (404) or the user may not publish to it (403); else as `targets_of` does.
+        """
         if method.immediate:
             raise ConnectionViolation(540, "immediate=true", *BASIC_PUBLISH)
         topology = self.topology
@@ -450,16 +466,18 @@ class Publishing:
         return route
 
     def message(self, method: BasicPublish, further_keys: tuple[str, ...], raw: bytes) -> Message:
-        """Return what exchanges may know of one message with these raw properties, which goes by
-        `further_keys` too."""
+        """Return what exchanges may look at in one message with these raw properties, which goes by
+        `further_keys` too.
+        """
         message = Message((method.routing_key, *further_keys), raw, self.services.world.dice.below)
         message.is_hasty = True
         return message
 
     def targets_of(self, method: BasicPublish, message: Message) -> Targets:
-        """Ask the topology where a message goes, and make the links that are missing; equal answers
-        are one list. Raises Spent when that takes too long for this turn, and ConnectionViolation
-        (501) when headers cannot be decoded."""
+        """Ask the topology where a message goes, and make missing links; equal answers are one
+        list. Raises Spent when that takes too long for this turn, and ConnectionViolation (501)
+        when headers cannot be decoded.
+        """
         found = self.found_for(method.exchange, message)
         if found is None:
             self.look_up()
@@ -493,20 +511,24 @@ class Publishing:
         return targets
 
     def here(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of the queues that this node has. In a cluster there may be others."""
+        """Return those of the queues that this node has or reaches. In a cluster there may be
+        others.
+        """
         if self.services.is_alone:
             return names
         queues = self.vhost.queues
         return tuple(name for name in names if name in queues or name in queues.holding)
 
     def found_for(self, exchange: str, message: Message) -> Search | None:
-        """Return the search for that message's way that is done; None when there was none."""
+        """Return the finished search for that message's targets; None when there was none."""
         return self.found.get(asked(exchange, message)) if self.found else None
 
     def choose(
         self, route: Route, properties: PropertyTraits, content: bytes
     ) -> tuple[Targets, bool]:
-        """Return where one message goes, and whether others with equal properties go there too."""
+        """Return the targets of one message, and whether others with equal properties
+        go there too.
+        """
         if not properties.further_keys and (route.targets is not None or route.replies):
             return route.targets or [], True
         raw = properties_of(content)
@@ -524,16 +546,17 @@ class Publishing:
         return targets, True
 
     def link(self, queue: Queue) -> PublishLink:
-        """Return the channel's one link to that queue, made if there is none yet."""
+        """Return the channel's one link to that queue, after making it if there is none."""
         link = self.links.get(queue)
         if link is None:
             link = self.links[queue] = queue.link_from(self.channel)
         return link
 
     def read_properties(self, content: bytes) -> PropertyTraits:
-        """Return what the broker must know of the message, found out or remembered. Raises the
-        violation by which RabbitMQ refuses such properties, and Spent when the turn has no work
-        left."""
+        """Return what the broker must know of the message's properties, from the cache or decoded.
+        Raises the violation with which RabbitMQ refuses such properties, and Spent when the turn
+        has no work left.
+        """
         raw = content[19 : 7 + int.from_bytes(content[3:7])]
         known = self.known_properties.get(raw)
         if known is not None:
@@ -558,14 +581,16 @@ class Publishing:
             self.services.counters.dropped += dropped
 
     def hear_replies(self, consumer: ReplyConsumer | None) -> None:
-        """Put the address of this consumer into requests that ask for a reply from now on; None:
-        the channel hears none any more."""
+        """Put the address of this consumer into requests that ask for a reply from now on; None
+        when the channel has none any more.
+        """
         self.replies_at = "" if consumer is None else consumer.at
         self.known_properties.clear()
 
     def unroutable(self, route: Route, contents: list[bytes]) -> None:
-        """Send messages that go to no queue back to their publisher, before any confirm, if they
-        are mandatory; else drop them."""
+        """Return mandatory messages without a queue to their publisher, before any confirm; drop
+        others.
+        """
         counters = self.services.counters
         if not route.mandatory:
             if not route.replies:
@@ -588,8 +613,9 @@ class Publishing:
             self.channel.out.append(content)
 
     def begin_confirms(self) -> None:
-        """Confirm what is published from here on, which the client counts from 1; a second
-        confirm.select changes nothing."""
+        """Confirm publishes from here on, which the client counts from 1; a second confirm.select
+        changes nothing.
+        """
         if not self.confirming:
             self.confirming = True
             self.unnumbered = self.next_seq - 1
@@ -599,12 +625,13 @@ class Publishing:
         self.unconfirmed.confirm(answer.link, answer.first_seq, answer.count)
 
     def reject(self, answer: Rejected) -> None:
-        """Note that a queue has rejected publishes, for it was full."""
+        """Note that a queue has rejected publishes, because it was full."""
         self.unconfirmed.reject(answer.first_seq, answer.count, answer.offset)
 
     def acknowledgements(self) -> list[bytes]:
-        """Return the basic.ack and basic.nack frames that are due, or in a transaction the answer
-        to its commit."""
+        """Return the basic.ack and basic.nack frames that are due or, in a transaction, the answer
+        to its commit.
+        """
         if self.transaction is not None:
             return self.transaction.answers()
         confirmed, rejected = self.unconfirmed.answered
@@ -622,8 +649,9 @@ class Publishing:
         ]
 
     def watch(self) -> None:
-        """Note how long the confirm of the message that is watched took, when it has come; the next
-        one that is published is watched then."""
+        """Measure the time to the confirm of the watched message, when it has come; the next one
+        that is published is watched then.
+        """
         smallest = self.unconfirmed.smallest()
         if smallest is None or smallest > self.watched_seq:
             passed_ns = self.services.world.clock.now_ns() - self.watched_ns
@@ -631,9 +659,10 @@ class Publishing:
             self.watched_seq = 0
 
     def link_ended(self, message: LinkEnded) -> None:
-        """Forget the link to a queue that was deleted or has failed: it holds up nobody. When it
-        has failed, nobody may count on what it has not answered. Routes may lead over it still,
-        also those that were looked up since."""
+        """Forget the link to a queue that was deleted or has failed: it holds up nobody. Publishes
+        that a failed queue has not answered are rejected. Routes may still use the link, even those
+        that were found since.
+        """
         link = message.link
         if self.links.get(message.queue) is link:
             self.links.pop(message.queue).end()
@@ -642,13 +671,13 @@ class Publishing:
             self.unconfirmed.lose(link)
 
     def release(self) -> None:
-        """Refer to the channel no more, which has had its last turn that matters."""
+        """Drop the reference to the channel, which has had its last turn that matters."""
         if hasattr(self, "channel"):
             del self.channel
         self.transaction = None
 
     def close(self) -> list[Queue]:
-        """End all links at the end of the channel, and return the queues that must hear of it."""
+        """End all links at the end of the channel, and return the queues that must be told."""
         for link in self.links.values():
             link.end()
         queues = list(self.links)
@@ -657,7 +686,7 @@ class Publishing:
         return queues
 
     def forget_routes(self) -> None:
-        """Look up anew where messages go, when there are more."""
+        """Clear the cache of routes."""
         self.routes.clear()
         self.choices.clear()
         self.destinations.clear()

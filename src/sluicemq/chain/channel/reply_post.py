@@ -1,7 +1,7 @@
 """Replies to channels of other nodes, and from them to channels of this one.
 
-A reply promises nothing: one to a node that is not up, or that reads slowly, is dropped, for a
-server must not be held up by a client.
+A reply comes without any promise: one to a node that is not up, or that reads slowly, is dropped,
+because a client must not hold up a server.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ReplyPost(Actor):
-    """The post of a node, which `cluster` links to others. `directory` has its channels."""
+    """The reply post of a node, which `cluster` links to others. `directory` has its channels."""
 
     def __init__(
         self, services: Services, cluster: ClusterPort, directory: ChannelDirectory[ChannelPort]
@@ -45,8 +45,7 @@ class ReplyPost(Actor):
         self.cluster.feed(node, keeper)
 
     def node_of(self, address: str) -> int:
-        """Return the node that an address is of; 0 if it is of none that was heard of in that
-        life."""
+        """Return the node that an address belongs to; 0 if no such node is known in that life."""
         place = place_of(address)
         life: Life | None = None if place is None else place.life
         if life is None or life.node not in self.keepers:
@@ -55,7 +54,7 @@ class ReplyPost(Actor):
         return life.node if is_that_life else 0
 
     def is_node_up(self, address: str) -> bool:
-        """Tell whether an address is of a node that is up, or may be."""
+        """Tell whether an address belongs to a node that is up, or may be."""
         node = self.node_of(address)
         return node > 0 and self.cluster.standing(node) is not NodeStanding.DOWN
 

@@ -1,14 +1,14 @@
-"""Direct reply-to: a channel hears replies at an address of its own, with no queue in between.
+"""Direct reply-to: a channel receives replies at an address of its own, without a queue in between.
 
     client    consumes from amq.rabbitmq.reply-to, without acknowledgements
     client    publishes a request with reply_to = amq.rabbitmq.reply-to
     broker    puts the channel's address in its place: amq.rabbitmq.reply-to.TOKEN
     server    publishes to that address by the default exchange; the client's channel delivers
 
-The token names the connection and the channel, and in a cluster the node and its life, so there is
-no table to keep; the random part keeps strangers from guessing it. A reply to nobody is dropped,
-and so is one to a client that does not read, or to a node that is not up: a server must not be held
-up by one of its clients. For `mandatory` and confirms an address is no queue.
+The token names the connection and the channel, and in a cluster the node and its life, so no table
+is needed; its random part keeps strangers from guessing it. A reply to a missing channel is
+dropped, and so is one to a client that does not read, or to a node that is not up: one client must
+not hold up a server. For `mandatory` and confirms an address is not a queue.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RANDOM_BYTES: Final = 16
 
 
 class ReplyConsumer:
-    """The one consumer of a channel that hears replies, which come to the address `at`."""
+    """The one consumer of a channel for replies, which come to the address `at`."""
 
     def __init__(self, channel: ChannelPort, consuming: Consuming, tag: str) -> None:
         self.channel = channel
@@ -54,7 +54,8 @@ class ReplyConsumer:
 
     def deliver(self, reply: DirectReply) -> None:
         """Append the frames of a reply to what is due to the client, or drop it when more than
-        REPLY_BACKLOG_BYTES wait to be read already."""
+        REPLY_BACKLOG_BYTES already wait for the client to read.
+        """
         channel = self.channel
         count = len(reply.contents)
         if channel.reader.writer.pending_bytes > REPLY_BACKLOG_BYTES:
@@ -68,8 +69,9 @@ class ReplyConsumer:
 
 
 class ReplyPlace(NamedTuple):
-    """Where an address leads: the number of a connection, that of a channel on it; and the life of
-    the node that these are of, None for that of a node that is alone."""
+    """Where an address leads: the numbers of a connection and of a channel on it, and the life of
+    their node, None for a node alone.
+    """
 
     connection: int
     channel: int
@@ -77,7 +79,7 @@ class ReplyPlace(NamedTuple):
 
 
 def place_of(address: str) -> ReplyPlace | None:
-    """Return where an address leads; None for a text that is no such address."""
+    """Return where an address leads; None for a text that is not such an address."""
     try:
         token = urlsafe_b64decode(address.removeprefix(ADDRESS) + "==")
         if len(token) < NODE.size + PLACE.size + RANDOM_BYTES:
@@ -90,8 +92,9 @@ def place_of(address: str) -> ReplyPlace | None:
 
 
 def listener(directory: ChannelDirectory[ChannelPort], address: str) -> ChannelPort | None:
-    """Return the channel of this node that hears replies at that address; None when there is none,
-    or the text is no such address."""
+    """Return the channel of this node that receives replies at that address; None when there is
+    none, or the text is not such an address.
+    """
     place = place_of(address)
     if place is None:
         return None
@@ -101,8 +104,9 @@ def listener(directory: ChannelDirectory[ChannelPort], address: str) -> ChannelP
 
 
 def is_heard(directory: ChannelDirectory[ChannelPort], address: str) -> bool:
-    """Tell whether a channel of this node hears replies at that address, or it is of another node
-    that is up: whether a channel there does is not known."""
+    """Tell whether a channel of this node receives replies at that address, or it belongs to
+    another node that is up, whose channels are not known here.
+    """
     return listener(directory, address) is not None or directory.is_reply_node_up(address)
 
 
@@ -113,7 +117,9 @@ def send_replies(
     traits: MessageTraits,
 ) -> int:
     """Send the contents, which have these traits, to each of the routing `keys` that is the address
-    of a reply consumer. Returns how many messages nobody hears, summed up over these addresses."""
+    of a reply consumer. Returns how many messages found no receiver, summed up over these
+    addresses.
+    """
     dropped = 0
     for at in dict.fromkeys(each for each in keys if each.startswith(ADDRESS)):
         channel = listener(directory, at)

@@ -1,4 +1,4 @@
-"""Where the publishes of a channel go, as far as their method says it."""
+"""Where the publishes of a channel go, as far as their method determines it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ Targets: TypeAlias = "list[PublishLink]"
 
 
 class LinkToCome(PublishLink):
-    """What stands for the link to one of so many queues that their links are made some at a time,
-    when something is sent."""
+    """Stands for the link to one of very many queues, whose links are made some at a time while
+    sending.
+    """
 
 
 class Route:
     """Where the publishes of one raw method frame go. `targets` is None when that depends on more
-    than the method. `traits` are those of the messages that went this way last. `lone` is the only
-    target, if there is just one and it takes ENVELOPED batches, else None. `replies` says that they
-    go to the address of a reply consumer, which is no queue. `traffic` is their exchange's."""
+    than the method. `traits` are those of the last messages on this route. `lone` is the only
+    target, if there is just one and it takes ENVELOPED batches, else None. `replies` tells that
+    they go to the address of a reply consumer, which is not a queue. `traffic` is their exchange's.
+    """
 
     __slots__ = (
         "envelope",
@@ -64,7 +66,7 @@ class Route:
             self.lone = self.targets[0]
 
     def traits_of(self, persistent: bool, copies: int) -> MessageTraits:
-        """Return the traits of messages that go this way to `copies` queues."""
+        """Return the traits of messages on this route to `copies` queues."""
         traits = self.traits
         if traits.persistent is not persistent or traits.copies != copies:
             traits = self.traits = message_traits(

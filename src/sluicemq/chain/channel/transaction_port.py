@@ -1,4 +1,4 @@
-"""What the halves of a channel see of its transaction, and what it keeps for them."""
+"""What the halves of a channel see of its transaction, and the publishes that it keeps for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PendingPublishes:
-    """Messages that wait for the commit, with what `Publishing.send` has to know of them."""
+    """Messages that wait for the commit, with everything `Publishing.send` has to know of them."""
 
     __slots__ = ("contents", "large", "names", "properties", "route", "same_size", "size")
 
@@ -37,9 +37,10 @@ class PendingPublishes:
         self.large = large
 
     def absorb(self, more: PendingPublishes) -> bool:
-        """Take in the messages that follow and return True if they may be one batch with these,
-        else return False. By that a commit is few messages to each queue, and what they write is
-        mostly in one group of the journal."""
+        """Take in the following messages and return True if they fit into one batch with these,
+        else return False. So a commit is few messages to each queue, and their writes are mostly in
+        one group of the journal.
+        """
         if (
             more.route is not self.route
             or more.names != self.names
@@ -60,8 +61,9 @@ class PendingPublishes:
 
 
 class TransactionPort:
-    """The transactional mode of a channel. `passing` is True while the commit lets publishes go on
-    at once. `pending_bytes` and `messages` are those of publishes that wait."""
+    """The transactional mode of a channel. `passing` is True while the commit lets publishes
+    through. `pending_bytes` and `messages` count the publishes that wait.
+    """
 
     passing: bool
     pending_bytes: int
@@ -69,13 +71,14 @@ class TransactionPort:
 
     @property
     def acks(self) -> int:
-        """The number of messages whose settlement waits for the commit."""
+        """Return how many messages' settlements wait for the commit."""
         raise NotImplementedError
 
     def keep(self, pending: PendingPublishes) -> None:
         """Keep a publish until the commit, counted as memory in use, so that it can raise the
-        alarm. Raises ChannelViolation (406) for what would be more than TRANSACTION_BYTES_MAX in
-        all; a first publish may be of any size."""
+        alarm. Raises ChannelViolation (406) when all would exceed TRANSACTION_BYTES_MAX; a first
+        publish may be of any size.
+        """
         raise NotImplementedError
 
     def keep_settlement(self, settlement: Undoable, outcome: int) -> None:
@@ -83,19 +86,21 @@ class TransactionPort:
         raise NotImplementedError
 
     def commit(self) -> None:
-        """Let the publishes that are kept go, and the acknowledgements, none of which may be on
-        disk before them; the client is answered when the publishes are safe."""
+        """Send the kept publishes, and the acknowledgements, none of which may be on disk before
+        them; the client is answered when the publishes are safe.
+        """
         raise NotImplementedError
 
     def rollback(self) -> None:
-        """Drop the publishes that are kept; what was acknowledged is outstanding again."""
+        """Drop the kept publishes; what was acknowledged is outstanding again."""
         raise NotImplementedError
 
     def answers(self) -> list[bytes]:
-        """Return the frames that the client is due after queues have answered; there are none
-        before the last one has."""
+        """Return the frames that are due to the client after queues have answered; none before the
+        last one has.
+        """
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Forget all that is kept, and count its memory as free."""
+        """Forget everything kept, and count its memory as free."""
         raise NotImplementedError

@@ -1,10 +1,10 @@
 """What a channel in transactional mode keeps until tx.commit or tx.rollback (spec 8.8).
 
-A publish is checked and routed when it comes, and an acknowledgement takes its tags off the list;
-then both wait here. A commit lets the publishes go, in order, then the acknowledgements, none of
-which may be on disk before the messages are. It is answered when each queue has called its messages
-safe: confirms that nobody hears. Until then the client must not ask for anything else on the
-channel. A channel that has never selected this mode has no object of this kind.
+A publish is checked and routed when it arrives, and an acknowledgement removes its tags from the
+unacknowledged ones; then both wait here. A commit sends the publishes, in order, then the
+acknowledgements, none of which may be on disk before the messages are. It is answered when each
+queue has confirmed its messages; the client sees only the answer. Until then the client must not
+send anything else on the channel. A channel that has never selected this mode has no such object.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ to."""
 
 
 class Transaction(TransactionPort):
-    """The transactional mode of one channel. There is always a transaction, for the next begins
-    where one has ended."""
+    """The transactional mode of one channel. There is always a transaction: the next begins where
+    one ends.
+    """
 
     def __init__(self, channel: ChannelPort, publishing: Publishing, consuming: Consuming) -> None:
         self.channel = channel
@@ -93,11 +94,12 @@ class Transaction(TransactionPort):
     def commit_in_pieces(
         self, pending: list[PendingPublishes], settlements: list[tuple[Undoable, int]]
     ) -> Iterator[int]:
-        """Send all that was kept and yield the work of each piece. It is all one job of the
-        channel, so what its queues have to say waits until its end.
+        """Send everything kept and yield the work of each piece. It is all one job of the channel,
+        so its queues' answers wait until its end.
 
-        Acknowledgements wait until the messages are safe. A queue that forgot what it has not
-        written yet, and confirmed it, might come back with neither that nor what was to replace it.
+        Acknowledgements wait until the messages are safe. Otherwise a queue might drop an
+        acknowledged message before the message that replaces it is written, and come back from a
+        crash with neither.
         """
         channel = self.channel
         publishing = self.publishing
@@ -125,12 +127,13 @@ class Transaction(TransactionPort):
             channel.out.extend(self.answers())
 
     def settle(self) -> None:
-        """Let all acknowledgements of what is being committed go now."""
+        """Send all acknowledgements of the commit under way now."""
         deque(self.settle_in_pieces(), 0)
 
     def settle_in_pieces(self) -> Iterator[int]:
-        """Let the acknowledgements of what is being committed go, one settlement in each piece, and
-        yield its work."""
+        """Send the acknowledgements of the commit under way, one settlement in each piece, and
+        yield its work.
+        """
         settling = self.settling
         self.settling = []
         for settlement, outcome in settling:
@@ -138,9 +141,9 @@ class Transaction(TransactionPort):
             yield PENDING_WORK
 
     def targets(self, pending: PendingPublishes) -> Targets:
-        """Return links to the queues that kept messages go to. Only names were kept, and queues
-        without one any more are left out; with the default exchange a queue that has got the name
-        since is one of them."""
+        """Return links to the queues that kept messages go to. Only names were kept: deleted queues
+        are left out, and a name may have been given to a new queue since.
+        """
         publishing = self.publishing
         queues = self.channel.vhost.queues
         names = dict.fromkeys(pending.names)
@@ -180,8 +183,9 @@ class Transaction(TransactionPort):
 
 
 def too_early(event: object) -> ConnectionViolation:
-    """Return the 504 for a client that sends this event while it should wait for the answer to its
-    commit."""
+    """Return the error 504 for a client that sends this event while it should wait for the answer
+    to its commit.
+    """
     method: Method | type[Method] = BasicAck if isinstance(event, Acks) else BasicPublish
     if isinstance(event, MethodFrame):
         method = event.method

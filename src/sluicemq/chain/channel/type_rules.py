@@ -1,4 +1,6 @@
-"""What RabbitMQ refuses on queues of a type, in its words. Classic queues pass every check."""
+"""What RabbitMQ refuses on queues of certain types, in its words. Classic queues pass
+every check.
+"""
 
 from __future__ import annotations
 
@@ -21,27 +23,29 @@ def is_stream(queue: Queue) -> bool:
 
 
 def not_supported(what: str, queue: Queue) -> ConnectionViolation:
-    """Return the 540 by which RabbitMQ refuses `what` on a stream."""
+    """Return the error 540 with which RabbitMQ refuses `what` on a stream."""
     return ConnectionViolation(540, f"{what} not supported by stream queues {queue.title}")
 
 
 def not_for(queue: Queue, argument: str) -> ChannelViolation:
-    """Return the 406 for an argument that consumers of queues of this type do not have."""
+    """Return the error 406 for an argument that consumers of queues of this type do not have."""
     kind = f"rabbit_{queue.definition.type}_queue"
     text = f"invalid arg '{argument}' for {queue.title} of queue type {kind}"
     return ChannelViolation(406, text)
 
 
 def check_has(queue: Queue, what: str) -> None:
-    """Raise ConnectionViolation (540) if the queue is a stream, from which nothing is ever taken
-    out, as `what` (basic.get or queue.purge) would."""
+    """Raise ConnectionViolation (540) if the queue is a stream, from which `what` (basic.get or
+    queue.purge) cannot remove anything.
+    """
     if is_stream(queue):
         raise not_supported(what, queue)
 
 
 def check_get(queue: Queue) -> None:
-    """Raise a violation if nothing can be got one by one: ConnectionViolation (540) from a stream,
-    ChannelViolation (405) from a quorum queue with a single active consumer."""
+    """Raise a violation if basic.get is not possible: ConnectionViolation (540) for a stream,
+    ChannelViolation (405) for a quorum queue with a single active consumer.
+    """
     check_has(queue, "basic.get")
     definition = queue.definition
     alone = definition.arguments.get("x-single-active-consumer") is True
@@ -56,9 +60,10 @@ def check_get(queue: Queue) -> None:
 
 def check_consume(queue: Queue, method: BasicConsume, prefetch_count: int, limit: int) -> None:
     """Check the arguments of a consumer. One of a stream needs a prefetch of its own, must
-    acknowledge and has no priority; one of a quorum queue can have no count in common with others
-    of its channel. `prefetch_count` is what the consumer would have, `limit` what
-    its channel has; 0 is none. Raises ChannelViolation (406) or ConnectionViolation (540)."""
+    acknowledge and has no priority; one of a quorum queue cannot share a prefetch with others of
+    its channel. `prefetch_count` is what the consumer would have, `limit` what its channel has; 0
+    is none. Raises ChannelViolation (406) or ConnectionViolation (540).
+    """
     if not is_stream(queue):
         if ARGUMENT in method.arguments:
             raise not_for(queue, ARGUMENT)
@@ -78,15 +83,17 @@ def check_consume(queue: Queue, method: BasicConsume, prefetch_count: int, limit
 
 
 def check_global(queue: Queue, limit: int) -> None:
-    """Raise ConnectionViolation (540) if all consumers of a channel may hold `limit` messages
-    together, 0: there is no limit, and the queue cannot keep to that."""
+    """Raise ConnectionViolation (540) if all consumers of a channel may together hold `limit`
+    messages (0: no limit), and the queue cannot keep to that.
+    """
     if limit and not TYPES[queue.definition.type].has_global_qos:
         raise ConnectionViolation(540, f"{queue.title} does not support global qos")
 
 
 def check_settle(queues: Iterable[Actor]) -> None:
-    """Raise ConnectionViolation (540) if one of the queues is a stream: what was read from it can
-    be neither given back nor rejected."""
+    """Raise ConnectionViolation (540) if one of the queues is a stream, whose deliveries can be
+    neither returned nor rejected.
+    """
     for queue in queues:
         if isinstance(queue, Queue) and is_stream(queue):
             raise not_supported("basic.nack and basic.reject", queue)

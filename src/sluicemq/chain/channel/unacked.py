@@ -1,7 +1,7 @@
-"""What a channel has delivered and not settled: spans of delivery tags, each one run of a queue.
+"""The unsettled deliveries of a channel: spans of delivery tags, each one run of a queue.
 
-A run of acknowledgements in order costs one step, not one a message. Out of order ones punch
-holes into their span. Rules: spec 9.6.
+A run of acknowledgements in order costs one step in all. Acknowledgements out of order punch holes
+into their span. Rules: spec 9.6.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ Part = tuple[int, int, int]
 
 
 class Source:
-    """A queue from which a channel has what is not settled, and the link over which it came. With
-    another link the same queue is another source: what came over the old one is no part of it."""
+    """A queue from which a channel has unsettled deliveries, and their link. The same queue with
+    another link is another source, which has none of the deliveries of the old one.
+    """
 
     __slots__ = ("link", "queue")
 
@@ -79,8 +80,9 @@ class Span:
             self.holes = {offset}
 
     def advance(self, start: int) -> None:
-        """Settle everything before the offset `start`, and move on behind what is settled already
-        from there."""
+        """Settle everything before the offset `start`, then skip what is settled already from
+        there.
+        """
         if self.holes:
             self.holes = holes = {hole for hole in self.holes if hole >= start}
             while start in holes:
@@ -117,8 +119,9 @@ def first_of(span: Span) -> int:
 
 
 class Settlement:
-    """Parts to settle, gathered per source in the order in which the sources first appear; `count`
-    is the number of messages in all."""
+    """Parts to settle, per source, in the order in which the sources first appear; `count` is the
+    number of messages in all.
+    """
 
     __slots__ = ("by_source", "count")
 
@@ -170,8 +173,9 @@ class Unacked:
         self.count += count
 
     def settle_run(self, first: int, last: int, into: Settlement) -> int | None:
-        """Settle the tags from `first` to `last`, both included. Returns the first that is not
-        outstanding, with those before it settled; None when all were."""
+        """Settle the tags from `first` to `last`, inclusive. Returns the first that is not
+        outstanding, after settling those before it; None when all were.
+        """
         tag = first
         while tag <= last:
             span = self.find(tag)
@@ -204,8 +208,9 @@ class Unacked:
         return unknown
 
     def missing(self, last: int) -> int | None:
-        """Return `last` when it is neither 0 nor outstanding, so that it can be no bound of what is
-        to be settled; else None."""
+        """Return `last` when it is neither 0 nor outstanding, so that nothing can be settled up to
+        it; else None.
+        """
         if last:
             span = self.find(last)
             if span is None or not span.has(last - span.first):
@@ -213,8 +218,9 @@ class Unacked:
         return None
 
     def settle_some(self, last: int, into: Settlement, most: int) -> bool:
-        """Settle what is up to and including `last` (0: all), in at most `most` spans, or fewer if
-        many messages are in them. Returns True when there may be more."""
+        """Settle deliveries up to and including `last` (0: all), in at most `most` spans, or fewer
+        if many messages are in them. Returns True when there may be more.
+        """
         while self.head < len(self.spans):
             span = self.spans[self.head]
             if last and span.first > last:
@@ -234,8 +240,9 @@ class Unacked:
         return False
 
     def forget(self, most: int) -> int:
-        """Let go of about `most` spans and holes, the newest first, and return how many spans are
-        left."""
+        """Forget about `most` spans and holes, the newest first, and return how many spans are
+        left.
+        """
         while self.spans and most > 0:
             most -= 1 + len(self.spans.pop().holes)
         return len(self.spans)
@@ -268,8 +275,9 @@ class Unacked:
         return span.first + span.start
 
     def find(self, tag: int) -> Span | None:
-        """Return the span with this tag, settled or not; None when it is not there any more or
-        never was."""
+        """Return the span with this tag, settled or not; None when it is gone or never
+        was there.
+        """
         spans = self.spans
         head = self.head
         if head < len(spans) and spans[head].first <= tag < spans[head].first + spans[head].count:
