@@ -511,8 +511,8 @@ class Publishing:
         return targets
 
     def here(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of the queues that this node has or reaches. In a cluster there may be
-        others.
+        """Return those of the queues that this node has made, or has a stand-in for. In a cluster
+        there may be others.
         """
         if self.services.is_alone:
             return names

@@ -1,1 +1,1 @@
-"""What is declared in a cluster: one Raft group of all nodes."""
+"""Definitions in a cluster: one Raft group of all nodes."""

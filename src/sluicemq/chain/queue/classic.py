@@ -70,8 +70,9 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClassicShell(TimedQueue):
-    """This is the shell around a classic queue: it sees to credit, the store and the disk, and
-    makes effects real."""
+    """The shell around a classic queue: it handles credit, the store and the disk, and makes
+    effects real.
+    """
 
     prefix_bytes: ClassVar[int] = 0
     """What it has put before each content."""
@@ -111,11 +112,13 @@ class ClassicShell(TimedQueue):
         )
 
     def make_storage(self) -> QueueStorage:
-        """Make what sees to its files and to its messages in the message store."""
+        """Make the part that handles its files and its messages in the message store."""
         return QueueStorage(self, self.machine)
 
     def receive(self, message: object) -> None:
-        """Take publishes over a credited link, commands from channels, and what the store says."""
+        """Handle publishes over a credited link, commands from channels, and messages
+        of the store.
+        """
         if isinstance(message, Publish):
             self.linked(message)
             if self.refused_messages is None:
@@ -148,13 +151,14 @@ class ClassicShell(TimedQueue):
             self.begin(self.work_off())
 
     def look_at_time(self) -> None:
-        """Let go of what is too old, or too much, before anything else is done."""
+        """Remove messages that are too old, or too many, before anything else is done."""
         if self.machine.needs_tick:
             self.timers.tick()
 
     def prepared(self, publish: Publish) -> Publish:
-        """Return a publish that says itself what depends on when it came, for it may be applied
-        later."""
+        """Return a publish with everything in it that depends on the time of its arrival, because
+        it may be applied later.
+        """
         batch = publish.batch
         ttl_ms = batch.properties.ttl_ms
         if ttl_ms is not None or self.message_ttl_ms is not None:
@@ -164,8 +168,9 @@ class ClassicShell(TimedQueue):
         return publish
 
     def again(self, found: QueueReplica | None) -> ClassicShell:
-        """Make the queue that takes its place after a fault, with what was read back; None: it had
-        nothing on the disk."""
+        """Make the queue that takes its place after a fault, with what was read back; None when it
+        had nothing on the disk.
+        """
         services = self.services
         if found is None:
             queue_id = services.queue_id()
@@ -173,7 +178,7 @@ class ClassicShell(TimedQueue):
         else:
             fresh = self.like(self.id, found.index)
             fresh.machine.recover(found.marks(), found.expiring)
-        fresh.schedule()  # some of what is there may have to go
+        fresh.schedule()  # some of its messages may have to go
         return fresh
 
     def like(self, queue_id: int, index: QueueIndex) -> ClassicShell:
@@ -183,7 +188,9 @@ class ClassicShell(TimedQueue):
         return ClassicShell(self.vhost, self.definition, queue_id, index, term)
 
     def suspected(self) -> list[Place | Wanted]:
-        """Return, after a fault, the messages that it, or who works for it, cannot handle."""
+        """Return, after a fault, the messages that it, or a part that works for it,
+        cannot handle.
+        """
         found: list[Place | Wanted] = at_hand(self.at, self.letters)
         if self.dead_lettering.republisher is not None:
             found += self.dead_lettering.republisher.suspected()
@@ -194,8 +201,9 @@ class ClassicShell(TimedQueue):
         return self.dead_lettering.letters(effect, self.settings)
 
     def dead_letter(self, effect: DeadLetter) -> None:
-        """Pass on dead letters, which the queue keeps until they are safe elsewhere; those of run 0
-        it does not."""
+        """Pass on dead letters, which the queue keeps until they are safe elsewhere, except those
+        of run 0.
+        """
         done = None
         if effect.run:
             parts = [(effect.run, effect.start, effect.start + len(effect.contents))]
@@ -203,8 +211,9 @@ class ClassicShell(TimedQueue):
         self.dead_lettering.pass_on(effect, self.settings, done)
 
     def work_off(self) -> Iterator[int]:
-        """Do the rest of a command that takes long, and what follows from it. Each step gives its
-        units of work."""
+        """Do the rest of a command that takes long, and then what follows from it. Each step yields
+        its units of work.
+        """
         machine = self.machine
         while machine.rest is not None:
             yield machine.take_work()
@@ -213,9 +222,10 @@ class ClassicShell(TimedQueue):
             self.replicator.go_on()
 
     def applied(self, command: Command) -> None:
-        """Do what follows from a command that is done. The queue counts as used both when a command
-        comes, for it may be applied long after that, and when it is done, for that may take
-        long."""
+        """Do what follows from a completed command. The queue counts as used both when a command
+        arrives, because it may be applied much later, and when it is completed, because that may
+        take long.
+        """
         if isinstance(command, Publish):
             if self.trying:
                 super().applied(command)
@@ -228,7 +238,7 @@ class ClassicShell(TimedQueue):
             self.timers.used()
 
     def receive_rare(self, message: object) -> None:
-        """Take what has to do with the disk, and what the monitor, policies and timers say."""
+        """Handle messages of the disk, the monitor, policies and timers."""
         if self.storage.receive(message):
             return
         if isinstance(message, SetTarget):
@@ -247,7 +257,7 @@ class ClassicShell(TimedQueue):
                 super().receive(message)
 
     def turn_ended(self) -> None:
-        """Deal out what can be dealt, make the effects real, page, account the memory."""
+        """Deliver what can be delivered, make the effects real, page, account for the memory."""
         machine = self.machine
         if self.underway is not None:
             self.effects_real()
@@ -284,7 +294,7 @@ class ClassicShell(TimedQueue):
         storage.hold_up()
 
     def keep_pace(self) -> None:
-        """Tell the pacer what was taken in and dealt out, if there is one."""
+        """Tell the pacer, if there is one, how many messages were taken in and dealt out."""
         pacer = self.services.pacer
         if pacer is not None:
             machine = self.machine
@@ -324,9 +334,10 @@ class ClassicShell(TimedQueue):
     # -- settings
 
     def configure(self, policy: EffectivePolicy | None) -> None:
-        """Take the settings that the arguments and this policy make; None: no policy holds. They
-        hold from now on for messages that come and for the queue's own age; for everything else as
-        soon as it is agreed on."""
+        """Use the settings that follow from the arguments and this policy; None: no policy applies.
+        They apply at once to new messages and to the queue's own age, and to everything else as
+        soon as they are agreed on.
+        """
         settings = settings_of(self.definition.arguments, policy.definition if policy else {})
         self.message_ttl_ms = settings.message_ttl_ms
         self.timers.configure(settings)
@@ -334,16 +345,18 @@ class ClassicShell(TimedQueue):
 
     def expiry_of(self, ttl_ms: int | None) -> int:
         """Return when a message that has come now expires, in milliseconds since the epoch. It may
-        live for `ttl_ms` or as long as the queue lets it, whichever is less; one of the two must
-        not be None."""
+        live for `ttl_ms` or as long as the queue allows, whichever is less; one of the two must not
+        be None.
+        """
         limits = [each for each in (ttl_ms, self.message_ttl_ms) if each is not None]
         return self.services.world.clock.wall_ms() + min(limits)
 
-    # -- all messages go elsewhere
+    # -- all messages move elsewhere
 
     def begin_move(self, move: Actor) -> None:
-        """Let nobody have any message from now on but `move`: consumers are cancelled, and what
-        channels hold comes back."""
+        """Give messages to nobody but `move` from now on: consumers are cancelled, and
+        unacknowledged messages come back.
+        """
         self.move = move
         upstream = {**self.upstream}
         for consumer in self.machine.consumers.all():
@@ -354,8 +367,9 @@ class ClassicShell(TimedQueue):
         self.schedule()
 
     def move_refuses(self, message: Command) -> bool:
-        """Refuse what somebody else wants to have, and what would delete the queue. Returns whether
-        that was it."""
+        """Refuse a command that takes messages, or would delete the queue. Returns whether it was
+        one.
+        """
         if isinstance(message, Consume):
             channel: Actor | None = message.consumer.channel
         elif isinstance(message, Get | Purge | Delete):
@@ -388,7 +402,8 @@ class ClassicShell(TimedQueue):
 
     def consumer_left(self, message: Down | Cancel) -> None:
         """Forget the link of a channel that is gone, and delete an auto-delete queue whose last
-        consumer has left."""
+        consumer has left.
+        """
         if isinstance(message, Down):
             self.upstream.pop(message.channel, None)
         if (
@@ -408,8 +423,9 @@ def load_of(machine: ClassicQueue) -> tuple[QueueLoad, int]:
     """Return how much of a queue may be paged out and how fast it moves, and the bytes that are on
     their way to the disk already.
 
-    Those are in RAM until they are written, but what is gone as soon as the disk is done must not
-    make the others pay. All messages of the queue are taken for equally large."""
+    Those are in RAM until they are written, but other messages must not have to leave because of
+    them. All messages of the queue are taken for equally large.
+    """
     depth = machine.depth
     pageable = depth.ram_messages + machine.ram_acks
     going = leaving(machine.backing)
@@ -422,7 +438,8 @@ def load_of(machine: ClassicQueue) -> tuple[QueueLoad, int]:
 
 def leaving(backing: Backing) -> int:
     """Return the number of messages that count as out of RAM, but whose write to the disk is not
-    over yet."""
+    finished.
+    """
     return sum(chunk.left() for chunk in backing.leaving() if chunk.bodies)
 
 

@@ -1,4 +1,4 @@
-"""What every queue is, whatever its type: an actor around a machine, with credit, and an end."""
+"""What queues of all types share: an actor around a machine, with credit, and an end."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ TARGET_WORK: Final = 60
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PublishLink(Link):
-    """This is what somebody publishes to one queue over, as who publishes sees it. A queue makes it
-    (`Queue.link_from`), for its type knows what may be on its way: with a gate of the sender that
-    the link shuts when it is too much. What was sent is answered, or the link ends: then who has
-    sent rejects what waits for it (`LinkEnded`), or sends it again over another link, with the same
-    numbers, if the queue knows these for what they are."""
+    """The link over which somebody publishes to one queue, as the publisher sees it. The queue
+    makes it (`Queue.link_from`), because its type determines how much may be under way: the link
+    has a gate of the sender, which it shuts at that bound. Each batch is answered, or the link
+    ends: then the sender rejects the unanswered ones (`LinkEnded`), or sends them again over
+    another link, with the same numbers, if the queue recognises these.
+    """
 
     __slots__ = ("queue",)
 
@@ -54,15 +55,18 @@ class PublishLink(Link):
         self.queue = queue
 
     def send(self, batch: Batch, first_seq: int, confirm: bool) -> None:
-        """Hand a batch over. Its messages have the numbers from `first_seq` on, above all that were
-        sent before; `confirm`: they are to be answered. It is never refused: who waits for the
-        gate does so before the next batch."""
+        """Send a batch. Its messages have the numbers from `first_seq` on, above all that were sent
+        before; with `confirm` the queue answers them. A batch is never refused: senders wait for
+        the gate before the next one.
+        """
         raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CreditLink(PublishLink):
-    """Leads to a queue of this node, and lets so many messages pass as it has given credit for."""
+    """A link to a queue of this node, which admits as many messages as the queue has given credit
+    for.
+    """
 
     __slots__ = ("inflow", "outflow")
 
@@ -84,8 +88,9 @@ class CreditLink(PublishLink):
 
 
 class LinkEnded:
-    """Tells who publishes over a link to `queue` that this was deleted; or, `is_lost`, that it has
-    failed and answers nothing more of what was sent over it."""
+    """Tells the sender on a link to `queue` that the queue was deleted; or, when `is_lost`, that it
+    has failed and will not answer what was sent over the link.
+    """
 
     __slots__ = ("is_lost", "link", "queue")
 
@@ -96,12 +101,13 @@ class LinkEnded:
 
 
 class Leaving:
-    """Tells a deleted queue to take away some more of its bindings, then to go."""
+    """Tells a deleted queue to remove some more of its bindings, then to go."""
 
 
 class SetTarget:
-    """Tells a queue how many seconds' worth of messages to keep in RAM; infinity: as many as come.
-    The count follows from the queue's rates (`queues/classic/memory_target.py`)."""
+    """Tells a queue how many seconds' worth of messages to keep in RAM; infinity keeps all. The
+    number follows from the queue's rates (`queues/classic/memory_target.py`).
+    """
 
     __slots__ = ("duration_s",)
 
@@ -110,7 +116,7 @@ class SetTarget:
 
 
 class PolicyChanged:
-    """Tells a queue that this policy holds for it from now on; None: no policy does."""
+    """Tells a queue that this policy applies to it from now on; None: no policy does."""
 
     __slots__ = ("policy",)
 
@@ -119,7 +125,7 @@ class PolicyChanged:
 
 
 class FilesGone(DiskJob):
-    """Deletes the segments at `paths`, and all of `directory` with what is in it; "" is none."""
+    """Deletes the segments at `paths`, and `directory` with everything in it; "" is none."""
 
     def __init__(self, paths: list[str], directory: str = "") -> None:
         self.paths = paths
@@ -134,8 +140,7 @@ class FilesGone(DiskJob):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Queue(NamedQueue, Generic[M_co]):
-    """This is what everybody may know of a queue, whatever its type: the shell around a state of
-    type M_co."""
+    """A queue of any type: the shell around a state of type M_co."""
 
     kind = "queue"
     is_vital = False
@@ -192,19 +197,20 @@ class Queue(NamedQueue, Generic[M_co]):
 
     @property
     def latest(self) -> Queue:
-        """Return the queue that is in its place now: itself, or what has followed after faults."""
+        """Return the queue that is in its place now: itself, or its successor after faults."""
         queue: Queue = self
         while queue.successor is not None:
             queue = queue.successor
         return queue
 
     def link_from(self, sender: FlowActor) -> PublishLink:
-        """Make a new link for somebody who publishes here."""
+        """Make a new link for an actor that publishes here."""
         return CreditLink(sender, self)
 
     def linked(self, publish: Publish) -> None:
-        """Account for a batch that was taken out of the inbox: who has sent it may send more. A
-        deleted queue holds up nobody."""
+        """Account for a batch that was taken out of the inbox: its sender may send more. A deleted
+        queue holds up nobody.
+        """
         link, batch = publish.link, publish.batch
         count = len(batch.contents)
         self.published += count
@@ -223,37 +229,43 @@ class Queue(NamedQueue, Generic[M_co]):
         return self.machine.deleted
 
     def state(self, now_ns: int) -> str:
-        """Return its state as users see it, at `now_ns`: `running`, `flow`, or what it is after a
-        fault."""
+        """Return its state as users see it, at `now_ns`: `running`, `flow`, or a state after a
+        fault.
+        """
         return self.flow_state(now_ns) if self.crash is None else self.crash.state
 
     def store_link(self) -> tuple[Outflow, Inflow] | None:
-        """Return the two halves of its link to the message store; None when messages of this type
-        of queue do not go there."""
+        """Return the two halves of its link to the message store; None when this type of queue does
+        not use that.
+        """
         return None
 
     def store_gate(self) -> Gate | None:
         """Return the gate that is shut while too much of it waits for the message store; None when
-        a link to the store says that, or nothing does."""
+        a link to the store does that, or nothing.
+        """
         return None
 
     def ram_load(self, now_ns: int) -> tuple[QueueLoad, int] | None:
         """Return how much of the queue may be paged out and how fast it moves at `now_ns`, and the
         bytes that are on their way to the disk already; None when this type of queue keeps no
-        messages in RAM. A queue that returns something is told a `SetTarget` for it."""
+        messages in RAM. A queue that returns figures is sent a `SetTarget`.
+        """
         return None
 
     def leave(self, answer: Deleted) -> None:
-        """Begin to go, for the queue is deleted. When there are many bindings they go first, some
-        at a time; what asks meanwhile hears that the queue is not there, or has asked before it was
-        deleted."""
+        """Begin to go, because the queue is deleted. Many bindings are removed first, some at a
+        time; commands that arrive meanwhile are answered as by a missing queue, or as if they had
+        come before the deletion.
+        """
         self.unanswered_deletions.append(answer)
         if len(self.unanswered_deletions) == 1:
             self.leave_some()
 
     def leave_some(self) -> None:
-        """Take away a part of the bindings; after the last one, go, as soon as it is out of the
-        broker's tables."""
+        """Remove some of the bindings; after the last one, go, as soon as the queue is out of the
+        broker's tables.
+        """
         if self.vhost.unbind_some(self):
             self.spend(BINDINGS_MAX * BINDING_WORK)
             self.post(Leaving())
@@ -265,13 +277,16 @@ class Queue(NamedQueue, Generic[M_co]):
         self.unanswered_deletions = []
 
     def undeclared(self) -> None:
-        """End, for the queue is not declared any more, and that was not its own wish."""
+        """End, because the queue is not declared any more, though it did not ask for
+        that itself.
+        """
         self.post(Delete(None, False, False))
 
     def go(self, answer: Deleted) -> None:
-        """Free those who hold credit here, for the queue is deleted, and in no table any more. The
-        answer waits until that is durable."""
-        if self.gone:  # two channels have asked at once
+        """Release everybody who holds credit here, because the queue is deleted and in no table any
+        more. The answer waits until the deletion is durable.
+        """
+        if self.gone:  # two channels have deleted it at once
             if answer.channel is not None:
                 answer.channel.post(answer)
             return
@@ -282,19 +297,22 @@ class Queue(NamedQueue, Generic[M_co]):
         self.finish(answer)
 
     def finish(self, answer: Deleted) -> None:
-        """Give back what is this queue's own, and have the answer sent when it is durable."""
+        """Give back what belongs to this queue alone, and have the answer sent when the deletion is
+        durable.
+        """
         raise NotImplementedError
 
     def faulted(self, error: Exception) -> None:
-        """Stop this queue and have it read back from the disk; at a fault after that it stays
-        down."""
+        """Stop this queue and have it read back from the disk; after another fault it
+        stays down.
+        """
         if self.crash is None:
             self.vhost.crashed(self, error)
         else:
             self.crash.failed()
 
     def effects_real(self) -> None:
-        """Make real, in order, the effects that commands and calls have led to."""
+        """Make real, in order, the effects of commands and calls."""
         if self.effects:
             effects = [*self.effects]
             self.effects.clear()
@@ -305,15 +323,16 @@ class Queue(NamedQueue, Generic[M_co]):
             self.at = None
 
     def make_real(self, effect: Any) -> None:
-        """Post an effect where it belongs; `at` is None when whoever it is for has it."""
+        """Post an effect to its receiver; `at` is None when another part of the queue does that."""
         raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FormerQueue(Queue):
-    """This is what stood for a queue on a node that has a member of it by now: it goes on for those
-    channels that used it."""
+    """The former stand-in for a queue on a node that now has a member of it: channels that used it
+    still do.
+    """
 
     def link_of(self, sender: FlowActor) -> PublishLink | None:
-        """Return the link over which the sender publishes by it; None: it does not."""
+        """Return the link over which the sender publishes through it; None when it does not."""
         raise NotImplementedError

@@ -1,11 +1,11 @@
-"""queue ---jobs---> QUEUE STORAGE: what a queue has on the disk and in the message store.
+"""queue ---jobs---> QUEUE STORAGE: a queue's files, and its messages in the message store.
 
 It is a part of the queue's actor, and works for the `Stored` side of its state. The shell calls
 
     write, remove    for effects, as they become real; `send_removed` when all of a turn have
     turn_ended       at the end of each turn: page out, load, flush, one job of the index at a time
-    hold_up          behind that: publishers wait while memory is tight and the disk is behind
-    receive          for messages that have come for it: jobs that are done, bodies, checkpoints
+    hold_up          after that: publishers wait while memory is tight and the disk is behind
+    receive          for its messages: completed jobs, bodies, checkpoints
     finish           when the queue is deleted; its files go when that is durable
 
 Checkpoints ask for `checkpoint_state` and `dirty_files` in turns of the message store.
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueStorage:
-    """Sees to what one queue, whose state is `stored`, has on the disk and in the message store."""
+    """Handles the files of one queue, whose state is `stored`, and its messages in the message
+    store.
+    """
 
     def __init__(self, queue: Queue, stored: Stored) -> None:
         self._queue = ref(queue)
@@ -65,14 +67,15 @@ class QueueStorage:
 
     @property
     def queue(self) -> Queue:
-        """Return the queue whose storage this is. It must not be held from here: a queue that is
-        gone goes at once."""
+        """Return the queue whose storage this is. This must not hold a reference to it: a deleted
+        queue is freed at once.
+        """
         queue = self._queue()
         assert queue is not None, "a queue's storage without the queue"
         return queue
 
     def receive(self, message: object) -> bool:
-        """Take a message if it is for the storage. Returns whether it was."""
+        """Handle a message if it is for the storage. Returns whether it was."""
         if isinstance(message, IndexWrite | IndexRead):
             self.job_done(message)
         elif isinstance(message, BodiesRead):
@@ -112,8 +115,9 @@ class QueueStorage:
         )
 
     def remove(self, effect: Remove) -> None:
-        """Gather what has left the queue, neighbours joined; it is posted once at the end of the
-        turn."""
+        """Gather messages that have left the queue, neighbours joined; they are posted once at the
+        end of the turn.
+        """
         removed = self.removed
         if removed is None:
             removed = self.removed = self.removal()
@@ -133,7 +137,7 @@ class QueueStorage:
         return StoreRemove(self.queue, self.stored.delivered)
 
     def send_removed(self) -> None:
-        """Post to the message store what `remove` has gathered in this turn, if there is any."""
+        """Post to the message store the removals gathered in this turn, if there are any."""
         if self.removed is not None:
             self.store.post(self.removed)
             self.removed = None
@@ -141,7 +145,7 @@ class QueueStorage:
     # -- at the end of a turn
 
     def turn_ended(self) -> None:
-        """Hand bodies that leave RAM to the message store, and the next job to the disk."""
+        """Pass bodies that leave RAM to the message store, and the next job to the disk."""
         if not self.flush_upto and self.stored.is_at_rest():
             return
         if self.stored.to_store_count:
@@ -149,8 +153,9 @@ class QueueStorage:
         self.work_on_disk()
 
     def store_is_full(self) -> bool:
-        """Tell whether the credit to the message store is spent, or will be by what is about to be
-        handed over, or the storage has failed. Then nothing more is paged out to it."""
+        """Tell whether the storage has failed, or the credit to the message store is spent, or will
+        be by the messages about to be sent. Then nothing more is paged out to it.
+        """
         return self.to_store.credit <= self.stored.to_store_count or bool(self.store.storage_failed)
 
     def page_bodies(self) -> None:
@@ -189,7 +194,8 @@ class QueueStorage:
 
     def flush(self) -> IndexWrite | None:
         """Return a write job for the next part of what a checkpoint waits for; None when all of it
-        is done."""
+        is written.
+        """
         stored = self.stored
         runs: list[Run] = []
         size = 0
@@ -212,7 +218,7 @@ class QueueStorage:
         self.store.post(Flushed(self.queue))
 
     def hold_up(self) -> None:
-        """Make publishers of this queue wait while memory is tight and the disk is behind."""
+        """Make publishers to this queue wait while memory is tight and the disk is behind."""
         gate = self.paging
         if gate.is_shut:
             if not self.is_behind() or self.services.memory_pressure < TIGHT_RATIO:
@@ -221,7 +227,7 @@ class QueueStorage:
             gate.shut()
 
     def is_behind(self) -> bool:
-        """Tell whether there is something to page out that will wake this queue when it is done."""
+        """Tell whether a page-out is under way that will wake this queue when it is done."""
         stored = self.stored
         if self.store.storage_failed or not isinstance(stored.index.job, IndexWrite):
             return False
@@ -235,8 +241,9 @@ class QueueStorage:
         self.services.world.disk.submit(job, queue, queue.strand)
 
     def job_done(self, job: IndexWrite | IndexRead) -> None:
-        """Go on after the disk has done a job, or has not. A write for which there is no space is
-        tried until there is; a read that has failed, a few times."""
+        """Continue after the disk has done a job, or failed to. A write without space is repeated
+        until there is some; a read that has failed, a few times.
+        """
         if isinstance(job, IndexWrite):
             self.written(job)
             return
@@ -260,8 +267,7 @@ class QueueStorage:
             self.say_lost(lost)
 
     def written(self, job: IndexWrite) -> None:
-        """Go on after a write job has come back. Any failure but a full disk is the end of all
-        writing."""
+        """Continue after a write job. Any failure but a full disk ends all writing."""
         failure = job.failure
         if failure is None:
             self.services.has_space(job)
@@ -281,8 +287,9 @@ class QueueStorage:
         self.services.world.clock.call_after(RETRY_FULL_MS, self.queue, TryAgain(job))
 
     def try_again(self, job: DiskJob) -> None:
-        """Submit a job again that has failed a while ago. What a deleted queue had to write nobody
-        wants, and its directory may be gone."""
+        """Submit a job again that failed a while ago. A deleted queue's write is dropped: nobody
+        needs it, and its directory may be gone.
+        """
         if isinstance(job, IndexWrite) and self.stored.deleted:
             self.services.has_space(job)
             self.stored.give_up(job)
@@ -290,7 +297,9 @@ class QueueStorage:
             self.submit(job)
 
     def sought(self, job: IndexRead) -> None:
-        """Tell the message store which bodies nobody needs of what was purged on the disk."""
+        """Tell the message store which bodies of purged messages on the disk are not needed any
+        more.
+        """
         removed = self.removal()
         for run in self.stored.sought(job):
             (removed.persistent if run.traits.persistent else removed.transient).append(run.ids)
@@ -298,8 +307,9 @@ class QueueStorage:
         self.delete_files()
 
     def say_lost(self, lost: list[range]) -> None:
-        """Log which messages could not be read back, by their positions, and are gone; nothing if
-        there are none."""
+        """Log the positions of messages that could not be read back, and are lost; does nothing if
+        there are none.
+        """
         if lost:
             count = sum(map(len, lost))
             where = ", ".join(f"{each[0]}-{each[-1]}" for each in lost[:10])
@@ -309,8 +319,9 @@ class QueueStorage:
     # -- segments
 
     def let_segments_go(self) -> None:
-        """Have segments deleted in which nothing is alive; the last checkpoint may count on them
-        until the acknowledgements are durable."""
+        """Have segments deleted in which no message is alive; the last checkpoint may count on them
+        until the acknowledgements are durable.
+        """
         empty = self.stored.index.empty()
         if self.queue.is_durable:
             removed = self.removal()
@@ -320,15 +331,14 @@ class QueueStorage:
             self.collect(empty)
 
     def collect(self, empty: list[tuple[int, int]]) -> None:
-        """Delete these segments, if nothing is alive in them."""
+        """Delete these segments, if no message in them is alive."""
         paths = self.stored.index.collect(empty)
         if paths and not self.stored.deleted:
             self.store.checkpoints.touch(self.queue)
             self.submit(FilesGone(paths))
 
     def delete_files(self) -> None:
-        """Delete the queue's files, if the queue is no more, and nothing is sought in them any
-        more."""
+        """Delete the queue's files, if the queue is deleted, and no job reads them any more."""
         if not self.queue.forgotten or self.stored.is_seeking:
             return
         index = self.stored.index
@@ -336,7 +346,7 @@ class QueueStorage:
             self.submit(FilesGone([], index.directory))
 
     def files_gone(self, job: FilesGone) -> None:
-        """Log when files could not be deleted; that they are still there does no harm."""
+        """Log it when files could not be deleted; leaving them does no harm."""
         if job.failure is not None:
             text = f"{self.queue.title}: cannot delete unused files yet: {job.failure}"
             self.services.world.log.write("warning", text)
@@ -344,21 +354,22 @@ class QueueStorage:
     # -- checkpoints
 
     def checkpoint_state(self) -> bytes:
-        """Return what a checkpoint says of the queue, when the journal has all that the queue has
-        said."""
+        """Return the queue's part of a checkpoint, when the journal has everything from
+        the queue.
+        """
         return encode_queue_state(self.stored.state())
 
     def dirty_files(self) -> tuple[str, list[str]]:
-        """Return the queue's directory, and the segments in it that were written to since the last
-        call."""
+        """Return the queue's directory, and the segments in it that were written since the last
+        call.
+        """
         index = self.stored.index
         return index.directory, index.take_dirty()
 
     # -- the end
 
     def finish(self, answer: Deleted) -> None:
-        """Have it made durable that the queue is deleted, and then answered, and let its files
-        go."""
+        """Have the deletion of the queue made durable, and then answered, and let its files go."""
         queue = self.queue
         self.to_store.detach()
         self.store_inflow.detach()

@@ -55,8 +55,7 @@ READ_STRAND_STEP: Final = 2
 
 
 class LookAtAge:
-    """Tells a stream to look whether something has become too old; only the last one sent
-    counts."""
+    """Tells a stream to check for data that is too old; only the last one sent counts."""
 
     __slots__ = ()
 
@@ -71,8 +70,7 @@ class LookAtEnd:
 
 
 class StreamShell(LocalQueue[Stream]):
-    """This is the shell around a stream: it sees to credit and its files, and makes effects
-    real."""
+    """The shell around a stream: it handles credit and its files, and makes effects real."""
 
     takes_enveloped = False
     has_state = False
@@ -106,13 +104,13 @@ class StreamShell(LocalQueue[Stream]):
         self.configure(self.policy)
 
     def recover(self, found: StreamRecovery) -> None:
-        """Begin at the start of the node with what is in its files, which has been settled."""
+        """Begin at the start of the node with the recovered log."""
         self.adopt(found)
         self.told_end = self.log.next_offset
         self.retain()
 
     def adopt(self, found: StreamRecovery) -> None:
-        """Take what was found as its log; all of it is durable."""
+        """Use the recovered log; all of it is durable."""
         self.log.recovered(found.segments, found.next_offset)
         self.machine.count()
         self.machine.cached_from = self.log.durable_end
@@ -124,8 +122,9 @@ class StreamShell(LocalQueue[Stream]):
         return fresh
 
     def configure(self, policy: EffectivePolicy | None) -> None:
-        """Take the settings that the arguments and this policy make, which hold from now on; None:
-        no policy holds."""
+        """Use the settings that follow from the arguments and this policy, from now on; None: no
+        policy applies.
+        """
         settings = settings_of(self.definition.arguments, policy.definition if policy else {})
         self.settings = settings
         wanted = settings.max_segment_bytes
@@ -140,8 +139,9 @@ class StreamShell(LocalQueue[Stream]):
     # -- the inbox
 
     def receive(self, message: object) -> None:
-        """Take publishes over a credited link, commands from channels, and jobs that come back from
-        the disk."""
+        """Handle publishes over a credited link, commands from channels, and completed jobs of the
+        disk.
+        """
         if isinstance(message, Publish):
             self.enqueue(message)
         elif isinstance(message, COMMANDS):
@@ -162,7 +162,7 @@ class StreamShell(LocalQueue[Stream]):
             self.receive_rare(message)
 
     def receive_rare(self, message: object) -> None:
-        """Take what timers, policies and the message store say, and what has to do with the end."""
+        """Handle messages of timers, policies and the message store, and those about the end."""
         if isinstance(message, CommitDue):
             self.timer_runs = False
             self.commit_is_due = True
@@ -197,7 +197,7 @@ class StreamShell(LocalQueue[Stream]):
                 super().receive(message)
 
     def enqueue(self, publish: Publish) -> None:
-        """Take a batch in. Publishers get no more credit while too much waits for a sync."""
+        """Append a batch. Publishers get no more credit while too much waits for a sync."""
         if self.refused_messages is None:
             self.take_in(publish)
         else:
@@ -205,14 +205,17 @@ class StreamShell(LocalQueue[Stream]):
         self.linked(publish)
 
     def applied(self, command: Command) -> None:
-        """Shut the gate for publishers when too much waits for a sync, which is only known now that
-        a command is done."""
+        """Shut the gate for publishers when too much waits for a sync, which is known only after a
+        command is done.
+        """
         super().applied(command)
         if self.log.unsynced_bytes > STREAM_BACKLOG_BYTES:
             self.full.shut()
 
     def turn_ended(self) -> None:
-        """Deal out what can be taken, write and read what is waited for, account the memory."""
+        """Deliver what consumers can take, begin the writes and reads that are due, account for the
+        memory.
+        """
         machine = self.machine
         machine.serve(self.effects)
         self.commit()
@@ -282,7 +285,7 @@ class StreamShell(LocalQueue[Stream]):
             self.store.fail_storage(str(job.failure))
 
     def committed(self, job: StreamCommit) -> None:
-        """Confirm a group that is durable, as is that its file must be there."""
+        """Confirm a durable group, after the journal knows that its file must exist."""
         self.machine.committed(job, self.effects)
         if self.log.unsynced_bytes <= STREAM_BACKLOG_BYTES:
             self.full.open()
@@ -290,7 +293,7 @@ class StreamShell(LocalQueue[Stream]):
         self.watch_end()
 
     def files_told(self, message: StoreStreamFiles) -> None:
-        """Go on with what has waited until it was durable which files must be there."""
+        """Continue with what waited until the journal knew which files must exist."""
         self.told_end = max(self.told_end, message.files.end)
         job = message.job
         if isinstance(job, StreamCommit):
@@ -299,8 +302,9 @@ class StreamShell(LocalQueue[Stream]):
             self.services.world.disk.submit(job, self, self.strand)
 
     def stream_files(self) -> StreamFiles | None:
-        """Return which files must be there after a restart; None: none, or it is not known yet
-        after a fault."""
+        """Return which files must exist after a restart; None when there are none, or it is not
+        known yet after a fault.
+        """
         if self.crash is not None:
             return self.crash.files
         log = self.log
@@ -311,15 +315,17 @@ class StreamShell(LocalQueue[Stream]):
         return StreamFiles(self.id, first, last.first, log.durable_end, last.size)
 
     def watch_end(self) -> None:
-        """Plan to look after SEAL_AFTER_MS milliseconds whether the stream has fallen idle, unless
-        the journal knows its end."""
+        """Plan to check after SEAL_AFTER_MS milliseconds whether the stream has fallen idle, unless
+        the journal knows its end.
+        """
         if not self.watching and self.told_end < self.log.durable_end:
             self.watching = True
             self.clock.call_after(SEAL_AFTER_MS, self, LookAtEnd(self.log.durable_end))
 
     def look_at_end(self, message: LookAtEnd) -> None:
-        """Tell the journal where the log ends when nothing has come for a while: what is damaged or
-        missing there later is no torn tail."""
+        """Tell the journal where the log ends when nothing has come for a while: damage or loss
+        before that point is then not a torn tail.
+        """
         self.watching = False
         files = self.stream_files()
         if message.end != self.log.durable_end:
@@ -328,20 +334,21 @@ class StreamShell(LocalQueue[Stream]):
             self.store.post(StoreStreamFiles(self, files, None))
 
     def give_up(self, job: DiskJob) -> None:
-        """Let go of a write that waits for space, for the stream was deleted before there was
-        any."""
+        """Drop a write that waits for space, because the stream was deleted before
+        there was any.
+        """
         self.services.has_space(job)
         self.log.give_up()
 
     def was_read(self, job: StreamRead) -> None:
-        """Let a reader go on with what was read, and log what was found damaged."""
+        """Let a reader continue with what was read, and log damage."""
         self.machine.was_read(job)
         for text in self.machine.said:
             self.services.world.log.write("error", f"{self.title}: {text}")
         self.machine.said.clear()
 
     def retain(self) -> None:
-        """Delete what is too old or too much, in whole segments."""
+        """Delete data that is too old or too much, in whole segments."""
         settings = self.settings
         if self.machine.deleted or (settings.max_age_ms is None and not settings.has_limit):
             return

@@ -1,1 +1,3 @@
-"""Queues that live on another node, as channels of this node and as those queues see it."""
+"""Queues on another node, as channels of this node see them, and those channels as the queues see
+them.
+"""

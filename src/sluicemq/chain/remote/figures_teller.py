@@ -1,5 +1,7 @@
-"""How many messages and consumers the queues of this node have, told to the others: for people, who
-may ask any node. Each second what has changed; to a node that has come up, everything."""
+"""How many messages and consumers the queues of this node have, told to the other nodes, so that
+users may ask any node. Each second the figures that have changed; everything to a node that has
+come up.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ NOTHING: Final = s.QueueFigures()
 
 
 class FiguresDue:
-    """A timer's message that it is time to look at the queues of this node."""
+    """A timer's message that it is time to check the queues of this node."""
 
     __slots__ = ()
 
@@ -52,7 +54,7 @@ class FiguresTeller(Actor):
         self.begin(self.tell_all())
 
     def tell_all(self) -> Iterator[int]:
-        """Tell all nodes that are up, in pieces, each of which yields its work."""
+        """Tell all figures to all nodes that are up, in pieces, each of which yields its work."""
         there: dict[int, None] = {}
         for vhost in [*self.vhosts.values()]:
             queues = [each for each in vhost.queues.values() if each.is_local]
@@ -66,7 +68,7 @@ class FiguresTeller(Actor):
                 del known[queue_id]
 
     def tell(self, figures: list[s.QueueFigures]) -> None:
-        """Tell each node that is up what it does not know of these."""
+        """Tell each node that is up those of these figures that it does not know."""
         for node, mail in self.mail.items():
             reach, known = self.told.get(node, (0, {}))
             if reach != mail.reach:
@@ -80,7 +82,7 @@ class FiguresTeller(Actor):
 
 
 def figures_of(queue: Queue) -> s.QueueFigures:
-    """Return what there is to say of a queue of this node."""
+    """Return the figures of a queue of this node."""
     depth = queue.machine.depth
     return s.QueueFigures(
         queue.id,

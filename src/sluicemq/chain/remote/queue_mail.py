@@ -1,4 +1,4 @@
-"""What this node has to say to one other node about queues, gathered until the post's turn ends."""
+"""The mail about queues from this node to one other node, gathered until the post's turn ends."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 class QueueMail(GateKeeper):
-    """The mail to the node `node`, carried by `carrier`. Who puts something into it names the
-    `reach` that it knows of: what belongs to an earlier one is dropped."""
+    """The mail to the node `node`, carried by `carrier`. Senders name the `reach` that they know:
+    mail for an earlier one is dropped.
+    """
 
     __slots__ = ("carrier", "gate", "gathered", "gathered_bytes", "node", "reach", "waiting")
 
@@ -37,8 +38,9 @@ class QueueMail(GateKeeper):
 
     @property
     def has_room(self) -> bool:
-        """Tell whether something with bodies in it may be put in. What is short always may: there
-        is no more of it than was asked for, or is answered."""
+        """Tell whether a section with bodies may be put in. Short ones always may: their number is
+        bounded by requests.
+        """
         return not self.gates_shut and self.gathered_bytes < QUEUE_FRAME_BYTES
 
     def wait_for_room(self, actor: Actor) -> None:
@@ -46,30 +48,33 @@ class QueueMail(GateKeeper):
         self.waiting[actor] = None
 
     def put(self, reach: int, frame_type: FrameType, parts: list[bytes]) -> None:
-        """Have a section go in the next frame of this type, behind those that are there. What is
-        put in over one `reach` goes over that, or is lost with it."""
+        """Add a section to the next frame of this type, behind the others. It goes over the link
+        named `reach`, or is lost with it.
+        """
         if reach and reach == self.reach:
             self.gathered.setdefault(frame_type, []).extend(parts)
             self.gathered_bytes += sum(map(len, parts))
             self.carrier.schedule()
 
     def link_began(self, reach: int) -> None:
-        """Send what is put in from now on, over a new link."""
+        """Use a new link from now on."""
         self.reach = reach
 
     def link_ended(self) -> None:
-        """Drop what is there: nobody would get it. Who waits for room has its turn."""
+        """Drop everything, because nobody would get it. Actors that wait for room have
+        their turns.
+        """
         self.reach = 0
         self.clear()
         self.let_in()
 
     def clear(self) -> None:
-        """Forget what was gathered, for it is sent or lost."""
+        """Forget the gathered mail, which is sent or lost."""
         self.gathered.clear()
         self.gathered_bytes = 0
 
     def let_in(self) -> None:
-        """Give those who wait for room their turns, if there is some."""
+        """Give actors that wait for room their turns, if there is some."""
         if self.waiting and self.has_room:
             waiting, self.waiting = self.waiting, {}
             for actor in waiting:

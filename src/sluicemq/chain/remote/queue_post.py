@@ -1,8 +1,8 @@
 """queues of other nodes <---sections---> QUEUE POST <---frames---> the posts of these nodes
 
-Each node of a cluster has one. What the channels of this node say to the queues of one node in a
-turn goes in one frame, and so does what the queues of this node say to that node's channels. What
-comes is posted to whom it is about: answers to the queue's stand-in here, whatever is asked to the
+Each node of a cluster has one. One frame a turn carries everything from the channels of this node
+to the queues of another node, and one everything from the queues of this node to that node's
+channels. Arriving answers are posted to the queue's stand-in here, arriving requests to the
 channel's.
 """
 
@@ -55,7 +55,7 @@ QueuePlace: TypeAlias = "tuple[str, str]"
 
 
 class RemoteAnswer(NamedTuple):
-    """Posted to the stand-in of a queue: what its node says to one of the ends there."""
+    """Posted to the stand-in of a queue: its node's answer to one of the ends there."""
 
     end: RemoteEnd
     kind: int
@@ -77,18 +77,20 @@ class HomeLost(NamedTuple):
 
 
 class HomeFollower(Actor):
-    """The stand-in of a queue, as the post sees it: it has its home in one of `homes`."""
+    """The stand-in of a queue, as the post sees it: the queue's home is one of `homes`."""
 
     homes: tuple[int, ...]
     declared: DeclaredQueue
 
     def told(self, figures: QueueFigures) -> None:
-        """Note what its home says of it, for people."""
+        """Note the figures that its home tells, for users."""
         raise NotImplementedError
 
 
 class QueuePost(Actor, ChannelPost, EndPost):
-    """The post of a node, which `cluster` links to the others. `vhosts` are those of the node."""
+    """The post of a node, which `cluster` links to the others. `vhosts` are the virtual hosts of
+    the node.
+    """
 
     def __init__(
         self, services: Services, cluster: ClusterPort, vhosts: Mapping[str, NamespacePort]
@@ -123,8 +125,9 @@ class QueuePost(Actor, ChannelPost, EndPost):
     # -- queues of other nodes
 
     def join(self, follower: HomeFollower) -> None:
-        """Post to the follower from now on which of its homes are reached, and which are lost; at
-        once those that are."""
+        """Post to the follower from now on which of its homes are reached, and which are lost;
+        first those that are reached now.
+        """
         self.followers[follower] = None
         self.look_for(follower, follower.homes)
 
@@ -135,7 +138,7 @@ class QueuePost(Actor, ChannelPost, EndPost):
                 follower.post(HomeReached(home, self.mail[home].reach))
 
     def leave(self, follower: HomeFollower) -> None:
-        """Post nothing of that kind to the follower any more."""
+        """Post no more about homes to the follower."""
         self.followers.pop(follower, None)
 
     def enter(self, end: RemoteEnd) -> ActorAddress:
@@ -147,7 +150,7 @@ class QueuePost(Actor, ChannelPost, EndPost):
         self.ends.pop(serial, None)
 
     def name_of(self, node: int) -> str:
-        """Return the name of a node, as far as it is known."""
+        """Return the name of a node, if it is known."""
         return self.names.get(node, f"node {node}")
 
     # -- channels of other nodes
@@ -163,7 +166,7 @@ class QueuePost(Actor, ChannelPost, EndPost):
         self.cluster.end_link(node, str(error))
 
     def queue_added(self, declared: DeclaredQueue) -> None:
-        """Let those go on who have asked for a queue before this node has heard of it."""
+        """Let channels go on that have asked for a queue before this node knew it."""
         place = declared.definition.vhost, declared.definition.name
         for channel, opened in [*self.early.items()]:
             if (opened.vhost, opened.queue) == place:
@@ -171,8 +174,9 @@ class QueuePost(Actor, ChannelPost, EndPost):
                 self._find_queue(channel, opened)
 
     def _find_queue(self, channel: RemoteChannel, opened: OpenedEnd) -> None:
-        """Lead a channel to its queue, or tell it that this is deleted. A queue that this node has
-        not heard of has a number that none had yet."""
+        """Lead a channel to its queue, or tell it that the queue is deleted. A queue that this node
+        does not know yet has a number above all known ones.
+        """
         definitions = self.services.definitions
         host = definitions.hosts.get(opened.vhost)
         declared = None if host is None else host.queues.get(opened.queue)
@@ -206,8 +210,9 @@ class QueuePost(Actor, ChannelPost, EndPost):
                 follower.post(HomeReached(message.node, self.reaches))
 
     def _node_down(self, node: int) -> None:
-        """End what was there over the link that has ended. Who has asked, and who is to answer,
-        hears it behind everything that came over it."""
+        """End everything over a link that has ended. Both sides are told after everything that came
+        over it.
+        """
         self.mail[node].link_ended()
         channels, self.channels[node] = self.channels[node], {}
         for channel in channels.values():

@@ -1,9 +1,9 @@
 """post ---asked---> REMOTE CHANNEL ---commands---> queue of this node; effects go back to the post.
 
-It stands for one channel, or republisher, of another node at one queue: the queue knows nobody
-else. It publishes over a link of its own to the queue, and so long as that is held up it gives no
-credit back to the other node. What the queue delivers goes on at once, as far as there is room in
-the mail; the window that bounds it opens when the client there has taken the messages.
+It stands for one channel, or republisher, of another node at one queue, which knows only this one.
+It publishes over a link of its own to the queue, and while that is held up it gives no credit back
+to the other node. Deliveries go on at once, as far as there is room in the mail; the window that
+bounds them opens when the client there has taken the messages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class RemoteAsk(NamedTuple):
-    """Posted to who stands for a channel: what the channel's node says of it."""
+    """Posted to the stand-in of a channel: a request from the channel's node."""
 
     kind: int
     flags: int
@@ -45,23 +45,23 @@ class RemoteAsk(NamedTuple):
 
 
 class PeerLost(NamedTuple):
-    """Posted to who stands for a channel: the link to that channel's node has ended."""
+    """Posted to the stand-in of a channel: the link to that channel's node has ended."""
 
 
 class ChannelPost:
-    """The post, as those see it who stand for channels of other nodes."""
+    """The post, as the stand-ins of channels see it."""
 
     def ended(self, channel: RemoteChannel) -> None:
-        """Forget who stands for a channel that is gone."""
+        """Forget the stand-in of a channel that is gone."""
         raise NotImplementedError
 
     def broken(self, node: int, error: s.BrokenSection) -> None:
-        """End the link to a node that has sent what cannot be read."""
+        """End the link to a node that has sent something unreadable."""
         raise NotImplementedError
 
 
 class RemoteChannel(FlowActor):
-    """Stands for the channel that `opened` tells of, at `address` of another node."""
+    """Stands for the channel that `opened` describes, at `address` of another node."""
 
     kind = "channel"
     is_vital = False
@@ -102,9 +102,10 @@ class RemoteChannel(FlowActor):
     # -- its queue
 
     def found(self, queue: Queue | None) -> None:
-        """Go on with what was asked: this is the queue; None: it is deleted. If it is on another
-        node by now, the other side has to look there itself, or two nodes might send it to and
-        fro."""
+        """Continue with the waiting requests: this is the queue; None when it is deleted. If it is
+        on another node by now, the other side has to look there itself, or two nodes might forward
+        requests in a circle.
+        """
         early, self.early = self.early, None
         if queue is not None and not queue.is_local:
             self.say(s.ENDED, [], s.IS_LOST)
@@ -115,8 +116,9 @@ class RemoteChannel(FlowActor):
             self.post(message)
 
     def latest(self) -> Queue | None:
-        """Return the queue, or what has taken its place after a fault, which knows nothing of the
-        windows and limits before; None: it is deleted."""
+        """Return the queue, or its successor after a fault, which knows none of the earlier windows
+        and limits; None when it is deleted.
+        """
         queue = self.queue
         if queue is not None and queue.successor is not None:
             self.queue = queue.latest
@@ -127,7 +129,7 @@ class RemoteChannel(FlowActor):
         return self.queue
 
     def window_of(self, _: Actor) -> Outflow:
-        """Return the queue's end of the window for what it delivers, made if there is none."""
+        """Return the queue's end of the delivery window, after making it if there is none."""
         queue = self.latest()
         if queue is None:
             return Outflow(self.deliveries, "", self.services.delivery_window)
@@ -162,7 +164,7 @@ class RemoteChannel(FlowActor):
             super().receive(message)
 
     def asked(self, ask: RemoteAsk) -> None:
-        """Do what the other node asks for; what cannot be read ends the link to it."""
+        """Handle a request of the other node; an unreadable one ends the link to it."""
         try:
             if ask.kind == s.COMMAND:
                 self.command(self.decoder.decode(ask.body))
@@ -181,7 +183,7 @@ class RemoteChannel(FlowActor):
             self.carrier.broken(self.address.node, error)
 
     def command(self, command: c.Command) -> None:
-        """Hand a command to the queue. When this is deleted it is answered as that would."""
+        """Pass a command to the queue, or answer it as a deleted queue would."""
         queue = self.latest()
         if isinstance(command, c.Publish):
             self.publish(command, queue)
@@ -195,7 +197,7 @@ class RemoteChannel(FlowActor):
             queue.post(command)
 
     def publish(self, publish: c.Publish, queue: Queue | None) -> None:
-        """Send a batch on to the queue. Its bodies get ids of this node's message store."""
+        """Pass a batch to the queue. Its bodies get ids of this node's message store."""
         batch = publish.batch
         count = len(batch.contents)
         self.owed += s.cost_on_wire(count, batch.size)
@@ -210,7 +212,7 @@ class RemoteChannel(FlowActor):
         self.link.send(batch, publish.first_seq, publish.confirm)
 
     def refuse(self, command: c.Command) -> None:
-        """Answer what is asked of a queue that is deleted."""
+        """Answer a request to a queue that is deleted."""
         if isinstance(command, c.Cancel):
             self.due.append(e.Cancelled(command.consumer, False))
         elif isinstance(command, c.Delete):
@@ -221,7 +223,7 @@ class RemoteChannel(FlowActor):
     # -- what the queue says
 
     def say(self, kind: int, body: list[bytes], flags: int = 0) -> None:
-        """Have something said to the channel's node."""
+        """Send a section to the channel's node."""
         parts = s.section(kind, self.address.serial, body, flags)
         self.mail.put(self.reach, QUEUE_ANSWERS, parts)
 
@@ -231,7 +233,7 @@ class RemoteChannel(FlowActor):
             self.say(s.CONFIRMS, confirms)
 
     def say_due(self) -> None:
-        """Say what the queue has delivered and answered, in order, as far as there is room."""
+        """Send deliveries and answers of the queue, in order, as far as there is room."""
         due = self.due
         while due:
             if not self.mail.has_room:
@@ -260,8 +262,9 @@ class RemoteChannel(FlowActor):
                 self.say(*answer_section(message))
 
     def link_ended(self, message: LinkEnded) -> None:
-        """Pass on that the queue is deleted, or has failed: then the other node hears nothing more
-        from here."""
+        """Pass on that the queue is deleted, or has failed: then the other node gets nothing more
+        from here.
+        """
         if message.link is self.link:
             self.link.end()
             self.link = None
@@ -272,8 +275,9 @@ class RemoteChannel(FlowActor):
         self.schedule()
 
     def turn_ended(self) -> None:
-        """Say what has gathered, and give back the credit of what the queue has been handed, unless
-        it holds this up."""
+        """Send what was gathered, and return the credit of what the queue has been given, unless it
+        is held up.
+        """
         self.say_confirms()
         self.say_due()
         if self.owed >= WIRE_CREDIT_NOTIFY and not self.keeper.gates_shut:
@@ -283,8 +287,9 @@ class RemoteChannel(FlowActor):
     # -- its end
 
     def end(self, is_lost: bool) -> None:
-        """Have the queue take the channel for down, and hear nothing any more. `is_lost`: not the
-        channel has ended, but the link to its node."""
+        """Have the queue take the channel for down, and ignore further messages. `is_lost` tells
+        that the link to the channel's node has ended, not the channel.
+        """
         self.go_deaf()
         self.due.clear()
         self.keeper.release()
@@ -305,7 +310,7 @@ class RemoteChannel(FlowActor):
 
 
 def answer_section(answer: e.Effect) -> tuple[int, list[bytes], int]:
-    """Return kind, body and flags of the section that has an answer of a queue."""
+    """Return kind, body and flags of the section for an answer of a queue."""
     flags = 0
     if isinstance(answer, e.Got):
         message = s.MessageOnWire(

@@ -1,9 +1,9 @@
-"""What one channel, or republisher, of this node has at a queue of another one, in one life of the
-link between the nodes: what waits to be sent, what waits for answers, what has come and waits for
-the channel's window, and what the channel has not settled.
+"""The end of one channel, or republisher, of this node at a queue of another node, in one life of
+the link between the nodes: what waits to be sent, what waits for answers, deliveries that wait for
+the channel's window, and those that the channel has not settled.
 
-When the link is lost, or the queue fails, the end is over; the channel gets another one when it
-asks for something again. Each has its own LinkId, and settles only what came over it.
+When the link is lost, or the queue fails, the end is over; the channel gets another one with its
+next request. Each has its own LinkId, and settles only deliveries that came over it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class EndPost:
     """The post, as ends see it."""
 
     def enter(self, end: RemoteEnd) -> ActorAddress:
-        """Give an end the address by which the other node knows it; what comes for it is posted to
-        its queue."""
+        """Give an end the address by which the other node knows it; messages for it are posted to
+        its queue.
+        """
         raise NotImplementedError
 
     def forget(self, serial: int) -> None:
@@ -52,7 +53,7 @@ class RemoteQueuePort(Queue):
     office: EndPost
 
     def opened_by(self, actor: Actor) -> OpenedEnd:
-        """Return what the queue's node is told of a new end of that actor."""
+        """Return how the queue's node is told of a new end of that actor."""
         raise NotImplementedError
 
     def new_run(self) -> int:
@@ -66,16 +67,17 @@ class RemoteQueuePort(Queue):
 
 class RemoteConsumer(NamedTuple):
     """A consumer of this end, and the link over which the queue delivers to it, as the queue's node
-    knows that."""
+    knows it.
+    """
 
     consumer: Consumer
     home_link: LinkId
 
 
 class RemoteRun:
-    """What the channel was given as one run of deliveries: of the run `home_run` at the queue's
-    node the contents from `offset` on. `left` of them are not settled. `consumer` is None for what
-    basic.get has brought."""
+    """One run of deliveries to the channel: the contents from `offset` on of the run `home_run` at
+    the queue's node. `left` of them are not settled. `consumer` is None for an answer to basic.get.
+    """
 
     __slots__ = ("consumer", "home_link", "home_run", "left", "offset")
 
@@ -90,8 +92,9 @@ class RemoteRun:
 
 
 class HeldDelivery:
-    """What has come for a consumer and waits until there is room for it: of the run `home_run` the
-    contents from `offset` on."""
+    """A delivery that waits until its consumer has room: the contents from `offset` on of the run
+    `home_run`.
+    """
 
     __slots__ = ("came", "consumer", "offset")
 
@@ -148,15 +151,18 @@ class RemoteEnd:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether the channel has nothing at the queue: it has asked for something that is
-        answered. Only of what it has does it say that it is gone."""
+        """Tell whether the channel has nothing at the queue: only one request, which is answered. A
+        channel tells only queues where it has something that it is gone.
+        """
         has_something = self.publish_link or self.window or self.has_source
         return not (has_something or self.waiting or self.asked or self.unanswered)
 
     # -- to the queue's node
 
     def say(self, kind: int, body: list[bytes]) -> None:
-        """Have something said about this end to the queue's node, which hears whose it is first."""
+        """Have the mail say something about this end to the queue's node, which is first told whose
+        end it is.
+        """
         if not self.is_open:
             self.is_open = True
             opened = s.encode_open(self.queue.opened_by(self.actor))
@@ -167,11 +173,11 @@ class RemoteEnd:
         self.mail.put(self.reach, QUEUE_ASKS, s.section(kind, self.address.serial, body))
 
     def send(self, command: Command) -> None:
-        """Send a command on to the queue's node."""
+        """Pass a command to the queue's node."""
         self.say(s.COMMAND, command_parts(command, self.table))
 
     def send_waiting(self) -> None:
-        """Send what waits on, as far as credit and room in the mail go."""
+        """Send what waits, as far as credit and room in the mail go."""
         waiting = self.waiting
         while waiting and not self.is_over:
             command = waiting[0]
@@ -192,7 +198,7 @@ class RemoteEnd:
             waiting.popleft()
 
     def _publish(self, publish: c.Publish) -> None:
-        """Send a batch on: only now the queue here has taken it, for whoever has sent it."""
+        """Send a batch: for its sender, only now it has left this queue's inbox."""
         batch = publish.batch
         count = len(batch.contents)
         if batch.size > WIRE_BATCH_BYTES:
@@ -205,15 +211,16 @@ class RemoteEnd:
         publish.link.taken(count, batch.size)
 
     def tell_limit(self, consumer: Consumer) -> None:
-        """Let the queue's node know how much all consumers of the channel may hold together."""
+        """Tell the queue's node how much all consumers of the channel may hold together."""
         limit = consumer.limiter.limit
         if limit != self.limit:
             self.limit = limit
             self.say(s.LIMIT, [s.COUNT.pack(limit)])
 
     def say_gathered(self) -> None:
-        """Say what was settled and what the channel has taken; both always go, for there is no more
-        of them than has come."""
+        """Say what was settled and what the channel has taken; both are always sent, because their
+        amount is bounded by the deliveries.
+        """
         if self.is_over:
             return
         settles, self.settles = self.settles, []
@@ -224,7 +231,7 @@ class RemoteEnd:
             self.say(s.WINDOW, [s.AMOUNT.pack(owed)])
 
     def leave(self) -> None:
-        """Say that the channel is gone; the end is over."""
+        """Say that the channel is gone, and close the end."""
         if not self.is_over:
             self.say_gathered()
             if self.is_open:
@@ -232,7 +239,7 @@ class RemoteEnd:
             self.close()
 
     def close(self) -> None:
-        """The end is over: nothing is said any more, and nothing that comes counts."""
+        """Close the end: nothing is sent any more, and nothing that arrives counts."""
         self.is_over = True
         self.waiting.clear()
         self.asked.clear()
@@ -244,8 +251,7 @@ class RemoteEnd:
     # -- to the channel
 
     def deliver(self, came: s.MessagesOnWire) -> None:
-        """Take in what the queue has delivered. Raises BrokenSection for a consumer that there is
-        not."""
+        """Keep a delivery of the queue. Raises BrokenSection for an unknown consumer."""
         consumer = self.consumers.get(came.tag)
         if consumer is None:
             raise s.BrokenSection("a delivery to a consumer that there is not")
@@ -253,7 +259,7 @@ class RemoteEnd:
         self.hand_over()
 
     def hand_over(self) -> None:
-        """Give the channel what has come for it, as far as its windows and limits allow."""
+        """Pass the channel its deliveries, as far as its windows and limits allow."""
         held = self.held
         while held:
             delivery = held[0]
@@ -288,7 +294,7 @@ class RemoteEnd:
         return run
 
     def got(self, got: s.MessageOnWire) -> e.Got:
-        """Return the answer to a basic.get for the channel, as it came."""
+        """Return the answer to a basic.get for the channel."""
         run, link = 0, None
         if got.link is not None:
             self.has_source = True
@@ -297,8 +303,9 @@ class RemoteEnd:
         return e.Got(self.actor, got.content, run, traits, got.redelivered, got.ready, None, link)
 
     def end_consumer(self, tag: str) -> Consumer | None:
-        """Forget a consumer that gets no more; None: there is none. What has come for it and waits
-        it still gets, if it does not acknowledge; else that goes back."""
+        """Forget a consumer that gets no more; return None when there is none. Its waiting
+        deliveries still go to it, if it does not acknowledge; otherwise they go back.
+        """
         found = self.consumers.pop(tag, None)
         if found is None:
             return None
@@ -324,8 +331,9 @@ class RemoteEnd:
     # -- what the channel is done with
 
     def settle(self, settle: c.Settle) -> None:
-        """Note what the channel is done with, in terms of the queue's node. What came over an end
-        that is over is nothing to the queue; the channel's limits count it until now."""
+        """Note what the channel has settled, in terms of the queue's node. Deliveries over an end
+        that is closed mean nothing to the queue, but the channel's limits count them until now.
+        """
         for run, start, end in settle.parts:
             known = self.runs.get(run)
             if known is None:
@@ -343,7 +351,7 @@ class RemoteEnd:
                 self._add_settle(known.home_link, part, settle.outcome)
 
     def tell_limit_later(self, consumer: Consumer) -> None:
-        """As `tell_limit`, unless the end is over."""
+        """Do as `tell_limit` does, unless the end is closed."""
         if not self.is_over:
             self.tell_limit(consumer)
 

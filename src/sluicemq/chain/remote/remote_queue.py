@@ -1,9 +1,9 @@
 """channel ---batch, command---> REMOTE QUEUE ---> post ---> the node that has the queue, and back.
 
-Channels and republishers of this node see a queue of another node as this: it takes the same words
-as any queue, and answers with the same. Links end here; what is between the nodes has its own
-credit (`remote_end.py`). While the queue's node is not reached nothing is taken in: who asks hears
-404 in RabbitMQ's words, and publishes are answered as `cluster.down_queue` says.
+Channels and republishers of this node see a queue of another node as this: it takes the same
+messages as any queue, and gives the same answers. Links end here; traffic between the nodes has its
+own credit (`remote_end.py`). While the queue's node is not reached, requests are answered with 404
+in RabbitMQ's words, and publishes as `cluster.down_queue` says.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class RemoteLink(CreditLink):
-    """Leads to a queue of another node: as far as to what stands for it here."""
+    """A link to a queue of another node, which ends at its stand-in here."""
 
     __slots__ = ("is_lost",)
 
@@ -65,13 +65,13 @@ class RemoteLink(CreditLink):
 
 
 class QueueUndeclared:
-    """Tells the stand-in of a queue that this is not declared any more."""
+    """Tells the stand-in of a queue that the queue is not declared any more."""
 
     __slots__ = ()
 
 
 class HomesChanged:
-    """Tells the stand-in of a queue that these nodes have it now."""
+    """Tells the stand-in of a queue that these nodes have the queue now."""
 
     __slots__ = ("homes",)
 
@@ -80,9 +80,10 @@ class HomesChanged:
 
 
 class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
-    """This is a queue of the node `home`, or, if several have it, of the first of `homes` that is
-    reached. If this node gets a member of the queue, it goes on for those who use it: `heir` is
-    what all others use then."""
+    """A queue of the node `home` or, if several have it, of the first of `homes` that is reached.
+    If this node gets a member of the queue, it stays for its present users: `heir` is the queue
+    that all others use then.
+    """
 
     is_local = False
     goes_on = False
@@ -130,7 +131,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     @property
     def reach(self) -> int:
-        """The name of the link to its home; 0: that is not reached."""
+        """Return the name of the link to its home; 0 while that is not reached."""
         return self.reaches.get(self.home, 0)
 
     def link_from(self, sender: FlowActor) -> PublishLink:
@@ -141,8 +142,9 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         return None if end is None else end.publish_link
 
     def link_ended(self, link: PublishLink, *, is_lost: bool) -> None:
-        """Tell who publishes that its link has ended, which it may know as one to the queue that
-        has taken this place."""
+        """Tell a sender that its link has ended; the sender may know it as a link to this queue's
+        successor.
+        """
         link.sender.post(LinkEnded(self, link, is_lost))
         if self.heir is not None:
             link.sender.post(LinkEnded(self.heir, link, is_lost))
@@ -156,7 +158,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         return s.OpenedEnd(self.vhost.name, self.name, self.declared.id, name)
 
     def told(self, figures: s.QueueFigures) -> None:
-        """Note what its home says of it."""
+        """Note the figures that its home tells."""
         depth = self.figures
         depth.ready, depth.unacked, depth.persistent = figures[1:4]
         depth.ready_bytes, depth.unacked_bytes, depth.consumers = figures[4:]
@@ -188,7 +190,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
             self.receive_rare(message)
 
     def receive_rare(self, message: object) -> None:
-        """Take what has to do with its node, and with declarations."""
+        """Handle messages about its node and about declarations."""
         if isinstance(message, HomeReached):
             self.reaches[message.home] = message.reach
             if not self.reach:
@@ -205,11 +207,11 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
             self.receive_other(message)
 
     def receive_other(self, message: object) -> None:
-        """Take what only some stand-ins are told."""
+        """Handle messages that only some stand-ins are sent."""
         super().receive(message)
 
     def turn_to(self, home: int) -> None:
-        """Take that node for its home from now on."""
+        """Use that node as its home from now on."""
         self.home = home
         self._name_gate()
 
@@ -217,7 +219,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         self.behind.name = f"queue {self.name} on {self.office.name_of(self.home)}"
 
     def end_of(self, actor: Actor) -> RemoteEnd:
-        """Return what an actor has at the queue, made when it asks for something first."""
+        """Return the end of an actor at the queue, made with its first request."""
         end = self.ends.get(actor)
         if end is None:
             mail: QueueMail = self.office.mail[self.home]
@@ -228,8 +230,9 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         return end
 
     def publish(self, publish: c.Publish) -> None:
-        """Take a batch in, unless the queue cannot be reached. It is off the link to its sender
-        when it is sent on."""
+        """Take a batch, unless the queue cannot be reached. It counts on the link to its sender
+        until it is sent on.
+        """
         link = publish.link
         assert isinstance(link, RemoteLink)
         self.published += len(publish.batch.contents)
@@ -256,15 +259,16 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         link.sender.post(e.Confirm(link, first_seq, count))
 
     def drop(self, publish: c.Publish) -> None:
-        """Drop a batch whose sender counts on no answer, or gets it elsewhere."""
+        """Drop a batch whose sender expects no answer, or gets it elsewhere."""
         count = len(publish.batch.contents)
         if not publish.confirm:
             self.services.counters.dropped += count
         publish.link.taken(count, publish.batch.size)
 
     def refuse_publish(self, publish: c.Publish) -> None:
-        """Answer a batch that cannot go to the queue: reject it, if it is to be answered; with
-        `cluster.down_queue = drop` a client is told what RabbitMQ tells it, that all is well."""
+        """Answer a batch that cannot go to the queue: reject it, if it is to be confirmed; with
+        `cluster.down_queue = drop` confirm it, as RabbitMQ does.
+        """
         link, count = publish.link, len(publish.batch.contents)
         is_dropped = self.services.config.cluster.down_queue == "drop"
         if not publish.confirm:
@@ -278,7 +282,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
             link.sender.post(e.Rejected(link, publish.first_seq, 0, count))
 
     def ask(self, command: Any) -> None:
-        """Send a command on, behind what its channel has published; or refuse it."""
+        """Send a command, behind everything that its channel has published; or refuse it."""
         channel = asker(command)
         if channel is None:
             return  # the broker deletes a queue where it lives
@@ -311,8 +315,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         return f"home node '{node}' of durable {self.title} is down or inaccessible"
 
     def settle(self, settle: c.Settle) -> None:
-        """Take from a channel that it is done with messages: with those that came over that very
-        link."""
+        """Note that a channel has settled messages: those that came over that very link."""
         end = self.ends_by_link.get(settle.link)
         if end is not None:
             assert end.link == settle.link, "a settlement of what came over another link"
@@ -322,7 +325,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
                 del self.ends_by_link[settle.link]
 
     def down(self, command: c.Down) -> None:
-        """Forget a channel that is gone; what it has published goes on before."""
+        """Forget a channel that is gone, after sending what it has published."""
         channel = command.channel
         self.upstream.pop(channel, None)
         self.machine.links.pop(channel, None)
@@ -340,20 +343,20 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         self.touched[end] = None
 
     def forget_over(self, channel: Actor) -> None:
-        """Forget what a channel that is gone had not settled over ends that are over."""
+        """Forget what a channel that is gone had not settled over ends that are closed."""
         for link, end in [*self.ends_by_link.items()]:
             if end.is_over and end.actor is channel:
                 del self.ends_by_link[link]
 
     def forget_idle(self, end: RemoteEnd) -> None:
-        """End what a channel has had at the queue, for it is nothing."""
+        """Close an end at which the channel has nothing."""
         end.leave()
         self.ends.pop(end.actor, None)
         self.ends_by_link.pop(end.link, None)
         self.machine.links.pop(end.actor, None)
 
     def forget_windows(self, end: RemoteEnd) -> None:
-        """Lead no grant to an end any more whose channel is gone."""
+        """Stop passing grants to an end whose channel is gone."""
         if end.window is not None and end.limiter is not None:
             self.ends_by_window.pop(end.window, None)
             self.ends_by_limiter.pop(end.limiter, None)
@@ -364,7 +367,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
             self.touched[end] = None
 
     def turn_ended(self) -> None:
-        """Send on what waits, and say what has gathered."""
+        """Send what waits, and say what was gathered."""
         for limiter in self.invitations:
             limiter.had_turn(self)
         self.invitations.clear()
@@ -386,7 +389,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
     # -- what its node says
 
     def answered(self, answer: RemoteAnswer) -> None:
-        """Take what the queue's node has said; what cannot be read ends the link to it."""
+        """Handle an answer of the queue's node; an unreadable one ends the link to it."""
         end = answer.end
         self.touched[end] = None
         if end.is_over or (end.is_leaving and answer.kind != s.CREDIT):
@@ -430,7 +433,9 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         end.actor.post(e.Consumed(consumer, end.link))
 
     def cancelled(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
-        """Pass on that a consumer is gone; who has cancelled one that is gone is answered, too."""
+        """Pass on that a consumer is gone; a channel that has cancelled a missing one is answered,
+        too.
+        """
         by_broker = bool(answer.flags & s.BY_BROKER)
         consumer = end.end_consumer(text_of(answer.body))
         if not by_broker:
@@ -453,8 +458,9 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         end.actor.post(e.Purged(end.actor, count))
 
     def deleted(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
-        """Answer who has deleted the queue when it is not declared here any more, so that it can be
-        declared anew."""
+        """Answer the channel that deleted the queue when it is not declared here any more, so that
+        it can be declared anew.
+        """
         asked_by(end, c.Delete)
         [count] = s.unpacked(s.AMOUNT, answer.body)
         deleted = e.Deleted(end.actor, count)
@@ -471,8 +477,9 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         end.actor.post(e.Refuse(end.actor, *s.decode_refusal(answer.body)))
 
     def ended(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
-        """The queue was deleted, or its member there was removed, or has failed: then all that is
-        not answered is lost."""
+        """Handle that the queue was deleted, has failed, or has no member there any more: then
+        everything unanswered is lost.
+        """
         if answer.flags & s.IS_LOST:
             why = "has crashed and is being restarted"
             if self.declared.members:
@@ -486,8 +493,9 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
     # -- when it is not there
 
     def let_go(self, end: RemoteEnd) -> None:
-        """Answer the publishes of an end, for the queue is deleted: who has sent them meant a queue
-        that was deleted by wish."""
+        """Answer the publishes of an end, because the queue is deleted: they were for a queue that
+        somebody deleted on purpose.
+        """
         link, end.publish_link = end.publish_link, None
         if link is None:
             return
@@ -501,8 +509,9 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
                 self.publish_to_deleted(command)
 
     def lose(self, end: RemoteEnd, why: str) -> None:
-        """End an end whose queue has failed, or is not reached: what was not answered is rejected,
-        consumers are cancelled, what was asked is refused."""
+        """Close an end whose queue has failed, or is not reached: unanswered publishes are
+        rejected, consumers are cancelled, requests are refused.
+        """
         self.ends.pop(end.actor, None)
         self.machine.links.pop(end.actor, None)
         self.forget_windows(end)
@@ -530,14 +539,15 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
             self.ends_by_link.pop(end.link, None)
 
     def home_lost(self, home: int) -> None:
-        """End what there was at a node that is not reached any more, and turn to another one that
-        has the queue, if there is one."""
+        """Close the ends at a node that is not reached any more, and turn to another one that has
+        the queue, if there is one.
+        """
         self.reaches.pop(home, None)
         why = self.why_not()
         for end in [*self.ends.values(), *self.touched]:
             if not end.is_over and end.mail.node == home:
                 self.lose(end, why)
-        self.vhost.topology.has_changed()  # routes lead over links that are lost
+        self.vhost.topology.has_changed()  # routes use links that are lost
         if home == self.home:
             self.figures = Depth()
             self.answer_deletions()
@@ -545,7 +555,8 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def turn_on(self, home: int) -> None:
         """Turn to the next node that has the queue and is reached, if `home` is the present one and
-        there is another."""
+        there is another.
+        """
         at = self.homes.index(home) + 1 if home in self.homes else 0
         for other in (*self.homes[at:], *self.homes[:at]):
             if home == self.home and other != home and other in self.reaches:
@@ -553,8 +564,9 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
                 break
 
     def homes_changed(self, homes: tuple[int, ...]) -> None:
-        """Turn to another node if the present one does not have the queue any more; that one is
-        told who is gone."""
+        """Turn to another node if the present one does not have the queue any more; the present one
+        is told that the channels are gone.
+        """
         before, self.homes = self.homes, homes
         for home in before:
             if home not in homes and home in self.reaches:
@@ -567,8 +579,9 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
             self.turn_to(next((home for home in homes if home in self.reaches), homes[0]))
 
     def undeclared(self) -> None:
-        """The queue is not declared any more: whoever has something here is let go. Who has deleted
-        it waits for its node, or for the loss of that."""
+        """Release everybody who has something here, because the queue is not declared any more. The
+        channel that deleted it waits for its node, or for the loss of that.
+        """
         self.machine.deleted = True
         for end in [*self.ends.values()]:
             for tag in [*end.consumers]:
@@ -581,7 +594,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         self.answer_deletions()
 
     def leave_deleted(self, end: RemoteEnd) -> None:
-        """End what a channel has at the queue, which is deleted."""
+        """Close the end of a channel at the queue, which is deleted."""
         for command in end.asked:
             self.refuse(command, end.actor)
         end.leave()
@@ -591,7 +604,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
             self.ends_by_link.pop(end.link, None)
 
     def answer_deletions(self) -> None:
-        """Answer who has deleted the queue."""
+        """Answer the channels that have deleted the queue."""
         deletions, self.deletions = self.deletions, []
         for deleted in deletions:
             if deleted.channel is not None:
@@ -609,14 +622,14 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         )
 
     def lose_and_leave(self, end: RemoteEnd) -> None:
-        """End an end that both nodes know of."""
+        """Close an end that both nodes know."""
         if end.is_open:
             end.send(c.Down(end.actor))
         self.lose(end, f"{self.title} has crashed and is being restarted")
 
 
 def asker(command: Any) -> Actor | None:
-    """Return who asks for something; None: the broker does."""
+    """Return the actor that sent a command; None when the broker did."""
     if isinstance(command, c.Consume | c.Cancel):
         return command.consumer.channel
     channel: Actor | None = command.channel
@@ -624,8 +637,9 @@ def asker(command: Any) -> Actor | None:
 
 
 def asked_by(end: RemoteEnd, kind: type) -> Any:
-    """Return what has just been answered. Raises BrokenSection when the answer is one to something
-    else."""
+    """Return the request that was just answered. Raises BrokenSection when it was of
+    another kind.
+    """
     if not end.asked or not isinstance(end.asked[0], kind):
         raise s.BrokenSection(f"an answer to a {kind.__name__}, which was not asked for")
     return end.asked.popleft()

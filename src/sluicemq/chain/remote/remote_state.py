@@ -1,4 +1,4 @@
-"""What this node knows of a queue of another one: that it is there."""
+"""What this node knows of a queue on another one: that it exists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class NoConsumers:
-    """Stands for the consumers of a queue that are known elsewhere."""
+    """Stands for consumers that are known elsewhere."""
 
     count = 0
 
@@ -25,8 +25,9 @@ class NoConsumers:
 
 
 class RemoteState(QueueView[NoConsumers]):
-    """The state of a queue that another node has: who has asked for something, and over which link
-    it hears of it."""
+    """The state of a queue on another node: who has requests there, and the link for
+    the answers.
+    """
 
     def __init__(self, definition: QueueDefinition) -> None:
         self.depth = Depth()

@@ -1,4 +1,4 @@
-"""What the nodes of a channel and of its queue say to each other, in bytes (docs/cluster-wire.md).
+"""The messages between the nodes of a channel and of its queue, in bytes (docs/cluster-wire.md).
 
 A frame has sections, one after the other, in the order in which they were said:
 
@@ -68,12 +68,13 @@ GOT_HEAD: Final = Struct("<QQQQHH")
 
 
 class BrokenSection(SluiceError):
-    """What came is nothing that a channel's or a queue's node says."""
+    """The bytes that came are not a message between the nodes of a channel and a queue."""
 
 
 class OpenedEnd(NamedTuple):
-    """Whom the sections with a new serial are about: a channel, by the name that people know, and
-    the queue that it means."""
+    """What the sections with a new serial are about: a channel, by the name that users know, and
+    the queue that it means.
+    """
 
     vhost: str
     queue: str
@@ -82,8 +83,9 @@ class OpenedEnd(NamedTuple):
 
 
 class QueueFigures(NamedTuple):
-    """What a node tells others, for people, of a queue of its own, by its id: messages and bytes of
-    them, and how many consumers it has."""
+    """The figures of one of a node's own queues, by its id, told to other nodes for users:
+    messages, their bytes, and consumers.
+    """
 
     queue_id: int = 0
     ready: int = 0
@@ -95,8 +97,9 @@ class QueueFigures(NamedTuple):
 
 
 class MessagesOnWire(NamedTuple):
-    """A delivery as it came. The queue knows it as the contents of `run` from 0 on, 0: nobody has
-    to acknowledge it; each takes `cost_each` of the delivery window."""
+    """A delivery as it came. For the queue its messages are the contents of `run` from 0 on; run 0
+    needs no acknowledgements. Each takes `cost_each` of the delivery window.
+    """
 
     tag: str
     run: int
@@ -107,8 +110,9 @@ class MessagesOnWire(NamedTuple):
 
 
 class MessageOnWire(NamedTuple):
-    """An answer to basic.get as it came. `content` None: the queue is empty; `link` None: nobody
-    has to acknowledge the message."""
+    """An answer to basic.get as it came. `content` is None when the queue is empty; `link` is None
+    when the message needs no acknowledgement.
+    """
 
     content: bytes | None
     run: int
@@ -148,7 +152,7 @@ def encode_open(opened: OpenedEnd) -> bytes:
 
 
 def decode_open(body: bytes) -> OpenedEnd:
-    """Return whom an opening is about. Raises BrokenSection."""
+    """Return what an opening is about. Raises BrokenSection."""
     try:
         vhost, queue, queue_id, channel = json.loads(body)
     except (ValueError, TypeError, RecursionError) as error:
@@ -160,7 +164,7 @@ def decode_open(body: bytes) -> OpenedEnd:
 
 
 def unpacked(layout: Struct, body: bytes) -> tuple[int, ...]:
-    """Return the numbers that are all of a body. Raises BrokenSection."""
+    """Return the numbers that a body consists of. Raises BrokenSection."""
     try:
         return layout.unpack(body)
     except struct.error as error:

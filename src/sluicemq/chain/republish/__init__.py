@@ -1,1 +1,1 @@
-"""The broker publishes itself: dead letters, and messages whose time has come."""
+"""Publishing by the broker itself: dead letters, and messages whose time has come."""

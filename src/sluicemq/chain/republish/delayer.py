@@ -3,15 +3,14 @@
 An exchange of type x-delayed-message has a queue of its own that no client sees
 (routing/delayed.py). Publishes are stored, confirmed and recovered there as in any queue; only
 their contents begin with the time, in milliseconds since the epoch, at which they are due. The
-delayer consumes that queue: it keeps in mind when each message is due, and no more, and gives the
-message back to the queue when it is; what the queue then delivers is published to the exchange, and
-acknowledged when it is safe in the queues it went to. So nothing is lost when the broker is killed;
-what had just been republished may come twice.
+delayer consumes that queue: it remembers only when each message is due, and then returns it to the
+queue; the queue's next delivery of it is published to the exchange, and acknowledged when it is
+safe in the queues it went to. So nothing is lost when the broker is killed; messages republished
+just before may come twice.
 
-Bounds: a message that waits is a few numbers here, and in the queue what an unacknowledged one is
-(large bodies leave RAM when it gets tight, and the memory alarm counts the rest). Of those that are
-due at most DUE_MESSAGES_MAX are given back at a time, and the window of deliveries bounds their
-bytes.
+Bounds: a waiting message is a few numbers here, and an unacknowledged message in the queue (large
+bodies leave RAM when it gets tight, and the memory alarm counts the rest). At most DUE_MESSAGES_MAX
+of those that are due are returned at a time, and the window of deliveries bounds their bytes.
 """
 
 from __future__ import annotations
@@ -64,8 +63,9 @@ Part = tuple[int, int, int]
 
 
 class DelayerDue:
-    """Tells the delayer that something may be due; `at_ms` is the time it was asked for, in
-    milliseconds since the epoch."""
+    """Tells the delayer that messages may be due; `at_ms` is the time it was asked for, in
+    milliseconds since the epoch.
+    """
 
     __slots__ = ("at_ms",)
 
@@ -74,8 +74,9 @@ class DelayerDue:
 
 
 class Safe:
-    """Tells the delayer, from the republisher, that these parts are safe in the queues they were
-    routed to. `cost` is what they took of the window."""
+    """The republisher's message that these parts are safe in the queues they were routed to. `cost`
+    is what they took of the window.
+    """
 
     __slots__ = ("cost", "parts")
 
@@ -85,7 +86,7 @@ class Safe:
 
 
 class HoldingQueue(ClassicShell):
-    """Holds the messages of one exchange that are not due yet. No policy is about it."""
+    """Holds the messages of one exchange that are not due yet. No policy applies to it."""
 
     takes_enveloped = False
     prefix_bytes = DUE.size
@@ -116,7 +117,8 @@ class HoldingQueue(ClassicShell):
 
     def prepared(self, publish: Publish) -> Publish:
         """Return a publish as it is to be stored: each message begins with the time at which it is
-        due."""
+        due.
+        """
         now_ms = self.services.world.clock.wall_ms()
         batch = dated(publish.batch, now_ms)
         return super().prepared(Publish(batch, publish.link, publish.first_seq, publish.confirm))
@@ -145,8 +147,9 @@ def dated(batch: Batch, now_ms: int) -> Batch:
 
 
 class DueMessage(NamedTuple):
-    """Holds a message whose time has come. Sorted, they are in order of time, then as they came
-    from the queue."""
+    """A message whose time has come. Sorted, they are in order of time, then of delivery by the
+    queue.
+    """
 
     due_ms: int
     serial: int
@@ -157,8 +160,7 @@ class DueMessage(NamedTuple):
 
 
 class Delayer(FlowActor):
-    """This is the one consumer of a holding queue, and republishes its messages when they are
-    due."""
+    """The one consumer of a holding queue, which republishes its messages when they are due."""
 
     kind = "delayer"
     is_vital = False
@@ -211,7 +213,7 @@ class Delayer(FlowActor):
             super().receive(message)
 
     def settle(self, parts: list[Part], outcome: int) -> None:
-        """Tell the queue what becomes of these parts; `outcome` is ACK or REQUEUE."""
+        """Settle these parts at the queue; `outcome` is ACK or REQUEUE."""
         assert self.link is not None, "a delivery before its consumer"
         self.queue.post(Settle(self.link, parts, outcome))
 
@@ -236,13 +238,14 @@ class Delayer(FlowActor):
         self.inflow.settle(deliver.cost - kept_cost)
 
     def turn_ended(self) -> None:
-        """Republish what is due, once all of it is here; then give back what is due next, or ask to
-        be woken."""
+        """Republish due messages, once all of them are here; then return the next ones, or ask to
+        be woken.
+        """
         if self.gone:
             return
         now_ms = self.clock.wall_ms()
         if self.returning and now_ms - self.gave_back_ms >= DELAY_LOOK_MS:
-            self.returning = 0  # what has not come in all that time is lost: nobody waits for it
+            self.returning = 0  # what has not come by then is lost
         if self.due and (not self.returning or self.due_cost >= DUE_COST):
             self.republish()
         if not self.returning:
@@ -253,8 +256,9 @@ class Delayer(FlowActor):
             self.wake_at(self.waiting[0][0], now_ms)
 
     def give_back(self, now_ms: int) -> None:
-        """Give what is due at `now_ms` back to the queue, at most DUE_MESSAGES_MAX messages; they
-        come from there again with their contents."""
+        """Return at most DUE_MESSAGES_MAX messages that are due at `now_ms` to the queue; they come
+        back with their contents.
+        """
         waiting = self.waiting
         parts: list[Part] = []
         while waiting and waiting[0][0] <= now_ms and len(parts) < DUE_MESSAGES_MAX:
@@ -266,16 +270,18 @@ class Delayer(FlowActor):
             self.settle(parts, REQUEUE)
 
     def wake_at(self, due_ms: int, now_ms: int) -> None:
-        """Look again at `due_ms` or sooner, for the clock may be set; both times are in
-        milliseconds since the epoch."""
+        """Check again at `due_ms` or sooner, because the clock may be set; both times are in
+        milliseconds since the epoch.
+        """
         due_ms = min(due_ms, now_ms + DELAY_LOOK_MS)
         if not self.looks_at_ms or due_ms < self.looks_at_ms:
             self.looks_at_ms = due_ms
             self.clock.call_after(due_ms - now_ms, self, DelayerDue(due_ms))
 
     def republish(self) -> None:
-        """Hand what is due to the republisher, in order of time. Those in a row that have
-        their traits in common go together."""
+        """Pass due messages to the republisher, in order of time. Consecutive ones with the same
+        traits go together.
+        """
         due = self.republishing = sorted(self.due)
         self.due = []
         self.due_cost = 0
@@ -290,7 +296,8 @@ class Delayer(FlowActor):
 
     def suspected(self) -> list[Place]:
         """Return, after a fault, the messages of which no letters can be made, or that cannot be
-        routed."""
+        routed.
+        """
         found = self.republisher.suspected()
         due = self.republishing
         if due:
@@ -305,7 +312,7 @@ class Delayer(FlowActor):
         self.queue.faulted(error)
 
     def close(self) -> None:
-        """Stop, for the exchange is deleted, and its messages with it."""
+        """Stop, because the exchange is deleted, and its messages with it."""
         self.gone = True
         self.waiting.clear()
         self.due.clear()
@@ -321,12 +328,12 @@ def traits_and_channel(due: DueMessage) -> tuple[bool, int | None, int]:
 
 
 def lettered(due: DueMessage) -> object:
-    """Do all that is done with a message that is due, to find out whether that fails."""
+    """Do everything that is done with a due message, to find out whether that fails."""
     return traits_and_channel(due), letter_of(due)
 
 
 def letter_of(due: DueMessage) -> RepublishMessage:
-    """Return a message as it goes to the exchange again: with its delay negative, which is none."""
+    """Return a message as it goes to the exchange again: with a negative delay, which is none."""
     content = due.content[DUE.size :]
     raw = properties_of(content)
     delay = delay_ms(BasicProperties.decode(raw).headers)

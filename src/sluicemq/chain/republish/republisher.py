@@ -1,12 +1,12 @@
 """source ---messages---> REPUBLISHER ---batches---> queues: publishing by the broker itself.
 
 Dead letters and delayed messages stay where they are until every queue they are routed to has made
-them safe; then the source hears of it, and may let them go. So nothing is lost when the broker is
-killed in between, but what had arrived already comes a second time.
+them safe; then the source is told, and may remove them. So nothing is lost when the broker is
+killed in between, but messages that had arrived already come a second time.
 
-A message that a queue refuses (reject-publish) is offered to it again after a while. What is under
-way is bounded by the source, which hands over no more than a certain amount that is not answered;
-links to queues have credit as those of channels do.
+A message that a queue refuses (reject-publish) is offered to it again after a while. The source
+bounds what is under way: it passes on only a certain amount that is not answered; links to queues
+have credit as those of channels do.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ Way: TypeAlias = "tuple[tuple[str, ...], str, int, bool]"
 
 
 class Sent:
-    """Holds a batch on its way to one queue over a link, None: it waits for being offered again.
-    The first `left` of its messages are not answered."""
+    """A batch on its way to one queue over a link; without one (None) it waits to be offered again.
+    The first `left` of its messages are not answered.
+    """
 
     __slots__ = ("batch", "left", "link", "queue", "republish")
 
@@ -65,13 +66,13 @@ class Sent:
 
 
 class OfferAgain:
-    """Tells the republisher that a while has passed: what was refused may be taken now."""
+    """Tells the republisher that a while has passed: refused messages may be accepted now."""
 
     __slots__ = ()
 
 
 class Republisher(RepublisherPort):
-    """Publishes what one source hands over, and tells it when that is safe."""
+    """Publishes the messages of one source, and tells it when they are safe."""
 
     kind = "republisher"
     is_vital = False
@@ -116,7 +117,8 @@ class Republisher(RepublisherPort):
 
     def turn_ended(self) -> None:
         """Publish what waits, as far as credit goes, and in pieces; close when the source is gone
-        and all is done."""
+        and all is done.
+        """
         if self.underway is None and self.waiting and not self.keeper.gates_shut:
             self.begin(self.publish_waiting())
         if self.ending and not (self.waiting or self.publishing or self.sent or self.refused):
@@ -129,8 +131,9 @@ class Republisher(RepublisherPort):
             yield from self.publish(self.waiting.popleft())
 
     def publish(self, republish: Republish) -> Iterator[int]:
-        """Route each letter, and send those in a row that go the same way by the same key as one
-        batch. Each step gives its units of work."""
+        """Route each letter, and send consecutive ones with the same way and key as one batch. Each
+        step yields its units of work.
+        """
         republish.open += 1
         self.publishing = republish
         contents: list[bytes] = []
@@ -148,8 +151,9 @@ class Republisher(RepublisherPort):
         self.settled(republish)
 
     def way_in_pieces(self, exchange: str, letter: RepublishMessage) -> Generator[int, None, Way]:
-        """Return the way of a letter, as `way` does, after steps that give their units of work:
-        routing may take long."""
+        """Return the way of a letter, as `way` does, after steps that yield their units of work:
+        routing may take long.
+        """
         message = self.message(letter)
         message.is_hasty = True
         try:
@@ -160,8 +164,9 @@ class Republisher(RepublisherPort):
         return self.way_by(names, letter)
 
     def search(self, exchange: str, message: Message) -> Generator[int, None, tuple[str, ...]]:
-        """Return the queues a message goes to, as `route` does, after steps that give their units
-        of work."""
+        """Return the queues of a message, as `route` does, after steps that yield their units of
+        work.
+        """
         try:
             return (yield from self.vhost.topology.search(exchange, message))
         except Malformed:
@@ -172,31 +177,32 @@ class Republisher(RepublisherPort):
         return self.way_by(self.route(exchange, self.message(letter)), letter)
 
     def way_by(self, names: tuple[str, ...], letter: RepublishMessage) -> Way:
-        """Return the way to these queues, without those to which the letter must not go."""
+        """Return the way to these queues, except those to which the letter must not go."""
         if letter.banned:
             names = tuple(name for name in names if name not in letter.banned)
         large = len(letter.content) >= self.services.large_from_bytes
         return names, letter.keys[0], letter.priority, large
 
     def message(self, letter: RepublishMessage) -> Message:
-        """Return what exchanges may know of a letter to route it."""
+        """Return what exchanges may look at in a letter."""
         return Message(letter.keys, properties_of(letter.content), self.services.world.dice.below)
 
     def route(self, exchange: str, message: Message) -> tuple[str, ...]:
-        """Return the names of the queues a message goes to; none when the exchange is not there, or
-        its headers cannot be read."""
+        """Return the names of a message's queues; none when the exchange does not exist, or the
+        headers cannot be read.
+        """
         topology = self.vhost.topology
         if exchange and exchange not in topology.exchanges:
             return ()
         try:
             return topology.route_message(exchange, message)
-        except Malformed:  # of what a headers exchange would have to read
+        except Malformed:  # a headers exchange would have to read them
             return ()
 
     def send(self, republish: Republish, way: Way, contents: list[bytes]) -> Iterator[int]:
-        """Send one batch to its queues, some at a time; those that have gone meanwhile are left
-        out. A key that a policy or an argument has made too long for AMQP is cut, once it has led
-        there."""
+        """Send one batch to its queues, some at a time; queues deleted meanwhile are left out. A
+        key that a policy or an argument has made too long for AMQP is cut, after routing.
+        """
         names, key, priority, large = way
         known = self.vhost.queues
         found = [known.get(name) or known.holding.get(name) for name in names]
@@ -232,14 +238,16 @@ class Republisher(RepublisherPort):
         link.send(batch, first_seq, True)
 
     def link(self, queue: Queue) -> PublishLink:
-        """Return the one link to that queue, made when it is needed first."""
+        """Return the one link to that queue, made on first use."""
         link = self.links.get(queue)
         if link is None:
             link = self.links[queue] = queue.link_from(self)
         return link
 
     def faulted(self, error: Exception) -> None:
-        """Stop, and treat a fault here as one of its source, which has what was under way."""
+        """Stop, and treat a fault here as one of its source, which has everything that was under
+        way.
+        """
         self.go_deaf()
         take(self, [self.close])
         self.source.faulted(error)
@@ -258,7 +266,8 @@ class Republisher(RepublisherPort):
 
     def answered(self, first_seq: int, count: int) -> None:
         """Account for `count` messages that are safe in one queue, or wait to be offered to it
-        again; `first_seq` is the number of their batch there."""
+        again; `first_seq` is the number of their batch there.
+        """
         sent = self.sent[first_seq]
         sent.left -= count
         assert sent.left >= 0
@@ -273,8 +282,9 @@ class Republisher(RepublisherPort):
             self.source.post(republish.done)
 
     def refuse(self, answer: Rejected) -> None:
-        """Keep messages that a full queue has refused, to be offered to it again; in halves, if
-        they may be refused for the sake of one, so that this will be alone in the end."""
+        """Keep messages that a full queue has refused, to be offered to it again; in halves,
+        because one of them may be the reason, which is then alone in the end.
+        """
         sent = self.sent[answer.first_seq]
         start, end = answer.offset, answer.offset + answer.count
         middle = (start + end) // 2 if answer.mixed else start
@@ -292,8 +302,9 @@ class Republisher(RepublisherPort):
         self.refused.append(sent)
 
     def offer_again(self) -> None:
-        """Offer what was refused again, unless its queue is deleted; a queue that is being read
-        back is waited for."""
+        """Offer refused messages again, unless their queue is deleted; a queue that is being read
+        back is waited for.
+        """
         refused = self.refused
         self.refused = []
         for each in refused:
@@ -307,8 +318,9 @@ class Republisher(RepublisherPort):
 
     def link_ended(self, message: LinkEnded) -> None:
         """End the link to a queue that was deleted, or has failed: it holds up nobody. What a
-        deleted queue had not answered it answers; what one that has failed does not answer is
-        offered to the one in its place."""
+        deleted queue had not answered counts as answered; what a failed one has not is offered to
+        its successor.
+        """
         link = message.link
         if self.links.get(message.queue) is link:
             self.links.pop(message.queue).end()
