@@ -28,8 +28,7 @@ HOST_OCTETS_MAX: Final = 120
 
 class ListedNode(NamedTuple):
     """A node of the list. `name` is as RabbitMQ writes it, NAME@HOST; "" when the list does not say
-    it.
-    """
+    it."""
 
     host: str
     port: int
@@ -163,15 +162,13 @@ class ClusterConfig(Section):
     @property
     def asked(self) -> tuple[ListedNode, ...]:
         """Return the nodes that this one asks for admission. Raises Refused when one is not an
-        address.
-        """
+        address."""
         return (*(listed_node(each, "cluster.join") for each in self.join),)
 
     @property
     def listed(self) -> tuple[ListedNode, ...]:
         """Return all nodes, by their numbers from 1 on. Raises Refused when one is not
-        an address.
-        """
+        an address."""
         return tuple(sorted(map(listed_node, self.nodes)))
 
     @property
@@ -239,8 +236,7 @@ class ClusterConfig(Section):
 
 def listed_node(text: str, option: str = "cluster.nodes") -> ListedNode:
     """Parse one item of the list in `option`. Raises Refused when it is not the address
-    of a node.
-    """
+    of a node."""
     found = re.fullmatch(ADDRESS, text)
     port = int(found[3] or PORT) if found else 0
     if not found or len(found[2]) > HOST_OCTETS_MAX or not 1 <= port <= 65535:

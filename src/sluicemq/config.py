@@ -327,8 +327,7 @@ class MemoryConfig(Section):
 
     def limit_bytes(self, system_total: int) -> int:
         """Return the limit in bytes, where `system_total` is how many bytes the system lets this
-        process use.
-        """
+        process use."""
         total = self.total_memory_available_override_value or system_total
         if self.vm_memory_high_watermark_absolute is not None:
             return min(self.vm_memory_high_watermark_absolute, total)
@@ -647,8 +646,7 @@ class Config:
     @classmethod
     def tiny(cls) -> Config:
         """Return a configuration for tests and simulation, in which a few messages reach every
-        limit.
-        """
+        limit."""
         return cls(
             net=NetConfig(frame_max=4096, channel_max=7, max_message_size=64 * KIB),
             flow=FlowConfig(

@@ -41,16 +41,14 @@ class SluiceError(Exception):
 
 class Refused(SluiceError):
     """The user asked for something impossible: a wrong option, a bad configuration value.
-    `exit_code` is that of the refused command.
-    """
+    `exit_code` is that of the refused command."""
 
     exit_code = 2
 
 
 class LossRefused(Refused):
     """Something that must be in the data directory is missing, and the operator has not accepted
-    that.
-    """
+    that."""
 
 
 class ProtocolViolation(SluiceError):
@@ -98,8 +96,7 @@ class DiskFailed(SluiceError):
     @property
     def is_full(self) -> bool:
         """Tell whether there was no space: there may be again, and the operation may then be tried
-        again.
-        """
+        again."""
         return self.code in ("ENOSPC", "EDQUOT")
 
 

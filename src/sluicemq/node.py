@@ -64,8 +64,7 @@ class Node:
     `accept_loss` the node starts though something is missing that must be in the data directory.
     `secret` is what the nodes of its cluster share, if it is configured to be in one.
     `classic_queue` makes the state of each classic queue: a simulation passes a class that it can
-    watch.
-    """
+    watch."""
 
     def __init__(
         self,
@@ -139,8 +138,7 @@ class Node:
 
     def make_membership(self, secret: bytes) -> ClusterMembership | None:
         """Return this node's part in the configured cluster, None without one. Raises Refused when
-        the data directory does not belong to that cluster.
-        """
+        the data directory does not belong to that cluster."""
         files = self.world.disk.files
         config = self.config.cluster
         if config.takes_part:
@@ -166,8 +164,7 @@ class Node:
 
     def make_posts(self) -> tuple[RaftPost | None, AskPost | None]:
         """Return the posts for messages between members of Raft groups and for requests to their
-        leaders; None for a node alone.
-        """
+        leaders; None for a node alone."""
         if self.membership is None:
             return None, None
         from sluicemq.replication.ask_post import (  # noqa: PLC0415 (as above)
@@ -184,8 +181,7 @@ class Node:
     def join_definitions(self, is_new: bool) -> None:
         """In a cluster, agree with the others on definitions as soon as this node is a member.
         `is_new` tells that the start found no broker in the data directory. Raises Refused when a
-        member has lost everything.
-        """
+        member has lost everything."""
         membership, agreement = self.membership, self.broker.clustered
         if membership is None or agreement is None:
             return
@@ -214,16 +210,14 @@ class Node:
 
     def leave_behind(self, membership: ClusterMembership, agreement: ClusterAgreement) -> None:
         """Remove the nodes from which the operator parted this one by force, with everything that
-        was only on them.
-        """
+        was only on them."""
         for each in membership.book.record.left_behind:
             if not agreement.state.nodes.is_gone(each.node):
                 agreement.propose(RemoveNode(each.node, each.name, each.home))
 
     def follow_members(self, membership: ClusterMembership, agreement: ClusterAgreement) -> None:
         """Link to the nodes that have joined the cluster since it was founded, and not to those
-        that were removed, now and from now on. Raises Refused when this one was removed.
-        """
+        that were removed, now and from now on. Raises Refused when this one was removed."""
         from sluicemq.chain.definitions.registrar import (  # noqa: PLC0415 (as above)
             NodeRegistrar,
         )
@@ -282,8 +276,7 @@ class Node:
     @property
     def is_open(self) -> bool:
         """Tell whether the node serves clients: it is alone, or a member of its cluster that has
-        all definitions.
-        """
+        all definitions."""
         return self.broker.clustered is None or self.broker.clustered.is_ready
 
     def when_open(self, function: Callable[[], None]) -> None:
@@ -311,8 +304,7 @@ class Node:
 
     def bootstrap(self, definitions: DurableTables) -> None:
         """Create the first user and virtual host of a node that is alone and has none, unless
-        `definitions` contain some.
-        """
+        `definitions` contain some."""
         if self.config.definitions.load is None and self.membership is None:
             bootstrap(definitions, self.config.auth, self.hashed)
 
@@ -326,8 +318,7 @@ class Node:
 
     def admits(self, address: str) -> bool:
         """Tell whether one more client may connect from `address`. If so, `accept` or `gave_up`
-        must follow.
-        """
+        must follow."""
         admission = self.broker.admission
         net = self.world.net
         is_full = net.is_full()
@@ -365,8 +356,7 @@ class Node:
 
     def hand_over(self) -> None:
         """Have members on other nodes lead groups in place of those on this one, which is about to
-        stop, so that nobody has to notice its absence first.
-        """
+        stop, so that nobody has to notice its absence first."""
         if self.broker.clustered is None:
             return
         from sluicemq.chain.queue.mirrored.master import MasterShell  # noqa: PLC0415 (as above)
@@ -403,8 +393,7 @@ class Node:
 
     def close_storage(self) -> None:
         """Write what makes the next start a clean one; call it when all clients are gone. It takes
-        a while; `storage_closed` tells when it is done.
-        """
+        a while; `storage_closed` tells when it is done."""
         if self.broker.clustered is not None:
             self.broker.clustered.end()
         self.broker.store.checkpoints.close()

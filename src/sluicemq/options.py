@@ -108,8 +108,7 @@ def declared(default: Any, kind: str, help: str, **more: Any) -> Any:  # noqa: A
 class Section:
     """Base of the sections: checks every field as the object is made. Two with the same values are
     equal: a section is a dataclass with `eq=False`, because the methods generated for each would
-    take 6 ms of every start.
-    """
+    take 6 ms of every start."""
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -22,8 +22,7 @@ CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 1
 
 def octets(text: str) -> bytes:
     """Return the octets that `text` stands for. Raises UnicodeEncodeError when it stands for none,
-    see `is_text`.
-    """
+    see `is_text`."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -34,8 +33,7 @@ def text_of(raw: bytes) -> str:
 
 def readable(text: str) -> str:
     """Return `text` with each octet that is not UTF-8 written as `\\xff`. Valid text, with its
-    control characters, is returned unchanged.
-    """
+    control characters, is returned unchanged."""
     if text.isascii():
         return text
     raw = octets(text) if is_text(text) else text.encode("utf-8", "backslashreplace")
@@ -44,16 +42,14 @@ def readable(text: str) -> str:
 
 def printable(text: str) -> str:
     """Return `text` as one line of ASCII that cannot steer a terminal: everything else
-    is escaped.
-    """
+    is escaped."""
     line = readable(text).translate(CONTROLS)
     return line.encode("ascii", "backslashreplace").decode()
 
 
 def cut(text: str, octets_max: int) -> str:
     """Return the beginning of `text` that takes at most that many octets; no character is cut in
-    two.
-    """
+    two."""
     raw = octets(text)[:octets_max]
     return raw.decode(errors="ignore") if is_utf8(text) else text_of(raw)
 
@@ -69,8 +65,7 @@ def is_utf8(text: str) -> bool:
 
 def is_text(text: str) -> bool:
     """Tell whether `text` stands for octets, so that it may come in. It does not if it has a lone
-    surrogate, which JSON can write and UTF-8 cannot.
-    """
+    surrogate, which JSON can write and UTF-8 cannot."""
     try:
         octets(text)
     except UnicodeEncodeError:

@@ -71,8 +71,7 @@ class Access:
 
     def record_deleted(self, event: RecordDeleted) -> None:
         """Make earlier answers stale when the deleted record is a permission, or a user or a
-        virtual host, whose permissions are deleted with it.
-        """
+        virtual host, whose permissions are deleted with it."""
         if isinstance(event.record, User | VhostDefinition | Permission | TopicPermission):
             self.changed()
 
@@ -86,8 +85,7 @@ class Access:
 
     def refusal(self, name: str, password: str | None, from_loopback: bool) -> str:
         """Return why that user may not log in, as a text for the log; "" when it may. A `password`
-        of None means that something else vouches for the user, who must only exist.
-        """
+        of None means that something else vouches for the user, who must only exist."""
         user = self.definitions.users.get(name)
         fits = user is not None if password is None else password_fits(user, password)
         if self.refuses_all:
@@ -108,8 +106,7 @@ class Access:
     def check_entry(self, user: str, vhost: str) -> None:
         """Raise ConnectionViolation (530) unless that user may open a connection in the virtual
         host now: the virtual host must exist, not be about to be deleted, and have room; the user
-        must have room for a connection, too, and a permission there.
-        """
+        must have room for a connection, too, and a permission there."""
         found = self.vhosts.get(vhost)
         if found is None or not found.is_open:
             raise not_allowed(f"vhost {vhost} not found")
@@ -158,8 +155,7 @@ class Access:
     def pattern_of(self, record: Permission | TopicPermission, permission: str) -> Pattern:
         """Return the compiled pattern of one permission in a record; it is compiled when first
         needed. A pattern that this version of the library does not accept, though an earlier one
-        did, allows nothing, and the log says so.
-        """
+        did, allows nothing, and the log says so."""
         patterns = self._patterns.get(record.key)
         if patterns is None:
             try:
@@ -217,8 +213,7 @@ class Access:
 
 class Rights:
     """What one connection may do in its virtual host. Permissions that were granted once are
-    remembered until users or permissions change.
-    """
+    remembered until users or permissions change."""
 
     __slots__ = ("_allowed", "access", "epoch", "user", "vhost")
 
@@ -241,8 +236,7 @@ class Rights:
     def check_any(self, kind: str, name: str) -> None:
         """Raise ChannelViolation (403) unless the user has some permission for that queue or
         exchange (`kind`): a user without any must not find out whether it exists (RabbitMQ 4.3,
-        CVE-2026-57221).
-        """
+        CVE-2026-57221)."""
         shown = name or DEFAULT_EXCHANGE if kind == EXCHANGE else name
         may = self.access.allows
         if not any(may(self.user, self.vhost, each, shown) for each in (READ, WRITE, CONFIGURE)):
@@ -271,8 +265,7 @@ class Rights:
 
     def _remembered(self) -> set[tuple[str, ...]]:
         """Return the granted permissions; refused ones are not remembered, because the first
-        refusal closes the channel.
-        """
+        refusal closes the channel."""
         allowed = self._allowed
         if self.epoch != self.access.epoch or len(allowed) >= RIGHTS_MAX:
             allowed.clear()
@@ -283,8 +276,7 @@ class Rights:
         """Raise ChannelViolation (403) unless the user may declare this exchange: that requires
         permission to configure it and, when it is new and has an alternate exchange, to read from
         the new one and to write to the alternate. Nobody may declare the default exchange (403),
-        nor one of an unknown type (ConnectionViolation, 503).
-        """
+        nor one of an unknown type (ConnectionViolation, 503)."""
         check_type(asked.type)
         check_not_default(asked.name)
         self.check_exchange(CONFIGURE, asked.name)
@@ -295,8 +287,7 @@ class Rights:
     def check_dead_lettering(self, asked: QueueDefinition) -> None:
         """Raise ChannelViolation (403) unless the user may declare this queue with its dead letter
         exchange, if it has one: that requires permission to read from the queue and to write to the
-        exchange.
-        """
+        exchange."""
         exchange = asked.arguments.get(DEAD_LETTER_EXCHANGE)
         if isinstance(exchange, str):
             self.check_queue(READ, asked.name)
@@ -305,8 +296,7 @@ class Rights:
     def check_binding(self, topology: Topology, binding: BindingDefinition) -> None:
         """Raise ChannelViolation (403) unless the user may bind or unbind these two: that requires
         permission to write to the destination and to read from the source and, at a topic exchange,
-        for this key. Nobody may when either end is the default exchange.
-        """
+        for this key. Nobody may when either end is the default exchange."""
         if binding.destination_type == QUEUE:
             self.check_queue(WRITE, binding.destination)
         else:
@@ -345,8 +335,7 @@ def not_allowed(text: str) -> ConnectionViolation:
 
 def bootstrap(definitions: DurableTables, auth: AuthConfig, hashed: Callable[[str], str]) -> None:
     """Put the definitions of a new node into the tables, unless these have a user, a virtual host
-    or a permission already. `hashed` makes a hash of a password.
-    """
+    or a permission already. `hashed` makes a hash of a password."""
     if definitions.users or definitions.vhosts or definitions.permissions:
         return
     for change in first_changes(auth, hashed):
@@ -355,8 +344,7 @@ def bootstrap(definitions: DurableTables, auth: AuthConfig, hashed: Callable[[st
 
 def first_changes(auth: AuthConfig, hashed: Callable[[str], str]) -> list[UpsertRecord]:
     """Return the changes that make the default user, with all permissions in the default virtual
-    host. `hashed` makes a hash of a password.
-    """
+    host. `hashed` makes a hash of a password."""
     user, vhost = auth.default_user, auth.default_vhost
     rights = Permission(
         user,

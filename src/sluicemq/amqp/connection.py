@@ -169,8 +169,7 @@ class AmqpConnection:
     @property
     def held_bytes(self) -> int:
         """Return how many bytes of the peer's stream are in memory: unparsed ones, with the rest of
-        the piece they came in, and incomplete contents.
-        """
+        the piece they came in, and incomplete contents."""
         return self._content_bytes + self._chunk_bytes + self._pieces_bytes + len(self._buf)
 
     @property
@@ -185,8 +184,7 @@ class AmqpConnection:
 
     def next_event(self) -> Event | None:
         """Return the next event, or None when more data is needed. Raises ProtocolViolation when
-        the peer's bytes are not AMQP.
-        """
+        the peer's bytes are not AMQP."""
         while True:
             if self._pos == len(self._buf) and not self._fill():
                 return None
@@ -202,16 +200,14 @@ class AmqpConnection:
 
     def ignore_content(self, channel: int) -> None:
         """Swallow contents and their methods on a channel that the owner closes, until it is opened
-        again. Other methods come as before.
-        """
+        again. Other methods come as before."""
         self._last_publish = self._last_ack = None
         self._forget_content(channel)
         self._ignored.add(channel)
 
     def ignore_all(self) -> None:
         """Let only connection.close and close-ok through from now on: the owner closes the
-        connection.
-        """
+        connection."""
         if self._state != DEAF:
             self._state = CLOSING
         self._contents.clear()
@@ -254,8 +250,7 @@ class AmqpConnection:
 
     def _keep(self, piece: bytes) -> None:
         """Keep a piece of a frame. A large piece stays as it is; small ones that follow each other
-        are joined, so that many tiny ones cost no more memory than one large one.
-        """
+        are joined, so that many tiny ones cost no more memory than one large one."""
         pieces = self._pieces
         self._pieces_bytes += len(piece)
         last = pieces[-1] if pieces else None
@@ -281,8 +276,7 @@ class AmqpConnection:
 
     def _again(self) -> Event | None:
         """Return the event of a run that is like the last one; None when it differs, or is
-        incomplete.
-        """
+        incomplete."""
         buf, pos = self._buf, self._pos
         if self._last_publish is not None and self.wants_content:
             stencil, channel = self._last_publish
@@ -328,8 +322,7 @@ class AmqpConnection:
 
     def _is_content(self, kind: int, channel: int, pos: int, size: int) -> bool:
         """Tell whether the frame at `pos`, of which there may be no more than its head, is a
-        publish or part of a content, and not swallowed.
-        """
+        publish or part of a content, and not swallowed."""
         content = self._contents.get(channel)
         begun = content is not None and not content.swallowed
         if kind != METHOD:
@@ -343,14 +336,12 @@ class AmqpConnection:
     def _payload_max(self) -> int:
         """Return the largest payload of a frame. Without frame_max a frame must still fit into
         memory. Some clients forget the octets around the payload: RabbitMQ forgives as much, and so
-        does this, though it splits such a body again.
-        """
+        does this, though it splits such a body again."""
         return self.frame_max - OVERHEAD if self.frame_max else self.max_message_size
 
     def _greeting(self) -> Event | None:
         """Read the protocol header, which is the first thing that a server receives, and that a
-        client receives when it is refused.
-        """
+        client receives when it is refused."""
         have = len(self._buf) - self._pos
         wanted = PROTOCOL_NAME if self.role == SERVER else PROTOCOL_NAME[:1]
         if have < len(wanted):
@@ -375,8 +366,7 @@ class AmqpConnection:
 
     def _break_off(self, error: ConnectionViolation) -> None:
         """Drop the stream, which cannot be followed any further, and raise `error` unless the
-        connection is closing already.
-        """
+        connection is closing already."""
         closing = self._state == CLOSING
         self._deafen()
         if not closing:
@@ -499,8 +489,7 @@ class AmqpConnection:
     def _cut_publishes(self, channel: int, stencil: PublishStencil, pos: int) -> Event | None:
         """Return the run at `pos`, which begins with the method frame of `stencil`. Returns None
         when its first message is incomplete, and `_need` says when to look again; or when that
-        message is unusual, and then `_pos` is behind its method frame.
-        """
+        message is unusual, and then `_pos` is behind its method frame."""
         payload_max = self._payload_max()
         body_max = min(payload_max, self.max_message_size)
         contents, done, same_size = stencil.cut(self._buf, pos, self.run_max, payload_max, body_max)
@@ -535,8 +524,7 @@ class AmqpConnection:
         self, channel: int, raw: bytes, method: BasicPublish, end: int
     ) -> Event | None:
         """Return the message behind a method frame that was never seen before. Returns None when
-        more of a run may follow, or the message is incomplete.
-        """
+        more of a run may follow, or the message is incomplete."""
         if not self.fast:
             return None
         payload_max = self._payload_max()
@@ -591,8 +579,7 @@ class AmqpConnection:
 
     def _wait_at(self, pos: int, need: int) -> None:
         """Look again at `pos` when `need` octets are there: a message that is good so far is
-        cheaper to cut when it is complete.
-        """
+        cheaper to cut when it is complete."""
         self._pos = pos
         self._need = need
 
@@ -610,8 +597,7 @@ class AmqpConnection:
 
     def _cut_acks(self, channel: int, pos: int) -> Event | None:
         """Return the run of basic.ack at `pos`; None when the first one is multiple or
-        incomplete.
-        """
+        incomplete."""
         tags = cut_acks(self._buf, pos)
         if not tags:
             return None

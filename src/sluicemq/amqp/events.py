@@ -35,8 +35,7 @@ class Heartbeat(Event):
 
 class ContentDue(Event):
     """The next frame is a publish, or continues a content, and the owner wants none now. It stays
-    in the buffer.
-    """
+    in the buffer."""
 
     __slots__ = ()
 
@@ -66,8 +65,7 @@ class AnyPublishes(Event):
 class Publishes(AnyPublishes):
     """Publishes with the same raw method frame. `same_properties` says that all header frames are
     equal byte for byte, so that reading one is reading all. `same_size` says that all have one
-    length, and that their header frames differ at most in the properties' `free_spans`.
-    """
+    length, and that their header frames differ at most in the properties' `free_spans`."""
 
     __slots__ = ("method", "raw_method", "same_properties", "same_size")
 
@@ -92,8 +90,7 @@ class Publishes(AnyPublishes):
 
 class MixedKeyPublishes(AnyPublishes):
     """Publishes with a method frame each, but header frames that are equal byte for byte, so that
-    all contents have one length. The three lists go together.
-    """
+    all contents have one length. The three lists go together."""
 
     __slots__ = ("methods", "raw_methods")
 
@@ -165,8 +162,7 @@ class Deliveries(Event):
     @property
     def contents(self) -> list[bytes]:
         """Return all contents of the run, in the order of the wire; a run with a stride is cut on
-        the first call.
-        """
+        the first call."""
         if not self._contents:
             cutter = struct.Struct(f"{self.skip}x{self.stride - self.skip}s")
             self._contents = [found for (found,) in cutter.iter_unpack(self.messages)]
@@ -193,8 +189,7 @@ class ContentMethod(Event):
 
 class ContentTooLarge(Event):
     """A content header announced `size` bytes, more than are allowed. The rest of the content is
-    swallowed.
-    """
+    swallowed."""
 
     __slots__ = ("channel", "method", "size")
 

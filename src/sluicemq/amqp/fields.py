@@ -33,8 +33,7 @@ name_of = itemgetter(0)
 
 def fields_of(table: bytes) -> list[Field]:
     """Return the fields of a table given without its length. Raises Malformed when it
-    is not one.
-    """
+    is not one."""
     fields: list[Field] = []
     pos, end = 0, len(table)
     while pos < end:
@@ -65,8 +64,7 @@ def table_of(fields: Sequence[Field]) -> bytes:
 
 def items_of(array: bytes) -> list[bytes]:
     """Return the raw values of an array given without its length. Raises Malformed when it is not
-    one.
-    """
+    one."""
     items: list[bytes] = []
     pos, end = 0, len(array)
     while pos < end:
@@ -78,8 +76,7 @@ def items_of(array: bytes) -> list[bytes]:
 
 def items_in(value: bytes | None) -> list[bytes] | None:
     """Return the raw values of a field value that is an array; None when it is not one,
-    or broken.
-    """
+    or broken."""
     if value is None or value[:1] != b"A":
         return None
     try:

@@ -45,8 +45,7 @@ def body_frames(
     channel: int, body: bytes | bytearray, frame_max: int
 ) -> list[bytes | bytearray | memoryview]:
     """Return the parts of the body frames; none for an empty body. `frame_max` 0 makes
-    one frame.
-    """
+    one frame."""
     step = frame_max - OVERHEAD if frame_max else len(body)
     if len(body) <= step:
         return [FRAME.pack(BODY, channel, len(body)), body, END_OCTET] if body else []
@@ -104,8 +103,7 @@ def on_channel(content: bytes, channel: int) -> bytes:
 
 def fit(content: bytes, frame_max: int) -> bytes:
     """Return the same content, its body split again if a frame is larger than `frame_max` bytes (0:
-    no limit).
-    """
+    no limit)."""
     if not frame_max or len(content) <= frame_max:
         return content
     pos = header_end = frame_end(content, 0)
@@ -121,8 +119,7 @@ def fit(content: bytes, frame_max: int) -> bytes:
 
 def joined(parts: list[bytes]) -> list[bytes]:
     """Return the same octets in pieces for a socket: large parts stay as they are, and the small
-    ones between are joined. There must be at least one part.
-    """
+    ones between are joined. There must be at least one part."""
     if len(parts) == 1:
         return parts
     if max(map(len, parts)) < LARGE_BYTES:

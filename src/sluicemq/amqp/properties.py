@@ -82,8 +82,7 @@ class Header:
 @dataclass(slots=True)
 class BasicProperties:
     """The 14 properties; None means that one is absent. `timestamp` is in seconds since
-    the epoch.
-    """
+    the epoch."""
 
     content_type: str | None = None
     content_encoding: str | None = None
@@ -155,8 +154,7 @@ def _decode_property(flag: int, raw: bytes, pos: int) -> tuple[str | int | Table
 @lru_cache(maxsize=256)
 def _layout(flags: int) -> bytes:
     """Return one octet for each property that is set: its size, 0 for a short string, or 255 for a
-    table.
-    """
+    table."""
     sizes = bytearray()
     for _, flag in PROPERTIES:
         if flags & flag:
@@ -196,8 +194,7 @@ def check_properties(buf: bytes, pos: int, end: int) -> None:
 def free_spans(raw: bytes) -> list[tuple[int, int]]:
     """Return the spans of checked properties whose octets affect neither the layout nor what a
     broker looks at when it takes a message: most short strings, the timestamp, plain values of
-    headers.
-    """
+    headers."""
     flags = raw[0] << 8 | raw[1]
     spans: list[tuple[int, int]] = []
     pos = 2
@@ -222,8 +219,7 @@ def free_spans(raw: bytes) -> list[tuple[int, int]]:
 
 def _free_in_table(raw: bytes, pos: int, end: int) -> list[tuple[int, int]]:
     """Return the spans of the values in a table from `pos` to `end`; none if one is nested or
-    something is broken.
-    """
+    something is broken."""
     spans: list[tuple[int, int]] = []
     try:
         while pos < end:
@@ -239,8 +235,7 @@ def _free_in_table(raw: bytes, pos: int, end: int) -> list[tuple[int, int]]:
 
 def delivery_mode(raw: bytes, pos: int = 0) -> int:
     """Return the delivery mode in checked properties, 0 if there is none, without decoding them
-    all.
-    """
+    all."""
     flags = raw[pos] << 8 | raw[pos + 1]
     if not flags & DELIVERY_MODE:
         return 0
@@ -307,8 +302,7 @@ def with_text(raw: bytes, flag: int, value: str) -> bytes:
 
 def headers_of(raw: bytes) -> bytes:
     """Return the headers table of checked properties, without its length; b"" when
-    there is none.
-    """
+    there is none."""
     if not (raw[0] << 8 | raw[1]) & HEADERS:
         return b""
     start = _start(raw, HEADERS)

@@ -169,8 +169,7 @@ def cut_mixed_keys(
 
 def learn(raw: bytes, methods: dict[bytes, BasicPublish]) -> bool:
     """Keep the method of a frame in `methods`. Returns False when it is not a valid
-    basic.publish.
-    """
+    basic.publish."""
     method = None
     if raw[-1] == END and raw.startswith(PUBLISH_IDS, IDS_AT):
         method = read_publish(raw)
@@ -204,14 +203,12 @@ class RunStencil:
 
     def knows(self, buf: bytes, pos: int, body_max: int) -> bool:
         """Tell whether the message at `pos` begins with the octets known to be good, and these
-        announce a body of at most `body_max` bytes.
-        """
+        announce a body of at most `body_max` bytes."""
         return self.prefix != b"" and self.body_size <= body_max and self.fits(buf, pos)
 
     def fits(self, buf: bytes, pos: int) -> bool:
         """Tell whether the first octets of the message at `pos` equal the known ones, except in the
-        spans that vary.
-        """
+        spans that vary."""
         if not self.varying:
             return buf.startswith(self.prefix, pos)
         return all(buf.startswith(piece, pos + at) for at, piece in self.fixed)
@@ -236,8 +233,7 @@ class RunStencil:
 
     def loosen(self, buf: bytes, pos: int) -> bool:
         """Tell whether the message at `pos` differs from the known one only in octets that are free
-        to change; those are not compared from then on.
-        """
+        to change; those are not compared from then on."""
         known, before = self.prefix, self.varying
         properties = self.size + PROPERTIES_AT
         for at, piece in self.fixed:
@@ -253,8 +249,7 @@ class RunStencil:
 
     def count_same_size(self, buf: bytes, pos: int, run_max: int) -> int:
         """Return how many of the messages from `pos` on look like the known one, which is the
-        first.
-        """
+        first."""
         stride = self.stride
         if self.heads is None:
             form, at = "", 0
@@ -388,24 +383,21 @@ class DeliverStencil(RunStencil):
 
 def find_body(buf: bytes, content: int, end: int) -> int:
     """Return where the body's octets begin in the content from `content` to `end`; `end` when there
-    is no body.
-    """
+    is no body."""
     after_header = frame_end(buf, content)
     return after_header if after_header == end else after_header + BODY_FRAME_HEAD
 
 
 def count_ends(buf: bytes, pos: int, stride: int, count: int) -> int:
     """Return how many of `count` messages from `pos` on end in 0xCE, up to the first
-    that does not.
-    """
+    that does not."""
     ends = buf[pos + stride - 1 : pos + count * stride : stride]
     return count - len(ends.lstrip(END_OCTET))
 
 
 def cut_acks(buf: bytes, pos: int) -> list[int]:
     """Return the tags of the basic.ack frames from `pos` on, as long as they are of one channel and
-    not multiple. Each takes ACK_SIZE octets.
-    """
+    not multiple. Each takes ACK_SIZE octets."""
     head = buf[pos : pos + 11]
     fits = min(RUN_ACKS_MAX, (len(buf) - pos) // ACK_SIZE)
     tags: list[int] = []

@@ -44,8 +44,7 @@ def with_offsets(contents: list[bytes], first: int) -> list[bytes]:
 @lru_cache(maxsize=TRAITS_MAX)
 def around_offset(frame: bytes) -> tuple[bytes, bytes]:
     """Return a header frame with the offset's header, split where its value goes. A header of this
-    name from the publisher is replaced.
-    """
+    name from the publisher is replaced."""
     properties = frame[PROPERTIES_AT:-1]
     flags = properties[0] << 8 | properties[1]
     at = 2
@@ -72,8 +71,7 @@ def around_offset(frame: bytes) -> tuple[bytes, bytes]:
 
 def without_offset(table: bytes) -> bytes:
     """Return the fields of a raw table without the header x-stream-offset. A table that cannot be
-    read is returned unchanged.
-    """
+    read is returned unchanged."""
     if FIELD[:-1] in table:
         with suppress(Malformed):
             table = drop_field(table, NAME)

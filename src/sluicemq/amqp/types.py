@@ -130,8 +130,7 @@ def skip_longstr(buf: bytes, pos: int, end: int) -> int:
 
 def skip_value(buf: bytes, pos: int, end: int) -> int:
     """Return where the field value at `pos`, which begins with its type letter, ends. Nested values
-    are not checked.
-    """
+    are not checked."""
     tag, pos = decode_octet(buf, pos, end)
     if tag in b"SxAF":
         return skip_longstr(buf, pos, end)
@@ -174,16 +173,14 @@ def decode_table(buf: bytes, pos: int = 0, end: int | None = None) -> tuple[Tabl
 
 def decode_kept_table(raw: bytes) -> Table:
     """Decode a table, length first, that the broker encoded. It may have one value more than a peer
-    may send, because the broker adds some.
-    """
+    may send, because the broker adds some."""
     decoder = _TableDecoder(raw, len(raw))
     return decoder.table(0, len(raw), TABLE_DEPTH_MAX)
 
 
 def drop_field(buf: bytes, name: str) -> bytes:
     """Return a raw table, length first, without the field of that name; the others are
-    unchanged.
-    """
+    unchanged."""
     decoder = _TableDecoder(buf)
     end = skip_longstr(buf, 0, len(buf))
     parts: list[bytes] = []
@@ -235,8 +232,7 @@ class _TableDecoder:
 
     def value(self, pos: int, end: int, depth: int) -> FieldValue:
         """Decode the field value at `pos`: a letter for its type, then the value. A turn may have
-        to read thousands of them, so the commonest types are read without further calls.
-        """
+        to read thousands of them, so the commonest types are read without further calls."""
         buf = self.buf
         if pos >= end:
             raise Malformed("an octet is missing")

@@ -21,8 +21,7 @@ object takes beside them is little then."""
 class UnfinishedContent:
     """A content that is being put together. Large body frames are kept as received, and joined
     once. From the first small one on, the last excepted, only the `body` that they make is kept, so
-    that many tiny ones cost no more memory than one large one.
-    """
+    that many tiny ones cost no more memory than one large one."""
 
     __slots__ = (
         "body",
@@ -56,8 +55,7 @@ class UnfinishedContent:
 
     def add(self, buf: bytes, pos: int, end: int, frame_max: int) -> None:
         """Add the body frame from `pos` to `end`, which is split again when it is larger than
-        `frame_max` (0: no limit).
-        """
+        `frame_max` (0: no limit)."""
         self.left -= end - pos - OVERHEAD
         fits = end - pos <= frame_max or not frame_max
         if fits and not self.body and (end - pos >= PIECE_BYTES or not self.left):
@@ -72,7 +70,6 @@ class UnfinishedContent:
 
     def whole(self, channel: int, frame_max: int) -> bytes:
         """Return the header frame and the body frames, split at `frame_max` if they were not kept
-        as received.
-        """
+        as received."""
         frames = self.frames or body_frames(channel, self.body, frame_max)
         return b"".join([self.header, *frames])

@@ -65,8 +65,7 @@ def frame_too_large(kind: int, size: int, limit: int) -> ConnectionViolation:
 
 def unknown_method(class_id: int, method_id: int) -> ConnectionViolation:
     """Return the error for an unknown method. RabbitMQ closes the socket without connection.close
-    in this case.
-    """
+    in this case."""
     return violation(COMMAND_INVALID, f"unknown method {class_id}.{method_id}", class_id, method_id)
 
 
@@ -113,8 +112,7 @@ def body_expected(method: Method) -> ConnectionViolation:
 
 def body_too_long(method: Method, size: int, left: int) -> ConnectionViolation:
     """Return the error for body frames that hold more than announced. RabbitMQ waits for ever in
-    this case.
-    """
+    this case."""
     return violation(
         FRAME_ERROR,
         f"content body of {size} bytes where {left} were left to come",

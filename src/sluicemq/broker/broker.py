@@ -42,8 +42,7 @@ class Broker(BrokerPort):
     """The whole of one node: it makes the virtual hosts, the message store and their shared tables
     from what a start has recovered. A node of a cluster has a `life`, a post by which it agrees
     with the others, and one by which it asks leaders; a node alone has None for each.
-    `classic_queue` makes the state of each classic queue.
-    """
+    `classic_queue` makes the state of each classic queue."""
 
     def __init__(
         self,
@@ -100,8 +99,7 @@ class Broker(BrokerPort):
 
     def reach_others(self, raft_post: RaftPost, ask_post: AskPost, recovery: Recovery) -> None:
         """Agree with the other nodes of the cluster on definitions, and make the posts to their
-        queues and channels.
-        """
+        queues and channels."""
         from sluicemq.chain.channel.reply_post import (  # noqa: PLC0415 (start-up time of who is alone)
             ReplyPost,
         )
@@ -149,8 +147,7 @@ class Broker(BrokerPort):
 
     def all_with_messages(self) -> list[Queue]:
         """Return the queues of all virtual hosts, including those that hold delayed messages, which
-        no client sees.
-        """
+        no client sees."""
         found: list[Queue] = []
         for vhost in self.vhosts.values():
             found += vhost.queues.values()
@@ -160,15 +157,13 @@ class Broker(BrokerPort):
     @property
     def queue_count(self) -> int:
         """Return the number of queues in all virtual hosts, except those that hold delayed
-        messages.
-        """
+        messages."""
         return sum(len(vhost.queues) for vhost in self.vhosts.values())
 
     def recover(self, recovery: Recovery) -> None:
         """Make the recovered virtual hosts and queues, and continue the recovered checkpoints. The
         directories of streams that are not defined any more are deleted; after a loss their files
-        are put aside.
-        """
+        are put aside."""
         for name in self.definitions.hosts:
             self.vhosts[name] = VirtualHost(self, self.store, name, self.queue_post)
         streams = {*recovery.definitions.in_stream_files()}

@@ -59,8 +59,7 @@ CHANGED: Final = "changed"
 @dataclass(slots=True)
 class Plan:
     """What an import will do: only additions and changes. `left_out` has bindings that will not be
-    made.
-    """
+    made."""
 
     vhosts: list[VhostDefinition] = field(default_factory=list)
     accounts: list[DefinitionRecord] = field(default_factory=list)
@@ -83,8 +82,7 @@ class Plan:
 
 class Planner:
     """Compares a document with what exists, and plans the changes. `errors` has the errors found so
-    far, each with its place.
-    """
+    far, each with its place."""
 
     def __init__(self, broker: Broker, wanted: Definitions) -> None:
         self.broker = broker
@@ -98,8 +96,7 @@ class Planner:
 
     def run(self) -> Plan:
         """Return what the import will do. Raises DefinitionsRefused, which names every error in the
-        document.
-        """
+        document."""
         wanted = self.wanted
         self.look_at_vhosts()
         self.look_at_users()
@@ -119,8 +116,7 @@ class Planner:
 
     def attempt(self, place: str, vhost: str, look: Callable[[], None]) -> None:
         """Call `look` if the virtual host exists. A violation that it raises is noted as an error
-        of the document, at `place`.
-        """
+        of the document, at `place`."""
         if self.knows_vhost(place, vhost):
             try:
                 look()
@@ -129,8 +125,7 @@ class Planner:
 
     def knows_vhost(self, place: str, name: str) -> bool:
         """Tell whether the virtual host exists, or will, and is not about to be deleted. If not,
-        that is noted at `place`.
-        """
+        that is noted at `place`."""
         there = self.broker.vhosts.get(name)
         if name not in self.vhosts:
             self.errors.note(place, f"virtual host '{name}' does not exist")
@@ -143,8 +138,7 @@ class Planner:
     def look_at_vhosts(self) -> None:
         """Plan the virtual hosts of the document that are new or differ, and new limits for
         existing ones. Noted as errors: those that are being deleted, and limits for ones that do
-        not exist.
-        """
+        not exist."""
         for each in self.wanted.vhosts:
             known = self.vhosts.get(each.name)
             if known is not None and not each.limits:
@@ -203,8 +197,7 @@ class Planner:
     def trial(self, vhost: str) -> Topology:
         """Return a copy of a virtual host's exchanges and queues without their bindings, made on
         first use. If the document's definitions can be declared there one by one, they can be
-        declared in the virtual host.
-        """
+        declared in the virtual host."""
         topology = self.trials.get(vhost)
         if topology is None:
             topology = self.trials[vhost] = Topology(vhost)
@@ -223,8 +216,7 @@ class Planner:
     def look_at_queue(self, asked: QueueDefinition) -> None:
         """Plan a queue if it is new. Raises ChannelViolation when its arguments make no sense, or
         when it differs from the existing one. Names with a reserved prefix are allowed, because the
-        broker may have given them to durable queues.
-        """
+        broker may have given them to durable queues."""
         key = asked.vhost, asked.name
         vhost = self.broker.vhosts.get(asked.vhost)
         there = vhost.queues.get(asked.name) if vhost is not None else None
@@ -242,8 +234,7 @@ class Planner:
     def look_at_binding(self, asked: BindingDefinition) -> None:
         """Plan a binding if it is new. One with an end that does not exist is left out: RabbitMQ
         exports bindings of things that it does not export, such as internal exchanges. Raises
-        ChannelViolation when it cannot be made for another reason.
-        """
+        ChannelViolation when it cannot be made for another reason."""
         try:
             new = self.trial(asked.vhost).bind(asked)
         except ChannelViolation as violation:
@@ -274,8 +265,7 @@ def last_of(records: Iterable[R]) -> Iterable[R]:
 
 def change_of(plan: Plan, dice: Dice) -> Together:
     """Return one change that does everything planned. Nothing in it can be refused as long as the
-    definitions are still those that the planner saw. `dice` makes the salts of passwords.
-    """
+    definitions are still those that the planner saw. `dice` makes the salts of passwords."""
     changes: list[Change] = [UpsertRecord(each) for each in plan.vhosts]
     for record in plan.accounts:
         if isinstance(record, User) and record.name in plan.passwords:

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 class Followers:
     """The actions of one broker for each kind of event. `vhosts`, `connections` and `named`, which
     has queues by their names, are the broker's own tables; `post` leads to the queues of other
-    nodes, None on a node alone.
-    """
+    nodes, None on a node alone."""
 
     def __init__(
         self,
@@ -64,8 +63,7 @@ class Followers:
 
     def follow(self, policy_rounds: PolicyRounds) -> None:
         """Register access, the policy rounds and the methods of this class for the events of the
-        agreement from now on.
-        """
+        agreement from now on."""
         access = self.broker.access
         agreement = self.agreement
         agreement.follow(RecordUpserted, self.record_upserted)
@@ -98,8 +96,7 @@ class Followers:
     def record_deleted(self, event: RecordDeleted) -> None:
         """Close the connections of a deleted user, or forget a deleted virtual host. The queues of
         a virtual host are deleted before it, in the journal too, so a crash in between leaves a
-        virtual host with fewer queues.
-        """
+        virtual host with fewer queues."""
         record = event.record
         if isinstance(record, User):
             sessions = self.broker.access.sessions.get(record.name, ())
@@ -148,8 +145,7 @@ class Followers:
 
     def queue_removed(self, event: QueueRemoved) -> None:
         """Let the virtual host forget a deleted queue. If the connection that owns it did not ask
-        for that, because this node was taken for dead, the connection is closed, too.
-        """
+        for that, because this node was taken for dead, the connection is closed, too."""
         self.broker.counters.queues_deleted += 1
         if self.broker.ask_post is not None:
             self.broker.ask_post.forget(event.queue.id)

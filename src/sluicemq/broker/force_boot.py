@@ -86,8 +86,7 @@ class ForceBoot:
 
     def _others(self) -> Iterator[MetMember]:
         """Yield the founders and the nodes that joined, except this node and those that were
-        removed.
-        """
+        removed."""
         state, record = self.recovery.declared, self.record
         assert state is not None, "a member has definitions"
         met = {each.node: each for each in record.members}
@@ -102,8 +101,7 @@ class ForceBoot:
 
     def at_risk(self) -> Iterator[QueueAtRisk]:
         """Yield the queues that are lost, and the quorum queues with a member here: these may lose
-        what this node had not received yet.
-        """
+        what this node had not received yet."""
         state = self.recovery.declared
         assert state is not None, "a member has definitions"
         for vhost, host in state.hosts.items():
@@ -125,8 +123,7 @@ class ForceBoot:
 
     def run(self) -> str:
         """Make the node a cluster of its own, durably, and return the new cluster's id. Raises
-        DiskFailed.
-        """
+        DiskFailed."""
         cluster = self.token(TOKEN_BYTES).hex()
         behind = {each.node: each for each in (*self.record.left_behind, *self.others)}
         record = replace(self.record, cluster=cluster, left_behind=[*behind.values()])

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 class MemberPlan(NamedTuple):
     """The change to be proposed for one queue, and how many members it has then. `change` is None
-    where nothing can be done, and `problem` says why.
-    """
+    where nothing can be done, and `problem` says why."""
 
     queue: DeclaredQueue
     size: int
@@ -38,15 +37,13 @@ def queues_with_members(state: DeclaredState) -> Iterator[DeclaredQueue]:
 
 def quorum_queues(state: DeclaredState) -> Iterator[DeclaredQueue]:
     """Yield the queues whose members an operator chooses: a policy chooses those of mirrored
-    queues.
-    """
+    queues."""
     return (queue for queue in queues_with_members(state) if not queue.is_mirrored)
 
 
 def shrink_plan(queues: Iterable[DeclaredQueue], node: int) -> list[MemberPlan]:
     """Return the changes that remove these queues' members from a node. The last member of a queue
-    stays, which is reported as a problem.
-    """
+    stays, which is reported as a problem."""
     found: list[MemberPlan] = []
     for queue in queues:
         size = len(queue.members)
@@ -66,8 +63,7 @@ def grow_plan(
 ) -> list[MemberPlan]:
     """Return the changes that give these queues a member on a node, where they have none; only
     those with an even number of members, if `only_even`. If an earlier member of the node is still
-    to be removed, that is a problem.
-    """
+    to be removed, that is a problem."""
     found: list[MemberPlan] = []
     for queue in queues:
         size = len(queue.members)
@@ -89,8 +85,7 @@ def rebalance_plan(
 ) -> tuple[list[MoveLeader], Counter[int]]:
     """Return which leaders have to move so that each node leads about as many of these queues, as
     far as they have members there; and how many each leads then. Queues without a known leader are
-    left alone.
-    """
+    left alone."""
     led = {queue.id: leader_of(queue.id) for queue in queues}
     known = [queue for queue in queues if led[queue.id]]
     counts = Counter(led[queue.id] for queue in known)

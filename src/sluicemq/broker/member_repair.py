@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 class MemberRepair:
     """Replaces the damaged members of the node with that number, whose virtual hosts
-    are `vhosts`.
-    """
+    are `vhosts`."""
 
     def __init__(
         self, agreement: Agreement, vhosts: Mapping[str, VirtualHost], node: int, log: Log

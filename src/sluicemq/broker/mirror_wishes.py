@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 def wish_for_mirrors(queue: Queue) -> None:
     """Propose the first member of a queue that this node has, if a policy wants mirrors of it and
-    it has none.
-    """
+    it has none."""
     services, definition = queue.services, queue.definition
     host = services.definitions.hosts.get(definition.vhost)
     declared = None if host is None else host.queues.get(queue.name)

@@ -47,8 +47,7 @@ class LookAtDisk:
 
 class Monitor(Actor):
     """Watches memory and disk of one node, at regular intervals and at once in a flood, and raises
-    and clears the alarms.
-    """
+    and clears the alarms."""
 
     def __init__(self, broker: Broker, config: Config) -> None:
         super().__init__(broker.scheduler)
@@ -102,8 +101,7 @@ class Monitor(Actor):
 
     def set_limit(self, limit_bytes: int) -> None:
         """Set another memory limit, in bytes. It applies at once, and queues are soon told how much
-        they may keep in RAM.
-        """
+        they may keep in RAM."""
         self.alarm.limit_bytes = limit_bytes
         self.compare()
         self.retargeting.begin_soon()
@@ -117,8 +115,7 @@ class Monitor(Actor):
 
     def look(self) -> None:
         """Compare at once, because the accounted bytes have changed by a step; when they are above
-        the goal for paging, have queues told soon how much they may keep in RAM.
-        """
+        the goal for paging, have queues told soon how much they may keep in RAM."""
         grown = self.broker.accounted_bytes - self.accounted_then
         if grown > 0 and not self.alarm.raised:
             near = self.config.clear_ratio * self.alarm.limit_bytes
@@ -131,8 +128,7 @@ class Monitor(Actor):
 
     def look_at_memory(self) -> None:
         """Read from the system how many bytes of RAM the process has (its RSS), and keep the
-        accounted bytes of that moment.
-        """
+        accounted bytes of that moment."""
         self.resident_bytes = self.memory.resident_bytes()
         self.accounted_then = self.broker.accounted_bytes
 
@@ -163,8 +159,7 @@ class Monitor(Actor):
 
     def trim(self) -> None:
         """Give freed memory back to the system when there is much of it: paging must make the
-        process smaller, and unused memory must not keep an alarm up.
-        """
+        process smaller, and unused memory must not keep an alarm up."""
         accounted = self.broker.accounted_bytes
         since = self.looks - self.trimmed_at
         idle = self.resident_bytes - accounted
@@ -185,16 +180,14 @@ class Monitor(Actor):
 
     def disk_full(self, is_full: bool) -> None:
         """Note that a write has found no space on the disk, or has found some again, and check the
-        disk if that is new.
-        """
+        disk if that is new."""
         if self.disk_alarm.full != is_full:
             self.disk_alarm.full = is_full
             self.look_at_disk()
 
     def disk_written(self) -> None:
         """Check the disk if writes may have left less space than must be free: a fast publisher
-        must not fill a small disk between two regular checks.
-        """
+        must not fill a small disk between two regular checks."""
         self.writes_left -= 1
         if self.writes_left > 0 or self.disk_alarm.raised or not self.free_known:
             return  # there is space, or it is checked often enough
@@ -228,8 +221,7 @@ class Monitor(Actor):
 
     def disk_pause_ms(self) -> int:
         """Return the milliseconds until the next check of the disk: by RabbitMQ's rule, but a short
-        time while the alarm is raised.
-        """
+        time while the alarm is raised."""
         if self.disk_alarm.raised:
             return DISK_LOOK_MIN_MS
         if not self.free_known:
@@ -240,8 +232,7 @@ class Monitor(Actor):
     def tell(self, source: str, alarm: MemoryAlarm | DiskAlarm, change: Change) -> None:
         """Log a change of an alarm and pass it on to everybody it blocks; None is no change. After
         one of the disk's, find out again how much queues may keep in RAM, because paging needs the
-        disk.
-        """
+        disk."""
         broker = self.broker
         if change == "raised":
             text = f"{source} alarm raised, publishers are blocked: {alarm.reason}"

@@ -31,8 +31,7 @@ COMMON: Final = (MEMORY, DISK)
 
 class NodeNotice(Struct, frozen=True):
     """A node's notice about itself. `alarms` has the reason for each alarm that stops publishers,
-    `listeners` are the URLs at which clients reach it.
-    """
+    `listeners` are the URLs at which clients reach it."""
 
     version: str
     is_ready: bool = False
@@ -42,8 +41,7 @@ class NodeNotice(Struct, frozen=True):
 
 class NodeNotices(Actor):
     """The notices of all nodes, as this one knows them. `board` has this node's alarms, and gets
-    those of the others.
-    """
+    those of the others."""
 
     def __init__(
         self, scheduler: Scheduler, cluster: ClusterPort, board: AlarmBoard, log: Log, version: str

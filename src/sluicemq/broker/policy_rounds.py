@@ -39,8 +39,7 @@ class Round:
 
 class PolicyRounds(Actor):
     """Tells queues which policy applies to them: one actor a node, which works through rounds, a
-    part a turn, with a pause of a millisecond between turns for the sockets.
-    """
+    part a turn, with a pause of a millisecond between turns for the sockets."""
 
     def __init__(self, services: Services, vhosts: Mapping[str, NamespacePort]) -> None:
         super().__init__(services.scheduler)
@@ -61,16 +60,14 @@ class PolicyRounds(Actor):
 
     def look_at(self, vhost: str) -> None:
         """Have the queues of that virtual host told soon which policy applies to them. Several
-        policies that change before the round begins share one round.
-        """
+        policies that change before the round begins share one round."""
         if vhost not in self.waiting:
             self.waiting[vhost] = Round(self.vhosts[vhost])
             self.post(self.waiting[vhost])
 
     def notify(self, vhost: str, done: Callable[[], None]) -> None:
         """Call `done` when all queues of that virtual host have been told of the
-        present policies.
-        """
+        present policies."""
         self.look_at(vhost)
         self.waiting[vhost].done.append(done)
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 class RecoveryReport(Actor):
     """Asks the quorum queues of a start how many messages they have, and logs the line when all
     have answered. `began_ns` is when the start began; `clean` tells that the last run ended in
-    order.
-    """
+    order."""
 
     def __init__(self, broker: Broker, began_ns: int, clean: bool) -> None:
         super().__init__(broker.scheduler)

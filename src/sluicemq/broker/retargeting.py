@@ -73,8 +73,7 @@ class Retargeting(Actor):
 
     def flooded(self) -> None:
         """Compute how much queues may keep in RAM, because they hold more than that already; unless
-        that has just been done.
-        """
+        that has just been done."""
         pause_ns = RETARGET_NS + RETARGET_QUEUE_NS * self.broker.queue_count
         if self.clock.now_ns() - self.began_ns >= pause_ns:
             self.begin_soon()
@@ -87,8 +86,7 @@ class Retargeting(Actor):
 
     def retarget(self) -> Iterator[int]:
         """Tell all queues that hold messages in RAM, or have a bound already, for how long they may
-        keep messages. Yields the units of work of each step.
-        """
+        keep messages. Yields the units of work of each step."""
         broker = self.broker
         queues = broker.all_with_messages()
         holding: dict[Queue, None] = {}
@@ -120,8 +118,7 @@ class Retargeting(Actor):
 
     def tell(self, queues: list[Queue]) -> Iterator[int]:
         """Send the duration to those of the queues that still exist. Yields the units of work of
-        each step.
-        """
+        each step."""
         for at in range(0, len(queues), TOLD_MAX):
             for queue in queues[at : at + TOLD_MAX]:
                 if queue.is_deleted:

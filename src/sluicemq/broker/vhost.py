@@ -60,8 +60,7 @@ class VhostEmpty:
 
 class VirtualHost(NamespacePort):
     """A virtual host of the broker. Its topology is that of the declared state, which nothing in
-    here changes. `post` leads to the queues of other nodes, None on a node alone.
-    """
+    here changes. `post` leads to the queues of other nodes, None on a node alone."""
 
     def __init__(
         self, services: Services, store: MessageStore, name: str, post: QueuePost | None = None
@@ -115,8 +114,7 @@ class VirtualHost(NamespacePort):
 
     def wait_until_empty(self, listener: Actor) -> None:
         """Post VhostEmpty to `listener` when the virtual host is closed and the last queue is gone;
-        at once if that is so already.
-        """
+        at once if that is so already."""
         self.listener = listener
         self.tell_listener()
 
@@ -162,8 +160,7 @@ class VirtualHost(NamespacePort):
         self, queue_id: int, definition: QueueDefinition, recovery: Recovery
     ) -> bool:
         """Forget what a start has found of an earlier member on this node, and return True; False
-        when there is nothing.
-        """
+        when there is nothing."""
         if queue_id not in recovery.groups.found:
             return False
         from sluicemq.chain.queue.group.member_log import LogForgetter  # noqa: PLC0415 (as above)
@@ -180,8 +177,7 @@ class VirtualHost(NamespacePort):
 
     def queue_added(self, declared: DeclaredQueue) -> None:
         """Make a queue that was declared, and has no messages yet; for a queue of another node,
-        make its stand-in here.
-        """
+        make its stand-in here."""
         definition = declared.definition
         if is_holding(definition.name):
             index = empty_index(self.services, declared.id, definition.durable)
@@ -194,8 +190,7 @@ class VirtualHost(NamespacePort):
 
     def add_remote(self, declared: DeclaredQueue) -> bool:
         """Add the stand-in for a queue of another node to the table of names, and return True;
-        False when this node has the queue.
-        """
+        False when this node has the queue."""
         if self.mirrored is not None and declared.is_mirrored:
             if declared.id not in self.mirrored.stand_ins:
                 self.mirrored.stand_in(declared)
@@ -227,8 +222,7 @@ class VirtualHost(NamespacePort):
 
     def enlist(self, queue: Queue) -> None:
         """Add a queue to the tables besides the one of names: of exclusive queues, of durable ones,
-        and of what the next checkpoint has to write.
-        """
+        and of what the next checkpoint has to write."""
         definition = queue.definition
         if definition.owner is not None:
             self.exclusive.setdefault(definition.owner, {})[queue.name] = queue
@@ -240,8 +234,7 @@ class VirtualHost(NamespacePort):
 
     def is_member(self, queue: object) -> TypeGuard[MemberShell]:
         """Tell whether that is a member of a quorum queue on several nodes: never on a
-        node alone.
-        """
+        node alone."""
         if self.post is None:
             return False
         from sluicemq.chain.queue.quorum.member_shell import MemberShell  # noqa: PLC0415 (as above)
@@ -284,8 +277,7 @@ class VirtualHost(NamespacePort):
 
     def member(self, declared: DeclaredQueue) -> NamedQueue | MirrorMember | None:
         """Return this node's part in a queue with members: its member, whether channels use that or
-        not, or the stand-in; None when there is neither.
-        """
+        not, or the stand-in; None when there is neither."""
         if self.mirrored is not None and declared.id in self.mirrored.members:
             return self.mirrored.members[declared.id]
         return self.aside.get(declared.id) or self.queues.get(declared.definition.name)
@@ -360,8 +352,7 @@ class VirtualHost(NamespacePort):
 
     def unbind_from(self, target: Destination) -> bool:
         """Remove at most BINDINGS_MAX bindings to something that is about to be deleted. Returns
-        True when there are more.
-        """
+        True when there are more."""
         agreement = self.services.agreement
         change = UnbindSome(self.name, target.kind, target.name, BINDINGS_MAX)
         count = len(self.topology.inbound.get(target, ()))
@@ -374,8 +365,7 @@ class VirtualHost(NamespacePort):
 
     def unbind_exchange(self, name: str) -> Iterator[int]:
         """Remove all bindings from and to an exchange that is about to be deleted, some at each
-        step. Yields the units of work of each step.
-        """
+        step. Yields the units of work of each step."""
         agreement = self.services.agreement
         change = UnbindSome(self.name, SOURCE, name, BINDINGS_MAX)
         exchange = self.topology.exchanges.get(name)
@@ -401,8 +391,7 @@ class VirtualHost(NamespacePort):
 
     def queue_removed(self, declared: DeclaredQueue) -> Queue | None:
         """Remove a queue that is not declared any more from all tables, and end it if it goes on.
-        Returns it if it was not about to end; None when it was, or there is none here.
-        """
+        Returns it if it was not about to end; None when it was, or there is none here."""
         name = declared.definition.name
         self.store.durable_queues.pop(declared.id, None)
         leaving = self.leaving.pop(declared.id, None)
@@ -469,8 +458,7 @@ class VirtualHost(NamespacePort):
         self, queue_id: int, definition: QueueDefinition, found: QueueReplica
     ) -> None:
         """Make a recovered queue of delayed messages. It is deleted when its exchange is not
-        declared any more, as when the broker died between the two deletions.
-        """
+        declared any more, as when the broker died between the two deletions."""
         exchange = definition.name.removeprefix(HOLDING_PREFIX)
         queue = HoldingQueue(self, definition, queue_id, found.index, exchange)
         queue.machine.recover(found.marks(), found.expiring)
@@ -485,8 +473,7 @@ class VirtualHost(NamespacePort):
 
     def ensure_delay_queues(self) -> None:
         """Declare each exchange that delays messages again, after a recovery, so that one whose
-        queue had not become durable gets one now.
-        """
+        queue had not become durable gets one now."""
         for exchange in self.topology.list_exchanges():
             if exchange.type == DELAYED:
                 self.services.agreement.propose(DeclareExchange(exchange))

@@ -63,8 +63,7 @@ class QueuePace:
 
     def begin_epoch(self, epoch: int) -> None:
         """Judge by the last epoch; a queue that has been idle since gets the benefit of
-        the doubt.
-        """
+        the doubt."""
         taken, dealt = self.taken - self.taken_before, self.dealt - self.dealt_before
         self.is_eager = epoch != self.epoch + 1 or dealt * EAGER_PART >= taken
         self.epoch = epoch
@@ -108,8 +107,7 @@ class Pacer(Actor):
 
     def set_lag(self, pace: QueuePace, lag: int) -> None:
         """Set the lag of one queue in messages; hold publishers, or release them, if it
-        is time to.
-        """
+        is time to."""
         self.lag += lag - pace.lag
         pace.lag = lag
         if lag:
@@ -143,8 +141,7 @@ class Pacer(Actor):
 
     def receive(self, message: object) -> None:
         """Give publishers a little time: HELD_MS have passed since this hold began or had its last
-        tick.
-        """
+        tick."""
         if not self.is_held or message != self.held_count:
             return
         self.look(self.clock.now_ns())
@@ -156,8 +153,7 @@ class Pacer(Actor):
 
     def look(self, now_ns: int) -> None:
         """Begin the next epoch when this one has lasted long enough: its deliveries determine how
-        much lag is allowed, and silent queues do not lag any more.
-        """
+        much lag is allowed, and silent queues do not lag any more."""
         passed_ns = now_ns - self.epoch_since_ns
         if passed_ns < EPOCH_NS:
             return

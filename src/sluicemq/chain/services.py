@@ -103,8 +103,7 @@ class Counters:
 class Services:
     """What every actor of one node shares. `recovery` tells which numbers were given before; `life`
     is the present life of a node of a cluster, None for a node alone; `classic_queue` makes the
-    state of each classic queue.
-    """
+    state of each classic queue."""
 
     agreement: Agreement
 
@@ -171,8 +170,7 @@ class Services:
         self, sender: FlowActor, receiver: FlowActor, name: str
     ) -> tuple[Outflow, Inflow]:
         """Make a link for batches: from a reader to a channel, from a channel or republisher to a
-        queue. `name` says what the sender waits for.
-        """
+        queue. `name` says what the sender waits for."""
         spec = self.profile.credit_flow_default_credit
         return link(sender.keeper, sender, receiver.keeper, spec, name, self.budget)
 
@@ -190,8 +188,7 @@ class Services:
     ) -> tuple[Outflow, Inflow]:
         """Make a link from a queue to the receiver of its deliveries, within the connection's
         window `shared`, if there is one. `keepers` are the two ends' own for deliveries: their
-        gates hold up no publisher.
-        """
+        gates hold up no publisher."""
         sender, receiving = keepers
         name = f"deliveries to {receiver}"
         if shared is None:
@@ -200,8 +197,7 @@ class Services:
 
     def connection_window(self) -> int:
         """Return how much may be on its way to one socket, in units of delivery cost: less while
-        memory is short, because clients that do not read must not keep an alarm up.
-        """
+        memory is short, because clients that do not read must not keep an alarm up."""
         if self.memory_pressure >= TIGHT_RATIO:
             return max(1, self.connection_window_max // CONNECTION_WINDOW_TIGHT)
         return self.connection_window_max
@@ -251,8 +247,7 @@ class Services:
 
     def memory_used(self, change_bytes: int) -> None:
         """Account for `change_bytes` more RAM of a queue's messages (less when negative). The alarm
-        does not wait for its next regular check when much has changed.
-        """
+        does not wait for its next regular check when much has changed."""
         self.accounted_bytes += change_bytes
         self.unseen_bytes += change_bytes
         if abs(self.unseen_bytes) > ACCOUNT_STEP_BYTES:

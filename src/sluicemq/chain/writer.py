@@ -41,16 +41,14 @@ def nobody() -> None:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WriterClient(FlowActor):
     """A channel, as the writer sees it. When `gone` is set it has ended, and the writer withholds
-    nothing from it.
-    """
+    nothing from it."""
 
     gone: bool
 
 
 class Frames:
     """Bytes to write. `cost` is what they take of delivery windows; `channel` is posted a
-    `DeliveriesFlushed`.
-    """
+    `DeliveriesFlushed`."""
 
     __slots__ = ("channel", "cost", "data")
 
@@ -125,8 +123,7 @@ class Writer(Actor):
 
     def take(self, frames: Frames) -> None:
         """Take frames of a channel or the reader, which are written at the end of the next turn.
-        They are in one share with the writer, so that turn comes soon.
-        """
+        They are in one share with the writer, so that turn comes soon."""
         if not (self.closed or (self.has_failed and not is_closing(frames.data))):
             self.pending.append(frames)
             self.pending_bytes += len(frames.data)
@@ -157,8 +154,7 @@ class Writer(Actor):
 
     def taken_bytes(self) -> int:
         """Return how many of all bytes sent the system has taken. It grows while the client reads,
-        even when a single large write keeps the socket busy for long.
-        """
+        even when a single large write keeps the socket busy for long."""
         return self.sent_bytes - self.net.unsent_bytes(self.connection)
 
     def account(self) -> None:
@@ -170,8 +166,7 @@ class Writer(Actor):
 
     def write_some(self) -> None:
         """Write at most about WRITE_BYTES at once. Then notify channels for which enough has been
-        written to be worth a turn, and those that are gone, for the last time.
-        """
+        written to be worth a turn, and those that are gone, for the last time."""
         pending = self.pending
         taken: list[Frames] = []
         flushed = self.flushed
@@ -202,8 +197,7 @@ class Writer(Actor):
 
     def put_back(self, taken: list[Frames], size: int) -> int:
         """Have everything behind the first `size` octets, at which frames end, wait before all
-        else, with its cost, because the socket does not take it now. Returns `size`.
-        """
+        else, with its cost, because the socket does not take it now. Returns `size`."""
         kept = 0
         for place, frames in enumerate(taken):
             if kept == size:
@@ -216,8 +210,7 @@ class Writer(Actor):
 
     def faulted(self, error: Exception) -> None:
         """Close the connection after a fault. The queued frames may have lost parts, so nothing of
-        any channel is written any more, only the frames that end the connection.
-        """
+        any channel is written any more, only the frames that end the connection."""
         self.has_failed = True
         if isinstance(self.faulted_message, Writable):
             self.choked = False  # it comes once
@@ -248,6 +241,5 @@ class Writer(Actor):
 
 def is_closing(frame: bytes) -> bool:
     """Tell whether a frame is connection.close or close-ok. Others may refer to frames lost by a
-    fault.
-    """
+    fault."""
     return frame[1:3] == CHANNEL_0 and frame[7:11] in FAREWELLS

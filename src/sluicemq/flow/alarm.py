@@ -51,8 +51,7 @@ class MemoryAlarm:
         """Compare the two figures with the limit, and report a transition, if there is one.
         `waiting_bytes` are beginnings of messages that only their publishers can finish: they do
         not keep an alarm up, or nobody could ever go on; nor do they raise it, as long as they are
-        few.
-        """
+        few."""
         used_bytes = max(accounted_bytes, resident_bytes)
         few_bytes = min(waiting_bytes, self.limit_bytes // WAITING_PART)
         if not self.raised and used_bytes - few_bytes >= self.limit_bytes:
@@ -73,8 +72,7 @@ class MemoryAlarm:
 class DiskAlarm:
     """The disk alarm: raised when less than the limit is free or writes are refused; cleared when
     they are not, and a tenth more than the limit (at most DISK_CLEAR_BYTES more) is free. Those who
-    write set `full` while the system says that there is no space.
-    """
+    write set `full` while the system says that there is no space."""
 
     __slots__ = ("full", "limit_bytes", "raised", "reason")
 
@@ -119,8 +117,7 @@ class AlarmsChanged:
 
 class AlarmBoard:
     """The alarms of the node, by source, and the actors that are told of every change. In a cluster
-    the alarms of other nodes hold, too.
-    """
+    the alarms of other nodes hold, too."""
 
     __slots__ = ("elsewhere", "listeners", "reasons")
 

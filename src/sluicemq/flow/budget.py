@@ -70,8 +70,7 @@ class Budget:
 
     def first_window(self) -> int:
         """Return the window of a new link in messages, as if all links were active, because all may
-        soon be.
-        """
+        soon be."""
         return self._share(1, self.links)
 
     def _share(self, average_bytes: int, sharers: int) -> int:
@@ -80,8 +79,7 @@ class Budget:
 
     def mark(self, last_epoch: int) -> None:
         """Note that a link, last marked in `last_epoch`, has settled its first messages of this
-        epoch.
-        """
+        epoch."""
         self._marked += 1
         if last_epoch != self.epoch - 1:
             self.active += 1
@@ -157,8 +155,7 @@ class AdaptiveInflow(Inflow):
 
     def _weigh(self, size_bytes: int) -> bool:
         """Follow the size of messages, upward at once, downward slowly. Returns True when it has
-        changed.
-        """
+        changed."""
         average = self.average_bytes
         if size_bytes == average:
             return False

@@ -32,8 +32,7 @@ Frame: TypeAlias = tuple[int, bool, bool]
 
 class Expected:
     """A batch on its way: sent over `links`, which have not answered yet, and still to be sent over
-    `to_come` more.
-    """
+    `to_come` more."""
 
     __slots__ = ("count", "links", "size", "to_come")
 
@@ -47,8 +46,7 @@ class Expected:
 
     def waiting(self) -> dict[Link, None]:
         """Return its links as a dict that may be changed; until the first call they may be another
-        object's list.
-        """
+        object's list."""
         links = self.links
         if not isinstance(links, dict):
             links = self.links = dict.fromkeys(links)
@@ -56,8 +54,7 @@ class Expected:
 
     def answered(self, link: Link) -> bool:
         """Note the answer over `link`, which must be outstanding. Returns True when it was the last
-        one.
-        """
+        one."""
         links = self.links
         if len(links) == 1 and not self.to_come:
             assert link in links, "an answer over a link that was not waited for"
@@ -96,8 +93,7 @@ class Unconfirmed:
 
     def expect(self, first_seq: int, count: int, links: Collection[Link], to_come: int = 0) -> None:
         """Note that `count` messages from `first_seq` on (above all earlier) are sent over `links`,
-        which must not change any more, and later over `to_come` others (`sent`).
-        """
+        which must not change any more, and later over `to_come` others (`sent`)."""
         assert count > 0 and first_seq > self._last, "numbers of publishes only grow"
         self._last = first_seq + count - 1
         if links or to_come:
@@ -116,8 +112,7 @@ class Unconfirmed:
 
     def confirm(self, link: Link, first_seq: int, count: int) -> None:
         """Note that the queue at the end of a link has confirmed the batch, or its part of a batch
-        that was divided among queues; or that it is gone in a way that counts as a confirm.
-        """
+        that was divided among queues; or that it is gone in a way that counts as a confirm."""
         expected = self._expected.get(first_seq)
         if expected is None:
             return  # another queue has rejected it
@@ -132,8 +127,7 @@ class Unconfirmed:
         """Note that a queue has rejected the `count` messages of the batch behind the first
         `offset`, which it confirms later: what other queues say of these no longer matters. Of a
         batch that was divided among queues nobody knows which messages these are, so all of it is
-        rejected.
-        """
+        rejected."""
         expected = self._expected.get(first_seq)
         if expected is None:
             return  # another queue has rejected it before
@@ -195,8 +189,7 @@ class Unconfirmed:
 
 def _cutoff(smallest: int | None, other_kind: list[Range]) -> int | None:
     """Return the number below which one frame can answer for all; None when it can for every
-    number.
-    """
+    number."""
     if not other_kind:
         return smallest
     first = other_kind[0][0]

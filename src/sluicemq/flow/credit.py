@@ -55,8 +55,7 @@ class Outflow(Gate):
 
     def waits(self) -> bool:
         """Tell whether something other than its credit holds it up though it is open, so that it
-        has to shut.
-        """
+        has to shut."""
         return False
 
     def spend(self, n: int) -> None:
@@ -75,8 +74,7 @@ class Outflow(Gate):
 
     def detach(self) -> None:
         """Hold up nobody any more, because the receiver is gone, and ignore grants that still
-        arrive.
-        """
+        arrive."""
         self.attached = False
         self.open()
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 class ConnectionWindow:
     """How much is on its way to one socket, in units of delivery cost. `bound` is the limit; each
-    window may exceed it by one delivery.
-    """
+    window may exceed it by one delivery."""
 
     __slots__ = ("bound", "spent", "waiting")
 

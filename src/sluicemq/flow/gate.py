@@ -49,8 +49,7 @@ class GateKeeper:
 
     def gate_opened(self, now_ns: int) -> None:
         """Note that one of the gates has opened; when it was the last one, release everything
-        withheld.
-        """
+        withheld."""
         assert self.gates_shut > 0
         assert self.shut_since_ns is not None
         self.gates_shut -= 1

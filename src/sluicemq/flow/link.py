@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 class Link:
     """The link over which a sender publishes to one queue, as the queue sees it: the queue's
     answers go to `sender` and name the link. Each link of a sender has its own numbers of
-    publishes.
-    """
+    publishes."""
 
     __slots__ = ("sender",)
 
@@ -31,8 +30,7 @@ class Link:
 
     def taken(self, count: int, size_bytes: int) -> None:
         """Note that the queue has taken a batch of `count` messages, together `size_bytes`, out of
-        its inbox.
-        """
+        its inbox."""
         raise NotImplementedError
 
     def end(self) -> None:
@@ -49,8 +47,7 @@ def link_deliveries(
     shared: ConnectionWindow,
 ) -> tuple[DeliveryOutflow, Inflow]:
     """Make a link for deliveries from a queue to a channel, within the window of the channel's
-    connection.
-    """
+    connection."""
     outflow = DeliveryOutflow(queue_keeper, name, queue, spec, shared)
     return outflow, Inflow(channel_keeper, queue, outflow, spec)
 
@@ -64,8 +61,7 @@ def link(
     budget: Budget | None = None,
 ) -> tuple[Outflow, Inflow]:
     """Make both halves of a link: the sender keeps the Outflow, the receiver the Inflow. With a
-    budget the link adapts.
-    """
+    budget the link adapts."""
     outflow = Outflow(sender_keeper, name, spec)
     if budget is None:
         return outflow, Inflow(receiver_keeper, sender_actor, outflow, spec)

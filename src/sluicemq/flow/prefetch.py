@@ -40,8 +40,7 @@ class Prefetch:
 
 class Resume:
     """Posted to a queue that waits for `limiter`: it may deliver now. After its turn the queue
-    calls `had_turn`, whether it has delivered anything or not.
-    """
+    calls `had_turn`, whether it has delivered anything or not."""
 
     __slots__ = ("limiter",)
 
@@ -53,8 +52,7 @@ class Limiter:
     """The limit of one channel (basic.qos with global true), shared by its consumers on all queues.
     Queues that it refuses wait in line. The first in line is invited as soon as there is room, and
     until it has had its turn no other gets any: a queue whose acknowledgements make the room has no
-    advantage over the others.
-    """
+    advantage over the others."""
 
     __slots__ = ("invited", "limit", "unacked", "waiting")
 

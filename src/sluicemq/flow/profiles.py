@@ -105,16 +105,14 @@ def flow_profile(config: FlowConfig) -> FlowProfile:
 
 def raft_profile(flow: FlowConfig, raft: RaftConfig) -> RaftProfile:
     """Return the numbers of quorum queues of the profile that `flow` names, with those that `raft`
-    overrides.
-    """
+    overrides."""
     base = PROFILES[flow.profile].raft
     return RaftProfile(*(getattr(raft, name) or getattr(base, name) for name in base._fields))
 
 
 def flow_budget(config: FlowConfig) -> Budget | None:
     """Return the node's one budget, for its links of `credit_flow_default_credit`; None with fixed
-    credit.
-    """
+    credit."""
     if config.profile != ADAPTIVE:
         return None
     return Budget(

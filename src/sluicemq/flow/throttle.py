@@ -107,8 +107,7 @@ class Throttle:
 
     def publish_seen(self) -> int:
         """Note, in `blocking` only, that the next frame is a publish, or belongs to one that has
-        begun.
-        """
+        begun."""
         return self._move(_PUBLISH)
 
     def alarms_changed(self, reason: str) -> int:
@@ -118,8 +117,7 @@ class Throttle:
 
     def credit_changed(self) -> int:
         """Look at the credit gates again, because credit was spent or granted, or a channel is
-        gone.
-        """
+        gone."""
         spent = self.keeper.gates_shut > self.alarm_gate.is_shut
         state = self.state
         if spent == (state in (FLOW, BLOCKED_FLOW)):

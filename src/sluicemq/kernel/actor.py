@@ -82,8 +82,7 @@ def no_witness(actor: Actor, error: Exception) -> None:
 
 class Scheduler:
     """The node's own run queue: actors with something in their inbox, in order of arrival. Each
-    turn runs to completion, and nothing else runs actors.
-    """
+    turn runs to completion, and nothing else runs actors."""
 
     def __init__(self) -> None:
         self.wake: Callable[[], None] = no_wake
@@ -132,8 +131,7 @@ class Scheduler:
     def run(self, turns_max: int, until_ns: int = NEVER_NS) -> bool:
         """Run at most `turns_max` turns, where one turn of a share counts as one, until `now_ns`
         has reached `until_ns`; shares check that after each turn of a member. Returns True when
-        there is work left that may be done now.
-        """
+        there is work left that may be done now."""
         ready = self.ready
         patient = self.patient
         now_ns = self.now_ns
@@ -170,8 +168,7 @@ class Scheduler:
 
     def have_had_enough(self) -> bool:
         """Tell whether the other actors have had the work that they get between two intakes of
-        patient actors.
-        """
+        patient actors."""
         wanted = max(PATIENCE_WORK, self.patient.count * PATIENCE_WORK_EACH)
         passed = max(self.spent, (self.now_ns() - self.intake_at_ns) // NS_A_UNIT)
         return passed >= min(wanted, PATIENCE_WORK_MAX)
@@ -185,8 +182,7 @@ class Scheduler:
 
     def hold(self, is_held: bool) -> None:
         """While `is_held`, give patient actors turns only by `take_some_in`; otherwise give them
-        turns as usual.
-        """
+        turns as usual."""
         self.is_held = is_held
         if not is_held and self.patient.count and not self.awake:
             self.awake = True
@@ -260,15 +256,13 @@ class Actor(TurnGroupMember):
 
     def spend(self, work: int) -> None:
         """Count `work` units beyond MESSAGE_WORK for what is being done. When the turn has none
-        left, it ends after the current message or piece.
-        """
+        left, it ends after the current message or piece."""
         self.scheduler.work -= work
 
     def schedule_rest(self) -> None:
         """Ask for another turn for what this one leaves: behind all other actors or, for an actor
         to which all others post, before them. They would otherwise post more in each round than one
-        turn can handle.
-        """
+        turn can handle."""
         if self.is_common and not self.scheduled:
             self.scheduled = True
             self.scheduler.ready.appendleft(self)
@@ -278,8 +272,7 @@ class Actor(TurnGroupMember):
     def begin(self, pieces: Iterator[int]) -> None:
         """Do long work in pieces: each step of `pieces` does one and yields the units that it cost.
         As many as the turn allows are done now, the others in the next turns; messages in the inbox
-        wait until the last one. An actor does one such work at a time.
-        """
+        wait until the last one. An actor does one such work at a time."""
         assert self.underway is None, f"{type(self).__name__} has long work under way already"
         self.underway = pieces
         self.go_on()
@@ -298,8 +291,7 @@ class Actor(TurnGroupMember):
 
     def run_turn(self) -> None:
         """Handle the messages that are in the inbox now, as far as the turn's work goes, then call
-        `turn_ended`.
-        """
+        `turn_ended`."""
         self.scheduled = False
         if self.stand_in is not None:
             self.stand_in.take_turn(self)
@@ -333,8 +325,7 @@ class Actor(TurnGroupMember):
     def handle_inbox(self, receive: Callable[[object], None]) -> None:
         """Have `receive` handle the messages that were in the inbox when the turn began. The others
         stay there, in order, when the turn's work is spent, TURN_MAX messages are handled or long
-        work has begun.
-        """
+        work has begun."""
         batch = self.inbox
         scheduler = self.scheduler
         turn_max = scheduler.turn_max
@@ -373,16 +364,14 @@ class Actor(TurnGroupMember):
     def faulted(self, error: Exception) -> None:
         """Decide what a fault in a turn of this actor means. The others go on; the rest of the
         inbox, without the `faulted_message`, is handled in the next turn unless the actor goes deaf
-        here. Unless this is overridden, the process ends.
-        """
+        here. Unless this is overridden, the process ends."""
         self.scheduler.give_up(self, error)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StandIn:
     """Takes the turns of an actor that cannot take them itself any more, and handles its messages.
-    It has nothing to do at the end of a turn.
-    """
+    It has nothing to do at the end of a turn."""
 
     def take_turn(self, actor: Actor) -> None:
         """Handle the messages that are in the actor's inbox now, as far as the turn's work goes."""
@@ -412,8 +401,7 @@ NOBODY_HEARS: Final = Nobody()
 class Share(Actor):
     """The actors of one owner, which together get as many turns as a single actor: the members'
     turns are part of the share's own. So a client with two thousand busy channels gets no more than
-    one with a single channel.
-    """
+    one with a single channel."""
 
     is_vital = False
 
@@ -430,8 +418,7 @@ class Share(Actor):
 
     def run_turn(self) -> None:
         """Give members turns in order of arrival until SHARE_WORK is spent, including those that
-        are queued meanwhile.
-        """
+        are queued meanwhile."""
         members = self.members
         scheduler = self.scheduler
         turn_work = scheduler.turn_work

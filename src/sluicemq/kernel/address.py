@@ -26,8 +26,7 @@ SERIAL_MAX: Final = (1 << 64) - 1
 class ActorAddress(NamedTuple):
     """The address of an actor. `node` is the number that a node was given when it joined, from 1 on
     and never given again; `incarnation` grows with each of its starts, from 1 on; `serial` counts
-    the actors of that life that were given an address, from 1 on.
-    """
+    the actors of that life that were given an address, from 1 on."""
 
     node: int
     incarnation: int
@@ -49,8 +48,7 @@ NOBODY: Final = ActorAddress(0, 0, 0)
 
 def decode_address(data: bytes, position: int) -> ActorAddress:
     """Return the address at `position` of `data`, which must have ADDRESS_BYTES bytes from there
-    on.
-    """
+    on."""
     return ActorAddress(*LAYOUT.unpack_from(data, position))
 
 
@@ -87,8 +85,7 @@ class AddressTable:
 
     def address_of(self, actor: Actor) -> ActorAddress:
         """Return the address of an actor of this node, or the one that it stands for. Raises
-        SluiceError when it has none and the table is full.
-        """
+        SluiceError when it has none and the table is full."""
         known = self._addresses.get(actor)
         if known is not None:
             return known
@@ -100,8 +97,7 @@ class AddressTable:
 
     def actor_at(self, address: ActorAddress) -> Actor:
         """Return the actor with that address, or the one that stands for it. Raises UnknownAddress,
-        with the reason, when there is none.
-        """
+        with the reason, when there is none."""
         actor = self._actors.get(address)
         if actor is None:
             raise UnknownAddress(address, self._why(address))
@@ -109,8 +105,7 @@ class AddressTable:
 
     def stand_for(self, address: ActorAddress, actor: Actor) -> None:
         """Let `actor`, which has no address, stand for the actor at `address`, which is not of this
-        life and has no stand-in yet. Raises SluiceError when the table is full.
-        """
+        life and has no stand-in yet. Raises SluiceError when the table is full."""
         assert address != NOBODY, "nobody needs no one to stand for it"
         assert address[:2] != (self.node, self.incarnation), f"{address} is of this life"
         assert address not in self._actors, f"somebody stands for {address} already"
@@ -119,8 +114,7 @@ class AddressTable:
 
     def forget(self, actor: Actor) -> None:
         """Forget an actor that has come to its end. Its address, if it has one, is never given
-        again.
-        """
+        again."""
         address = self._addresses.pop(actor, None)
         if address is not None:
             del self._actors[address]
@@ -157,8 +151,7 @@ def node_of(name: int) -> int:
 
 def number_of(name: int) -> int:
     """Return the number that tells a member from earlier ones on its node; 0 for a member since the
-    birth of the group.
-    """
+    birth of the group."""
     return name >> MEMBER_NODE_BITS
 
 

@@ -50,8 +50,7 @@ def has_self(frame: FrameType) -> bool:
 
 def is_vital(error: BaseException, actor: object) -> bool:
     """Tell whether the error, raised in a turn of this actor, came from a part that the whole node
-    shares, so that the process has to end.
-    """
+    shares, so that the process has to end."""
     return any(getattr(each, "is_vital", False) for each in classes_at(error, actor))
 
 
@@ -76,8 +75,7 @@ def classes_at(error: BaseException, actor: object) -> list[type]:
 
 def class_name_at(file: str, line: int) -> str:
     """Return the name of the class whose definition includes this line of a source; "" when there
-    is none.
-    """
+    is none."""
     for first, last, name in class_lines(file):
         if first <= line <= last:
             return name

@@ -29,8 +29,7 @@ class Files:
 
     def names(self, directory: str) -> list[str]:
         """Return the names in a directory, sorted; none when there is no such directory. "" is the
-        data directory itself.
-        """
+        data directory itself."""
         raise NotImplementedError
 
     def make_directory(self, path: str) -> None:
@@ -47,8 +46,7 @@ class Files:
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         """Return at most `size` bytes from `offset` on: fewer at the end of the file, none behind
-        it.
-        """
+        it."""
         raise NotImplementedError
 
     def write(self, path: str, offset: int, data: bytes) -> None:
@@ -59,16 +57,14 @@ class Files:
 
     def write_durably(self, path: str, offset: int, data: bytes) -> None:
         """Write all of `data` at `offset`, and make all of the file durable. A failure leaves the
-        file as one of `write` or of `sync` does.
-        """
+        file as one of `write` or of `sync` does."""
         self.write(path, offset, data)
         self.sync(path)
 
     def allocate(self, path: str, size: int) -> None:
         """Reserve `size` bytes for a file, so that they can be written without ENOSPC. The file is
         created if missing and is `size` bytes long afterwards, filled up with zeroes. On a file
-        system that cannot promise space, only the length is set.
-        """
+        system that cannot promise space, only the length is set."""
         raise NotImplementedError
 
     def truncate(self, path: str, size: int) -> None:
@@ -77,8 +73,7 @@ class Files:
 
     def sync(self, path: str) -> None:
         """Make a file's data durable, and the metadata needed to read it (fdatasync). Never tried
-        twice: after a failure nothing is known about the file.
-        """
+        twice: after a failure nothing is known about the file."""
         raise NotImplementedError
 
     def sync_directory(self, path: str) -> None:
@@ -97,8 +92,7 @@ class Files:
 
     def delete_tree(self, path: str) -> None:
         """Delete a directory and everything in it; a missing one is fine. Durable after
-        sync_directory of its parent.
-        """
+        sync_directory of its parent."""
         raise NotImplementedError
 
     def free_bytes(self) -> int:
@@ -108,16 +102,14 @@ class Files:
 
 def assert_inside(path: str) -> None:
     """Raise AssertionError for a path with a part that is empty, "." or "..", which might lead out
-    of the data directory. The path "" is the directory itself.
-    """
+    of the data directory. The path "" is the directory itself."""
     parts = path.split("/") if path else []
     assert not {"", ".", ".."}.intersection(parts), f"{path!r} is no path in the data directory"
 
 
 class DiskJob:
     """Work on files. `run` is called once, elsewhere, and touches only its own fields; then the job
-    itself is posted to the actor that submitted it.
-    """
+    itself is posted to the actor that submitted it."""
 
     failure: DiskFailed | None = None
     """The error that `run` raised; None: it raised none."""

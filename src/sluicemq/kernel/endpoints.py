@@ -10,8 +10,7 @@ if TYPE_CHECKING:
 
 class Peer:
     """The ends of a connection: the peer (`peer_host`, `peer_port`) and the address on this node
-    that it has connected to (`host`, `port`). Hosts are numeric addresses.
-    """
+    that it has connected to (`host`, `port`). Hosts are numeric addresses."""
 
     __slots__ = ("certificate_name", "host", "peer_host", "peer_port", "port", "tls")
 
@@ -33,6 +32,5 @@ class Peer:
     @property
     def vouched_name(self) -> str | None:
         """Return the user named in the peer's certificate, "" when it has none; None
-        without TLS.
-        """
+        without TLS."""
         return None if self.tls is None else self.certificate_name

@@ -62,8 +62,7 @@ class Replicated(StateMachine[C, E]):
     def entered(self, index: int, stamp_ms: int) -> None:
         """Announce that the next commands of `apply` are those of the entry at `index`, to which
         its leader gave the time `stamp_ms`, in milliseconds since the epoch. Entries without
-        commands, such as changes of members, may be left out.
-        """
+        commands, such as changes of members, may be left out."""
         assert index > self.index, f"entry {index} after entry {self.index}"
         assert self.rest is None, "an entry before the one before it was done"
         self.index = index
@@ -72,28 +71,24 @@ class Replicated(StateMachine[C, E]):
     def snapshot(self) -> Iterator[bytes]:
         """Yield the state as of `index`, with `index` and `now_ms`, in pieces that each take a turn
         at most. Commands applied before the last piece was taken are not in it. Bodies in the log
-        are named, not contained. A snapshot is not asked for while there is a `rest`.
-        """
+        are named, not contained. A snapshot is not asked for while there is a `rest`."""
         raise NotImplementedError
 
     def restore(self, pieces: Iterable[bytes]) -> None:
         """Become the state in a snapshot, replacing any other. The entries that `live` names then
         are in this member's log already. Raises ValueError, and changes nothing, when the pieces
-        are no snapshot, or one of an unknown version.
-        """
+        are no snapshot, or one of an unknown version."""
         raise NotImplementedError
 
     def live(self) -> Iterator[tuple[int, Sequence[range]]]:
         """Name the entries up to `index` that are still needed, in ascending order, each with the
         places of its messages that are: a place counts from 0 in its entry, the ranges are
-        ascending and none is empty.
-        """
+        ascending and none is empty."""
         raise NotImplementedError
 
     @property
     def released(self) -> int:
         """Return the index up to which no entry is needed any more, inclusive. `live` names the
-        entries behind it that are: an old message keeps only itself, not the log behind it.
-        """
+        entries behind it that are: an old message keeps only itself, not the log behind it."""
         first = next(self.live(), None)
         return self.index if first is None else first[0] - 1

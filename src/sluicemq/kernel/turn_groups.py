@@ -7,8 +7,7 @@ from typing import Generic, TypeVar
 
 class TurnGroupMember:
     """An actor that has its turns together with those of an equal `turn_group`; alone when that is
-    None.
-    """
+    None."""
 
     turn_group: object = None
 
@@ -21,8 +20,7 @@ class TurnGroups(Generic[M]):
     their messages for the same receiver arrive together. An actor that joins a group whose turns
     have begun waits for the next ones. So the same actor overtakes another at most twice: once in
     such a group, once in one that waits before the other's; with a group that changes, once for
-    each of those.
-    """
+    each of those."""
 
     def __init__(self) -> None:
         self.waiting: dict[object, list[M]] = {}

@@ -45,8 +45,7 @@ class Dice:
 
 class SocketOwner(Protocol):
     """The actor that owns a connection. `Connected`, `Received` and `Closed` are posted to it,
-    `Writable` to its `writer`, which may be the same actor.
-    """
+    `Writable` to its `writer`, which may be the same actor."""
 
     @property
     def writer(self) -> Actor:
@@ -61,8 +60,7 @@ class Acceptor(Protocol):
 
     def admits(self, address: str) -> bool:
         """Tell whether one more peer may connect from that numeric address. After True either
-        `accept` or `gave_up` follows.
-        """
+        `accept` or `gave_up` follows."""
 
     def accept(self, connection: int, peer: Peer) -> SocketOwner:
         """Take in a connection; return its owner."""
@@ -88,15 +86,13 @@ class Net:
     def listen(self, acceptor: Acceptor, host: str, port: int, tls: bool = False) -> int:
         """Pass connections to `host` and `port` to `acceptor`; port 0 lets the system choose. With
         `tls` a connection is accepted after its TLS handshake. Returns the port. Raises Refused
-        when the broker cannot listen on that address.
-        """
+        when the broker cannot listen on that address."""
         raise NotImplementedError
 
     def connect(self, owner: SocketOwner, host: str, port: int) -> int:
         """Begin a connection to a listener elsewhere; returns its number. The owner receives
         `Connected()`, and may write from then on, or `Closed(reason)` when it cannot be made. The
-        owner limits how long that may take: `close` ends the attempt, too.
-        """
+        owner limits how long that may take: `close` ends the attempt, too."""
         raise NotImplementedError
 
     def write(self, connection: int, data: bytes) -> bool:
@@ -107,21 +103,18 @@ class Net:
 
     def unsent_bytes(self, connection: int) -> int:
         """Return how many queued bytes the system has not taken yet; 0 when there is no such
-        connection.
-        """
+        connection."""
         raise NotImplementedError
 
     def taken(self, connection: int, pulls: bool) -> bool:
         """Note that the owner has handled all received bytes, so that more may be read. Returns
         True when so much came that the socket rests and the owner has to `pull`; with `pulls` False
-        it never does.
-        """
+        it never does."""
         return False
 
     def pull(self, connection: int) -> bytes:
         """Return the bytes that a resting socket has now. Returns none when it stops resting:
-        further bytes come as `Received` again.
-        """
+        further bytes come as `Received` again."""
         return b""
 
     def pause_reading(self, connection: int) -> None:
@@ -134,8 +127,7 @@ class Net:
 
     def close(self, connection: int, linger_ms: int = 0) -> None:
         """Write out what is queued, then close; give up after `linger_ms` milliseconds (0: the
-        World's default). An attempt to connect is given up.
-        """
+        World's default). An attempt to connect is given up."""
         raise NotImplementedError
 
 
@@ -205,8 +197,7 @@ class Writable:
 
 class Closed:
     """Posted to the owner of a connection: it is gone, or could not be made; `reason` is for the
-    log.
-    """
+    log."""
 
     __slots__ = ("reason",)
 

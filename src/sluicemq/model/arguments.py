@@ -57,8 +57,7 @@ def type_name(value: object) -> str:
 
 def show(value: object) -> str:
     """Return a value as error texts show it: texts unchanged, everything else as Erlang
-    writes it.
-    """
+    writes it."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value if isinstance(value, str) else _term(value)

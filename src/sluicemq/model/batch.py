@@ -88,8 +88,7 @@ def body_size(content: bytes) -> int:
 
 def are_same_size(contents: list[bytes]) -> bool:
     """Tell whether these contents, at least one, all have the same length, and their
-    bodies, too.
-    """
+    bodies, too."""
     sizes = {content[BODY_SIZE_AT:BODY_SIZE_END] for content in contents}
     return len({*map(len, contents)}) == 1 == len(sizes)
 

@@ -34,8 +34,7 @@ DEFAULT_VHOST: Final = "/"
 
 class Destination(NamedTuple):
     """Where a binding leads: to the queue or the exchange `name`, depending on `kind` (QUEUE or
-    EXCHANGE).
-    """
+    EXCHANGE)."""
 
     kind: str
     name: str
@@ -55,16 +54,14 @@ class ExchangeDefinition(Struct, forbid_unknown_fields=True):
     @property
     def alternate(self) -> str | None:
         """Return the exchange that gets the messages which this one cannot route; None when there
-        is none.
-        """
+        is none."""
         name = self.arguments.get(ALTERNATE_EXCHANGE)
         return name if isinstance(name, str) else None
 
 
 class QueueDefinition(Struct, forbid_unknown_fields=True):
     """A queue as a client declared it. `owner` is the connection that an exclusive queue lives and
-    dies with, None for other queues.
-    """
+    dies with, None for other queues."""
 
     name: str
     durable: bool = False
@@ -101,8 +98,7 @@ class BindingDefinition(Struct, forbid_unknown_fields=True):
     @property
     def identity(self) -> Identity:
         """Return a key that is equal for two declarations of the same binding; the order of
-        arguments does not count.
-        """
+        arguments does not count."""
         arguments = canonical(self.arguments) if self.arguments else ""
         kind, name = self.destination_type, self.destination
         return self.vhost, self.source, kind, name, self.routing_key, arguments
@@ -120,16 +116,14 @@ def canonical(value: object) -> str:
 
 def check_name(kind: str, name: str) -> None:
     """Raise ChannelViolation (403) for a new queue or exchange (`kind`) whose name begins with
-    amq., which is reserved for the broker.
-    """
+    amq., which is reserved for the broker."""
     if name.startswith(RESERVED_PREFIX):
         raise ChannelViolation(403, f"{kind} name '{name}' contains reserved prefix 'amq.*'")
 
 
 def check_unnamed(kind: object) -> None:
     """Raise ChannelViolation (406) for a queue without a name when the broker does not make names
-    for its type `kind`, which is the value that the client sent.
-    """
+    for its type `kind`, which is the value that the client sent."""
     row = TYPES.get(kind) if isinstance(kind, str) else None
     if row is not None and not row.is_server_named:
         text = f"Cannot declare a server-named queue for type rabbit_{row.name}_queue"
@@ -138,8 +132,7 @@ def check_unnamed(kind: object) -> None:
 
 def check_access(queue: QueueDefinition, owner: str | None, vhost: str) -> None:
     """Raise ChannelViolation (405) when the queue is exclusive and `owner` is not the connection
-    that declared it.
-    """
+    that declared it."""
     if queue.owner is not None and queue.owner != owner:
         raise locked(queue.name, vhost)
 
@@ -185,8 +178,7 @@ def validate_exchange(exchange: ExchangeDefinition, vhost: str) -> None:
 
 def check_equivalent_queue(existing: QueueDefinition, asked: QueueDefinition, vhost: str) -> None:
     """Raise ChannelViolation when a declaration differs from the existing queue: 405 when that is
-    exclusive to another connection, 406 when a property or an argument differs.
-    """
+    exclusive to another connection, 406 when a property or an argument differs."""
     if existing.owner != asked.owner:
         raise locked(existing.name, vhost)
     where = f"queue '{existing.name}' in vhost '{vhost}'"
@@ -201,8 +193,7 @@ def check_equivalent_exchange(
     existing: ExchangeDefinition, asked: ExchangeDefinition, vhost: str
 ) -> None:
     """Raise ChannelViolation (406) when a declaration differs from the existing exchange in its
-    type, a property or the alternate exchange.
-    """
+    type, a property or the alternate exchange."""
     where = f"exchange '{existing.name}' in vhost '{vhost}'"
     _check_property("type", existing.type, asked.type, where)
     _check_property("durable", existing.durable, asked.durable, where)

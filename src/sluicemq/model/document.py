@@ -49,8 +49,7 @@ P = TypeVar("P", bound=Policy)
 
 class DefinitionsRefused(Refused):
     """A document of definitions cannot be imported. `errors` lists everything that is wrong, each
-    with its place.
-    """
+    with its place."""
 
     exit_code = 65
 
@@ -63,8 +62,7 @@ class DefinitionsRefused(Refused):
 class Definitions:
     """The contents of a document of definitions. `passwords` has, by user, the passwords that the
     document gives in place of a hash; `limits`, by virtual host, the limits that it gives as a
-    parameter.
-    """
+    parameter."""
 
     vhosts: list[VhostDefinition] = field(default_factory=list)
     users: list[User] = field(default_factory=list)
@@ -83,8 +81,7 @@ class Definitions:
 
 def parse_definitions(data: bytes | str, vhost: str | None = None) -> Definitions:
     """Return the contents of a document: of a whole node, or of the virtual host `vhost` when that
-    is not None. Raises DefinitionsRefused with everything that is wrong in it.
-    """
+    is not None. Raises DefinitionsRefused with everything that is wrong in it."""
     try:
         document = json_of(data)
     except ValueError as error:
@@ -116,8 +113,7 @@ def parse_definitions(data: bytes | str, vhost: str | None = None) -> Definition
 
 def whole_node(document: Mapping[str, Any], found: Definitions, errors: Errors) -> None:
     """Add to `found` the parts that do not belong to one virtual host: virtual hosts, users,
-    permissions and global parameters.
-    """
+    permissions and global parameters."""
     for each in objects(document, "vhosts", errors):
         found.vhosts.append(virtual_host(each))
     for each in objects(document, "users", errors):
@@ -150,8 +146,7 @@ def whole_node(document: Mapping[str, Any], found: Definitions, errors: Errors) 
 
 def place_of(fields: Fields, vhost: str | None) -> str:
     """Return the name of an item's virtual host: `vhost` or, when that is None, the one that its
-    fields name.
-    """
+    fields name."""
     return fields.name("vhost") if vhost is None else vhost
 
 
@@ -165,8 +160,7 @@ def check(fields: Fields, record: Permission | TopicPermission | Policy) -> None
 
 def virtual_host(fields: Fields) -> VhostDefinition:
     """Return a virtual host. In newer files its description, tags and queue type are in
-    `metadata`.
-    """
+    `metadata`."""
     within = fields.inner("metadata") if "metadata" in fields else fields
     kind = within.text("default_queue_type", "")
     if kind not in (*TYPES_HERE, *NO_TYPE):
@@ -182,8 +176,7 @@ def virtual_host(fields: Fields) -> VhostDefinition:
 
 def limits_of(fields: Fields, limits: object, known: tuple[str, ...]) -> dict[str, int]:
     """Return the limits of a user or a virtual host; none, with a note, when they are invalid.
-    `known` are the names of the existing limits.
-    """
+    `known` are the names of the existing limits."""
     try:
         return check_limits(limits, known)
     except Refused as refused:
@@ -193,8 +186,7 @@ def limits_of(fields: Fields, limits: object, known: tuple[str, ...]) -> dict[st
 
 def user(fields: Fields, found: Definitions) -> User:
     """Return a user. It may come with a hash, with a password, which goes to `found.passwords`, or
-    with neither: then nobody can log in with a password.
-    """
+    with neither: then nobody can log in with a password."""
     name = fields.name("name", filled=True)
     password_hash = fields.text("password_hash", "")
     algorithm = fields.text("hashing_algorithm", DEFAULT_ALGORITHM)
@@ -259,8 +251,7 @@ def exchange(fields: Fields, vhost: str) -> ExchangeDefinition:
 def queue(fields: Fields, vhost: str) -> QueueDefinition:
     """Return a queue of the document, as one that was declared in the virtual host `vhost`. Its
     `type` counts when its arguments name none: such a queue got its type from the default of its
-    virtual host.
-    """
+    virtual host."""
     arguments = fields.arguments()
     kind = fields.text("type", CLASSIC)
     if "x-queue-type" not in arguments and kind not in (CLASSIC, ""):

@@ -59,8 +59,7 @@ class Fields:
 
     def name(self, key: str, default: object = REQUIRED, *, filled: bool = False) -> str:
         """Return a text, with a note when AMQP cannot carry it as a name, or when it is empty and
-        must be `filled`.
-        """
+        must be `filled`."""
         value = self.text(key, default)
         if filled and self.values.get(key) == "":
             self.note(f"{key} is empty")
@@ -88,8 +87,7 @@ class Fields:
 
     def tags(self, key: str) -> tuple[str, ...]:
         """Return a list of texts, or the parts of one text with commas, as older files have it;
-        nothing, with a note, when it is neither.
-        """
+        nothing, with a note, when it is neither."""
         value = self.values.get(key, [])
         if isinstance(value, str):
             value = [each.strip() for each in value.split(",") if each.strip()]
@@ -100,8 +98,7 @@ class Fields:
 
     def object(self, key: str, default: object = REQUIRED) -> dict[str, Any]:
         """Return an object; an empty one, with a note, when it is missing without a default or is
-        not an object. RabbitMQ writes some as lists of [key, value], and an empty one as [].
-        """
+        not an object. RabbitMQ writes some as lists of [key, value], and an empty one as []."""
         value = self.values.get(key, default)
         if isinstance(value, list) and all(map(is_pair, value)):
             return dict(value)
@@ -112,8 +109,7 @@ class Fields:
 
     def arguments(self) -> dict[str, Any]:
         """Return an object that AMQP can carry as a table, as it would be decoded again; an empty
-        one, with a note, when it cannot.
-        """
+        one, with a note, when it cannot."""
         value = self.object("arguments", {})
         try:
             return decode_table(encode_table(cast("Table", value)))[0]
@@ -149,8 +145,7 @@ def is_pair(value: object) -> bool:
 def json_of(text: bytes | str) -> Any:
     """Return the value of a JSON text. Raises ValueError when it is not JSON, or has something that
     only Python's reader accepts: NaN, numbers out of bounds, halves of surrogate pairs, and nesting
-    deeper than could be read again.
-    """
+    deeper than could be read again."""
     try:
         value = json.loads(text, parse_constant=no_number)
         if not is_flat_enough(value):

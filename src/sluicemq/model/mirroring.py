@@ -17,8 +17,7 @@ RabbitMQ."""
 class Mirroring(NamedTuple):
     """How many mirrors a queue should have, with the master (`most`; None: as many as there are
     nodes), or the names of the nodes that should have them. With `syncs` a new mirror is sent the
-    messages in the queue at once, about `batch` messages at a time.
-    """
+    messages in the queue at once, about `batch` messages at a time."""
 
     most: int | None
     names: tuple[str, ...]
@@ -46,8 +45,7 @@ def mirror_nodes(
     mirroring: Mirroring | None, nodes: Sequence[int], name_of: Callable[[int], str]
 ) -> tuple[int, ...]:
     """Return the nodes that should have mirrors, the master's among them. `nodes` begins with those
-    that have some, the master's first.
-    """
+    that have some, the master's first."""
     if mirroring is None:
         return (*nodes[:1],)
     if mirroring.names:

@@ -34,8 +34,7 @@ def is_flat_enough(value: object, depth: int = JSON_DEPTH_MAX) -> bool:
 def read_kept(data: bytes, depth: int = KEPT_DEPTH) -> tuple[Any, bool]:
     """Return the value of JSON that a broker has written, and whether something in it was cut off.
     An older broker may have accepted deeper nesting than this one does, which must not keep this
-    one from starting for ever. Raises ValueError when it is not JSON.
-    """
+    one from starting for ever. Raises ValueError when it is not JSON."""
     try:
         value = json.loads(data)
         if is_flat_enough(value, depth):

@@ -39,8 +39,7 @@ def hash_password(password: str, salt: bytes, algorithm: str = DEFAULT_ALGORITHM
 def is_right(password: str, password_hash: str, algorithm: str) -> bool:
     """Tell whether a password fits a hash, in a time that reveals nothing about either. An empty
     hash or password lets nobody in, nor does a malformed hash or one of an unknown algorithm, which
-    another version may have stored.
-    """
+    another version may have stored."""
     try:
         raw = b64decode(password_hash or NOBODY)
         salt, kept = raw[:SALT_BYTES], raw[SALT_BYTES:]

@@ -38,8 +38,7 @@ PLAIN: Final = {".*": True, NEVER: False}
 
 class Pattern:
     """A compiled regular expression of a user. `strikes` counts the names on which it took too
-    long. The constructor raises Refused when the text is not a regular expression.
-    """
+    long. The constructor raises Refused when the text is not a regular expression."""
 
     __slots__ = ("_compiled", "_is_found", "strikes", "text")
 
@@ -56,8 +55,7 @@ class Pattern:
 
     def matches(self, subject: str) -> bool:
         """Tell whether the pattern is found anywhere in the subject. False, too, when that takes
-        too long, or has done so often enough before.
-        """
+        too long, or has done so often enough before."""
         if self._compiled is None:
             return self._is_found is True
         if self.spent:

@@ -23,8 +23,7 @@ itself."""
 
 class Permission(DefinitionRecord, frozen=True):
     """What one user may do with the queues and exchanges of one virtual host: patterns for the
-    names that it may configure, write to and read from.
-    """
+    names that it may configure, write to and read from."""
 
     KIND: ClassVar[str] = "permission"
     TABLE: ClassVar[str] = "permissions"
@@ -56,8 +55,7 @@ class Permission(DefinitionRecord, frozen=True):
 
 class TopicPermission(DefinitionRecord, frozen=True):
     """The routing keys that one user may write to and read from at one topic exchange: a pattern
-    for each.
-    """
+    for each."""
 
     KIND: ClassVar[str] = "topic_permission"
     TABLE: ClassVar[str] = "topic_permissions"
@@ -87,8 +85,7 @@ class TopicPermission(DefinitionRecord, frozen=True):
 
     def expanded(self, text: str) -> str:
         """Return the pattern with the names of the user and the virtual host, taken literally, in
-        place of {username} and {vhost}.
-        """
+        place of {username} and {vhost}."""
         for variable, value in (
             ("{username}", self.user),
             ("{vhost}", self.vhost),

@@ -65,8 +65,7 @@ class OperatorPolicy(Policy, frozen=True):
 @dataclass(frozen=True, slots=True)
 class EffectivePolicy:
     """The settings that apply to one queue, and the names of the policies they come from, None
-    where there is no such policy.
-    """
+    where there is no such policy."""
 
     name: str | None
     operator_name: str | None
@@ -85,8 +84,7 @@ class Matcher:
 
 class Policies:
     """The policies and operator policies of one virtual host, and what applies to a queue or an
-    exchange by them.
-    """
+    exchange by them."""
 
     def __init__(self) -> None:
         self._of_kind: dict[str, dict[str, Matcher]] = {Policy.KIND: {}, OperatorPolicy.KIND: {}}
@@ -102,8 +100,7 @@ class Policies:
 
     def upsert(self, policy: Policy) -> None:
         """Add or change a policy. Raises Refused, and changes nothing, when its pattern or its
-        values cannot be used here.
-        """
+        values cannot be used here."""
         check_values(policy.definition)
         matchers = self._of_kind[policy.KIND]
         matchers[policy.name] = Matcher(policy)
@@ -123,8 +120,7 @@ class Policies:
 
     def for_queue(self, name: str, kind: str) -> EffectivePolicy | None:
         """Return the settings for a queue of the type `kind`: the same object for the same
-        policies, None when no policy matches.
-        """
+        policies, None when no policy matches."""
         row = TYPES[kind]
         scopes = (ALL, QUEUES, row.scope)
         unfit = row.unfit_policy_keys
@@ -163,15 +159,13 @@ class Policies:
 
 def rank(policy: Policy) -> tuple[int, str]:
     """Return the key that policies are sorted by; of those that match, the one with the lowest
-    value applies.
-    """
+    value applies."""
     return -policy.priority, policy.name
 
 
 def merged(policy: Policy | None, operator: Policy | None) -> dict[str, Any]:
     """Return all settings of both policies, either of which may be None. An operator policy only
-    sets limits: where both set one, the smaller one applies.
-    """
+    sets limits: where both set one, the smaller one applies."""
     definition = dict(policy.definition) if policy is not None else {}
     limits = operator.definition if operator is not None else {}
     for key in OPERATOR_KEYS:

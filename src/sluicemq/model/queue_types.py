@@ -28,8 +28,7 @@ MIRRORS: Final = (
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueType:
     """One type of queues: its properties, and what declarations and policies may say of them.
-    `arguments.py` checks the arguments that are not refused here.
-    """
+    `arguments.py` checks the arguments that are not refused here."""
 
     name: str
     is_there: bool

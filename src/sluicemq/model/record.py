@@ -16,8 +16,7 @@ Key = str | tuple[str, ...]
 
 class DefinitionRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """A durable definition. `KIND` names its class in the journal, `TABLE` names all definitions of
-    the class in checkpoints and documents; two of a class with equal `key` are the same one.
-    """
+    the class in checkpoints and documents; two of a class with equal `key` are the same one."""
 
     KIND: ClassVar[str]
     TABLE: ClassVar[str]
@@ -35,6 +34,5 @@ class DefinitionRecord(Struct, frozen=True, forbid_unknown_fields=True):
         """Return the record that has these fields, which are JSON. Raises msgspec.ValidationError,
         which says where, when one is missing, unknown or of another type; UnicodeEncodeError when
         it is unknown and cannot even be named. Unknown fields are refused because the next
-        checkpoint would lack them.
-        """
+        checkpoint would lack them."""
         return convert(values, cls)

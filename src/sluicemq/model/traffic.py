@@ -24,8 +24,7 @@ TRAFFIC: Final = (
 
 class Traffic:
     """Counts the messages that went through a channel, a queue or a virtual host; counters that do
-    not apply stay 0. The counters never decrease.
-    """
+    not apply stay 0. The counters never decrease."""
 
     __slots__ = TRAFFIC
 
@@ -45,8 +44,7 @@ class Traffic:
 
 class ExchangeTraffic:
     """Counts the messages that clients published to one exchange (`publish_in`), and how many
-    queues they went to in sum (`publish_out`).
-    """
+    queues they went to in sum (`publish_out`)."""
 
     __slots__ = ("publish_in", "publish_out")
 

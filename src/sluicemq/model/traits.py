@@ -18,8 +18,7 @@ class PropertyTraits:
     `expiration`, in milliseconds, None without one; `priority` is 0 without that property.
     `further_keys` are the routing keys from CC and BCC; `rewritten` are the properties that
     consumers get if the broker changes them (no BCC, another reply_to), else None; `is_plain` says
-    that there is neither.
-    """
+    that there is neither."""
 
     __slots__ = ("further_keys", "is_plain", "persistent", "priority", "rewritten", "ttl_ms")
 
@@ -54,8 +53,7 @@ TRANSIENT: Final = PropertyTraits(False)
 @lru_cache(maxsize=TRAITS_MAX)
 def property_traits(persistent: bool, ttl_ms: int | None, priority: int) -> PropertyTraits:
     """Return the one PropertyTraits with these values, because messages that share theirs go on as
-    one batch.
-    """
+    one batch."""
     if ttl_ms is None and not priority:
         return PERSISTENT if persistent else TRANSIENT
     return PropertyTraits(persistent, (), None, ttl_ms, priority)
@@ -65,8 +63,7 @@ class MessageTraits:
     """What messages of one route and persistence have in common. `envelope` is the encoded exchange
     and routing key (see model/batch.py); `channel_number` is the one in the frames of the contents;
     `copies` is the number of queues they were routed to, each of which accounts for its share, and
-    1 when they were read back from the disk.
-    """
+    1 when they were read back from the disk."""
 
     __slots__ = ("channel_number", "copies", "envelope", "persistent")
 

@@ -38,8 +38,7 @@ class User(DefinitionRecord, frozen=True):
 
 def password_fits(user: User | None, password: str) -> bool:
     """Tell whether that is the user's password. None, the user that does not exist, has none, and
-    finding that out takes as long.
-    """
+    finding that out takes as long."""
     if user is None:
         return is_right(password, NOBODY, DEFAULT_ALGORITHM)
     return is_right(password, user.password_hash, user.hashing_algorithm)

@@ -24,8 +24,7 @@ USER_LIMITS: Final = (MAX_CONNECTIONS, MAX_CHANNELS)
 class VhostDefinition(DefinitionRecord, frozen=True):
     """A virtual host as it is stored, without its contents. A `default_queue_type` of None means
     that it has none of its own. `limits` has max-connections and max-queues; a negative one is no
-    limit.
-    """
+    limit."""
 
     KIND: ClassVar[str] = "vhost"
     TABLE: ClassVar[str] = "vhosts"
@@ -49,8 +48,7 @@ def limit_of(limits: Mapping[str, int], name: str) -> int | None:
 
 def check_limits(limits: object, known: tuple[str, ...]) -> dict[str, int]:
     """Return the limits if they are a JSON object of whole numbers with known names. Raises Refused
-    if not.
-    """
+    if not."""
     if not isinstance(limits, dict):
         raise Refused("limits must be a JSON object")
     for name, value in limits.items():

@@ -95,8 +95,7 @@ class DelayedExchange(Exchange):
 
 def inner_type(definition: ExchangeDefinition) -> type[Exchange]:
     """Return the exchange type that `x-delayed-type` names. Raises ChannelViolation in the words of
-    RabbitMQ's plug-in.
-    """
+    RabbitMQ's plug-in."""
     kind = definition.arguments.get(DELAYED_TYPE)
     if kind == DELAYED:
         text = f"'{DELAYED}' can't be used for '{DELAYED_TYPE}'"

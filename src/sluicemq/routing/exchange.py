@@ -47,8 +47,7 @@ class Exchange:
     @property
     def is_vast(self) -> bool:
         """Tell whether a message may have to look at so many bindings that `search` should route it
-        rather than `find`.
-        """
+        rather than `find`."""
         return False
 
     def add(self, binding: BindingDefinition) -> bool:
@@ -73,8 +72,7 @@ class Exchange:
 
     def check_binding(self, binding: BindingDefinition) -> None:
         """Raise ChannelViolation (406) for a binding that makes no sense here; called before every
-        `add`.
-        """
+        `add`."""
 
     def find(self, message: Message) -> list[Destination]:
         """Return the destinations of `message`, none twice, in order of binding for each of its
@@ -86,8 +84,7 @@ class Exchange:
 
     def search(self, message: Message) -> Search:
         """Find the same as `find`, in pieces. Bindings that are added or removed meanwhile may
-        count or not.
-        """
+        count or not."""
         found = self.find(message)
         yield len(found) // 4
         return found

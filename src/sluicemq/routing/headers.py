@@ -66,8 +66,7 @@ NOTHING: Final[Mapping[int, HeadersPattern]] = {}
 
 class HeadersExchange(Exchange):
     """The exchange type headers: it matches by the headers of messages; keys only distinguish
-    bindings.
-    """
+    bindings."""
 
     __slots__ = ("files", "undemanding")
 
@@ -164,8 +163,7 @@ def pairs_of(arguments: Mapping[str, object], with_x: bool) -> list[Pair]:
 def comparable(value: object) -> Hashable:
     """Return a value that is equal for values that RabbitMQ considers equal: the width of a number
     does not count, nor whether it is a timestamp, nor whether text is binary; but a number equals
-    no boolean and no text.
-    """
+    no boolean and no text."""
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):

@@ -24,8 +24,7 @@ def no_chance(_: int) -> int:
 
 class Message:
     """A message to be routed. `keys` is the routing key, then those of the headers CC and BCC;
-    `properties` are raw.
-    """
+    `properties` are raw."""
 
     __slots__ = (
         "_below",
@@ -59,8 +58,7 @@ class Message:
     @property
     def properties(self) -> BasicProperties:
         """Return the decoded properties. Raises Malformed when the headers are not a
-        valid table.
-        """
+        valid table."""
         self.read_content = True
         if self._decoded is None:
             self._decoded = BasicProperties.decode(self.raw)

@@ -33,8 +33,7 @@ PROPERTIES: Final = ("correlation_id", "message_id", "timestamp")
 
 class SpreadingExchange(Exchange):
     """Base of the exchanges that pick one destination. It keeps destinations by number of binding,
-    and as a list that is made on demand.
-    """
+    and as a list that is made on demand."""
 
     __slots__ = ("places", "targets")
 
@@ -87,8 +86,7 @@ class ModulusHashExchange(SpreadingExchange):
 class ConsistentHashExchange(SpreadingExchange):
     """The exchange type x-consistent-hash: it uses the hash of the key, of a header or of a
     property; the key of a binding is its weight. A destination has the weight of the first of its
-    bindings.
-    """
+    bindings."""
 
     __slots__ = ("ends", "header", "property", "weights")
 

@@ -32,8 +32,7 @@ CROWDS_NODES_MAX: Final = 100_000
 
 class TrieNode:
     """A place in the trie of patterns. If it `absorbs`, it was reached by a `#` and takes any
-    number of further words.
-    """
+    number of further words."""
 
     __slots__ = ("absorbs", "any", "children", "one", "targets")
 
@@ -128,8 +127,7 @@ def split(key: str) -> list[str]:
 
 def simplified(pattern: str) -> list[str]:
     """Return the words of an equivalent pattern in which each run of wildcards has at most one `#`,
-    at its end.
-    """
+    at its end."""
     words: list[str] = []
     pending = False
     for word in split(pattern):
@@ -169,8 +167,7 @@ def step(nodes: Sequence[TrieNode], word: str) -> list[TrieNode]:
 
 class Crowd:
     """Many places of the trie at once, and where they lead by the words of patterns; None stands
-    for all words that are in no pattern.
-    """
+    for all words that are in no pattern."""
 
     __slots__ = ("following", "nodes")
 
@@ -181,8 +178,7 @@ class Crowd:
 
 class Crowds:
     """A cache of the crowds that keys have led to: with patterns like `#.a.#.b.#` a key of a
-    hundred words visits hundreds of places a word, and most keys visit the same ones.
-    """
+    hundred words visits hundreds of places a word, and most keys visit the same ones."""
 
     __slots__ = ("known", "size", "words")
 

@@ -73,8 +73,7 @@ class Topology:
 
     def become(self, other: Topology) -> None:
         """Take over everything in another topology of the same virtual host, which is not used any
-        more, except for the policies object.
-        """
+        more, except for the policies object."""
         self.exchanges, self.queues = other.exchanges, other.queues
         self.durable_bindings, self.inbound = other.durable_bindings, other.inbound
         self.serial = max(self.serial, other.serial)
@@ -92,8 +91,7 @@ class Topology:
     def route_message(self, exchange_name: str, message: Message) -> tuple[str, ...]:
         """Return the queues that a message goes to, each once, in order of binding. Raises
         TakesLong for a hasty message with very many bindings on its way; `search` routes such a
-        message.
-        """
+        message."""
         if exchange_name == DEFAULT:
             return tuple(dict.fromkeys(key for key in message.keys if key in self.queues))
         found = self._found(self.existing(exchange_name), message)
@@ -114,8 +112,7 @@ class Topology:
 
     def _found(self, exchange: Exchange, message: Message) -> list[Destination]:
         """Return the destinations that an exchange finds for a message or, if there are none, those
-        that its alternate exchange finds.
-        """
+        that its alternate exchange finds."""
         if message.is_hasty and exchange.is_vast:
             raise TakesLong
         found = exchange.find(message)
@@ -125,8 +122,7 @@ class Topology:
 
     def search(self, exchange_name: str, message: Message) -> Generator[int, None, tuple[str, ...]]:
         """Find the same as `route_message`, in pieces; each yields its cost in units of work.
-        Changes made meanwhile may count or not; deleted exchanges and queues are skipped.
-        """
+        Changes made meanwhile may count or not; deleted exchanges and queues are skipped."""
         visited = {exchange_name: None}
         queues: dict[str, None] = {}
         ahead = [exchange_name]
@@ -148,8 +144,7 @@ class Topology:
 
     def _found_by_alternate(self, exchange: Exchange, message: Message) -> list[Destination]:
         """Return the destinations that the alternate exchange finds for a message for which the
-        exchange found none.
-        """
+        exchange found none."""
         alternate = exchange.alternate
         if alternate == DEFAULT:
             return [Destination(QUEUE, key) for key in message.keys if key in self.queues]
@@ -165,8 +160,7 @@ class Topology:
 
     def check_publish(self, exchange_name: str) -> None:
         """Raise ChannelViolation when a client may not publish to the exchange, because it is
-        missing or internal.
-        """
+        missing or internal."""
         if exchange_name != DEFAULT and self.existing(exchange_name).definition.internal:
             text = f"cannot publish to internal exchange {self._place(exchange_name)}"
             raise ChannelViolation(403, text)
@@ -180,15 +174,13 @@ class Topology:
 
     def check_declared(self, name: str) -> None:
         """Raise ChannelViolation (404) when a client passively declares an exchange that does not
-        exist.
-        """
+        exist."""
         check_not_default(name)
         self.existing(name)
 
     def declare_exchange(self, asked: ExchangeDefinition) -> bool:
         """Create the exchange, or check that the existing one is equivalent. Returns True when it
-        is new.
-        """
+        is new."""
         check_type(asked.type)
         check_not_default(asked.name)
         exchange = self.exchanges.get(asked.name)
@@ -227,8 +219,7 @@ class Topology:
 
     def take_to(self, target: Destination, most: int) -> tuple[ExchangeDefinition, ...]:
         """Remove some bindings to something that is about to be deleted. Returns the auto-delete
-        exchanges that were deleted with their last one.
-        """
+        exchanges that were deleted with their last one."""
         some = [*islice(self.inbound.get(target, {}).values(), most)]
         return self._drop(self._detach(some))
 
@@ -262,8 +253,7 @@ class Topology:
 
     def withdraw(self, binding: BindingDefinition) -> None:
         """Take back a binding that is new, as if it had never been: no exchange is
-        deleted with it.
-        """
+        deleted with it."""
         self._forget(binding)
         self.exchanges[binding.source].remove(binding)
         self.epoch += 1
@@ -277,8 +267,7 @@ class Topology:
 
     def is_durable(self, binding: BindingDefinition) -> bool:
         """Tell whether both ends of this binding are durable. False when one of them does not
-        exist.
-        """
+        exist."""
         source = self.exchanges.get(binding.source)
         if source is None or not source.definition.durable:
             return False
@@ -294,8 +283,7 @@ class Topology:
 
     def unbind(self, binding: BindingDefinition) -> tuple[ExchangeDefinition, ...]:
         """Remove a binding, if it exists. Returns the auto-delete exchanges that were deleted with
-        their last binding.
-        """
+        their last binding."""
         _check_binding_ends(binding)
         if not self.has_binding(binding):
             return ()
@@ -309,8 +297,7 @@ class Topology:
 
     def remove_queue(self, name: str) -> tuple[ExchangeDefinition, ...]:
         """Forget a queue and its bindings. Returns the auto-delete exchanges that were deleted with
-        their last binding.
-        """
+        their last binding."""
         del self.queues[name]
         self.epoch += 1
         return self._drop(self._detach(self._leading_to(Destination(QUEUE, name))))
@@ -329,8 +316,7 @@ class Topology:
 
     def _apply_policy(self, exchange: Exchange) -> None:
         """Set the alternate exchange that a policy names; an exchange's own argument takes
-        precedence.
-        """
+        precedence."""
         definition = exchange.definition
         exchange.alternate = definition.alternate
         if definition.alternate is None:
@@ -340,8 +326,7 @@ class Topology:
 
     def _drop(self, doomed: list[str]) -> tuple[ExchangeDefinition, ...]:
         """Delete exchanges, and auto-delete ones that lose their last binding by that. Returns all
-        that are deleted.
-        """
+        that are deleted."""
         gone: list[ExchangeDefinition] = []
         for name in doomed:
             exchange = self.exchanges.pop(name)
@@ -354,8 +339,7 @@ class Topology:
 
     def _detach(self, bindings: list[BindingDefinition]) -> list[str]:
         """Remove bindings from their sources. Returns the auto-delete exchanges that are left
-        without any.
-        """
+        without any."""
         touched: dict[str, None] = {}
         for binding in bindings:
             self._forget(binding)
@@ -392,8 +376,7 @@ def check_type(kind: str) -> None:
 
 def check_not_default(name: str) -> None:
     """Raise ChannelViolation (403) for an operation that nobody may perform on the default
-    exchange.
-    """
+    exchange."""
     if name == DEFAULT:
         raise ChannelViolation(403, "operation not permitted on the default exchange")
 

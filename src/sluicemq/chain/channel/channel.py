@@ -65,8 +65,7 @@ if TYPE_CHECKING:
 class ChannelDown:
     """Sent by the reader when the channel has ended, at whoever's request. `reply` is the last
     method that the client is sent on it, None when nothing more is due. `farewell`, if not None,
-    waits for the end.
-    """
+    waits for the end."""
 
     __slots__ = ("farewell", "reply")
 
@@ -77,8 +76,7 @@ class ChannelDown:
 
 class TooLarge:
     """Sent by the reader when the client has announced a message of `size` bytes, which exceeds the
-    limit; its body is being skipped.
-    """
+    limit; its body is being skipped."""
 
     __slots__ = ("size",)
 
@@ -154,8 +152,7 @@ class Channel(WholeChannel):
 
     def receive(self, message: object) -> None:
         """Handle one message. A client's is held while an answer is due to it; all others are
-        handled at once.
-        """
+        handled at once."""
         if isinstance(message, AnyPublishes):
             if self.closing or self.question is not None or self.queued_methods:
                 self.from_client(message)
@@ -177,8 +174,7 @@ class Channel(WholeChannel):
 
     def receive_rare(self, message: object) -> None:
         """Handle rare messages: answers of queues, ends of consumers, links and the channel,
-        grants.
-        """
+        grants."""
         if isinstance(message, Cancelled) and message.by_broker:
             if isinstance(self.question, Question) or (message.goes_on and self.question):
                 self.queued_methods.append(message)  # who deletes the queue hears of that first
@@ -207,8 +203,7 @@ class Channel(WholeChannel):
     def from_client(self, message: object) -> None:
         """Handle a client's message, or hold it while an answer is due or other messages are held.
         The reader gets the credit of publishes back when their turn comes. A closing channel drops
-        messages.
-        """
+        messages."""
         if self.closing:
             self.settle(message)
             return
@@ -219,8 +214,7 @@ class Channel(WholeChannel):
 
     def take(self, message: object) -> None:
         """Handle a client's message whose turn has come; a violation closes the channel or the
-        connection.
-        """
+        connection."""
         self.settle(message)
         try:
             self.handle(message)
@@ -234,8 +228,7 @@ class Channel(WholeChannel):
 
     def guarded(self, pieces: Iterator[int], method_id: int) -> Iterator[int]:
         """Yield what `pieces` yield; when one raises a violation, close the channel or the
-        connection. The violation blames `method_id` unless it names a method.
-        """
+        connection. The violation blames `method_id` unless it names a method."""
         try:
             yield from pieces
         except ChannelViolation as violation:
@@ -277,8 +270,7 @@ class Channel(WholeChannel):
 
     def handle(self, message: object) -> None:
         """Do what one event of the client asks for. Raises ChannelViolation or ConnectionViolation,
-        with the class and method to blame, when the broker refuses it.
-        """
+        with the class and method to blame, when the broker refuses it."""
         if isinstance(message, AnyPublishes):
             self.publish(message)
         elif isinstance(message, Acks):
@@ -315,8 +307,7 @@ class Channel(WholeChannel):
 
     def publish_some(self, run: AnyPublishes) -> int:
         """Publish the first messages of a run, as many as a turn can, and return their number.
-        Raises the violation of a refused message, after publishing those before it.
-        """
+        Raises the violation of a refused message, after publishing those before it."""
         publishing = self.publishing
         try:
             return publishing.publish_any(run)
@@ -326,8 +317,7 @@ class Channel(WholeChannel):
 
     def publish_rest(self, run: AnyPublishes, done: int) -> Iterator[int]:
         """Publish the rest of a run, after `done` messages, and yield the work of each piece: they
-        go to many queues, or take long to route.
-        """
+        go to many queues, or take long to route."""
         yield from self.publishing.spread()
         while done < len(run.contents):
             yield 0  # the messages before it may have been the work of a turn
@@ -353,8 +343,7 @@ class Channel(WholeChannel):
 
     def answered(self, answer: object) -> None:
         """Have the question handle its answer, then go on with held messages. An answer that nobody
-        waits for any more is dropped.
-        """
+        waits for any more is dropped."""
         question = self.question
         if not isinstance(question, Question) or self.closing:
             return
@@ -450,8 +439,7 @@ class Channel(WholeChannel):
 
     def down(self, message: ChannelDown) -> None:
         """End the channel for good, at the client's request or with its connection, and send the
-        last reply if there is one. A second call does nothing.
-        """
+        last reply if there is one. A second call does nothing."""
         if self.gone:
             return
         if not self.closing:
@@ -469,22 +457,19 @@ class Channel(WholeChannel):
 
     def release(self) -> None:
         """Clear its parts' references to it, so that it is freed when nobody else holds it. Later
-        messages (answers of queues, flushed deliveries) are ignored without them.
-        """
+        messages (answers of queues, flushed deliveries) are ignored without them."""
         self.publishing.release()
         self.consuming.release()
 
     def forget_unacked(self) -> Iterator[int]:
         """Free the records of unacknowledged deliveries, perhaps a million entries, about
-        FORGET_MAX in each piece, and yield its work.
-        """
+        FORGET_MAX in each piece, and yield its work."""
         while self.consuming.unacked.forget(FORGET_MAX):
             yield FORGET_MAX // 4
 
     def stop(self) -> None:
         """Give everything back, once: credit to senders, and to each queue its unsettled
-        deliveries.
-        """
+        deliveries."""
         if self.closing:
             return
         self.closing = True
@@ -508,22 +493,19 @@ class Channel(WholeChannel):
 
     def faulted(self, error: Exception) -> None:
         """Give up this channel, which has raised an unexpected exception, and have the connection
-        closed.
-        """
+        closed."""
         self.abandon()
         self.reader.broken()
 
     def abandon(self) -> None:
         """Give back, after a fault, what the channel holds of the broker. The caller has to have
-        its connection closed.
-        """
+        its connection closed."""
         take(self, self.ending())
 
     def ending(self) -> list[Step]:
         """Return the steps that end a channel after a fault: it ignores further messages, and its
         queues learn that it is down, so that deliveries return to their places and its consumers
-        are removed.
-        """
+        are removed."""
         queues: dict[Actor, None] = dict.fromkeys(
             [
                 *self.publishing.links,
@@ -550,8 +532,7 @@ class Channel(WholeChannel):
 
     def go_deaf(self) -> None:
         """Ignore all further messages, after a fault, and drop everything held and everything due
-        to the client.
-        """
+        to the client."""
         super().go_deaf()
         self.closing = self.gone = True
         self.question = self.replies = None
@@ -572,8 +553,7 @@ class Channel(WholeChannel):
 
     def turn_ended(self) -> None:
         """Go on with held messages, append the confirms that are due, and pass all of `out` to the
-        writer at once.
-        """
+        writer at once."""
         if self.queued_methods and self.waits_for_nothing():
             self.take_queued()
             if self.queued_methods and self.waits_for_nothing():

@@ -26,8 +26,7 @@ class ChannelDirectory(Generic[C_co]):
     def reply_elsewhere(self, address: str, contents: list[bytes], traits: MessageTraits) -> bool:
         """Send contents with these traits to the channel of another node that receives replies at
         that address, without any promise. Returns False when that node is not up, or reads slowly,
-        or there is none.
-        """
+        or there is none."""
         raise NotImplementedError
 
     def is_reply_node_up(self, address: str) -> bool:

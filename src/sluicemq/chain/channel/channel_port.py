@@ -24,8 +24,7 @@ class ChannelPort(WriterClient):
     """A channel, as its parts see it. Everything due to its client is gathered in `out` and leaves
     at the turn's end; `out_cost` is what the deliveries in there take of windows. `deliveries`
     keeps the gates of its ends of delivery links. `question` is what the client waits for; None
-    when it waits for nothing.
-    """
+    when it waits for nothing."""
 
     services: Services
     directory: ChannelDirectory[ChannelPort]
@@ -43,8 +42,7 @@ class ChannelPort(WriterClient):
     @property
     def replies_at(self) -> str:
         """Return the address at which the channel receives replies, "" when it has no reply
-        consumer.
-        """
+        consumer."""
         raise NotImplementedError
 
     @property
@@ -58,13 +56,11 @@ class ChannelPort(WriterClient):
 
     def fail(self, violation: ChannelViolation) -> None:
         """Close the channel for this violation; further messages of the client on it
-        are dropped.
-        """
+        are dropped."""
         raise NotImplementedError
 
     def begin_long(self, pieces: Iterator[int], method_id: int) -> None:
         """Do what a method of class basic asks for in pieces, each of which yields its work; other
         messages of the client wait meanwhile. A violation by any piece closes the channel or the
-        connection, and blames the method `method_id` unless it names one.
-        """
+        connection, and blames the method `method_id` unless it names one."""
         raise NotImplementedError

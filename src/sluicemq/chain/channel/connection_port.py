@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 class ConnectionFault:
     """Sent to a connection to have it closed for `violation`, mostly by a channel on which a method
-    broke a rule of the connection.
-    """
+    broke a rule of the connection."""
 
     __slots__ = ("violation",)
 
@@ -49,8 +48,7 @@ class ConnectionPort(FlowActor, Session):
     """A connection, as its channels see it. `connection` is its number in the net; `halts` keeps
     the gates that stop it from being read, whether it publishes or not; `window` bounds the
     delivery windows of all its channels; `frame_max` is in bytes, and 0 allows frames of any size.
-    `vhost` is None, and there are no `rights`, before connection.open has succeeded.
-    """
+    `vhost` is None, and there are no `rights`, before connection.open has succeeded."""
 
     connection: int
     name: str
@@ -65,8 +63,7 @@ class ConnectionPort(FlowActor, Session):
     @property
     def refits(self) -> bool:
         """Tell whether others may publish in larger frames than this client accepts, so that
-        contents have to be split to fit.
-        """
+        contents have to be split to fit."""
         raise NotImplementedError
 
     def is_open(self) -> bool:

@@ -33,8 +33,7 @@ class ConsumerTimeoutsDue:
 
 class LookAtOldest:
     """Has a channel check whether, at the time `now_ns`, its oldest delivery has been
-    unacknowledged for longer than `timeout_ms`.
-    """
+    unacknowledged for longer than `timeout_ms`."""
 
     __slots__ = ("now_ns", "timeout_ms")
 
@@ -54,8 +53,7 @@ class Marks:
     def look(self, oldest: int, next_tag: int, look: LookAtOldest) -> bool:
         """Note this check and tell whether the delivery with the tag `oldest` is overdue: whether
         it was sent before a check that is at least the timeout back. `next_tag` is the lowest that
-        was not given yet.
-        """
+        was not given yet."""
         marks = self.marks
         marks.append((look.now_ns, next_tag))
         due_ns = look.now_ns - look.timeout_ms * 1_000_000
@@ -67,8 +65,7 @@ class Marks:
 
 class ConsumerTimeouts(Actor):
     """Has the channels of one node checked for overdue deliveries now and then; does nothing when
-    `timeout_ms` is 0.
-    """
+    `timeout_ms` is 0."""
 
     def __init__(
         self, services: Services, directory: ChannelDirectory[ChannelPort], timeout_ms: int
@@ -96,8 +93,7 @@ class ConsumerTimeouts(Actor):
 
 def overdue(number: int, timeout_ms: int) -> ChannelViolation:
     """Return the error 406, in RabbitMQ's words, for a delivery on channel `number` that was not
-    acknowledged within `timeout_ms`.
-    """
+    acknowledged within `timeout_ms`."""
     return ChannelViolation(
         406,
         f"delivery acknowledgement on channel {number} timed out. Timeout value used:"

@@ -64,8 +64,7 @@ class ChannelConsumer:
 
 class Consuming:
     """The consuming half of one channel: its deliveries, and what it still owes queues
-    answers for.
-    """
+    answers for."""
 
     __deletable__ = ("channel",)
 
@@ -105,8 +104,7 @@ class Consuming:
 
     def window(self, queue: Queue) -> tuple[Outflow, Inflow]:
         """Return both ends of the one delivery link from that queue to this channel, after making
-        it if there is none.
-        """
+        it if there is none."""
         halves = self.windows.get(queue)
         if halves is None:
             if len(self.windows) >= self.windows_max:
@@ -122,8 +120,7 @@ class Consuming:
 
     def source(self, queue: Queue, link: LinkId) -> Source:
         """Return the Source of deliveries from `queue` over `link`, made if that link is not the
-        last one seen.
-        """
+        last one seen."""
         source = self.sources.get(queue)
         if source is None or source.link != link:
             if len(self.sources) >= self.sources_max:
@@ -135,8 +132,7 @@ class Consuming:
 
     def deliver(self, deliver: Deliver) -> None:
         """Number the messages, remember those that must be acknowledged, and append the frames to
-        what is due to the client.
-        """
+        what is due to the client."""
         subscription = self.subscriptions[deliver.consumer.tag]
         count = len(deliver.contents)
         first = self.next_tag
@@ -159,8 +155,7 @@ class Consuming:
 
     def flushed(self, cost: int) -> None:
         """Give queues back the credit of the oldest deliveries, up to a total `cost` that the
-        socket has taken.
-        """
+        socket has taken."""
         while cost:
             inflow, spent = self.unwritten.popleft()
             cost -= spent
@@ -169,8 +164,7 @@ class Consuming:
 
     def got(self, got: Got, queue: Queue) -> None:
         """Number the message that basic.get has found, remember it if it must be acknowledged, and
-        append its frames to what is due to the client.
-        """
+        append its frames to what is due to the client."""
         tag = self.next_tag
         self.next_tag += 1
         channel = self.channel
@@ -192,14 +186,12 @@ class Consuming:
 
     def traffics(self, queue: Queue) -> tuple[Traffic, ...]:
         """Return the traffic counters for messages from a queue: its own, the channel's, and the
-        virtual host's.
-        """
+        virtual host's."""
         return queue.traffic, self.channel.traffic, self.channel.vhost.traffic
 
     def ack_run(self, tags: Sequence[int], method_id: int) -> None:
         """Acknowledge these tags one by one, in order. A tag that is not outstanding is refused
-        with 406, which blames the method `method_id`.
-        """
+        with 406, which blames the method `method_id`."""
         count = len(tags)
         if count == 1:
             self.ack_tags([(tags[0], tags[0])], method_id)
@@ -225,8 +217,7 @@ class Consuming:
 
     def ack_tags(self, runs: list[tuple[int, int]], method_id: int) -> None:
         """Acknowledge runs of tags, each given by its first and its last. Raises ChannelViolation
-        (406) at the first tag that is not outstanding, after acknowledging those before it.
-        """
+        (406) at the first tag that is not outstanding, after acknowledging those before it."""
         settlement = self.settlement()
         unknown = None
         for first, last in runs:
@@ -265,8 +256,7 @@ class Consuming:
 
     def recover(self, method_id: int, then: Callable[[], None]) -> None:
         """Return everything unacknowledged to its queues in pieces, even in a transaction, then
-        call `then`.
-        """
+        call `then`."""
         self.channel.begin_long(self.recover_in_pieces(then), method_id)
 
     def recover_in_pieces(self, then: Callable[[], None]) -> Iterator[int]:
@@ -280,8 +270,7 @@ class Consuming:
 
     def settle(self, settlement: Settlement, outcome: int) -> None:
         """Tell the queues what was settled, with what outcome; in a transaction only at
-        the commit.
-        """
+        the commit."""
         if isinstance(settlement, Undoable):
             assert self.transaction is not None
             self.transaction.keep_settlement(settlement, outcome)
@@ -291,8 +280,7 @@ class Consuming:
     def post(self, settlement: Settlement, outcome: int) -> None:
         """Tell each queue now which of its messages were settled. A queue that has failed since, or
         now has another link to the channel, ignores it. Raises ConnectionViolation (540) for a
-        stream and another outcome than ACK.
-        """
+        stream and another outcome than ACK."""
         if outcome != ACK:
             check_settle(source.queue for source in settlement.by_source)
         if outcome != REQUEUE:
@@ -309,8 +297,7 @@ class Consuming:
 
     def overdue(self, look: LookAtOldest) -> ChannelViolation | None:
         """Return the violation that closes the channel if its oldest delivery is overdue at this
-        check, else None.
-        """
+        check, else None."""
         oldest = self.unacked.oldest()
         if oldest is None or not self.marks.look(oldest, self.next_tag, look):
             return None
@@ -324,8 +311,7 @@ class Consuming:
 
     def close(self) -> list[Actor]:
         """Forget the consumers at the end of the channel, and return the queues that
-        must be told.
-        """
+        must be told."""
         queues: dict[Actor, None] = dict.fromkeys([*self.windows, *self.sources])
         self.subscriptions.clear()
         return list(queues)
@@ -333,6 +319,5 @@ class Consuming:
 
 def unknown_tag(tag: int, method_id: int) -> ChannelViolation:
     """Return the error 406 with which RabbitMQ answers an acknowledgement of a tag that is not
-    outstanding.
-    """
+    outstanding."""
     return ChannelViolation(406, f"unknown delivery tag {tag}", 60, method_id)

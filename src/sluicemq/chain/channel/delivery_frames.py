@@ -27,8 +27,7 @@ def short_string(text: str) -> bytes:
 
 class DirectReply:
     """Sent to a channel: contents for its reply consumer, which are dropped unless its address is
-    still `at`.
-    """
+    still `at`."""
 
     __slots__ = ("at", "contents", "redelivered", "traits")
 
@@ -41,8 +40,7 @@ class DirectReply:
 
 class DeliveryEncoder:
     """Encodes the deliveries of one consumer. It remembers, for each envelope (exchange and routing
-    key), the octets before and behind the delivery tag.
-    """
+    key), the octets before and behind the delivery tag."""
 
     __slots__ = ("frame_max", "known", "number", "refit", "tag")
 
@@ -55,8 +53,7 @@ class DeliveryEncoder:
 
     def ends(self, envelope: bytes) -> tuple[bytes, bytes, bytes]:
         """Return the octets of the method frame before the delivery tag, those behind it, and those
-        behind it when the message is redelivered.
-        """
+        behind it when the message is redelivered."""
         ends = self.known.get(envelope)
         if ends is None:
             size = 4 + len(self.tag) + 9 + len(envelope)

@@ -88,15 +88,13 @@ LINE_ENDS: Final = dict.fromkeys(map(ord, "\r\n"))
 
 def plain(name: str) -> str:
     """Return a name without CR and LF. RabbitMQ removes them in methods that declare, bind, unbind
-    or delete; elsewhere they are a part of the name, which then matches nothing.
-    """
+    or delete; elsewhere they are a part of the name, which then matches nothing."""
     return name.translate(LINE_ENDS)
 
 
 class WholeChannel(ChannelPort):
     """A channel with its halves, as its methods see it. `last_queue` is the name of the queue
-    declared last, "" before the first. `replies` is None without a reply consumer.
-    """
+    declared last, "" before the first. `replies` is None without a reply consumer."""
 
     publishing: Publishing
     consuming: Consuming
@@ -105,8 +103,7 @@ class WholeChannel(ChannelPort):
 
     def ask(self, question: Question, queue: Queue, command: Command) -> None:
         """Send a command to a queue and have the client wait for the answer; its messages are held
-        meanwhile.
-        """
+        meanwhile."""
         raise NotImplementedError
 
     def wait(self, question: Question) -> None:
@@ -121,8 +118,7 @@ class WholeChannel(ChannelPort):
 def agree(channel: WholeChannel, method: Any, change: Change, then: Callable[[], None]) -> None:
     """Propose a change and call `then` when it is agreed on and durable; with `nowait` nobody waits
     for the disk. Raises objections to the change that are known at once, and a violation when
-    nothing can be agreed on now.
-    """
+    nothing can be agreed on now."""
     agreement = channel.services.agreement
     is_durable_enough = getattr(method, "nowait", False) and agreement.applies_at_once
     try:
@@ -154,8 +150,7 @@ def token(channel: WholeChannel, prefix: str) -> str:
 
 def meant(channel: WholeChannel, name: str) -> str:
     """Return the name or, when it is empty, that of the queue declared last. Raises
-    ChannelViolation (404) when none was declared.
-    """
+    ChannelViolation (404) when none was declared."""
     name = name or channel.last_queue
     if not name:
         raise ChannelViolation(404, "no previously declared queue")
@@ -165,8 +160,7 @@ def meant(channel: WholeChannel, name: str) -> str:
 def queue_named(channel: WholeChannel, name: str, permission: str = "") -> Queue:
     """Return the queue of that name or, when it is empty, the one declared last. Raises
     ChannelViolation when there is none, when the user has no `permission` for it ("": not checked),
-    or when it is exclusive to another connection.
-    """
+    or when it is exclusive to another connection."""
     vhost = channel.vhost
     name = meant(channel, name)
     if permission:
@@ -180,8 +174,7 @@ def queue_named(channel: WholeChannel, name: str, permission: str = "") -> Queue
 
 def channel_flow(channel: WholeChannel, method: m.ChannelFlow) -> None:
     """Answer channel.flow. RabbitMQ refuses to stop deliveries by it, because prefetch does that:
-    `active` False raises ConnectionViolation (540).
-    """
+    `active` False raises ConnectionViolation (540)."""
     if not method.active:
         raise ConnectionViolation(540, "active=false")
     channel.reply(m.ChannelFlowOk(active=True))
@@ -240,8 +233,7 @@ def delete_in_pieces(
     channel: WholeChannel, method: m.ExchangeDelete, change: DeleteExchange
 ) -> Iterator[int]:
     """Delete an exchange that may have very many bindings: they are removed first, some in each
-    piece; yields the work of each.
-    """
+    piece; yields the work of each."""
     yield from channel.vhost.unbind_exchange(change.name)
     try:
         reply_when_agreed(channel, method, change, m.ExchangeDeleteOk())
@@ -322,8 +314,7 @@ def inspect(
 ) -> None:
     """Make this the queue declared last and reply, unless the method has `nowait`, with its numbers
     of messages and consumers. If it turns out to be deleted, `again` is called; without `again` the
-    method is refused.
-    """
+    method is refused."""
     channel.last_queue = queue.name
 
     def inspected(answer: Inspected) -> None:
@@ -347,8 +338,7 @@ def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefin
     """Return the definition that the client asks for. A queue without a name gets a generated one.
     A queue without a type gets the default type of the virtual host or, without one, of the
     configuration; a type other than classic only if it is durable and neither exclusive nor
-    auto-delete.
-    """
+    auto-delete."""
     vhost, services = channel.vhost, channel.services
     services.definitions.open_host(vhost.name)
     arguments = method.arguments
@@ -375,8 +365,7 @@ def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefin
 
 def reply_address_declare(channel: WholeChannel, name: str, nowait: bool) -> None:
     """Answer a declaration of a reply address, by which servers ask whether a client is still
-    there; nothing is ever declared. Raises ChannelViolation (404) when it is not.
-    """
+    there; nothing is ever declared. Raises ChannelViolation (404) when it is not."""
     if name != PSEUDO_QUEUE and not is_heard(channel.directory, name):
         raise ChannelViolation(404, f"no queue '{name}' in vhost '{channel.vhost.name}'")
     channel.last_queue = name
@@ -394,8 +383,7 @@ def queue_bind(channel: WholeChannel, method: m.QueueBind) -> None:
 
 def queue_unbind(channel: WholeChannel, method: m.QueueUnbind) -> None:
     """Remove a binding of a queue and reply. A missing binding is fine, as in RabbitMQ since 3.2,
-    whoever owns the queue.
-    """
+    whoever owns the queue."""
     binding = binding_of_queue(method, channel)
     channel.rights.check_binding(channel.vhost.topology, binding)
     if method.queue and not channel.vhost.topology.has_binding(binding):
@@ -410,8 +398,7 @@ def binding_of_queue(
 ) -> BindingDefinition:
     """Return the binding that the method names. An empty queue name means the queue declared last,
     and an empty key with it that queue's name. Raises ChannelViolation (404) when none was
-    declared.
-    """
+    declared."""
     key = method.routing_key
     if not method.queue and not key:
         key = channel.last_queue
@@ -433,8 +420,7 @@ def queue_purge(channel: WholeChannel, method: m.QueuePurge) -> None:
 
 def queue_delete(channel: WholeChannel, method: m.QueueDelete) -> None:
     """Delete a queue and reply with how many messages were in it. A missing queue is fine, as in
-    RabbitMQ since 3.2.
-    """
+    RabbitMQ since 3.2."""
 
     def deleted(answer: Deleted) -> None:
         if not method.nowait:
@@ -505,8 +491,7 @@ def subscribe(channel: WholeChannel, queue: Queue, answer: Consumed) -> None:
 
 def reply_consume(channel: WholeChannel, method: m.BasicConsume, tag: str) -> None:
     """Set up the one consumer of replies that a channel may have. Raises ChannelViolation (406)
-    when there is one already, or when this one would acknowledge.
-    """
+    when there is one already, or when this one would acknowledge."""
     if not method.no_ack:
         raise ChannelViolation(406, "reply consumer cannot acknowledge")
     if channel.replies is not None:
@@ -519,8 +504,7 @@ def reply_consume(channel: WholeChannel, method: m.BasicConsume, tag: str) -> No
 
 def priority_of(queue: Queue, arguments: dict[str, Any]) -> int:
     """Return x-priority, 0 when absent. Raises ChannelViolation (406) when it is not a whole
-    number.
-    """
+    number."""
     priority = arguments.get("x-priority", 0)
     if not isinstance(priority, int) or isinstance(priority, bool):
         kind = type_name(priority)

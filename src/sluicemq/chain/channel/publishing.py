@@ -84,8 +84,7 @@ class Search:
 
     def pieces(self, vhost: NamespacePort, channel: ChannelPort) -> Iterator[int]:
         """Find the targets for this channel, and yield the work of each piece. Queues deleted
-        meanwhile are left out.
-        """
+        meanwhile are left out."""
         names = yield from vhost.topology.search(self.exchange, self.message)
         there: list[str] = []
         for at in range(0, len(names), PIECE):
@@ -99,8 +98,7 @@ class Search:
 
     def linked(self, link: Callable[[Queue], PublishLink]) -> Targets:
         """Return the targets with links made by `link`; without links if they are more than
-        TARGETS_MAX, because `spread` makes the links of so many.
-        """
+        TARGETS_MAX, because `spread` makes the links of so many."""
         if len(self.targets) > TARGETS_MAX:
             return self.targets
         return [link(each.queue) for each in self.targets]
@@ -113,8 +111,7 @@ def asked(exchange: str, message: Message) -> Asked:
 
 def stretches(keys: Iterable[K], items: list[T]) -> Iterator[tuple[K, list[T]]]:
     """Yield the items in stretches of equal keys, each with its key. Items beyond the last key are
-    left out.
-    """
+    left out."""
     start = 0
     for key, some in groupby(keys):
         end = start + sum(1 for _ in some)
@@ -167,8 +164,7 @@ class Publishing:
     def publish_any(self, event: AnyPublishes) -> int:
         """Route a run of either kind, and return how many of its messages went out. The rest is
         left when routing these took all the work of a turn; all are left when the first one needs a
-        `search`. A refused message raises its violation after those before it have gone out.
-        """
+        `search`. A refused message raises its violation after those before it have gone out."""
         try:
             if isinstance(event, Publishes):
                 done = self.publish(event)
@@ -183,8 +179,7 @@ class Publishing:
 
     def search(self) -> Iterator[int]:
         """Find whatever the next message cannot go out without, if anything, and yield the work of
-        each piece. Raises ConnectionViolation (501) when its headers cannot be decoded.
-        """
+        each piece. Raises ConnectionViolation (501) when its headers cannot be decoded."""
         search, self.wanted = self.wanted, None
         if search is not None:
             try:
@@ -195,8 +190,7 @@ class Publishing:
 
     def publish(self, event: Publishes) -> int:
         """Route a run with one method frame, and return how many of its messages went out. A
-        refused message raises its violation after those before it have gone out.
-        """
+        refused message raises its violation after those before it have gone out."""
         contents = event.contents
         route = self.routes.get(event.raw_method)
         if route is None or route.epoch != self.topology.epoch:
@@ -209,8 +203,7 @@ class Publishing:
 
     def gather(self, found: Iterator[T]) -> tuple[list[T], ProtocolViolation | None]:
         """Return what is found for message after message, as far as the turn's work goes; and the
-        violation of the message behind these, None when it was not refused.
-        """
+        violation of the message behind these, None when it was not refused."""
         gathered: list[T] = []
         self.gathered = gathered
         try:
@@ -225,8 +218,7 @@ class Publishing:
 
     def look_up(self) -> None:
         """Raise Spent if the turn has no work left for a look-up; the first message of a run always
-        has some.
-        """
+        has some."""
         if self.gathered and self.channel.scheduler.work <= 0:
             raise Spent
 
@@ -234,8 +226,7 @@ class Publishing:
         """Route messages that differ only in their routing keys, and return how many went out. When
         each goes to one queue, without anything special, there is a batch for each queue; otherwise
         each message goes alone. A refused one raises its violation after those before it have gone
-        out.
-        """
+        out."""
         contents = event.contents
         properties = self.read_properties(contents[0])
         routes, refusal = self.gather(
@@ -273,8 +264,7 @@ class Publishing:
         properties: PropertyTraits,
     ) -> None:
         """Send each queue its part of `count` messages, which are confirmed when all parts are
-        safe.
-        """
+        safe."""
         links = [link for link in by_link if link is not None]
         first_seq = self.number(count, links)
         self.channel.spend(TARGET_WORK * len(links))
@@ -286,8 +276,7 @@ class Publishing:
 
     def send_alike(self, route: Route, properties: PropertyTraits, contents: list[bytes]) -> int:
         """Send contents of one length, whose properties say the same, to the targets of the first
-        one; one by one if chance decides. Returns how many went out.
-        """
+        one; one by one if chance decides. Returns how many went out."""
         if properties.is_plain and route.targets is not None:
             targets = route.targets
         else:
@@ -302,8 +291,7 @@ class Publishing:
     def send_grouped(self, route: Route, contents: list[bytes]) -> int:
         """Read and route messages one by one; consecutive ones with the same results go together,
         large ones, which are stored elsewhere, apart from small ones. Returns how many went out; a
-        refused one raises its violation after those before it have gone out.
-        """
+        refused one raises its violation after those before it have gone out."""
         found, refusal = self.gather(map(self.read_properties, contents))
         is_large = self.services.large_from_bytes.__le__
         done = 0
@@ -339,8 +327,7 @@ class Publishing:
         self, route: Route, properties: PropertyTraits, contents: list[bytes]
     ) -> list[bytes]:
         """Return the contents as queues get them, with other properties if theirs require it. Reply
-        consumers among their receivers are sent them at once.
-        """
+        consumers among their receivers are sent them at once."""
         if properties.rewritten is not None:
             contents = [with_properties(content, properties.rewritten) for content in contents]
         if route.replies or properties.further_keys:
@@ -349,8 +336,7 @@ class Publishing:
 
     def number(self, count: int, links: Sequence[PublishLink], to_come: int = 0) -> int:
         """Number the next `count` messages, which go over these links now and over `to_come` others
-        later. Returns the first number.
-        """
+        later. Returns the first number."""
         self.services.counters.published += count
         self.channel.traffic.publish += count
         self.vhost.traffic.publish += count
@@ -373,8 +359,7 @@ class Publishing:
         large: bool,
     ) -> None:
         """Send one batch to all its queues or, in a transaction, keep it until the commit. `spread`
-        does it if there are many queues, or batches that wait to go out.
-        """
+        does it if there are many queues, or batches that wait to go out."""
         transaction = self.transaction
         size = size_of(contents, same_size)
         if transaction is not None and not transaction.passing:
@@ -406,8 +391,7 @@ class Publishing:
     def spread(self) -> Iterator[int]:
         """Post the pending batches, each to some of its queues in each piece, and yield its work.
         The channel does nothing else meanwhile, so that batches stay in order; what is due to their
-        publisher is known already.
-        """
+        publisher is known already."""
         pending = self.pending
         confirm = self.confirming or self.transaction is not None
         while pending:
@@ -424,8 +408,7 @@ class Publishing:
 
     def route_of(self, raw_method: bytes, method: BasicPublish, content: bytes) -> Route:
         """Return the route of that method frame, from the cache or from `resolve`, and raise as
-        that does.
-        """
+        that does."""
         route = self.routes.get(raw_method)
         if route is None or route.epoch != self.topology.epoch:
             route = self.resolve(raw_method, method, content)
@@ -467,8 +450,7 @@ class Publishing:
 
     def message(self, method: BasicPublish, further_keys: tuple[str, ...], raw: bytes) -> Message:
         """Return what exchanges may look at in one message with these raw properties, which goes by
-        `further_keys` too.
-        """
+        `further_keys` too."""
         message = Message((method.routing_key, *further_keys), raw, self.services.world.dice.below)
         message.is_hasty = True
         return message
@@ -476,8 +458,7 @@ class Publishing:
     def targets_of(self, method: BasicPublish, message: Message) -> Targets:
         """Ask the topology where a message goes, and make missing links; equal answers are one
         list. Raises Spent when that takes too long for this turn, and ConnectionViolation (501)
-        when headers cannot be decoded.
-        """
+        when headers cannot be decoded."""
         found = self.found_for(method.exchange, message)
         if found is None:
             self.look_up()
@@ -512,8 +493,7 @@ class Publishing:
 
     def here(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return those of the queues that this node has made, or has a stand-in for. In a cluster
-        there may be others.
-        """
+        there may be others."""
         if self.services.is_alone:
             return names
         queues = self.vhost.queues
@@ -527,8 +507,7 @@ class Publishing:
         self, route: Route, properties: PropertyTraits, content: bytes
     ) -> tuple[Targets, bool]:
         """Return the targets of one message, and whether others with equal properties
-        go there too.
-        """
+        go there too."""
         if not properties.further_keys and (route.targets is not None or route.replies):
             return route.targets or [], True
         raw = properties_of(content)
@@ -555,8 +534,7 @@ class Publishing:
     def read_properties(self, content: bytes) -> PropertyTraits:
         """Return what the broker must know of the message's properties, from the cache or decoded.
         Raises the violation with which RabbitMQ refuses such properties, and Spent when the turn
-        has no work left.
-        """
+        has no work left."""
         raw = content[19 : 7 + int.from_bytes(content[3:7])]
         known = self.known_properties.get(raw)
         if known is not None:
@@ -582,15 +560,13 @@ class Publishing:
 
     def hear_replies(self, consumer: ReplyConsumer | None) -> None:
         """Put the address of this consumer into requests that ask for a reply from now on; None
-        when the channel has none any more.
-        """
+        when the channel has none any more."""
         self.replies_at = "" if consumer is None else consumer.at
         self.known_properties.clear()
 
     def unroutable(self, route: Route, contents: list[bytes]) -> None:
         """Return mandatory messages without a queue to their publisher, before any confirm; drop
-        others.
-        """
+        others."""
         counters = self.services.counters
         if not route.mandatory:
             if not route.replies:
@@ -614,8 +590,7 @@ class Publishing:
 
     def begin_confirms(self) -> None:
         """Confirm publishes from here on, which the client counts from 1; a second confirm.select
-        changes nothing.
-        """
+        changes nothing."""
         if not self.confirming:
             self.confirming = True
             self.unnumbered = self.next_seq - 1
@@ -630,8 +605,7 @@ class Publishing:
 
     def acknowledgements(self) -> list[bytes]:
         """Return the basic.ack and basic.nack frames that are due or, in a transaction, the answer
-        to its commit.
-        """
+        to its commit."""
         if self.transaction is not None:
             return self.transaction.answers()
         confirmed, rejected = self.unconfirmed.answered
@@ -650,8 +624,7 @@ class Publishing:
 
     def watch(self) -> None:
         """Measure the time to the confirm of the watched message, when it has come; the next one
-        that is published is watched then.
-        """
+        that is published is watched then."""
         smallest = self.unconfirmed.smallest()
         if smallest is None or smallest > self.watched_seq:
             passed_ns = self.services.world.clock.now_ns() - self.watched_ns
@@ -661,8 +634,7 @@ class Publishing:
     def link_ended(self, message: LinkEnded) -> None:
         """Forget the link to a queue that was deleted or has failed: it holds up nobody. Publishes
         that a failed queue has not answered are rejected. Routes may still use the link, even those
-        that were found since.
-        """
+        that were found since."""
         link = message.link
         if self.links.get(message.queue) is link:
             self.links.pop(message.queue).end()

@@ -54,8 +54,7 @@ class ReplyConsumer:
 
     def deliver(self, reply: DirectReply) -> None:
         """Append the frames of a reply to what is due to the client, or drop it when more than
-        REPLY_BACKLOG_BYTES already wait for the client to read.
-        """
+        REPLY_BACKLOG_BYTES already wait for the client to read."""
         channel = self.channel
         count = len(reply.contents)
         if channel.reader.writer.pending_bytes > REPLY_BACKLOG_BYTES:
@@ -70,8 +69,7 @@ class ReplyConsumer:
 
 class ReplyPlace(NamedTuple):
     """Where an address leads: the numbers of a connection and of a channel on it, and the life of
-    their node, None for a node alone.
-    """
+    their node, None for a node alone."""
 
     connection: int
     channel: int
@@ -93,8 +91,7 @@ def place_of(address: str) -> ReplyPlace | None:
 
 def listener(directory: ChannelDirectory[ChannelPort], address: str) -> ChannelPort | None:
     """Return the channel of this node that receives replies at that address; None when there is
-    none, or the text is not such an address.
-    """
+    none, or the text is not such an address."""
     place = place_of(address)
     if place is None:
         return None
@@ -105,8 +102,7 @@ def listener(directory: ChannelDirectory[ChannelPort], address: str) -> ChannelP
 
 def is_heard(directory: ChannelDirectory[ChannelPort], address: str) -> bool:
     """Tell whether a channel of this node receives replies at that address, or it belongs to
-    another node that is up, whose channels are not known here.
-    """
+    another node that is up, whose channels are not known here."""
     return listener(directory, address) is not None or directory.is_reply_node_up(address)
 
 
@@ -118,8 +114,7 @@ def send_replies(
 ) -> int:
     """Send the contents, which have these traits, to each of the routing `keys` that is the address
     of a reply consumer. Returns how many messages found no receiver, summed up over these
-    addresses.
-    """
+    addresses."""
     dropped = 0
     for at in dict.fromkeys(each for each in keys if each.startswith(ADDRESS)):
         channel = listener(directory, at)

@@ -20,8 +20,7 @@ Targets: TypeAlias = "list[PublishLink]"
 
 class LinkToCome(PublishLink):
     """Stands for the link to one of very many queues, whose links are made some at a time while
-    sending.
-    """
+    sending."""
 
 
 class Route:

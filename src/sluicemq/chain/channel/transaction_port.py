@@ -39,8 +39,7 @@ class PendingPublishes:
     def absorb(self, more: PendingPublishes) -> bool:
         """Take in the following messages and return True if they fit into one batch with these,
         else return False. So a commit is few messages to each queue, and their writes are mostly in
-        one group of the journal.
-        """
+        one group of the journal."""
         if (
             more.route is not self.route
             or more.names != self.names
@@ -62,8 +61,7 @@ class PendingPublishes:
 
 class TransactionPort:
     """The transactional mode of a channel. `passing` is True while the commit lets publishes
-    through. `pending_bytes` and `messages` count the publishes that wait.
-    """
+    through. `pending_bytes` and `messages` count the publishes that wait."""
 
     passing: bool
     pending_bytes: int
@@ -77,8 +75,7 @@ class TransactionPort:
     def keep(self, pending: PendingPublishes) -> None:
         """Keep a publish until the commit, counted as memory in use, so that it can raise the
         alarm. Raises ChannelViolation (406) when all would exceed TRANSACTION_BYTES_MAX; a first
-        publish may be of any size.
-        """
+        publish may be of any size."""
         raise NotImplementedError
 
     def keep_settlement(self, settlement: Undoable, outcome: int) -> None:
@@ -87,8 +84,7 @@ class TransactionPort:
 
     def commit(self) -> None:
         """Send the kept publishes, and the acknowledgements, none of which may be on disk before
-        them; the client is answered when the publishes are safe.
-        """
+        them; the client is answered when the publishes are safe."""
         raise NotImplementedError
 
     def rollback(self) -> None:
@@ -97,8 +93,7 @@ class TransactionPort:
 
     def answers(self) -> list[bytes]:
         """Return the frames that are due to the client after queues have answered; none before the
-        last one has.
-        """
+        last one has."""
         raise NotImplementedError
 
     def clear(self) -> None:

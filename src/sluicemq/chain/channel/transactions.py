@@ -40,8 +40,7 @@ to."""
 
 class Transaction(TransactionPort):
     """The transactional mode of one channel. There is always a transaction: the next begins where
-    one ends.
-    """
+    one ends."""
 
     def __init__(self, channel: ChannelPort, publishing: Publishing, consuming: Consuming) -> None:
         self.channel = channel
@@ -132,8 +131,7 @@ class Transaction(TransactionPort):
 
     def settle_in_pieces(self) -> Iterator[int]:
         """Send the acknowledgements of the commit under way, one settlement in each piece, and
-        yield its work.
-        """
+        yield its work."""
         settling = self.settling
         self.settling = []
         for settlement, outcome in settling:
@@ -142,8 +140,7 @@ class Transaction(TransactionPort):
 
     def targets(self, pending: PendingPublishes) -> Targets:
         """Return links to the queues that kept messages go to. Only names were kept: deleted queues
-        are left out, and a name may have been given to a new queue since.
-        """
+        are left out, and a name may have been given to a new queue since."""
         publishing = self.publishing
         queues = self.channel.vhost.queues
         names = dict.fromkeys(pending.names)
@@ -184,8 +181,7 @@ class Transaction(TransactionPort):
 
 def too_early(event: object) -> ConnectionViolation:
     """Return the error 504 for a client that sends this event while it should wait for the answer
-    to its commit.
-    """
+    to its commit."""
     method: Method | type[Method] = BasicAck if isinstance(event, Acks) else BasicPublish
     if isinstance(event, MethodFrame):
         method = event.method

@@ -36,16 +36,14 @@ def not_for(queue: Queue, argument: str) -> ChannelViolation:
 
 def check_has(queue: Queue, what: str) -> None:
     """Raise ConnectionViolation (540) if the queue is a stream, from which `what` (basic.get or
-    queue.purge) cannot remove anything.
-    """
+    queue.purge) cannot remove anything."""
     if is_stream(queue):
         raise not_supported(what, queue)
 
 
 def check_get(queue: Queue) -> None:
     """Raise a violation if basic.get is not possible: ConnectionViolation (540) for a stream,
-    ChannelViolation (405) for a quorum queue with a single active consumer.
-    """
+    ChannelViolation (405) for a quorum queue with a single active consumer."""
     check_has(queue, "basic.get")
     definition = queue.definition
     alone = definition.arguments.get("x-single-active-consumer") is True
@@ -62,8 +60,7 @@ def check_consume(queue: Queue, method: BasicConsume, prefetch_count: int, limit
     """Check the arguments of a consumer. One of a stream needs a prefetch of its own, must
     acknowledge and has no priority; one of a quorum queue cannot share a prefetch with others of
     its channel. `prefetch_count` is what the consumer would have, `limit` what its channel has; 0
-    is none. Raises ChannelViolation (406) or ConnectionViolation (540).
-    """
+    is none. Raises ChannelViolation (406) or ConnectionViolation (540)."""
     if not is_stream(queue):
         if ARGUMENT in method.arguments:
             raise not_for(queue, ARGUMENT)
@@ -84,16 +81,14 @@ def check_consume(queue: Queue, method: BasicConsume, prefetch_count: int, limit
 
 def check_global(queue: Queue, limit: int) -> None:
     """Raise ConnectionViolation (540) if all consumers of a channel may together hold `limit`
-    messages (0: no limit), and the queue cannot keep to that.
-    """
+    messages (0: no limit), and the queue cannot keep to that."""
     if limit and not TYPES[queue.definition.type].has_global_qos:
         raise ConnectionViolation(540, f"{queue.title} does not support global qos")
 
 
 def check_settle(queues: Iterable[Actor]) -> None:
     """Raise ConnectionViolation (540) if one of the queues is a stream, whose deliveries can be
-    neither returned nor rejected.
-    """
+    neither returned nor rejected."""
     for queue in queues:
         if isinstance(queue, Queue) and is_stream(queue):
             raise not_supported("basic.nack and basic.reject", queue)

@@ -35,8 +35,7 @@ Part = tuple[int, int, int]
 
 class Source:
     """A queue from which a channel has unsettled deliveries, and their link. The same queue with
-    another link is another source, which has none of the deliveries of the old one.
-    """
+    another link is another source, which has none of the deliveries of the old one."""
 
     __slots__ = ("link", "queue")
 
@@ -81,8 +80,7 @@ class Span:
 
     def advance(self, start: int) -> None:
         """Settle everything before the offset `start`, then skip what is settled already from
-        there.
-        """
+        there."""
         if self.holes:
             self.holes = holes = {hole for hole in self.holes if hole >= start}
             while start in holes:
@@ -120,8 +118,7 @@ def first_of(span: Span) -> int:
 
 class Settlement:
     """Parts to settle, per source, in the order in which the sources first appear; `count` is the
-    number of messages in all.
-    """
+    number of messages in all."""
 
     __slots__ = ("by_source", "count")
 
@@ -174,8 +171,7 @@ class Unacked:
 
     def settle_run(self, first: int, last: int, into: Settlement) -> int | None:
         """Settle the tags from `first` to `last`, inclusive. Returns the first that is not
-        outstanding, after settling those before it; None when all were.
-        """
+        outstanding, after settling those before it; None when all were."""
         tag = first
         while tag <= last:
             span = self.find(tag)
@@ -209,8 +205,7 @@ class Unacked:
 
     def missing(self, last: int) -> int | None:
         """Return `last` when it is neither 0 nor outstanding, so that nothing can be settled up to
-        it; else None.
-        """
+        it; else None."""
         if last:
             span = self.find(last)
             if span is None or not span.has(last - span.first):
@@ -219,8 +214,7 @@ class Unacked:
 
     def settle_some(self, last: int, into: Settlement, most: int) -> bool:
         """Settle deliveries up to and including `last` (0: all), in at most `most` spans, or fewer
-        if many messages are in them. Returns True when there may be more.
-        """
+        if many messages are in them. Returns True when there may be more."""
         while self.head < len(self.spans):
             span = self.spans[self.head]
             if last and span.first > last:
@@ -241,8 +235,7 @@ class Unacked:
 
     def forget(self, most: int) -> int:
         """Forget about `most` spans and holes, the newest first, and return how many spans are
-        left.
-        """
+        left."""
         while self.spans and most > 0:
             most -= 1 + len(self.spans.pop().holes)
         return len(self.spans)
@@ -276,8 +269,7 @@ class Unacked:
 
     def find(self, tag: int) -> Span | None:
         """Return the span with this tag, settled or not; None when it is gone or never
-        was there.
-        """
+        was there."""
         spans = self.spans
         head = self.head
         if head < len(spans) and spans[head].first <= tag < spans[head].first + spans[head].count:

@@ -32,15 +32,13 @@ class Admission:
 
     def bound(self, config: NetConfig, sockets_max: int) -> None:
         """Set the bounds as configured, but never to all of the possible `sockets_max`: clients
-        that have logged in need some, and so do other addresses.
-        """
+        that have logged in need some, and so do other addresses."""
         self.half_open_max = min(config.half_open_max, sockets_max * 3 // 4)
         self.address_max = min(config.half_open_per_address_max, sockets_max * 9 // 16)
 
     def enter(self, address: str) -> bool:
         """Count a client that has connected from this address. Returns False, and does not count
-        it, when there is no place for it.
-        """
+        it, when there is no place for it."""
         held = self.by_address.get(address, 0)
         if self.half_open >= self.half_open_max or held >= self.address_max:
             return False

@@ -27,6 +27,5 @@ class BrokerPort(Services, ChannelDirectory[ChannelPort]):
 
     def forget_connection(self, connection: int) -> None:
         """Forget the connection of that number, which has come to its end; a second call does
-        nothing.
-        """
+        nothing."""
         raise NotImplementedError

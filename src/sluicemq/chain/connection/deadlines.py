@@ -62,8 +62,7 @@ class Deadlines(Actor):
 
     def set(self, reader: Actor, delay_ms: int, message: object) -> None:
         """Post `message` to `reader` in `delay_ms`, rounded up to the next multiple of GRAIN_MS, in
-        place of its earlier timer.
-        """
+        place of its earlier timer."""
         self.cancel(reader)
         slot = -(-(self.now_ms() + delay_ms) // GRAIN_MS)
         found = self.slots.get(slot)

@@ -19,8 +19,7 @@ INBOX_MAX: Final = 200
 
 class Handover:
     """Keeps one connection from giving a channel more methods and acknowledgements than it can
-    handle.
-    """
+    handle."""
 
     __slots__ = ("channel",)
 
@@ -37,8 +36,7 @@ class Handover:
 
     def waits(self) -> bool:
         """Tell whether a channel has INBOX_MAX messages or more to handle, so that no more may be
-        parsed before it has handled some.
-        """
+        parsed before it has handled some."""
         channel = self.channel
         if channel is None:
             return False

@@ -61,8 +61,7 @@ STRANGERS: Final = (
 
 def stranger(header: bytes) -> str:
     """Return what a header that is not AMQP 0-9-1 seems to be, for the log; "" when that is not
-    known.
-    """
+    known."""
     return next((text for start, text in STRANGERS if header.startswith(start)), "")
 
 
@@ -127,15 +126,13 @@ class Handshake:
     def mechanisms(self) -> Sequence[str]:
         """Return the names of the mechanisms that are offered: EXTERNAL only to a client whose
         certificate names a user, because some clients choose it whenever they can, and would be
-        refused.
-        """
+        refused."""
         chosen = self.config.auth.auth_mechanisms
         return [name for name in chosen if name != EXTERNAL or self.certificate_name]
 
     def takes(self, mechanism: str) -> bool:
         """Tell whether the client may try to log in by this mechanism. With TLS that includes
-        EXTERNAL even if the certificate names nobody, so that the refusal says why.
-        """
+        EXTERNAL even if the certificate names nobody, so that the refusal says why."""
         if mechanism == EXTERNAL and self.certificate_name is None:
             return False
         return mechanism in self.config.auth.auth_mechanisms
@@ -143,8 +140,7 @@ class Handshake:
     def receive(self, method: Method) -> Method | None:
         """Handle the client's method and return the answer, None if it gets none. Raises
         HandshakeFailed when the socket is to be closed without a reply, and ConnectionViolation for
-        errors that the client is told.
-        """
+        errors that the client is told."""
         if type(method) is not self.awaits:
             if self.is_tuned:
                 text = "unexpected method in connection state opening"
@@ -171,8 +167,7 @@ class Handshake:
     def start_ok(self, method: ConnectionStartOk) -> ConnectionTune:
         """Log in and return the limits offered in connection.tune. Raises HandshakeFailed for an
         unknown mechanism or a malformed response, and ConnectionViolation (403) when the login is
-        refused; `refusal` says why.
-        """
+        refused; `refusal` says why."""
         self.client_properties = method.client_properties
         self.mechanism = method.mechanism
         if not self.takes(method.mechanism):
@@ -198,8 +193,7 @@ class Handshake:
 
     def tune_ok(self, method: ConnectionTuneOk) -> None:
         """Take the client's choice: it may lower the limits that were offered, not raise them, and
-        0 means no limit. Raises ConnectionViolation (530) for anything else.
-        """
+        0 means no limit. Raises ConnectionViolation (530) for anything else."""
         net = self.config.net
         if too_much(method.channel_max, net.channel_max):
             raise not_allowed("channel_max", method.channel_max, net.channel_max)
@@ -237,8 +231,7 @@ def not_allowed(what: str, asked: int, offered: int) -> ConnectionViolation:
 
 def plain(response: bytes) -> tuple[str, str]:
     """Return user and password from a SASL PLAIN response (RFC 4616), which has no authorisation
-    identity. Raises HandshakeFailed when it is malformed.
-    """
+    identity. Raises HandshakeFailed when it is malformed."""
     parts = response.split(b"\0")
     if len(parts) != 3 or parts[0]:
         raise HandshakeFailed("malformed PLAIN response")
@@ -247,8 +240,7 @@ def plain(response: bytes) -> tuple[str, str]:
 
 def amqplain(response: bytes) -> tuple[str, str]:
     """Return user and password from an AMQPLAIN response: a field table without its length, with
-    LOGIN and PASSWORD. Raises HandshakeFailed when it is malformed.
-    """
+    LOGIN and PASSWORD. Raises HandshakeFailed when it is malformed."""
     raw = len(response).to_bytes(4) + response
     try:
         table, _ = decode_table(raw, 0, len(raw))

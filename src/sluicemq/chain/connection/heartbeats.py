@@ -15,8 +15,7 @@ SILENT_LOOKS_MAX: Final = 4
 
 class Heartbeats:
     """The bytes that were received from one client and those sent to it that the system took, up to
-    the last check.
-    """
+    the last check."""
 
     __slots__ = ("received_bytes", "silent_looks", "taken_bytes")
 
@@ -31,8 +30,7 @@ class Heartbeats:
         """Count another half interval, up to which that many bytes in all were received, and taken
         by the system. `is_read` tells that the connection is being read; `excused` that the broker
         itself keeps the client waiting, so that its silence proves nothing. Returns True when
-        nothing was taken since the last check: a heartbeat is due.
-        """
+        nothing was taken since the last check: a heartbeat is due."""
         is_due = taken_bytes == self.taken_bytes
         alive = received_bytes != self.received_bytes or not (is_read or is_due)
         self.silent_looks = 0 if alive or excused else self.silent_looks + 1
@@ -42,6 +40,5 @@ class Heartbeats:
     @property
     def is_over(self) -> bool:
         """Tell whether the client was silent for SILENT_LOOKS_MAX checks in a row, so that it
-        counts as gone.
-        """
+        counts as gone."""
         return self.silent_looks >= SILENT_LOOKS_MAX

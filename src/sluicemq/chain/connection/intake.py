@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 class Intake(Actor):
     """Parses for a reader whose client publishes: one turn for each such client in order, and only
-    when the messages in the broker have moved on as far as they can (`Actor.is_patient`).
-    """
+    when the messages in the broker have moved on as far as they can (`Actor.is_patient`)."""
 
     is_patient = True
     is_vital = False
@@ -38,8 +37,7 @@ class Intake(Actor):
 
     def expect(self, event: AnyPublishes) -> None:
         """Note what the client has published, because it will go on: clients that publish to one
-        address have their turns together, so that its queues deal out their messages together.
-        """
+        address have their turns together, so that its queues deal out their messages together."""
         raw = event.raw_method if isinstance(event, Publishes) else b""
         if raw is not self.expected:
             self.expected = raw
@@ -50,8 +48,7 @@ class Intake(Actor):
 
     def faulted(self, error: Exception) -> None:
         """Close the connection, because parsing its client's bytes has raised an unexpected
-        exception.
-        """
+        exception."""
         self.broken()
 
     def release(self) -> None:

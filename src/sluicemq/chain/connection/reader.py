@@ -149,8 +149,7 @@ class Reader(Severable):
 
     def post(self, message: object) -> None:
         """Put a message into the inbox. Bytes of a publishing client are instead taken at once, to
-        wait for a turn of patient actors, unless the inbox may hold earlier bytes.
-        """
+        wait for a turn of patient actors, unless the inbox may hold earlier bytes."""
         is_next = self.publishes_now and not self.inbox
         if is_next and isinstance(message, Received) and not self.is_stopped():
             self.read(message.data)
@@ -161,8 +160,7 @@ class Reader(Severable):
 
     def receive(self, message: object) -> None:
         """Handle bytes from the net, grants from channels, alarms, timers and the end of the
-        socket.
-        """
+        socket."""
         if isinstance(message, Received):
             self.read(message.data)
         elif isinstance(message, AlarmsChanged):
@@ -208,8 +206,7 @@ class Reader(Severable):
 
     def take_more_in(self) -> None:
         """Go on parsing in a turn of patient actors. The socket is read only when everything read
-        before is parsed, so that less of a client that is held up waits in the process.
-        """
+        before is parsed, so that less of a client that is held up waits in the process."""
         dry = self.pulls and not self.inbox and not self.is_stopped()
         if dry and (data := self.net.pull(self.connection)):
             self.read(data)
@@ -251,8 +248,7 @@ class Reader(Severable):
 
     def is_stopped(self) -> bool:
         """Tell whether a gate is shut; a connection that is being closed is read whatever the gates
-        say.
-        """
+        say."""
         return self.phase == RUNNING and (self.throttle.stopped or self.halts.gates_shut > 0)
 
     def pump(self) -> None:
@@ -287,8 +283,7 @@ class Reader(Severable):
 
     def alarms_changed(self, reason: str) -> None:
         """Heed the alarm for this reason, or its end (""): an alarm leaves a publish in
-        the buffer.
-        """
+        the buffer."""
         self.tell_client(self.throttle.alarms_changed(reason))
         self.amqp.wants_content = not reason
 
@@ -335,8 +330,7 @@ class Reader(Severable):
 
     def channel_method(self, event: MethodFrame) -> None:
         """Open and close channels here, because the reader knows which numbers are in use; pass
-        other methods on.
-        """
+        other methods on."""
         number = event.channel
         method = event.method
         channel = self.channels.get(number)
@@ -413,8 +407,7 @@ class Reader(Severable):
 
     def greet(self, header: bytes) -> None:
         """Answer the right protocol header with start; a wrong one with the right one,
-        and close.
-        """
+        and close."""
         if header == PROTOCOL or header in OLDER:
             self.say(self.handshake.start())
         else:
@@ -445,8 +438,7 @@ class Reader(Severable):
 
     def check_room(self, method: Method) -> None:
         """Raise ConnectionViolation (530) for connection.open when the maximum of connections is
-        open.
-        """
+        open."""
         limit = self.broker.config.net.connection_max
         if limit is None or not isinstance(method, ConnectionOpen):
             return
@@ -497,8 +489,7 @@ class Reader(Severable):
     def beat(self) -> None:
         """Send a heartbeat when nothing else was sent for half an interval; give up a client that
         was silent for two. A connection that is not read because it publishes is not given up; one
-        that is not read because its client does not read must at least do that.
-        """
+        that is not read because its client does not read must at least do that."""
         if self.phase != RUNNING:
             return
         heartbeats, taken = self.heartbeats, self.writer.taken_bytes()
@@ -514,8 +505,7 @@ class Reader(Severable):
 
     def stray(self, number: int, class_id: int, method_id: int) -> None:
         """Raise a violation for a frame on a channel that is not open; ignore it when the broker
-        has closed the connection.
-        """
+        has closed the connection."""
         if self.phase == RUNNING:
             raise ConnectionViolation(504, "expected 'channel.open'", class_id, method_id)
         if self.phase == HANDSHAKE:
@@ -526,8 +516,7 @@ class Reader(Severable):
 
     def tell_client(self, what: int) -> None:
         """Send connection.blocked or unblocked, when the throttle asks for it and the client is
-        there.
-        """
+        there."""
         if what == NOTHING or self.phase != RUNNING:
             return
         if what == SEND_BLOCKED:
@@ -571,8 +560,7 @@ class Reader(Severable):
 
     def force_close(self, text: str) -> None:
         """Close the connection on the operator's behalf, or at the broker's end; `text`
-        says why.
-        """
+        says why."""
         if self.phase == RUNNING:
             self.fail(ConnectionViolation(320, text))
         else:
@@ -580,8 +568,7 @@ class Reader(Severable):
 
     def close_behind_channels(self) -> None:
         """Close the connection at the client's request, when all channels have ended: whatever it
-        sent on them before counts, however long that has to wait.
-        """
+        sent on them before counts, however long that has to wait."""
         if not self.channels:
             self.say_farewell()
             return
@@ -597,8 +584,7 @@ class Reader(Severable):
 
     def end_channels(self, farewell: Farewell | None = None) -> None:
         """Have all channels give back what they hold, and exclusive queues deleted. `farewell`, if
-        not None, waits for their ends.
-        """
+        not None, waits for their ends."""
         self.rest = None
         for number in list(self.channels):
             channel = self.channels[number]
@@ -676,8 +662,7 @@ class Reader(Severable):
 
     def broken(self) -> None:
         """Close the connection, because the broker's own code has failed: by 541 if the client can
-        hear that, and at once after a second fault.
-        """
+        hear that, and at once after a second fault."""
         self.faults += 1
         tuned = self.phase == HANDSHAKE and self.handshake.is_tuned
         if self.faults == 1 and (tuned or self.phase == RUNNING):
@@ -699,8 +684,7 @@ class Reader(Severable):
     @property
     def is_held_up(self) -> bool:
         """Tell whether it waits for something other than its own publishes: for its client to read,
-        or for queues to deliver what they have (`Pacer`).
-        """
+        or for queues to deliver what they have (`Pacer`)."""
         pacer = self.broker.pacer
         waits = self.intake.scheduled and pacer is not None and pacer.is_held
         return waits or self.halts.gates_shut > 0

@@ -43,8 +43,7 @@ class Severable(ConnectionPort):
 
     def give_up_place(self) -> None:
         """Give up its place among the clients that have not logged in, so that another may try;
-        does nothing when it has none.
-        """
+        does nothing when it has none."""
         raise NotImplementedError
 
     def release(self) -> None:
@@ -54,8 +53,7 @@ class Severable(ConnectionPort):
 
 def sever(reader: Severable) -> None:
     """End the connection at once, and give back everything that it and its channels hold; the
-    socket is closed without a reply.
-    """
+    socket is closed without a reply."""
     steps: list[Step] = [
         reader.go_deaf,
         *(channel.abandon for channel in reader.channels.values()),

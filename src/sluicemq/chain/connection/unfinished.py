@@ -33,8 +33,7 @@ REASON = "memory is short, and too much of it is taken by messages that this con
 
 class Unfinished:
     """What the connections of one node have begun and not ended, in bytes, counted at each regular
-    check of the monitor.
-    """
+    check of the monitor."""
 
     def __init__(self) -> None:
         self.since_ns: int | None = None
@@ -47,8 +46,7 @@ class Unfinished:
 
     def look(self, readers: Iterable[Reader], alarmed: bool, now_ns: int) -> list[Reader]:
         """Count again, and return the readers that hold unfinished messages, those with most first.
-        `alarmed` tells whether there is an alarm at the time `now_ns`.
-        """
+        `alarmed` tells whether there is an alarm at the time `now_ns`."""
         if not alarmed:
             self.since_ns = None
         elif self.since_ns is None:
@@ -63,8 +61,7 @@ class Unfinished:
 
     def too_much(self, used_bytes: int, limit_bytes: int, now_ns: int) -> int:
         """Return how many bytes have to go; 0 also if that would not end the alarm, because other
-        memory keeps it up.
-        """
+        memory keeps it up."""
         others = used_bytes - self.bytes
         bound = math.inf
         if used_bytes > OVERRUN_RATIO * limit_bytes > others:

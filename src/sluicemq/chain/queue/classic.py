@@ -71,8 +71,7 @@ if TYPE_CHECKING:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClassicShell(TimedQueue):
     """The shell around a classic queue: it handles credit, the store and the disk, and makes
-    effects real.
-    """
+    effects real."""
 
     prefix_bytes: ClassVar[int] = 0
     """What it has put before each content."""
@@ -117,8 +116,7 @@ class ClassicShell(TimedQueue):
 
     def receive(self, message: object) -> None:
         """Handle publishes over a credited link, commands from channels, and messages
-        of the store.
-        """
+        of the store."""
         if isinstance(message, Publish):
             self.linked(message)
             if self.refused_messages is None:
@@ -157,8 +155,7 @@ class ClassicShell(TimedQueue):
 
     def prepared(self, publish: Publish) -> Publish:
         """Return a publish with everything in it that depends on the time of its arrival, because
-        it may be applied later.
-        """
+        it may be applied later."""
         batch = publish.batch
         ttl_ms = batch.properties.ttl_ms
         if ttl_ms is not None or self.message_ttl_ms is not None:
@@ -169,8 +166,7 @@ class ClassicShell(TimedQueue):
 
     def again(self, found: QueueReplica | None) -> ClassicShell:
         """Make the queue that takes its place after a fault, with what was read back; None when it
-        had nothing on the disk.
-        """
+        had nothing on the disk."""
         services = self.services
         if found is None:
             queue_id = services.queue_id()
@@ -189,8 +185,7 @@ class ClassicShell(TimedQueue):
 
     def suspected(self) -> list[Place | Wanted]:
         """Return, after a fault, the messages that it, or a part that works for it,
-        cannot handle.
-        """
+        cannot handle."""
         found: list[Place | Wanted] = at_hand(self.at, self.letters)
         if self.dead_lettering.republisher is not None:
             found += self.dead_lettering.republisher.suspected()
@@ -202,8 +197,7 @@ class ClassicShell(TimedQueue):
 
     def dead_letter(self, effect: DeadLetter) -> None:
         """Pass on dead letters, which the queue keeps until they are safe elsewhere, except those
-        of run 0.
-        """
+        of run 0."""
         done = None
         if effect.run:
             parts = [(effect.run, effect.start, effect.start + len(effect.contents))]
@@ -212,8 +206,7 @@ class ClassicShell(TimedQueue):
 
     def work_off(self) -> Iterator[int]:
         """Do the rest of a command that takes long, and then what follows from it. Each step yields
-        its units of work.
-        """
+        its units of work."""
         machine = self.machine
         while machine.rest is not None:
             yield machine.take_work()
@@ -224,8 +217,7 @@ class ClassicShell(TimedQueue):
     def applied(self, command: Command) -> None:
         """Do what follows from a completed command. The queue counts as used both when a command
         arrives, because it may be applied much later, and when it is completed, because that may
-        take long.
-        """
+        take long."""
         if isinstance(command, Publish):
             if self.trying:
                 super().applied(command)
@@ -336,8 +328,7 @@ class ClassicShell(TimedQueue):
     def configure(self, policy: EffectivePolicy | None) -> None:
         """Use the settings that follow from the arguments and this policy; None: no policy applies.
         They apply at once to new messages and to the queue's own age, and to everything else as
-        soon as they are agreed on.
-        """
+        soon as they are agreed on."""
         settings = settings_of(self.definition.arguments, policy.definition if policy else {})
         self.message_ttl_ms = settings.message_ttl_ms
         self.timers.configure(settings)
@@ -346,8 +337,7 @@ class ClassicShell(TimedQueue):
     def expiry_of(self, ttl_ms: int | None) -> int:
         """Return when a message that has come now expires, in milliseconds since the epoch. It may
         live for `ttl_ms` or as long as the queue allows, whichever is less; one of the two must not
-        be None.
-        """
+        be None."""
         limits = [each for each in (ttl_ms, self.message_ttl_ms) if each is not None]
         return self.services.world.clock.wall_ms() + min(limits)
 
@@ -355,8 +345,7 @@ class ClassicShell(TimedQueue):
 
     def begin_move(self, move: Actor) -> None:
         """Give messages to nobody but `move` from now on: consumers are cancelled, and
-        unacknowledged messages come back.
-        """
+        unacknowledged messages come back."""
         self.move = move
         upstream = {**self.upstream}
         for consumer in self.machine.consumers.all():
@@ -368,8 +357,7 @@ class ClassicShell(TimedQueue):
 
     def move_refuses(self, message: Command) -> bool:
         """Refuse a command that takes messages, or would delete the queue. Returns whether it was
-        one.
-        """
+        one."""
         if isinstance(message, Consume):
             channel: Actor | None = message.consumer.channel
         elif isinstance(message, Get | Purge | Delete):
@@ -402,8 +390,7 @@ class ClassicShell(TimedQueue):
 
     def consumer_left(self, message: Down | Cancel) -> None:
         """Forget the link of a channel that is gone, and delete an auto-delete queue whose last
-        consumer has left.
-        """
+        consumer has left."""
         if isinstance(message, Down):
             self.upstream.pop(message.channel, None)
         if (
@@ -438,8 +425,7 @@ def load_of(machine: ClassicQueue) -> tuple[QueueLoad, int]:
 
 def leaving(backing: Backing) -> int:
     """Return the number of messages that count as out of RAM, but whose write to the disk is not
-    finished.
-    """
+    finished."""
     return sum(chunk.left() for chunk in backing.leaving() if chunk.bodies)
 
 

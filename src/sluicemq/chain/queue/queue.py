@@ -45,8 +45,7 @@ class PublishLink(Link):
     makes it (`Queue.link_from`), because its type determines how much may be under way: the link
     has a gate of the sender, which it shuts at that bound. Each batch is answered, or the link
     ends: then the sender rejects the unanswered ones (`LinkEnded`), or sends them again over
-    another link, with the same numbers, if the queue recognises these.
-    """
+    another link, with the same numbers, if the queue recognises these."""
 
     __slots__ = ("queue",)
 
@@ -57,16 +56,14 @@ class PublishLink(Link):
     def send(self, batch: Batch, first_seq: int, confirm: bool) -> None:
         """Send a batch. Its messages have the numbers from `first_seq` on, above all that were sent
         before; with `confirm` the queue answers them. A batch is never refused: senders wait for
-        the gate before the next one.
-        """
+        the gate before the next one."""
         raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CreditLink(PublishLink):
     """A link to a queue of this node, which admits as many messages as the queue has given credit
-    for.
-    """
+    for."""
 
     __slots__ = ("inflow", "outflow")
 
@@ -89,8 +86,7 @@ class CreditLink(PublishLink):
 
 class LinkEnded:
     """Tells the sender on a link to `queue` that the queue was deleted; or, when `is_lost`, that it
-    has failed and will not answer what was sent over the link.
-    """
+    has failed and will not answer what was sent over the link."""
 
     __slots__ = ("is_lost", "link", "queue")
 
@@ -106,8 +102,7 @@ class Leaving:
 
 class SetTarget:
     """Tells a queue how many seconds' worth of messages to keep in RAM; infinity keeps all. The
-    number follows from the queue's rates (`queues/classic/memory_target.py`).
-    """
+    number follows from the queue's rates (`queues/classic/memory_target.py`)."""
 
     __slots__ = ("duration_s",)
 
@@ -209,8 +204,7 @@ class Queue(NamedQueue, Generic[M_co]):
 
     def linked(self, publish: Publish) -> None:
         """Account for a batch that was taken out of the inbox: its sender may send more. A deleted
-        queue holds up nobody.
-        """
+        queue holds up nobody."""
         link, batch = publish.link, publish.batch
         count = len(batch.contents)
         self.published += count
@@ -230,42 +224,36 @@ class Queue(NamedQueue, Generic[M_co]):
 
     def state(self, now_ns: int) -> str:
         """Return its state as users see it, at `now_ns`: `running`, `flow`, or a state after a
-        fault.
-        """
+        fault."""
         return self.flow_state(now_ns) if self.crash is None else self.crash.state
 
     def store_link(self) -> tuple[Outflow, Inflow] | None:
         """Return the two halves of its link to the message store; None when this type of queue does
-        not use that.
-        """
+        not use that."""
         return None
 
     def store_gate(self) -> Gate | None:
         """Return the gate that is shut while too much of it waits for the message store; None when
-        a link to the store does that, or nothing.
-        """
+        a link to the store does that, or nothing."""
         return None
 
     def ram_load(self, now_ns: int) -> tuple[QueueLoad, int] | None:
         """Return how much of the queue may be paged out and how fast it moves at `now_ns`, and the
         bytes that are on their way to the disk already; None when this type of queue keeps no
-        messages in RAM. A queue that returns figures is sent a `SetTarget`.
-        """
+        messages in RAM. A queue that returns figures is sent a `SetTarget`."""
         return None
 
     def leave(self, answer: Deleted) -> None:
         """Begin to go, because the queue is deleted. Many bindings are removed first, some at a
         time; commands that arrive meanwhile are answered as by a missing queue, or as if they had
-        come before the deletion.
-        """
+        come before the deletion."""
         self.unanswered_deletions.append(answer)
         if len(self.unanswered_deletions) == 1:
             self.leave_some()
 
     def leave_some(self) -> None:
         """Remove some of the bindings; after the last one, go, as soon as the queue is out of the
-        broker's tables.
-        """
+        broker's tables."""
         if self.vhost.unbind_some(self):
             self.spend(BINDINGS_MAX * BINDING_WORK)
             self.post(Leaving())
@@ -278,14 +266,12 @@ class Queue(NamedQueue, Generic[M_co]):
 
     def undeclared(self) -> None:
         """End, because the queue is not declared any more, though it did not ask for
-        that itself.
-        """
+        that itself."""
         self.post(Delete(None, False, False))
 
     def go(self, answer: Deleted) -> None:
         """Release everybody who holds credit here, because the queue is deleted and in no table any
-        more. The answer waits until the deletion is durable.
-        """
+        more. The answer waits until the deletion is durable."""
         if self.gone:  # two channels have deleted it at once
             if answer.channel is not None:
                 answer.channel.post(answer)
@@ -298,14 +284,12 @@ class Queue(NamedQueue, Generic[M_co]):
 
     def finish(self, answer: Deleted) -> None:
         """Give back what belongs to this queue alone, and have the answer sent when the deletion is
-        durable.
-        """
+        durable."""
         raise NotImplementedError
 
     def faulted(self, error: Exception) -> None:
         """Stop this queue and have it read back from the disk; after another fault it
-        stays down.
-        """
+        stays down."""
         if self.crash is None:
             self.vhost.crashed(self, error)
         else:
@@ -330,8 +314,7 @@ class Queue(NamedQueue, Generic[M_co]):
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FormerQueue(Queue):
     """The former stand-in for a queue on a node that now has a member of it: channels that used it
-    still do.
-    """
+    still do."""
 
     def link_of(self, sender: FlowActor) -> PublishLink | None:
         """Return the link over which the sender publishes through it; None when it does not."""

@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueStorage:
     """Handles the files of one queue, whose state is `stored`, and its messages in the message
-    store.
-    """
+    store."""
 
     def __init__(self, queue: Queue, stored: Stored) -> None:
         self._queue = ref(queue)
@@ -68,8 +67,7 @@ class QueueStorage:
     @property
     def queue(self) -> Queue:
         """Return the queue whose storage this is. This must not hold a reference to it: a deleted
-        queue is freed at once.
-        """
+        queue is freed at once."""
         queue = self._queue()
         assert queue is not None, "a queue's storage without the queue"
         return queue
@@ -116,8 +114,7 @@ class QueueStorage:
 
     def remove(self, effect: Remove) -> None:
         """Gather messages that have left the queue, neighbours joined; they are posted once at the
-        end of the turn.
-        """
+        end of the turn."""
         removed = self.removed
         if removed is None:
             removed = self.removed = self.removal()
@@ -154,8 +151,7 @@ class QueueStorage:
 
     def store_is_full(self) -> bool:
         """Tell whether the storage has failed, or the credit to the message store is spent, or will
-        be by the messages about to be sent. Then nothing more is paged out to it.
-        """
+        be by the messages about to be sent. Then nothing more is paged out to it."""
         return self.to_store.credit <= self.stored.to_store_count or bool(self.store.storage_failed)
 
     def page_bodies(self) -> None:
@@ -194,8 +190,7 @@ class QueueStorage:
 
     def flush(self) -> IndexWrite | None:
         """Return a write job for the next part of what a checkpoint waits for; None when all of it
-        is written.
-        """
+        is written."""
         stored = self.stored
         runs: list[Run] = []
         size = 0
@@ -242,8 +237,7 @@ class QueueStorage:
 
     def job_done(self, job: IndexWrite | IndexRead) -> None:
         """Continue after the disk has done a job, or failed to. A write without space is repeated
-        until there is some; a read that has failed, a few times.
-        """
+        until there is some; a read that has failed, a few times."""
         if isinstance(job, IndexWrite):
             self.written(job)
             return
@@ -288,8 +282,7 @@ class QueueStorage:
 
     def try_again(self, job: DiskJob) -> None:
         """Submit a job again that failed a while ago. A deleted queue's write is dropped: nobody
-        needs it, and its directory may be gone.
-        """
+        needs it, and its directory may be gone."""
         if isinstance(job, IndexWrite) and self.stored.deleted:
             self.services.has_space(job)
             self.stored.give_up(job)
@@ -298,8 +291,7 @@ class QueueStorage:
 
     def sought(self, job: IndexRead) -> None:
         """Tell the message store which bodies of purged messages on the disk are not needed any
-        more.
-        """
+        more."""
         removed = self.removal()
         for run in self.stored.sought(job):
             (removed.persistent if run.traits.persistent else removed.transient).append(run.ids)
@@ -308,8 +300,7 @@ class QueueStorage:
 
     def say_lost(self, lost: list[range]) -> None:
         """Log the positions of messages that could not be read back, and are lost; does nothing if
-        there are none.
-        """
+        there are none."""
         if lost:
             count = sum(map(len, lost))
             where = ", ".join(f"{each[0]}-{each[-1]}" for each in lost[:10])
@@ -320,8 +311,7 @@ class QueueStorage:
 
     def let_segments_go(self) -> None:
         """Have segments deleted in which no message is alive; the last checkpoint may count on them
-        until the acknowledgements are durable.
-        """
+        until the acknowledgements are durable."""
         empty = self.stored.index.empty()
         if self.queue.is_durable:
             removed = self.removal()
@@ -355,14 +345,12 @@ class QueueStorage:
 
     def checkpoint_state(self) -> bytes:
         """Return the queue's part of a checkpoint, when the journal has everything from
-        the queue.
-        """
+        the queue."""
         return encode_queue_state(self.stored.state())
 
     def dirty_files(self) -> tuple[str, list[str]]:
         """Return the queue's directory, and the segments in it that were written since the last
-        call.
-        """
+        call."""
         index = self.stored.index
         return index.directory, index.take_dirty()
 

@@ -123,8 +123,7 @@ class StreamShell(LocalQueue[Stream]):
 
     def configure(self, policy: EffectivePolicy | None) -> None:
         """Use the settings that follow from the arguments and this policy, from now on; None: no
-        policy applies.
-        """
+        policy applies."""
         settings = settings_of(self.definition.arguments, policy.definition if policy else {})
         self.settings = settings
         wanted = settings.max_segment_bytes
@@ -140,8 +139,7 @@ class StreamShell(LocalQueue[Stream]):
 
     def receive(self, message: object) -> None:
         """Handle publishes over a credited link, commands from channels, and completed jobs of the
-        disk.
-        """
+        disk."""
         if isinstance(message, Publish):
             self.enqueue(message)
         elif isinstance(message, COMMANDS):
@@ -206,16 +204,14 @@ class StreamShell(LocalQueue[Stream]):
 
     def applied(self, command: Command) -> None:
         """Shut the gate for publishers when too much waits for a sync, which is known only after a
-        command is done.
-        """
+        command is done."""
         super().applied(command)
         if self.log.unsynced_bytes > STREAM_BACKLOG_BYTES:
             self.full.shut()
 
     def turn_ended(self) -> None:
         """Deliver what consumers can take, begin the writes and reads that are due, account for the
-        memory.
-        """
+        memory."""
         machine = self.machine
         machine.serve(self.effects)
         self.commit()
@@ -303,8 +299,7 @@ class StreamShell(LocalQueue[Stream]):
 
     def stream_files(self) -> StreamFiles | None:
         """Return which files must exist after a restart; None when there are none, or it is not
-        known yet after a fault.
-        """
+        known yet after a fault."""
         if self.crash is not None:
             return self.crash.files
         log = self.log
@@ -316,16 +311,14 @@ class StreamShell(LocalQueue[Stream]):
 
     def watch_end(self) -> None:
         """Plan to check after SEAL_AFTER_MS milliseconds whether the stream has fallen idle, unless
-        the journal knows its end.
-        """
+        the journal knows its end."""
         if not self.watching and self.told_end < self.log.durable_end:
             self.watching = True
             self.clock.call_after(SEAL_AFTER_MS, self, LookAtEnd(self.log.durable_end))
 
     def look_at_end(self, message: LookAtEnd) -> None:
         """Tell the journal where the log ends when nothing has come for a while: damage or loss
-        before that point is then not a torn tail.
-        """
+        before that point is then not a torn tail."""
         self.watching = False
         files = self.stream_files()
         if message.end != self.log.durable_end:
@@ -335,8 +328,7 @@ class StreamShell(LocalQueue[Stream]):
 
     def give_up(self, job: DiskJob) -> None:
         """Drop a write that waits for space, because the stream was deleted before
-        there was any.
-        """
+        there was any."""
         self.services.has_space(job)
         self.log.give_up()
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 class QueueMail(GateKeeper):
     """The mail to the node `node`, carried by `carrier`. Senders name the `reach` that they know:
-    mail for an earlier one is dropped.
-    """
+    mail for an earlier one is dropped."""
 
     __slots__ = ("carrier", "gate", "gathered", "gathered_bytes", "node", "reach", "waiting")
 
@@ -39,8 +38,7 @@ class QueueMail(GateKeeper):
     @property
     def has_room(self) -> bool:
         """Tell whether a section with bodies may be put in. Short ones always may: their number is
-        bounded by requests.
-        """
+        bounded by requests."""
         return not self.gates_shut and self.gathered_bytes < QUEUE_FRAME_BYTES
 
     def wait_for_room(self, actor: Actor) -> None:
@@ -49,8 +47,7 @@ class QueueMail(GateKeeper):
 
     def put(self, reach: int, frame_type: FrameType, parts: list[bytes]) -> None:
         """Add a section to the next frame of this type, behind the others. It goes over the link
-        named `reach`, or is lost with it.
-        """
+        named `reach`, or is lost with it."""
         if reach and reach == self.reach:
             self.gathered.setdefault(frame_type, []).extend(parts)
             self.gathered_bytes += sum(map(len, parts))
@@ -62,8 +59,7 @@ class QueueMail(GateKeeper):
 
     def link_ended(self) -> None:
         """Drop everything, because nobody would get it. Actors that wait for room have
-        their turns.
-        """
+        their turns."""
         self.reach = 0
         self.clear()
         self.let_in()

@@ -89,8 +89,7 @@ class HomeFollower(Actor):
 
 class QueuePost(Actor, ChannelPost, EndPost):
     """The post of a node, which `cluster` links to the others. `vhosts` are the virtual hosts of
-    the node.
-    """
+    the node."""
 
     def __init__(
         self, services: Services, cluster: ClusterPort, vhosts: Mapping[str, NamespacePort]
@@ -126,8 +125,7 @@ class QueuePost(Actor, ChannelPost, EndPost):
 
     def join(self, follower: HomeFollower) -> None:
         """Post to the follower from now on which of its homes are reached, and which are lost;
-        first those that are reached now.
-        """
+        first those that are reached now."""
         self.followers[follower] = None
         self.look_for(follower, follower.homes)
 
@@ -175,8 +173,7 @@ class QueuePost(Actor, ChannelPost, EndPost):
 
     def _find_queue(self, channel: RemoteChannel, opened: OpenedEnd) -> None:
         """Lead a channel to its queue, or tell it that the queue is deleted. A queue that this node
-        does not know yet has a number above all known ones.
-        """
+        does not know yet has a number above all known ones."""
         definitions = self.services.definitions
         host = definitions.hosts.get(opened.vhost)
         declared = None if host is None else host.queues.get(opened.queue)
@@ -211,8 +208,7 @@ class QueuePost(Actor, ChannelPost, EndPost):
 
     def _node_down(self, node: int) -> None:
         """End everything over a link that has ended. Both sides are told after everything that came
-        over it.
-        """
+        over it."""
         self.mail[node].link_ended()
         channels, self.channels[node] = self.channels[node], {}
         for channel in channels.values():

@@ -104,8 +104,7 @@ class RemoteChannel(FlowActor):
     def found(self, queue: Queue | None) -> None:
         """Continue with the waiting requests: this is the queue; None when it is deleted. If it is
         on another node by now, the other side has to look there itself, or two nodes might forward
-        requests in a circle.
-        """
+        requests in a circle."""
         early, self.early = self.early, None
         if queue is not None and not queue.is_local:
             self.say(s.ENDED, [], s.IS_LOST)
@@ -117,8 +116,7 @@ class RemoteChannel(FlowActor):
 
     def latest(self) -> Queue | None:
         """Return the queue, or its successor after a fault, which knows none of the earlier windows
-        and limits; None when it is deleted.
-        """
+        and limits; None when it is deleted."""
         queue = self.queue
         if queue is not None and queue.successor is not None:
             self.queue = queue.latest
@@ -263,8 +261,7 @@ class RemoteChannel(FlowActor):
 
     def link_ended(self, message: LinkEnded) -> None:
         """Pass on that the queue is deleted, or has failed: then the other node gets nothing more
-        from here.
-        """
+        from here."""
         if message.link is self.link:
             self.link.end()
             self.link = None
@@ -276,8 +273,7 @@ class RemoteChannel(FlowActor):
 
     def turn_ended(self) -> None:
         """Send what was gathered, and return the credit of what the queue has been given, unless it
-        is held up.
-        """
+        is held up."""
         self.say_confirms()
         self.say_due()
         if self.owed >= WIRE_CREDIT_NOTIFY and not self.keeper.gates_shut:
@@ -288,8 +284,7 @@ class RemoteChannel(FlowActor):
 
     def end(self, is_lost: bool) -> None:
         """Have the queue take the channel for down, and ignore further messages. `is_lost` tells
-        that the link to the channel's node has ended, not the channel.
-        """
+        that the link to the channel's node has ended, not the channel."""
         self.go_deaf()
         self.due.clear()
         self.keeper.release()

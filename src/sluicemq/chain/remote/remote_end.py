@@ -38,8 +38,7 @@ class EndPost:
 
     def enter(self, end: RemoteEnd) -> ActorAddress:
         """Give an end the address by which the other node knows it; messages for it are posted to
-        its queue.
-        """
+        its queue."""
         raise NotImplementedError
 
     def forget(self, serial: int) -> None:
@@ -67,8 +66,7 @@ class RemoteQueuePort(Queue):
 
 class RemoteConsumer(NamedTuple):
     """A consumer of this end, and the link over which the queue delivers to it, as the queue's node
-    knows it.
-    """
+    knows it."""
 
     consumer: Consumer
     home_link: LinkId
@@ -93,8 +91,7 @@ class RemoteRun:
 
 class HeldDelivery:
     """A delivery that waits until its consumer has room: the contents from `offset` on of the run
-    `home_run`.
-    """
+    `home_run`."""
 
     __slots__ = ("came", "consumer", "offset")
 
@@ -152,8 +149,7 @@ class RemoteEnd:
     @property
     def is_idle(self) -> bool:
         """Tell whether the channel has nothing at the queue: only one request, which is answered. A
-        channel tells only queues where it has something that it is gone.
-        """
+        channel tells only queues where it has something that it is gone."""
         has_something = self.publish_link or self.window or self.has_source
         return not (has_something or self.waiting or self.asked or self.unanswered)
 
@@ -161,8 +157,7 @@ class RemoteEnd:
 
     def say(self, kind: int, body: list[bytes]) -> None:
         """Have the mail say something about this end to the queue's node, which is first told whose
-        end it is.
-        """
+        end it is."""
         if not self.is_open:
             self.is_open = True
             opened = s.encode_open(self.queue.opened_by(self.actor))
@@ -219,8 +214,7 @@ class RemoteEnd:
 
     def say_gathered(self) -> None:
         """Say what was settled and what the channel has taken; both are always sent, because their
-        amount is bounded by the deliveries.
-        """
+        amount is bounded by the deliveries."""
         if self.is_over:
             return
         settles, self.settles = self.settles, []
@@ -304,8 +298,7 @@ class RemoteEnd:
 
     def end_consumer(self, tag: str) -> Consumer | None:
         """Forget a consumer that gets no more; return None when there is none. Its waiting
-        deliveries still go to it, if it does not acknowledge; otherwise they go back.
-        """
+        deliveries still go to it, if it does not acknowledge; otherwise they go back."""
         found = self.consumers.pop(tag, None)
         if found is None:
             return None
@@ -332,8 +325,7 @@ class RemoteEnd:
 
     def settle(self, settle: c.Settle) -> None:
         """Note what the channel has settled, in terms of the queue's node. Deliveries over an end
-        that is closed mean nothing to the queue, but the channel's limits count them until now.
-        """
+        that is closed mean nothing to the queue, but the channel's limits count them until now."""
         for run, start, end in settle.parts:
             known = self.runs.get(run)
             if known is None:

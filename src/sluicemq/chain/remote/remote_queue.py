@@ -82,8 +82,7 @@ class HomesChanged:
 class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
     """A queue of the node `home` or, if several have it, of the first of `homes` that is reached.
     If this node gets a member of the queue, it stays for its present users: `heir` is the queue
-    that all others use then.
-    """
+    that all others use then."""
 
     is_local = False
     goes_on = False
@@ -143,8 +142,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def link_ended(self, link: PublishLink, *, is_lost: bool) -> None:
         """Tell a sender that its link has ended; the sender may know it as a link to this queue's
-        successor.
-        """
+        successor."""
         link.sender.post(LinkEnded(self, link, is_lost))
         if self.heir is not None:
             link.sender.post(LinkEnded(self.heir, link, is_lost))
@@ -231,8 +229,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def publish(self, publish: c.Publish) -> None:
         """Take a batch, unless the queue cannot be reached. It counts on the link to its sender
-        until it is sent on.
-        """
+        until it is sent on."""
         link = publish.link
         assert isinstance(link, RemoteLink)
         self.published += len(publish.batch.contents)
@@ -267,8 +264,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def refuse_publish(self, publish: c.Publish) -> None:
         """Answer a batch that cannot go to the queue: reject it, if it is to be confirmed; with
-        `cluster.down_queue = drop` confirm it, as RabbitMQ does.
-        """
+        `cluster.down_queue = drop` confirm it, as RabbitMQ does."""
         link, count = publish.link, len(publish.batch.contents)
         is_dropped = self.services.config.cluster.down_queue == "drop"
         if not publish.confirm:
@@ -434,8 +430,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def cancelled(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
         """Pass on that a consumer is gone; a channel that has cancelled a missing one is answered,
-        too.
-        """
+        too."""
         by_broker = bool(answer.flags & s.BY_BROKER)
         consumer = end.end_consumer(text_of(answer.body))
         if not by_broker:
@@ -459,8 +454,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def deleted(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
         """Answer the channel that deleted the queue when it is not declared here any more, so that
-        it can be declared anew.
-        """
+        it can be declared anew."""
         asked_by(end, c.Delete)
         [count] = s.unpacked(s.AMOUNT, answer.body)
         deleted = e.Deleted(end.actor, count)
@@ -478,8 +472,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def ended(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
         """Handle that the queue was deleted, has failed, or has no member there any more: then
-        everything unanswered is lost.
-        """
+        everything unanswered is lost."""
         if answer.flags & s.IS_LOST:
             why = "has crashed and is being restarted"
             if self.declared.members:
@@ -494,8 +487,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def let_go(self, end: RemoteEnd) -> None:
         """Answer the publishes of an end, because the queue is deleted: they were for a queue that
-        somebody deleted on purpose.
-        """
+        somebody deleted on purpose."""
         link, end.publish_link = end.publish_link, None
         if link is None:
             return
@@ -510,8 +502,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def lose(self, end: RemoteEnd, why: str) -> None:
         """Close an end whose queue has failed, or is not reached: unanswered publishes are
-        rejected, consumers are cancelled, requests are refused.
-        """
+        rejected, consumers are cancelled, requests are refused."""
         self.ends.pop(end.actor, None)
         self.machine.links.pop(end.actor, None)
         self.forget_windows(end)
@@ -540,8 +531,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def home_lost(self, home: int) -> None:
         """Close the ends at a node that is not reached any more, and turn to another one that has
-        the queue, if there is one.
-        """
+        the queue, if there is one."""
         self.reaches.pop(home, None)
         why = self.why_not()
         for end in [*self.ends.values(), *self.touched]:
@@ -555,8 +545,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def turn_on(self, home: int) -> None:
         """Turn to the next node that has the queue and is reached, if `home` is the present one and
-        there is another.
-        """
+        there is another."""
         at = self.homes.index(home) + 1 if home in self.homes else 0
         for other in (*self.homes[at:], *self.homes[:at]):
             if home == self.home and other != home and other in self.reaches:
@@ -565,8 +554,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def homes_changed(self, homes: tuple[int, ...]) -> None:
         """Turn to another node if the present one does not have the queue any more; the present one
-        is told that the channels are gone.
-        """
+        is told that the channels are gone."""
         before, self.homes = self.homes, homes
         for home in before:
             if home not in homes and home in self.reaches:
@@ -580,8 +568,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def undeclared(self) -> None:
         """Release everybody who has something here, because the queue is not declared any more. The
-        channel that deleted it waits for its node, or for the loss of that.
-        """
+        channel that deleted it waits for its node, or for the loss of that."""
         self.machine.deleted = True
         for end in [*self.ends.values()]:
             for tag in [*end.consumers]:
@@ -638,8 +625,7 @@ def asker(command: Any) -> Actor | None:
 
 def asked_by(end: RemoteEnd, kind: type) -> Any:
     """Return the request that was just answered. Raises BrokenSection when it was of
-    another kind.
-    """
+    another kind."""
     if not end.asked or not isinstance(end.asked[0], kind):
         raise s.BrokenSection(f"an answer to a {kind.__name__}, which was not asked for")
     return end.asked.popleft()

@@ -26,8 +26,7 @@ class NoConsumers:
 
 class RemoteState(QueueView[NoConsumers]):
     """The state of a queue on another node: who has requests there, and the link for
-    the answers.
-    """
+    the answers."""
 
     def __init__(self, definition: QueueDefinition) -> None:
         self.depth = Depth()

@@ -73,8 +73,7 @@ class BrokenSection(SluiceError):
 
 class OpenedEnd(NamedTuple):
     """What the sections with a new serial are about: a channel, by the name that users know, and
-    the queue that it means.
-    """
+    the queue that it means."""
 
     vhost: str
     queue: str
@@ -84,8 +83,7 @@ class OpenedEnd(NamedTuple):
 
 class QueueFigures(NamedTuple):
     """The figures of one of a node's own queues, by its id, told to other nodes for users:
-    messages, their bytes, and consumers.
-    """
+    messages, their bytes, and consumers."""
 
     queue_id: int = 0
     ready: int = 0
@@ -98,8 +96,7 @@ class QueueFigures(NamedTuple):
 
 class MessagesOnWire(NamedTuple):
     """A delivery as it came. For the queue its messages are the contents of `run` from 0 on; run 0
-    needs no acknowledgements. Each takes `cost_each` of the delivery window.
-    """
+    needs no acknowledgements. Each takes `cost_each` of the delivery window."""
 
     tag: str
     run: int
@@ -111,8 +108,7 @@ class MessagesOnWire(NamedTuple):
 
 class MessageOnWire(NamedTuple):
     """An answer to basic.get as it came. `content` is None when the queue is empty; `link` is None
-    when the message needs no acknowledgement.
-    """
+    when the message needs no acknowledgement."""
 
     content: bytes | None
     run: int

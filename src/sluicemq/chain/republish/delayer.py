@@ -64,8 +64,7 @@ Part = tuple[int, int, int]
 
 class DelayerDue:
     """Tells the delayer that messages may be due; `at_ms` is the time it was asked for, in
-    milliseconds since the epoch.
-    """
+    milliseconds since the epoch."""
 
     __slots__ = ("at_ms",)
 
@@ -75,8 +74,7 @@ class DelayerDue:
 
 class Safe:
     """The republisher's message that these parts are safe in the queues they were routed to. `cost`
-    is what they took of the window.
-    """
+    is what they took of the window."""
 
     __slots__ = ("cost", "parts")
 
@@ -117,8 +115,7 @@ class HoldingQueue(ClassicShell):
 
     def prepared(self, publish: Publish) -> Publish:
         """Return a publish as it is to be stored: each message begins with the time at which it is
-        due.
-        """
+        due."""
         now_ms = self.services.world.clock.wall_ms()
         batch = dated(publish.batch, now_ms)
         return super().prepared(Publish(batch, publish.link, publish.first_seq, publish.confirm))
@@ -148,8 +145,7 @@ def dated(batch: Batch, now_ms: int) -> Batch:
 
 class DueMessage(NamedTuple):
     """A message whose time has come. Sorted, they are in order of time, then of delivery by the
-    queue.
-    """
+    queue."""
 
     due_ms: int
     serial: int
@@ -239,8 +235,7 @@ class Delayer(FlowActor):
 
     def turn_ended(self) -> None:
         """Republish due messages, once all of them are here; then return the next ones, or ask to
-        be woken.
-        """
+        be woken."""
         if self.gone:
             return
         now_ms = self.clock.wall_ms()
@@ -257,8 +252,7 @@ class Delayer(FlowActor):
 
     def give_back(self, now_ms: int) -> None:
         """Return at most DUE_MESSAGES_MAX messages that are due at `now_ms` to the queue; they come
-        back with their contents.
-        """
+        back with their contents."""
         waiting = self.waiting
         parts: list[Part] = []
         while waiting and waiting[0][0] <= now_ms and len(parts) < DUE_MESSAGES_MAX:
@@ -271,8 +265,7 @@ class Delayer(FlowActor):
 
     def wake_at(self, due_ms: int, now_ms: int) -> None:
         """Check again at `due_ms` or sooner, because the clock may be set; both times are in
-        milliseconds since the epoch.
-        """
+        milliseconds since the epoch."""
         due_ms = min(due_ms, now_ms + DELAY_LOOK_MS)
         if not self.looks_at_ms or due_ms < self.looks_at_ms:
             self.looks_at_ms = due_ms
@@ -280,8 +273,7 @@ class Delayer(FlowActor):
 
     def republish(self) -> None:
         """Pass due messages to the republisher, in order of time. Consecutive ones with the same
-        traits go together.
-        """
+        traits go together."""
         due = self.republishing = sorted(self.due)
         self.due = []
         self.due_cost = 0
@@ -296,8 +288,7 @@ class Delayer(FlowActor):
 
     def suspected(self) -> list[Place]:
         """Return, after a fault, the messages of which no letters can be made, or that cannot be
-        routed.
-        """
+        routed."""
         found = self.republisher.suspected()
         due = self.republishing
         if due:

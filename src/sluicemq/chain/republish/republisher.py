@@ -50,8 +50,7 @@ Way: TypeAlias = "tuple[tuple[str, ...], str, int, bool]"
 
 class Sent:
     """A batch on its way to one queue over a link; without one (None) it waits to be offered again.
-    The first `left` of its messages are not answered.
-    """
+    The first `left` of its messages are not answered."""
 
     __slots__ = ("batch", "left", "link", "queue", "republish")
 
@@ -117,8 +116,7 @@ class Republisher(RepublisherPort):
 
     def turn_ended(self) -> None:
         """Publish what waits, as far as credit goes, and in pieces; close when the source is gone
-        and all is done.
-        """
+        and all is done."""
         if self.underway is None and self.waiting and not self.keeper.gates_shut:
             self.begin(self.publish_waiting())
         if self.ending and not (self.waiting or self.publishing or self.sent or self.refused):
@@ -132,8 +130,7 @@ class Republisher(RepublisherPort):
 
     def publish(self, republish: Republish) -> Iterator[int]:
         """Route each letter, and send consecutive ones with the same way and key as one batch. Each
-        step yields its units of work.
-        """
+        step yields its units of work."""
         republish.open += 1
         self.publishing = republish
         contents: list[bytes] = []
@@ -152,8 +149,7 @@ class Republisher(RepublisherPort):
 
     def way_in_pieces(self, exchange: str, letter: RepublishMessage) -> Generator[int, None, Way]:
         """Return the way of a letter, as `way` does, after steps that yield their units of work:
-        routing may take long.
-        """
+        routing may take long."""
         message = self.message(letter)
         message.is_hasty = True
         try:
@@ -165,8 +161,7 @@ class Republisher(RepublisherPort):
 
     def search(self, exchange: str, message: Message) -> Generator[int, None, tuple[str, ...]]:
         """Return the queues of a message, as `route` does, after steps that yield their units of
-        work.
-        """
+        work."""
         try:
             return (yield from self.vhost.topology.search(exchange, message))
         except Malformed:
@@ -189,8 +184,7 @@ class Republisher(RepublisherPort):
 
     def route(self, exchange: str, message: Message) -> tuple[str, ...]:
         """Return the names of a message's queues; none when the exchange does not exist, or the
-        headers cannot be read.
-        """
+        headers cannot be read."""
         topology = self.vhost.topology
         if exchange and exchange not in topology.exchanges:
             return ()
@@ -201,8 +195,7 @@ class Republisher(RepublisherPort):
 
     def send(self, republish: Republish, way: Way, contents: list[bytes]) -> Iterator[int]:
         """Send one batch to its queues, some at a time; queues deleted meanwhile are left out. A
-        key that a policy or an argument has made too long for AMQP is cut, after routing.
-        """
+        key that a policy or an argument has made too long for AMQP is cut, after routing."""
         names, key, priority, large = way
         known = self.vhost.queues
         found = [known.get(name) or known.holding.get(name) for name in names]
@@ -246,8 +239,7 @@ class Republisher(RepublisherPort):
 
     def faulted(self, error: Exception) -> None:
         """Stop, and treat a fault here as one of its source, which has everything that was under
-        way.
-        """
+        way."""
         self.go_deaf()
         take(self, [self.close])
         self.source.faulted(error)
@@ -266,8 +258,7 @@ class Republisher(RepublisherPort):
 
     def answered(self, first_seq: int, count: int) -> None:
         """Account for `count` messages that are safe in one queue, or wait to be offered to it
-        again; `first_seq` is the number of their batch there.
-        """
+        again; `first_seq` is the number of their batch there."""
         sent = self.sent[first_seq]
         sent.left -= count
         assert sent.left >= 0
@@ -283,8 +274,7 @@ class Republisher(RepublisherPort):
 
     def refuse(self, answer: Rejected) -> None:
         """Keep messages that a full queue has refused, to be offered to it again; in halves,
-        because one of them may be the reason, which is then alone in the end.
-        """
+        because one of them may be the reason, which is then alone in the end."""
         sent = self.sent[answer.first_seq]
         start, end = answer.offset, answer.offset + answer.count
         middle = (start + end) // 2 if answer.mixed else start
@@ -303,8 +293,7 @@ class Republisher(RepublisherPort):
 
     def offer_again(self) -> None:
         """Offer refused messages again, unless their queue is deleted; a queue that is being read
-        back is waited for.
-        """
+        back is waited for."""
         refused = self.refused
         self.refused = []
         for each in refused:
@@ -317,10 +306,9 @@ class Republisher(RepublisherPort):
             self.settled(each.republish)
 
     def link_ended(self, message: LinkEnded) -> None:
-        """End the link to a queue that was deleted, or has failed: it holds up nobody. What a
-        deleted queue had not answered counts as answered; what a failed one has not is offered to
-        its successor.
-        """
+        """End the link to a queue that was deleted, or has failed: it holds up nobody. A deleted
+        queue still answers what it has not answered yet; what a failed one has not answered is
+        offered to its successor."""
         link = message.link
         if self.links.get(message.queue) is link:
             self.links.pop(message.queue).end()
