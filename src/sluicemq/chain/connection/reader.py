@@ -504,8 +504,7 @@ class Reader(Severable):
             self.later(self.handshake.heartbeat * 500, TICK)
 
     def stray(self, number: int, class_id: int, method_id: int) -> None:
-        """Raise a violation for a frame on a channel that is not open; ignore it when the broker
-        has closed the connection."""
+        """Refuse a frame on a channel that is not open; ignore it after our close."""
         if self.phase == RUNNING:
             raise ConnectionViolation(504, "expected 'channel.open'", class_id, method_id)
         if self.phase == HANDSHAKE:
