@@ -1,12 +1,11 @@
-"""Nodes that find, prove and hear each other: what is between the nodes of one cluster, and no
-more.
+"""The links between the nodes of one cluster: how nodes find each other, prove who they are, and
+exchange messages.
 
     frame          a message between nodes as bytes (docs/cluster-wire.md)
-    introduction   who a node says that it is
+    introduction   what a node says of itself
     handshake      how two nodes prove that they share a secret, before anything else
-    members        who belongs to the cluster, and who is therefore refused
-    node_file      the file that makes a node itself: its lives, and whom it has met; node_path:
-                   where it is
+    members        the nodes of the cluster; others are refused
+    node_file      the identity of a node: its lives, the nodes it has met; node_path: where it is
     connection     a socket: handshake, then frames; outbox: what waits to be sent
     node_link      the two connections of a link; detector: when the other side is suspected
     peer           another node: attempts to connect, gates

@@ -1,4 +1,4 @@
-"""How much may wait on the links of a node; tests make it less."""
+"""How much may wait on the links of a node; tests lower it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sluicemq.limits import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkBounds:
-    """All are bytes. When so many wait for a node the gates shut, and open again; with so many
-    waiting nothing more is sent, but the link ends; so many are written at a time."""
+    """Bounds in bytes: when that many wait for a node the gates shut, and open again; when that
+    many wait the link ends; that many are written at a time."""
 
     gate_shut_bytes: int = LINK_GATE_SHUT_BYTES
     gate_open_bytes: int = LINK_GATE_OPEN_BYTES

@@ -1,5 +1,5 @@
-"""The cluster as this node has it: links to all others, who hears of them, and the port at which
-the others connect.
+"""The cluster as this node sees it: links to all other nodes, the actors that follow them, and the
+port to which the others connect.
 
     NodeCluster            the port that all others here know; beats each LINK_BEAT_MS for all nodes
       OtherNode            one of them: attempts to connect, gates
@@ -55,8 +55,7 @@ class BeatDue(NamedTuple):
 
 
 class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
-    """The links of the node with that card to the other members, with all of whom it shares a
-    secret."""
+    """The links of the node with that card to the other members, with which it shares a secret."""
 
     def __init__(
         self,
@@ -104,16 +103,16 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         """Called with each node that joins."""
 
     def listen(self, host: str, port: int) -> int:
-        """Let the other nodes connect to that address. Returns the port. Raises Refused when it
-        cannot be listened on."""
+        """Let other nodes connect to that address. Returns the port. Raises Refused when the node
+        cannot listen on it."""
         return self.world.net.listen(self, host, port)
 
     def start_links(self) -> None:
-        """Connect to the others from now on."""
+        """Connect to the other nodes from now on."""
         self._beat_later()
 
     def leave(self, sentence: str) -> None:
-        """End all links in order, and say the sentence to the others. No others are begun."""
+        """End all links in order, with this sentence as the reason, and begin no others."""
         self.is_over = True
         for peer in self.peers.values():
             if peer.link is not None:
@@ -158,7 +157,7 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
 
     def _stalled_for_ms(self, late_ns: int) -> int:
         """Return for how long the disk has had the same work, without the time in which this node
-        itself did not move, `late_ns` of it just now."""
+        itself stood still, `late_ns` of it just now."""
         passed_ms = self.stalled_ms()
         if passed_ms < self._passed_ms:
             self._paused_ms = 0  # that is another piece of work
@@ -168,8 +167,8 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         return max(0, passed_ms - self._paused_ms)
 
     def _look_whether_fit(self, stalled_ms: int) -> None:
-        """Look whether the members of this node may lead: its disk moves, and its time of day is
-        about that of the others."""
+        """Check whether the members of this node may lead: its disk makes progress, and its clock
+        is close to those of the others."""
         unfit = ""
         if stalled_ms >= LINK_STALLED_MS:
             unfit = "its disk finishes nothing"
@@ -195,7 +194,7 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
     # -- who belongs to it
 
     def add_member(self, member: Member) -> None:
-        """That node belongs to the cluster, too, from now on; nothing changes if it is known."""
+        """Add a node to the cluster; nothing changes if it is known."""
         if member.number == self.node or member.number in self.peers:
             return
         self.roster.members[member.number] = member
@@ -204,8 +203,8 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
             function(member.number)
 
     def remove_member(self, node: int, home: bytes, sentence: str) -> None:
-        """The node with that number and mark of its data directory does not belong to the cluster
-        any more, and hears that sentence when it comes."""
+        """Remove the node with that number and mark of its data directory from the cluster; when it
+        connects it is told that sentence."""
         self.roster.removed[home] = sentence
         peer = self.peers.pop(node, None)
         if peer is None:
@@ -247,7 +246,7 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         connection.refuse(refusal or "this node leaves")
 
     def _interview(self, connection: LinkConnection, other: Introduction) -> None:
-        """Take the question of a node that has no link."""
+        """Handle the question of a node that has no link."""
         own = self.roster.own
         if self.desk is None or self.is_over or len(self.interviews) >= INTERVIEWS_MAX:
             connection.refuse("this node answers no questions now")
@@ -267,8 +266,8 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
     # -- what is kept
 
     def join(self, cluster: str) -> None:
-        """This node belongs to that cluster from now on, whose members the book knows. A link to
-        anybody else ends."""
+        """Note that this node belongs to that cluster from now on, whose members the book knows. A
+        link to any other node ends."""
         roster = self.roster
         roster.own = roster.own._replace(cluster=cluster)
         self.book.recall(roster.members.values())

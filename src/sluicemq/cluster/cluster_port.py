@@ -1,5 +1,5 @@
-"""What others on this node see of the cluster: they send messages to a node, have those of some
-types posted to an actor of theirs, and hear who is up.
+"""What other parts of this node see of the cluster: they send messages to a node, have messages of
+some types posted to an actor of theirs, and learn which nodes are up.
 
     cluster.handle(RAFT_DATA, actor)        actor <- PeerMessage, in the order they were sent in
     cluster.send(node, RAFT_DATA, payload)  False: that node is not up, and nothing was sent
@@ -7,10 +7,10 @@ types posted to an actor of theirs, and hear who is up.
     cluster.feed(node, actor's keeper)      a gate, shut while too much waits for that node
     cluster.grant(address, amount)          who handles GRANTS there <- PeerGrant, sums of them
 
-A *link* is what two nodes have while both are up: all that was sent over it arrives, once and in
-order for each of its two connections, as long as it lasts. When it ends, both hear NodeDown; what
-was on its way may have arrived or not, and nothing of it arrives later. A node that is up again has
-a new link, and perhaps a new incarnation.
+Two nodes that are up have a *link*: while it lasts, everything sent over it arrives, once and in
+order for each of its two connections. When it ends, both get NodeDown; messages on their way may
+have arrived or not, and none arrives later. A node that is up again has a new link, and perhaps a
+new incarnation.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ASK: Final = PeerConnection.ASK
 
 
 class FrameType(NamedTuple):
-    """What a message between nodes is. A number is never given another meaning."""
+    """The type of a message between nodes. A number is never given another meaning."""
 
     number: int
     name: str
@@ -88,9 +88,9 @@ FRAME_TYPES: Final = {
 
 
 class PeerMessage:
-    """Posted to who handles messages of that type. `source` and `target` are actors' addresses;
-    with serial 0 they are the nodes' alone. Both nodes are in the incarnations that they are in
-    now. `flags` are the type's own."""
+    """Posted to the handler of messages of that type. `source` and `target` are actors' addresses;
+    with serial 0 they are those of the nodes themselves. Both nodes are in their present
+    incarnations. `flags` are the type's own."""
 
     __slots__ = ("flags", "frame_type", "payload", "source", "target")
 
@@ -110,8 +110,8 @@ class PeerMessage:
 
 
 class PeerGrant(NamedTuple):
-    """Posted to who handles grants: the actor `target` of this node is granted `amount` by
-    somebody on the node `source`."""
+    """Posted to the handler of grants: an actor on the node `source` grants the actor `target` of
+    this node `amount`."""
 
     source: int
     target: ActorAddress
@@ -119,7 +119,7 @@ class PeerGrant(NamedTuple):
 
 
 class NodeUp(NamedTuple):
-    """Posted to who follows: there is a link to that node. NodeDown comes before the next one."""
+    """Posted to followers: there is a link to that node. NodeDown comes before the next one."""
 
     node: int
     incarnation: int
@@ -127,22 +127,21 @@ class NodeUp(NamedTuple):
 
 
 class NodeSuspected(NamedTuple):
-    """Posted to who follows: nothing was heard of a node for longer than usual; its link is
-    there."""
+    """Posted to followers: a node was silent for longer than usual; its link is there."""
 
     node: int
     incarnation: int
 
 
 class NodeTrusted(NamedTuple):
-    """Posted to who follows: a node that was suspected was heard of again."""
+    """Posted to followers: a suspected node was heard of again."""
 
     node: int
     incarnation: int
 
 
 class NodeDown(NamedTuple):
-    """Posted to who follows: the link to that node has ended, for that reason."""
+    """Posted to followers: the link to that node has ended, for that reason."""
 
     node: int
     incarnation: int
@@ -158,7 +157,7 @@ class NodeStanding(Enum):
 
 
 class ClusterPort:
-    """This is the cluster, as its users on this node see it."""
+    """The cluster, as its users on this node see it."""
 
     node: int
     """The number of this node."""
@@ -175,13 +174,13 @@ class ClusterPort:
         raise NotImplementedError
 
     def follow(self, follower: Actor) -> None:
-        """Post to `follower` who comes up, is suspected, trusted or goes down from now on; at once
-        a NodeUp of each that is up. A message of a node comes between its NodeUp and its NodeDown
-        when its handler follows, too."""
+        """Post to `follower` from now on which nodes come up, are suspected, trusted or go down;
+        first a NodeUp for each that is up. If a handler follows too, a node's messages come between
+        its NodeUp and its NodeDown."""
         raise NotImplementedError
 
     def unfollow(self, follower: Actor) -> None:
-        """Post nothing of that kind to `follower` any more."""
+        """Post no more about nodes to `follower`."""
         raise NotImplementedError
 
     def send(
@@ -195,13 +194,13 @@ class ClusterPort:
     ) -> bool:
         """Send a message to that node, over the connection that is the type's. Returns False, and
         sends nothing, when it is not up, or when `target` is an actor of another life of it. With
-        NOBODY it is for the node as such. `source_serial` names an actor of this node, 0 none. Heed
-        the gate (`feed`): when far too much waits, more of it ends the link."""
+        NOBODY it is for the node itself. `source_serial` names an actor of this node, 0 none. Heed
+        the gate (`feed`): when far too much waits, sending more ends the link."""
         raise NotImplementedError
 
     def end_link(self, node: int, sentence: str) -> None:
-        """End the link to that node, if there is one, and say why to it: what came over it cannot
-        be read. There may be another one soon."""
+        """End the link to that node, if there is one, because its messages cannot be read, and tell
+        it why. There may be another one soon."""
         raise NotImplementedError
 
     def feed(self, node: int, keeper: GateKeeper) -> Gate:
@@ -214,36 +213,34 @@ class ClusterPort:
         raise NotImplementedError
 
     def grant(self, target: ActorAddress, amount: int) -> bool:
-        """Grant credit to an actor of another node. What is granted to one actor until the next
-        write is one sum. Returns False, and grants nothing, when that life of the node is not
-        up."""
+        """Grant credit to an actor of another node. Grants to one actor until the next write are
+        summed up. Returns False, and grants nothing, when that life of the node is not up."""
         raise NotImplementedError
 
     def standing(self, node: int) -> NodeStanding:
-        """Return what is thought of that node now; DOWN too when it is not known."""
+        """Return the standing of that node; DOWN, too, when it is unknown."""
         raise NotImplementedError
 
     def name_of(self, node: int) -> str:
-        """Return the name of that node, for people; before it is known, its number."""
+        """Return the name of that node, for users; its number while the name is unknown."""
         raise NotImplementedError
 
     def incarnation_of(self, node: int) -> int:
-        """Return the incarnation in which that node is up, or was last heard of; 0: never."""
+        """Return the incarnation in which that node is up, or was last up; 0 when it never was."""
         raise NotImplementedError
 
     def contact_ns(self, node: int) -> int | None:
         """Return when this node, by its own clock, sent the last heartbeat that the other one has
-        answered over the link that there is; None: none, or there is no link. A lease counts from
-        there."""
+        answered over the present link; None when there is none. A lease counts from there."""
         raise NotImplementedError
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """The numbers of all nodes that are known, this one's too, in order."""
+        """Return the numbers of all known nodes, including this one's, in order."""
         raise NotImplementedError
 
     def each_node(self, function: Callable[[int], object]) -> None:
-        """Call the function with each other node, now, and with each that joins later, before there
+        """Call the function with each other node now, and with each that joins later, before there
         is a link to it."""
         for node in self.nodes:
             if node != self.node:

@@ -1,16 +1,16 @@
 """How the nodes of a list become one cluster, and never two: a machine of one node, commands in,
 effects out; no clock, no dice, no I/O.
 
-    waiting   no cluster yet: the node says so to each one that it hears
+    waiting   no cluster yet: the node says so to every node that it hears
     keeping   it knows its cluster, and that is being made durable
     member    it is durable
 
-Node 1 of the list founds, when it hears all others at the same time, each with the same list and
-without a cluster. It makes its id durable, and tells only then. The others take an id from nobody
-but node 1, over a link to the life of it that has founded. So what a node has said over a link that
-is there holds: nobody but the one whom it told can change it. Ids go from who has made them durable
-to who was heard when they were made: a data directory that is new since is not in that list, and
-joins nothing.
+Node 1 of the list founds the cluster when it hears all others at the same time, each with the same
+list and without a cluster. It makes the cluster's id durable before it tells the others. These
+accept an id only from node 1, over a link to the life of it that has founded. So what a node has
+said over a present link stays true: only the node that it told can change it. Ids go from the node
+that made them durable to the nodes that were heard when they were made: a data directory made since
+is not in that list, and joins nothing.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ FOUNDER: Final = 1
 
 
 class FoundingGreeting(Struct, frozen=True, tag="greeting"):
-    """What each node says first over a link: who it is, its list of nodes, and the id of its
-    cluster, "" without one. An id counts from when it is being made durable."""
+    """The first message of each node over a link: who it is, its list of nodes, and the id of its
+    cluster, "" without one. An id counts as soon as it is being made durable."""
 
     member: MetMember
     nodes: list[str]
@@ -41,7 +41,7 @@ class FoundingGreeting(Struct, frozen=True, tag="greeting"):
 
 
 class FoundedCluster(Struct, frozen=True, tag="founded"):
-    """What the founder says: the id of the cluster, its list of nodes, and who they are."""
+    """The founder's message: the id of the cluster, its list of nodes, and who they are."""
 
     cluster: str
     nodes: list[str]
@@ -52,7 +52,7 @@ FoundingMessage = FoundingGreeting | FoundedCluster
 
 
 class BrokenFounding(SluiceError):
-    """What came is no message of the founding."""
+    """The bytes that came are not a message of the founding."""
 
 
 def encode_founding(message: FoundingMessage) -> bytes:
@@ -82,21 +82,21 @@ class MemberLost(NamedTuple):
 
 
 class FoundingSaid(NamedTuple):
-    """Command: a node whose link is there has said that."""
+    """Command: a node whose link is up has sent that message."""
 
     node: int
     message: FoundingMessage
 
 
 class ClusterKept(NamedTuple):
-    """Command: what was to be kept is durable."""
+    """Command: the cluster is durable in the node's file."""
 
 
 FoundingCommand = MemberHeard | MemberLost | FoundingSaid | ClusterKept
 
 
 class SayFounding(NamedTuple):
-    """Effect: say that to a node."""
+    """Effect: send that message to a node."""
 
     node: int
     message: FoundingMessage
@@ -115,7 +115,7 @@ class JoinCluster(NamedTuple):
 
 
 class FoundingProblem(NamedTuple):
-    """Effect: the log is to have this sentence, which nobody has said before."""
+    """Effect: log this sentence, which was not logged before."""
 
     sentence: str
 
@@ -124,9 +124,9 @@ FoundingEffect = SayFounding | KeepCluster | JoinCluster | FoundingProblem
 
 
 class ClusterFounding:
-    """What the node `own`, with the list `nodes`, knows of its cluster. `founded` is what is
-    durable of that, None when nothing is; `new_id` is the id of a cluster that this node would
-    found, which nobody else has."""
+    """What the node `own`, with the list `nodes`, knows of its cluster. `founded` is the durable
+    part, None when there is none; `new_id` is a unique id for the cluster that this node may found.
+    """
 
     def __init__(
         self,
@@ -153,18 +153,19 @@ class ClusterFounding:
 
     @property
     def waits_for(self) -> list[int]:
-        """Return the numbers of the nodes that have to be heard before there can be a cluster."""
+        """Return the numbers of the nodes that must be heard before there can be a cluster."""
         if self.founded is not None:
             return []
         needed = range(1, len(self.nodes) + 1) if self.own.node == FOUNDER else (FOUNDER,)
         return [each for each in needed if each != self.own.node and each not in self.greetings]
 
     def begin(self) -> list[FoundingEffect]:
-        """Return what is to be done before the first command: a list of one node is heard."""
+        """Return the effects before the first command: a list of one node has been heard
+        completely."""
         return self._look()
 
     def apply(self, command: FoundingCommand) -> list[FoundingEffect]:
-        """Take a command, and return what is to be done, in that order."""
+        """Apply a command, and return the effects, in order."""
         if isinstance(command, MemberHeard):
             return self._member_heard(command.node)
         if isinstance(command, MemberLost):
@@ -190,7 +191,7 @@ class ClusterFounding:
         return [SayFounding(node, FoundingGreeting(self.own, self.nodes, cluster))]
 
     def _look(self) -> list[FoundingEffect]:
-        """Return what follows from what was said: problems, a cluster, or who is told of it."""
+        """Return the effects of what was said: problems, a cluster, or nodes to be told of it."""
         effects: list[FoundingEffect] = [*self._problems()]
         if self.own.node != FOUNDER:
             return effects
@@ -203,14 +204,15 @@ class ClusterFounding:
         return effects
 
     def _agree(self) -> bool:
-        """Tell whether all have the same list, none a cluster, and each a name of its own."""
+        """Tell whether all nodes have the same list, none a cluster, and each a name of its own."""
         names = {self.own.name, *(each.member.name for each in self.greetings.values())}
         return len(names) == len(self.nodes) and all(
             each.nodes == self.nodes and not each.cluster for each in self.greetings.values()
         )
 
     def _tell(self, founded: FoundedCluster) -> list[FoundingEffect]:
-        """Return how those are told that were heard when it was founded and do not know it yet."""
+        """Return the messages to nodes that were heard when the cluster was founded and do not know
+        it yet."""
         effects: list[FoundingEffect] = []
         homes = {each.node: each.home for each in founded.members}
         for node, greeting in self.greetings.items():
@@ -218,7 +220,7 @@ class ClusterFounding:
             if not greeting.cluster and greeting.nodes == self.nodes and is_same:
                 effects.append(SayFounding(node, founded))
                 knows = replace(greeting, cluster=founded.cluster)
-                self.greetings[node] = knows  # it is told once over each link
+                self.greetings[node] = knows  # each link is told once
         return effects
 
     def _told(self, node: int, founded: FoundedCluster) -> list[FoundingEffect]:
@@ -231,7 +233,7 @@ class ClusterFounding:
         return [KeepCluster(founded)]
 
     def _why_not(self, node: int, founded: FoundedCluster) -> str:
-        """Return why this node does not join that cluster; "": it does."""
+        """Return why this node does not join that cluster; "" when it does."""
         what = f"node {node} says that it has founded the cluster {founded.cluster!r}, "
         if self.founded is not None:
             return f"{what}and this node belongs to {self.founded.cluster!r}"
@@ -280,7 +282,7 @@ class ClusterFounding:
         )
 
     def _problem(self, sentence: str) -> list[FoundingEffect]:
-        """Return a sentence for the log, unless it was said before."""
+        """Return a sentence for the log, unless it was logged before."""
         if sentence in self._sentences:
             return []
         self._sentences.add(sentence)

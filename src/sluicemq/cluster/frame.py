@@ -40,12 +40,12 @@ FLAGS_MAX: Final = 0xFF
 
 
 class BrokenFrame(SluiceError):
-    """What came is no frame, or none that may come here: the link has to end."""
+    """The bytes that came are not a frame, or not one allowed here: the link has to end."""
 
 
 def encode_frames(message: PeerMessage) -> Iterator[bytes]:
-    """Give the bytes of a message, frame by frame, each made when it is asked for: each item is to
-    be written whole."""
+    """Yield the bytes of a message, frame by frame, each made on demand: each item is to be written
+    whole."""
     payload = message.payload
     assert len(payload) <= LINK_MESSAGE_MAX_BYTES, "a message that nobody would take"
     assert 0 <= message.flags <= FLAGS_MAX
@@ -66,8 +66,8 @@ def encoded(number: int, flags: int, source: bytes, target: bytes, piece: bytes)
 
 
 class FrameDecoder:
-    """The messages in what comes over one connection. `version` is the agreed version of the
-    protocol, which is named to people. After BrokenFrame nothing more is decoded."""
+    """Decodes the messages of one connection. `version` is the agreed version of the protocol, for
+    error texts. After BrokenFrame nothing more is decoded."""
 
     def __init__(self, connection: PeerConnection, version: int) -> None:
         self.connection = connection
@@ -86,18 +86,18 @@ class FrameDecoder:
 
     @property
     def held_bytes(self) -> int:
-        """Return how many bytes came that are not given out."""
+        """Return how many received bytes are not decoded yet."""
         return len(self._data) - self._at + self._pieces_bytes
 
     def receive(self, data: bytes) -> None:
-        """Take bytes that came, cut anywhere."""
+        """Take received bytes, cut anywhere."""
         if self._at:
             del self._data[: self._at]
             self._at = 0
         self._data += data
 
     def next(self) -> PeerMessage | None:
-        """Return the next message; None: it is not whole yet. Raises BrokenFrame."""
+        """Return the next message; None when it is incomplete. Raises BrokenFrame."""
         while len(self._data) - self._at >= HEAD_BYTES:
             at = self._at
             length, number, flags, source, target = HEAD.unpack_from(self._data, at)
@@ -144,7 +144,7 @@ class FrameDecoder:
     def _joined(
         self, frame_type: FrameType, flags: int, ends: bytes, payload: bytes
     ) -> PeerMessage | None:
-        """Return the message that is whole with this piece, if it is."""
+        """Return the message that this piece completes; None when more pieces follow."""
         if flags & OWN_FLAGS & ~MORE:
             raise BrokenFrame(
                 f"a frame {frame_type.name!r} with flags {flags & OWN_FLAGS}, which version "

@@ -9,9 +9,9 @@ anything else is said on a connection. Bytes in, bytes out:
 
 A proof is an HMAC-SHA256, by the secret, of everything that was said before on this connection, in
 both directions, and of the fields with which it comes; who connects proves first. So the secret is
-never sent, no proof is of use on another connection, and nobody can have chosen a lower version for
-the two. A sentence that refuses may take the place of any answer; before the proof of who sends it,
-it is anybody's.
+never sent, no proof is of use on another connection, and nobody can force a lower version on the
+two. Either side may answer with a sentence that refuses; before its sender's proof that may come
+from anybody.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ WRONG_SECRET: Final = "it does not know the shared secret of this cluster"
 
 
 class HandshakeRefused(SluiceError):
-    """This node will not go on; the sentence is for its log, and for the other node."""
+    """This node refuses the other one; the sentence is for its log, and for the other node."""
 
 
 class RefusedByPeer(SluiceError):
-    """The other node will not go on, for the reason that it gives: printable, and not proven."""
+    """The other node refuses this one, for the reason that it gives: printable, and not proven."""
 
 
 def checked_secret(raw: bytes) -> bytes:
-    """Return the shared secret that is in a file with the content `raw`, without white space around
-    it. Raises Refused when it is so short that it could be guessed."""
+    """Return the shared secret from the content `raw` of a file, without white space around it.
+    Raises Refused when it is short enough to be guessed."""
     secret = raw.strip()
     if len(secret) < LINK_SECRET_BYTES:
         raise Refused(
@@ -73,8 +73,8 @@ def checked_secret(raw: bytes) -> bytes:
 
 
 class PeerHandshake:
-    """One side of a handshake. When `is_over`, `other` is proven, and `rest` is what came behind
-    the handshake."""
+    """One side of a handshake. When it `is_over`, `other` is proven, and `rest` has the bytes
+    behind the handshake."""
 
     def __init__(self, secret: bytes, nonce: bytes) -> None:
         assert len(nonce) == NONCE_BYTES
@@ -91,12 +91,12 @@ class PeerHandshake:
 
     @property
     def rest(self) -> bytes:
-        """Return what came behind the last message of the handshake."""
+        """Return the bytes behind the last message of the handshake."""
         return bytes(self.reader.data)
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes that came, cut anywhere; returns what is to be written. Raises
-        HandshakeRefused, and RefusedByPeer."""
+        """Take received bytes, cut anywhere; return what is to be written. Raises HandshakeRefused,
+        and RefusedByPeer."""
         answer = b""
         try:
             self.reader.receive(data)
@@ -113,21 +113,22 @@ class PeerHandshake:
         return answer
 
     def waits_for_peer(self) -> bool:
-        """Tell whether the next word is the other side's."""
+        """Tell whether the other side has to speak next."""
         return True
 
     def answer_to(self, kind: int, body: bytes) -> bytes:
-        """Return what is to be written as answer to a message."""
+        """Return the answer to a message."""
         raise NotImplementedError
 
     def say(self, kind: int, body: bytes) -> bytes:
-        """Return a message as bytes, and remember that it was said."""
+        """Return a message as bytes, and add it to what the proofs cover."""
         raw = handshake_message(kind, body)
         self.transcript.update(raw)
         return raw
 
     def heard(self, kind: int, body: bytes, expected: int) -> bytes:
-        """Return the body of a message, of which `expected` must be the kind, and remember it."""
+        """Return the body of a message, which must be of the kind `expected`, and add it to what
+        the proofs cover."""
         if kind != expected:
             raise BrokenHandshake(f"it said {kind} where {expected} had its turn")
         self.transcript.update(handshake_message(kind, body))
@@ -139,7 +140,7 @@ class PeerHandshake:
         return self.say(INTRODUCTION, fields + self.proof(label, fields))
 
     def proven(self, label: bytes, body: bytes, kind: int) -> Introduction:
-        """Return the other side's introduction. Nothing of it is looked at before its proof."""
+        """Return the other side's introduction. Its proof is checked before anything else."""
         if kind != INTRODUCTION:
             raise BrokenHandshake(f"it said {kind} where {INTRODUCTION} had its turn")
         fields, proof = body[:-PROOF_BYTES], body[-PROOF_BYTES:]
@@ -149,12 +150,12 @@ class PeerHandshake:
         return decode_introduction(fields)
 
     def proof(self, label: bytes, fields: bytes) -> bytes:
-        """Return what only who knows the secret can say at this place."""
+        """Return the proof that this side knows the secret, at this point of the handshake."""
         return hmac_digest(self.secret, label + self.transcript.digest() + fields, "sha256")
 
 
 class DialerHandshake(PeerHandshake):
-    """The side of who connects, and says `own` of itself."""
+    """The connecting side, which says `own` of itself."""
 
     def __init__(self, secret: bytes, nonce: bytes, own: Introduction) -> None:
         super().__init__(secret, nonce)
@@ -177,7 +178,7 @@ class DialerHandshake(PeerHandshake):
 
 
 class AcceptorHandshake(PeerHandshake):
-    """The side of who is connected to. When `other` is there it waits for `accept`."""
+    """The accepting side. When `other` is known it waits for `accept`."""
 
     def waits_for_peer(self) -> bool:
         return self.other is None
@@ -200,14 +201,14 @@ class AcceptorHandshake(PeerHandshake):
         return MAGIC + self.say(CHALLENGE, CHALLENGE_BODY.pack(version, self.nonce))
 
     def accept(self, own: Introduction) -> bytes:
-        """Say `own` of this side: the other one is let in. Returns what is to be written."""
+        """Accept the other side, and say `own` of this one. Returns what is to be written."""
         assert self.other is not None, "nobody is there to be let in"
         assert not self.is_over, "let in twice"
         self.is_over = True
         return self.introduce(ACCEPTOR, own)
 
     def refusal(self, sentence: str) -> bytes:
-        """Return what tells the other side that it is refused, whatever was said before."""
+        """Return the message that refuses the other side, whatever was said before."""
         return (b"" if self.version else MAGIC) + refusal_message(sentence)
 
 
@@ -219,7 +220,7 @@ def unpacked(layout: Struct, body: bytes) -> tuple[Any, ...]:
 
 
 def no_version(low: int, high: int) -> str:
-    """Return the sentence for who speaks the versions from `low` to `high` only."""
+    """Return the sentence for a node that only speaks the versions from `low` to `high`."""
     theirs = f"version {low}" if low == high else f"versions {low} to {high}"
     ours = f"{VERSION_MIN} to {VERSION_MAX}"
     return f"it speaks {theirs} of the protocol between nodes, and this node {ours}"

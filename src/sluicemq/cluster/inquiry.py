@@ -1,12 +1,12 @@
 """A question of a node that has no link, on a connection of its own: may it join the cluster, or
-does it belong to it still?
+does it still belong to it?
 
-    who asks                             who is asked
+    asking node                          asked node
     handshake, each proves itself   <->
     question                         ->
                                     <-   answer; then the connection is closed
 
-Who is asked need not be able to agree on anything: an answer may be that it is to be asked later.
+The asked node need not be able to agree on anything: it may answer that it is to be asked later.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ be; it was one, and never will be again."""
 
 
 class NodeQuestion(Struct, frozen=True):
-    """What is asked, and where the other nodes would reach who asks."""
+    """A question, and the address at which other nodes would reach the asking one."""
 
     wants: str
     address: str
 
 
 class NodeAnswer(Struct, frozen=True, omit_defaults=True):
-    """The answer. `sentence` says why, unless it is WELCOME; then it is what the people of that
-    node should know, if anything. `nodes` are the addresses of those who founded the cluster,
-    `members` all that it has, but for who asks."""
+    """The answer. `sentence` gives the reason, unless it is WELCOME; then it is a hint for the
+    operators of that node, if there is one. `nodes` are the addresses of the founders, `members`
+    all members except the asking node."""
 
     verdict: str
     sentence: str = ""
@@ -65,7 +65,7 @@ class NodeAnswer(Struct, frozen=True, omit_defaults=True):
 
 
 class NodeDesk:
-    """Who answers the questions of nodes that have no link to this one."""
+    """Answers the questions of nodes that have no link to this one."""
 
     def asked(
         self, card: NodeCard, question: NodeQuestion, answer: Callable[[NodeAnswer], None]
@@ -75,13 +75,13 @@ class NodeDesk:
 
 
 def address_of(card: NodeCard) -> ActorAddress:
-    """Return a node in its life, as it is named in frames."""
+    """Return the address of a node in its life, as frames have it."""
     return ActorAddress(card.node, card.incarnation, 0)
 
 
 class AskLink(LinkPort):
-    """The connection, as either side has it, from `own` to the node `other`; over at the latest at
-    `until_ns`."""
+    """The connection, as either side sees it, from `own` to the node `other`; it ends at `until_ns`
+    at the latest."""
 
     def __init__(self, clock: Clock, own: NodeCard, other: ActorAddress) -> None:
         self.own = address_of(own)
@@ -118,21 +118,21 @@ class AskLink(LinkPort):
         self.over(reason)
 
     def look(self, now_ns: int) -> None:
-        """End it when its time is over; called every so often."""
+        """End the connection when its time is over; called every so often."""
         if self.connection is not None:
             self.connection.look(now_ns)
         if now_ns >= self.until_ns:
             self.over("it has not answered in time")
 
     def over(self, reason: str) -> None:
-        """Nothing that comes counts any more, and the connection is closed."""
+        """Ignore everything from now on, and close the connection."""
         self.is_over = True
         if self.connection is not None:
             self.connection.end()
 
 
 class Interview(AskLink):
-    """The side of who is asked by the node of that card."""
+    """The asked side, for the node of that card."""
 
     def __init__(self, clock: Clock, own: NodeCard, card: NodeCard, desk: NodeDesk) -> None:
         super().__init__(clock, own, address_of(card))
@@ -153,7 +153,7 @@ class Interview(AskLink):
         self.desk.asked(self.card, question, self.answer)
 
     def answer(self, answer: NodeAnswer) -> None:
-        """Send the answer, which is the last word; nothing happens when it comes too late."""
+        """Send the answer, the last message; does nothing when it comes too late."""
         if self.is_over or self.connection is None:
             return
         self.connection.send(PeerMessage(ANSWER, *self.ends, encode(answer)))
@@ -162,8 +162,8 @@ class Interview(AskLink):
 
 
 class Inquiry(AskLink, ConnectionKeeper):
-    """The side of who asks, with the card `own`, at that host and port. `done` is called once, with
-    the answer, or with None and the reason why there is none."""
+    """The asking side, with the card `own`, at that host and port. `done` is called once, with the
+    answer, or with None and the reason why there is none."""
 
     def __init__(
         self,

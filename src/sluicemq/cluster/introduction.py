@@ -1,5 +1,5 @@
-"""Who a node says that it is, when a connection between nodes begins; and the messages in which it
-is said. docs/cluster-wire.md has each byte. Little-endian:
+"""What a node says of itself when a connection between nodes begins, and the messages that carry
+it. docs/cluster-wire.md has each byte. Little-endian:
 
     MAGIC, once in each direction; then messages: length u16 | kind u8 | body of `length` bytes
 
@@ -37,13 +37,13 @@ NUMBERS: Final = Struct(f"<BQIII{TOKEN_BYTES}s{TOKEN_BYTES}s")
 
 
 class BrokenHandshake(SluiceError):
-    """What came is not how a node begins a connection."""
+    """The bytes that came are not the beginning of a connection between nodes."""
 
 
 class NodeCard(NamedTuple):
     """A node in one of its lives. `cluster` is the id of the cluster that it belongs to, "" for
-    none yet; `node` is 0 for one that has no number yet. `home` is TOKEN_BYTES random bytes that
-    were made with its data directory; `start` is as many that are made anew at each start."""
+    none yet; `node` is 0 for one that has no number yet. `home` is TOKEN_BYTES random bytes made
+    with its data directory; `start` is as many, made at each start."""
 
     cluster: str
     name: str
@@ -61,9 +61,9 @@ class NodeCard(NamedTuple):
 
 
 class Introduction(NamedTuple):
-    """What each side says of itself and of the connection. `link` counts the links that the side
-    which connects has begun in its life, from 1 on; `wanted` is the number of the node that the
-    other side is taken for."""
+    """What each side says of itself and of the connection. `link` counts the links that the
+    connecting side has begun in its life, from 1 on; `wanted` is the number that it expects the
+    other node to have."""
 
     card: NodeCard
     connection: PeerConnection

@@ -1,12 +1,12 @@
-"""A real broker for tests: over real sockets, in a process or a thread of its own, with knobs for
-what goes wrong and a clock that the test moves.
+"""A real broker for tests: over real sockets, in a process or a thread of its own, with knobs that
+cause trouble and a clock that the test moves.
 
     from sluicemq.testing import Broker
 
     with Broker() as broker:
         connect(broker.url)
 
-The pytest plugin (`plugin.py`) has it as fixtures. Nothing here is imported by the broker itself.
+The pytest plugin (`plugin.py`) offers it as fixtures. The broker itself imports nothing of this.
 """
 
 from sluicemq.testing.admin import Admin, Peeked

@@ -1,5 +1,6 @@
 """What a test does with queues and messages besides the code under test: declare, publish, look,
-wait, and demand."""
+wait, and assert.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ ANSWER_SECONDS: Final = 10.0
 
 
 class Peeked(NamedTuple):
-    """A message that was looked at, and is still in its queue."""
+    """A message that was peeked at, and is still in its queue."""
 
     body: bytes
     properties: BasicProperties
@@ -52,8 +53,8 @@ class Peeked(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many messages a queue holds, ready and delivered but not acknowledged, and how many were
-    published to it since the broker started."""
+    """How many messages a queue holds, ready and unacknowledged, and how many were published to it
+    since the broker started."""
 
     ready: int
     unacknowledged: int
@@ -61,7 +62,7 @@ class Counts(NamedTuple):
 
 
 class Admin:
-    """What a test does in one virtual host of its broker. Each call is done when it returns. Raises
+    """Access of a test to one virtual host of its broker. Each call is done when it returns. Raises
     Refused, or ClosedByBrokerError, with the broker's words."""
 
     def __init__(self, broker: BrokerEndpoint, vhost: str) -> None:
@@ -70,7 +71,7 @@ class Admin:
 
     @property
     def url(self) -> str:
-        """The URL of this virtual host, with user and password."""
+        """Return the URL of this virtual host, with user and password."""
         return self.broker.url_of(self.vhost)
 
     def client(self) -> BlockingClient:
@@ -82,7 +83,7 @@ class Admin:
     def declare_queue(
         self, name: str, *, durable: bool = True, arguments: Table | None = None
     ) -> None:
-        """Declare a queue; one that is there and alike stays."""
+        """Declare a queue; one that exists with the same properties stays."""
         with self.client() as client:
             client.declare_queue(name, durable=durable, arguments=arguments)
 
@@ -105,8 +106,8 @@ class Admin:
         wait: float = WAIT_SECONDS,
     ) -> None:
         """Publish messages, persistent ones unless `properties` say otherwise, and wait until the
-        broker has confirmed them. Raises Refused when it has refused one, there is no queue for
-        one, or one is not confirmed for `wait` seconds."""
+        broker has confirmed them. Raises Refused when it has rejected one, there is no queue for
+        one, or one is not confirmed within `wait` seconds."""
         raw = (properties or BasicProperties(delivery_mode=2)).encode()
         with self.client() as client:
             client.call(ConfirmSelect(), ConfirmSelectOk)
@@ -122,14 +123,14 @@ class Admin:
             client.purge_queue(queue)
 
     def definitions(self) -> dict[str, Any]:
-        """Return what is declared in the virtual host, as RabbitMQ's JSON."""
+        """Return the definitions of the virtual host, as RabbitMQ's JSON."""
         rows = self.broker.ask("export_definitions", vhost=self.vhost)
         found: dict[str, Any] = json.loads(rows[0]["file"])
         return found
 
     def load(self, definitions: Mapping[str, Any]) -> None:
-        """Declare in the virtual host what such a document says. Raises Refused, with every error
-        in it, when anything is wrong, and declares nothing then."""
+        """Import definitions into the virtual host. Raises Refused, with every error in the
+        document, when anything is wrong, and imports nothing then."""
         self.broker.ask("import_definitions", vhost=self.vhost, file=json.dumps(definitions))
 
     # looking
@@ -140,14 +141,14 @@ class Admin:
         return self.broker.ask("list_queues", vhost=self.vhost, columns=list(names))
 
     def counts(self, queue: str) -> Counts:
-        """Return how many messages a queue holds and has seen. Raises Refused when it is not
-        there."""
+        """Return how many messages a queue holds and has seen. Raises Refused when it does not
+        exist."""
         row = self.broker.ask("test_queue", vhost=self.vhost, queue=queue)[0]
         return Counts(row["ready"], row["unacknowledged"], row["seen"])
 
     def peek(self, queue: str, count: int = 1) -> list[Peeked]:
-        """Return the next messages of a queue, at most so many, and leave them where they are.
-        Nobody notices, unless one of them is on the disk: then they are got and put back, and are
+        """Return up to `count` next messages of a queue, and leave them in their places. The queue
+        does not notice, unless one of them is on the disk: then they are got and put back, and are
         flagged as redelivered afterwards."""
         found = self.look(queue, count)
         return self.get_and_return(queue, count) if found is None else found
@@ -178,14 +179,14 @@ class Admin:
                 )
             if tag:
                 client.send(BasicNack(tag, multiple=True, requeue=True))
-            client.count_queue(queue)  # it is answered behind that
+            client.count_queue(queue)  # it is answered after that
         return found
 
     def bodies(self, queue: str, count: int = 1000) -> list[bytes]:
         """Return the bodies of the next messages of a queue, as `peek` does."""
         return [each.body for each in self.peek(queue, count)]
 
-    # waiting and demanding
+    # -- waiting and asserting
 
     def wait_until(
         self,
@@ -196,9 +197,9 @@ class Admin:
         seen: int | None = None,
         timeout: float = WAIT_SECONDS,
     ) -> Counts:
-        """Wait until a queue holds exactly so many messages, and has seen at least so many; what is
-        None does not matter. Raises AssertionError, which says what there is instead, after
-        `timeout` seconds."""
+        """Wait until a queue holds exactly that many messages, and has seen at least that many;
+        None does not matter. Raises AssertionError, which tells the actual figures, after `timeout`
+        seconds."""
         deadline = time.monotonic() + timeout
         while True:
             found = self.counts(queue)
@@ -226,8 +227,8 @@ class Admin:
         )
 
     def assert_nothing_left(self, *queues: str) -> None:
-        """Raise AssertionError when one of these queues holds a message, ready or not; without any
-        names, when one of the virtual host does."""
+        """Raise AssertionError when one of these queues holds a message, ready or not; without
+        names, when any queue of the virtual host does."""
         left = {
             row["name"]: (row["messages_ready"], row["messages_unacknowledged"])
             for row in self.queues()
@@ -237,8 +238,8 @@ class Admin:
         assert not left, f"messages are left (ready, unacknowledged): {left}"
 
     def assert_no_unacknowledged(self, *queues: str) -> None:
-        """Raise AssertionError when a message of one of these queues, or of any of the virtual
-        host, was delivered and not acknowledged."""
+        """Raise AssertionError when a message of one of these queues, or without names of any in
+        the virtual host, was delivered and not acknowledged."""
         left = {
             row["name"]: row["messages_unacknowledged"]
             for row in self.queues()
@@ -248,7 +249,7 @@ class Admin:
 
 
 def peeked(row: Row) -> Peeked:
-    """Return a message as the broker answers it."""
+    """Return a message as the broker describes it."""
     frames = b64decode(row["content"])
     properties = BasicProperties.decode(properties_of(frames))
     where = row["exchange"], row["routing_key"]
@@ -256,8 +257,8 @@ def peeked(row: Row) -> Peeked:
 
 
 def get(client: BlockingClient, queue: str) -> tuple[BasicGetOk, bytes] | None:
-    """Get one message with its content, None when there is none. Raises ClosedByBrokerError when
-    there is no such queue."""
+    """Get one message with its content, None when the queue is empty. Raises ClosedByBrokerError
+    when there is no such queue."""
     client.send(BasicGet(queue=queue))
     deadline = time.monotonic() + ANSWER_SECONDS
     while time.monotonic() < deadline:
@@ -270,8 +271,8 @@ def get(client: BlockingClient, queue: str) -> tuple[BasicGetOk, bytes] | None:
 
 
 def await_confirms(client: BlockingClient, count: int, wait: float, where: str) -> None:
-    """Wait until so many messages are confirmed. Raises Refused when one is refused, has come back
-    because there is no queue for it, or is not confirmed for `wait` seconds."""
+    """Wait until `count` messages are confirmed. Raises Refused when one is rejected, is returned
+    because there is no queue for it, or is not confirmed within `wait` seconds."""
     left = set(range(1, count + 1))
     deadline = time.monotonic() + wait
     while left:

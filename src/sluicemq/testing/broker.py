@@ -31,7 +31,7 @@ def milliseconds(span: float | str) -> int:
 
 
 class Trouble:
-    """Something that holds from when it was made until `end`, or to the end of its `with`."""
+    """A condition that lasts from its creation until `end`, or to the end of its `with`."""
 
     def __init__(self, broker: Broker, knob: str) -> None:
         self.broker = broker
@@ -40,7 +40,7 @@ class Trouble:
         broker.ask(knob, on=True)
 
     def end(self) -> None:
-        """Have the broker as it was before."""
+        """End the condition."""
         if self in self.broker.troubles:
             self.broker.troubles.remove(self)
             self.broker.ask(self.knob, on=False)
@@ -55,8 +55,8 @@ class Trouble:
 class Broker(BrokerEndpoint):
     """A broker for tests, ready between `start` and `stop`, or inside a `with`.
 
-    It has a process of its own, or, with `inside`, a thread of this one. It stores things in
-    memory, or, with `directory`, below that: a broker there later has what this one has left.
+    It has a process of its own, or, with `inside`, a thread of this one. It stores messages in
+    memory or, with `directory`, below that: a later broker there recovers what this one has left.
     `options` are those of `sluicemq serve --set`: {"max_message_size": "1MB"}. The user is `guest`,
     with the password `guest`. A broker that cannot start raises BrokerFailed.
     """
@@ -99,67 +99,69 @@ class Broker(BrokerEndpoint):
         self.port = int(plain.rpartition(":")[2])
 
     def stop(self) -> None:
-        """End the broker; nothing happens when it has ended."""
+        """End the broker; does nothing when it has ended."""
         if self.is_started:
             self.is_started = False
             self.housing.stop()
 
     @property
     def admin(self) -> Admin:
-        """What a test does with queues and messages in the virtual host `/`."""
+        """Return access to queues and messages in the virtual host `/`."""
         return Admin(self, "/")
 
     # virtual hosts
 
     def make_vhost(self, name: str = "") -> str:
-        """Make a virtual host in which every user may do everything, and return its name; without a
-        name it gets a new one."""
+        """Make a virtual host in which every user has all permissions, and return its name; without
+        a name it gets a new one."""
         made: str = self.ask("test_make_vhost", vhost=name)[0]["vhost"]
         return made
 
     def drop_vhost(self, name: str) -> None:
-        """Delete a virtual host with all that is in it; who is connected to it is closed."""
+        """Delete a virtual host with everything in it; its connections are closed."""
         self.ask("test_drop_vhost", vhost=name)
 
     # knobs
 
     def block(self) -> Trouble:
-        """Hold up who publishes, as an alarm does: clients hear `connection.blocked`."""
+        """Block publishers, as an alarm does: clients receive `connection.blocked`."""
         return Trouble(self, "test_block")
 
     def memory_alarm(self) -> Trouble:
-        """Have the broker be short of memory."""
+        """Raise the memory alarm, as if the broker were short of memory."""
         return Trouble(self, "test_memory_alarm")
 
     def disk_full(self) -> Trouble:
-        """Have the broker's disk be full: its alarm is raised and, with storage in memory, nothing
-        can be written, so that persistent messages are not confirmed."""
+        """Fill the broker's disk: its alarm is raised and, with storage in memory, nothing can be
+        written, so that persistent messages are not confirmed."""
         return Trouble(self, "test_disk_full")
 
     def refuse_logins(self) -> Trouble:
-        """Have every log-in be refused (403 ACCESS_REFUSED). Who is connected stays."""
+        """Refuse every log-in (403 ACCESS_REFUSED). Open connections stay."""
         return Trouble(self, "test_refuse_logins")
 
     def drop_connections(self) -> int:
-        """Cut off all clients without a word, as a broken network does, and return how many there
+        """Cut off all clients without a reply, as a broken network does, and return how many there
         were."""
         count: int = self.ask("test_drop_connections")[0]["count"]
         return count
 
     def nack_next(self, count: int = 1) -> None:
-        """Have the queues that there are refuse so many of the next messages, in all: publishers
-        with confirms hear `basic.nack`, others nothing. If only some of the messages that come in
-        one packet are to be refused, these are the last ones."""
+        """Have the existing queues reject the next `count` messages in all: publishers with
+        confirms receive `basic.nack`, others nothing. If only some of the messages that come in one
+        packet are to be rejected, these are the last ones."""
         self.is_calm = False
         self.ask("test_nack_next", count=count)
 
     def delay(self, ms: int) -> None:
-        """Have everything that the broker sends leave so many milliseconds later; 0 ends that."""
+        """Have everything that the broker sends leave that many milliseconds later; 0 ends that."""
         self.is_calm = False
         self.ask("test_delay", ms=ms)
 
     def calm(self) -> None:
-        """End all that a test has done to the broker with these knobs, but for the time."""
+        """End everything that a test has done to the broker with these knobs, except to
+        the time.
+        """
         for trouble in [*self.troubles]:
             trouble.end()
         if not self.is_calm:
@@ -168,22 +170,22 @@ class Broker(BrokerEndpoint):
             self.is_calm = True
 
     def advance(self, span: float | str) -> None:
-        """Move the broker's clock ahead, by seconds or a text such as "10m": what is to happen
-        until then happens now, in its order, such as the end of a message's TTL, a delayed message,
-        the expiry of a queue, a consumer's timeout; and the death of a client that has asked for
-        heartbeats, for it cannot send any meanwhile."""
+        """Move the broker's clock ahead, by seconds or a text such as "10m". Everything that would
+        happen until then happens now, in order: messages and queues expire, delayed messages are
+        delivered, consumers time out, and clients that have asked for heartbeats are given up,
+        because they cannot send any meanwhile."""
         self.ask("test_advance", ms=milliseconds(span))
 
     def restart(self) -> None:
-        """End the broker in order and start it again, on the same port. What is durable is there
-        again, also with storage in memory."""
+        """End the broker in order and start it again, on the same port. Everything durable is
+        recovered, also with storage in memory."""
         self.ask("test_restart", kill=False)
         self.await_ready()
         self.begun_again()
 
     def kill(self) -> None:
-        """End the broker as `kill -9` does and start it again, on the same port. What was confirmed
-        of persistent messages in durable queues is there again, also with storage in memory."""
+        """End the broker as `kill -9` does and start it again, on the same port. Confirmed
+        persistent messages in durable queues are recovered, also with storage in memory."""
         if self.housing.kill():
             self.start()
         else:
@@ -192,6 +194,6 @@ class Broker(BrokerEndpoint):
         self.begun_again()
 
     def begun_again(self) -> None:
-        """Forget what held in the life before."""
+        """Forget the conditions of the life before."""
         self.troubles.clear()
         self.is_calm = True

@@ -21,8 +21,8 @@ LOOKS_MAX: Final = 1000
 
 
 class MovableClock(HostClock):
-    """The machine's clock, plus what the test has moved it by. Whoever waits for a time hears of it
-    in the order in which the times come, however far the clock is moved at once."""
+    """The machine's clock, plus what the test has moved it by. Timers fire in the order of their
+    times, however far the clock is moved at once."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, is_busy: Callable[[], bool], ahead_ns: int = 0
@@ -63,7 +63,7 @@ class MovableClock(HostClock):
             self.alarm = self.loop.call_later(wait_ns / NS_PER_S, self.ring)
 
     def ring(self) -> None:
-        """Post what is due by now."""
+        """Post the messages of all timers that are due."""
         self.alarm = None
         now = self.now_ns()
         while self.timers and self.timers[0][0] <= now:
@@ -72,9 +72,9 @@ class MovableClock(HostClock):
         self.set_alarm()
 
     def advance(self, step_ns: int, done: Callable[[], None]) -> None:
-        """Move the clock ahead by so many nanoseconds and call `done`: timer by timer, so that what
-        a timer leads to happens at its time, and timers that are set meanwhile have their turn,
-        too. Between two times the actors do what they have to do, unless that does not end."""
+        """Move the clock ahead by `step_ns` nanoseconds and call `done`: timer by timer, so that
+        each takes effect at its time, and timers that are set meanwhile fire, too. Between two
+        times the actors finish their work, unless it does not end."""
         until = self.now_ns() + step_ns
         self.moves += 1
         looks = 0
@@ -92,7 +92,7 @@ class MovableClock(HostClock):
             if self.timers and self.timers[0][0] <= until:
                 self.ahead_ns += max(0, self.timers[0][0] - now)
                 self.ring()
-                self.loop.call_soon(self.loop.call_soon, move)  # what the memory disk does, too
+                self.loop.call_soon(self.loop.call_soon, move)  # as the memory disk does, too
                 return
             self.ahead_ns += max(0, until - now)
             self.moves -= 1

@@ -1,4 +1,4 @@
-"""Where a broker under test is: its port, its URLs, and its control socket."""
+"""Where a broker under test is reached: its port, its URLs, and its control socket."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ANSWER_SECONDS: Final = 60.0
 
 
 class BrokerFailed(Refused):
-    """The broker under test could not start, has died, or does not run."""
+    """The broker under test could not start, has died, or is not running."""
 
 
 class BrokerEndpoint:
-    """A broker as others reach it."""
+    """A broker, as others reach it."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -32,7 +32,7 @@ class BrokerEndpoint:
 
     @property
     def url(self) -> str:
-        """The URL that clients connect to, with user, password and the virtual host `/`."""
+        """Return the URL that clients connect to, with user, password and the virtual host `/`."""
         return self.url_of("/")
 
     def url_of(self, vhost: str) -> str:
@@ -40,7 +40,7 @@ class BrokerEndpoint:
         return f"amqp://guest:guest@127.0.0.1:{self.port}/{quote(vhost, safe='')}"
 
     def ask(self, command: str, **arguments: Any) -> list[Row]:
-        """Have a command of `sluicemq ctl` carried out, and return its rows: `ask("list_queues",
+        """Run a command of `sluicemq ctl`, and return its rows: `ask("list_queues",
         columns=["name"])`. Raises Refused with the broker's words."""
         for path in sockets_to_try(self.port, os.environ, os.getuid()):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

@@ -71,12 +71,12 @@ class StagedHost(BrokerHost):
         return {**super().commands(), **self.knobs.actions()}
 
     def end(self, how: Ending) -> None:
-        """End this life soon, and remember how."""
+        """End this life soon, in this way."""
         self.ending = how
         self.stopped.set()
 
     async def close(self) -> None:
-        """End this life as it was asked for."""
+        """End this life in the way that was asked for."""
         if self.ending != "kill":
             await self.stop()
             self.clock.stop()
@@ -95,8 +95,8 @@ async def run(
     place: Path | MemoryFiles,
     ready: Callable[[list[str], Callable[[], None]], None],
 ) -> None:
-    """Serve one life after the other. At the beginning of each `ready` is called with the URLs at
-    which clients reach the broker and with a function that ends it for good; that is to be called
+    """Serve one life after the other. At the beginning of each, `ready` is called with the URLs at
+    which clients reach the broker and with a function that ends it for good, which must be called
     in this event loop."""
     log = KeptLog()
     ahead_ns = 0

@@ -34,7 +34,7 @@ END_SECONDS: Final = 60.0
 
 
 class Templates:
-    """The one process of `template.py` that this process has."""
+    """The one template process (`template.py`) of this process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -43,7 +43,7 @@ class Templates:
         self.asked: socket.socket
 
     def fork(self, settings: list[str]) -> socket.socket:
-        """Have a broker forked, and return our end of its line."""
+        """Have a broker forked, and return our end of its socket."""
         with self.lock:
             if self.owner != os.getpid():
                 self.start()
@@ -70,7 +70,7 @@ class Templates:
         atexit.register(self.end, process)
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
-        """End the process of `template.py`, and with it what it has forked."""
+        """End the template process, and with it the brokers that it has forked."""
         if self.owner == os.getpid():
             self.asked.close()
             process.wait()
@@ -80,16 +80,16 @@ TEMPLATES: Final = Templates()
 
 
 class Housing:
-    """A broker's housing: `start` it, then `urls` waits until it is ready, each time it begins
-    anew."""
+    """A broker's housing: `start` it, then `urls` waits until it is ready, each time it starts
+    again."""
 
     def start(self, settings: list[str]) -> None:
         """Begin a broker with these settings."""
         raise NotImplementedError
 
     def urls(self) -> list[str]:
-        """Wait until the broker is ready, and return where clients reach it. Raises BrokerFailed
-        when it could not start."""
+        """Wait until the broker is ready, and return its URLs. Raises BrokerFailed when it could
+        not start."""
         raise NotImplementedError
 
     def kill(self) -> bool:
@@ -103,7 +103,8 @@ class Housing:
 
 
 class OwnProcess(Housing):
-    """A process of its own. `is_orderly`: something is to be left on the disk when it ends."""
+    """A process of its own. `is_orderly` tells that it must leave its data on the disk when it
+    ends."""
 
     def __init__(self, is_orderly: bool) -> None:
         self.is_orderly = is_orderly
@@ -130,7 +131,7 @@ class OwnProcess(Housing):
 
     def kill(self) -> bool:
         if not self.is_orderly:
-            return False  # what it has in memory would be gone
+            return False  # its data in memory would be lost
         os.kill(self.pid, signal.SIGKILL)
         self.until_ended()
         return True
@@ -144,14 +145,14 @@ class OwnProcess(Housing):
         self.line.close()
 
     def until_ended(self) -> None:
-        """Wait for the end of the process, which closes its line."""
+        """Wait for the end of the process, which closes its socket."""
         self.line.settimeout(END_SECONDS)
         while self.told.readline():
             pass
 
 
 class Readiness(NamedTuple):
-    """Says that a broker in a thread is ready, or why it is not."""
+    """Tells that a broker in a thread is ready, or why it is not."""
 
     urls: list[str]
     error: BaseException | None = None

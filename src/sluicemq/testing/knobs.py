@@ -79,14 +79,14 @@ class Knobs:
         }
 
     def advance(self, task: Task, given: Given) -> None:
-        """Move the clock ahead; answered when all that was to happen until then has happened."""
+        """Move the clock ahead; answered when everything due until then has happened."""
         step_ms = given.number("ms")
         if step_ms < 0:
             raise CommandRefused("the clock cannot be moved back", DATA)
         self.clock.advance(step_ms * NS_PER_MS, task.expect())
 
     def block(self, task: Task, given: Given) -> None:
-        """Raise or clear an alarm that holds up who publishes."""
+        """Raise or clear an alarm that blocks publishers."""
         alarms = self.node.broker.alarms
         if given.flag("on"):
             alarms.raise_alarm(TEST, "blocked by the test")
@@ -95,13 +95,13 @@ class Knobs:
         task.finish()
 
     def memory_alarm(self, task: Task, given: Given) -> None:
-        """Have the broker find that it is short of memory, or no longer."""
+        """Have the broker consider itself short of memory, or no longer."""
         self.node.monitor.set_limit(0 if given.flag("on") else self.memory_limit)
         task.finish()
 
     def disk_full(self, task: Task, given: Given) -> None:
-        """Have the broker find that its disk is full, or no longer. In memory nothing can be
-        written then."""
+        """Have the broker consider its disk full, or no longer. With storage in memory nothing can
+        be written then."""
         is_full = given.flag("on")
         if isinstance(self.files, MemoryFiles):
             self.files.is_full = is_full
@@ -116,23 +116,24 @@ class Knobs:
         task.finish([{"count": len(connections)}])
 
     def nack_next(self, task: Task, given: Given) -> None:
-        """Have the queues that there are refuse so many of the next messages."""
+        """Have the existing queues reject the next messages."""
         self.refusal.begin(given.number("count"), self.node.broker.all_queues())
         task.finish()
 
     def delay(self, task: Task, given: Given) -> None:
-        """Have what goes to clients leave so many milliseconds later."""
+        """Have everything for clients leave that many milliseconds later."""
         self.net.delay_ms = given.number("ms")
         task.finish()
 
     def refuse_logins(self, task: Task, given: Given) -> None:
-        """Let nobody log in, or everybody who is known."""
+        """Refuse all log-ins, or none."""
         self.node.broker.access.refuses_all = "the test refuses log-ins" if given.flag("on") else ""
         task.finish()
 
     def restart(self, task: Task, given: Given) -> None:
-        """End this life of the broker, in order or as a kill would; the next one begins by
-        itself."""
+        """End this life of the broker, in order or as a kill would; the next one begins
+        by itself.
+        """
         task.finish()
         self.end("kill" if given.flag("kill") else "restart")
 
@@ -157,8 +158,8 @@ class Knobs:
         task.finish([row])
 
     def peek(self, task: Task, given: Given) -> None:
-        """Answer the next messages of a queue, which hears nothing of it; none, and `on_disk`, when
-        that takes more than a look."""
+        """Answer the next messages of a queue, which does not notice; none, and `on_disk`, when
+        they are not all in memory."""
         now_ms = self.clock.wall_ms()
         try:
             found = next_messages(queue_of(task, given), given.number("count"), now_ms)

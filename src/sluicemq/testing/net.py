@@ -1,4 +1,4 @@
-"""The network of a broker under test: what the broker sends can be held back for a time."""
+"""The network of a broker under test, which can delay everything that the broker sends."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MS_PER_S: Final = 1000
 
 
 class DelayingNet(HostNet):
-    """The machine's network. What goes to clients leaves `delay_ms` milliseconds later than it
-    would, and never before what was to leave earlier. What is held back fills the connection as
-    what a slow client has not read does: its channels stop, and go on when there is room."""
+    """The machine's network with a delay: data for clients leaves `delay_ms` milliseconds later
+    than it would, in order. Delayed data fills the connection as data that a slow client has not
+    read does: its channels stop, and go on when there is room."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, config: NetConfig, log: Log, sockets_max: int
@@ -32,7 +32,7 @@ class DelayingNet(HostNet):
         """What is held back of each connection."""
 
     def leaves(self) -> float:
-        """Return when what is to be sent now may leave; 0: at once."""
+        """Return when data that is sent now may leave; 0 means at once."""
         now = self.loop.time()
         at = max(now + self.delay_ms / MS_PER_S, self.last_leaves)
         if at <= now:
@@ -50,7 +50,9 @@ class DelayingNet(HostNet):
         return held_bytes < HIGH_WATER_BYTES
 
     def let_go(self, connection: int, data: bytes) -> None:
-        """Send what was held back long enough, and have the writer go on if it waits for that."""
+        """Send data that was delayed long enough, and have the writer go on if it waits
+        for that.
+        """
         before = self.held_bytes.pop(connection)
         after = before - len(data)
         if after:

@@ -1,4 +1,4 @@
-"""The next messages of a queue, read without taking any: what `peek` of a test looks at.
+"""The next messages of a queue, read without taking any, for `peek` of a test.
 
 Only what the broker has in memory is read. Of a queue whose next messages are on the disk, and of a
 stream, nothing is said.
@@ -42,8 +42,8 @@ class OnDisk(Exception):
 
 
 def next_messages(queue: Queue, count: int, now_ms: int) -> list[Glimpse]:
-    """Return the next messages of a queue, at most so many, in the order in which they would be
-    delivered at the time `now_ms`. Raises OnDisk when that takes more than a look."""
+    """Return up to `count` next messages of a queue, in the order in which they would be delivered
+    at the time `now_ms`. Raises OnDisk when they are not all in memory."""
     found: list[Glimpse] = []
     if isinstance(queue, QuorumShell):
         glimpses = of_quorum_queue(queue, now_ms)
@@ -59,8 +59,8 @@ def next_messages(queue: Queue, count: int, now_ms: int) -> list[Glimpse]:
 
 
 def of_classic_queue(machine: ClassicQueue, now_ms: int) -> Iterator[Glimpse]:
-    """Give the ready messages of a classic queue, in their order. Raises OnDisk where one is not in
-    memory."""
+    """Yield the ready messages of a classic queue, in their order. Raises OnDisk where one is not
+    in memory."""
     backing = machine.backing
     levels: list[Backing] = [backing]
     if isinstance(backing, PriorityBacking):
@@ -83,7 +83,7 @@ def of_classic_queue(machine: ClassicQueue, now_ms: int) -> Iterator[Glimpse]:
 
 
 def of_quorum_queue(queue: QuorumShell, now_ms: int) -> Iterator[Glimpse]:
-    """Give the ready messages of a quorum queue, in their order. Raises OnDisk where one is not in
+    """Yield the ready messages of a quorum queue, in their order. Raises OnDisk where one is not in
     memory."""
     messages = queue.fifo.messages
     head = messages.head
@@ -111,7 +111,7 @@ def of_quorum_queue(queue: QuorumShell, now_ms: int) -> Iterator[Glimpse]:
 def glimpses_of(
     contents: list[bytes], traits: MessageTraits, redelivered: bool
 ) -> Iterator[Glimpse]:
-    """Give messages with what is said of them beside their contents."""
+    """Yield messages with their facts."""
     for each in contents:
         envelope, content = traits.envelope, each
         if envelope == ENVELOPED:

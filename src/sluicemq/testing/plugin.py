@@ -4,8 +4,8 @@
         place_order(amqp_url)
         amqp_admin.wait_until("orders", ready=1)
 
-pytest finds it by itself where SluiceMQ is installed. A test that fails prints what was in its
-queues, and the chain of flow control.
+pytest finds it by itself where SluiceMQ is installed. The report of a failed test shows the
+contents of its queues, and the chain of flow control.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ WIDTH: Final = 100
 
 @pytest.fixture(scope="session")
 def amqp_broker_options() -> dict[str, object]:
-    """Return the options of the session's broker, as `sluicemq serve --set` takes them. To be
-    overridden in a conftest.py."""
+    """Return the options of the session's broker, as `sluicemq serve --set` takes them. Override it
+    in a conftest.py."""
     return {}
 
 
@@ -50,8 +50,8 @@ def amqp_broker(amqp_broker_options: dict[str, object]) -> Iterator[Broker]:
 
 @pytest.fixture
 def amqp_vhost(amqp_broker: Broker) -> Iterator[str]:
-    """Yield the name of a virtual host that only this test has. What the test has done to the
-    broker is undone afterwards."""
+    """Yield the name of a virtual host of this test's own. What the test has done to the broker is
+    undone afterwards."""
     name = amqp_broker.make_vhost()
     yield name
     amqp_broker.calm()
@@ -66,7 +66,7 @@ def amqp_url(amqp_broker: Broker, amqp_vhost: str) -> str:
 
 @pytest.fixture
 def amqp_admin(amqp_broker: Broker, amqp_vhost: str) -> Admin:
-    """Return what a test does besides the code under test, in its virtual host."""
+    """Return access to the queues and messages of this test's virtual host."""
     from sluicemq.testing.admin import Admin  # noqa: PLC0415 (as above)
 
     return Admin(amqp_broker, amqp_vhost)
@@ -76,7 +76,7 @@ def amqp_admin(amqp_broker: Broker, amqp_vhost: str) -> Admin:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[Any]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add what is in the queues to the report of a test that has failed."""
+    """Add the contents of the queues to the report of a failed test."""
     report = yield
     found: dict[str, Any] = getattr(item, "funcargs", {})
     broker, vhost = found.get("amqp_broker"), found.get("amqp_vhost")
@@ -90,7 +90,7 @@ def pytest_runtest_makereport(
 
 
 def picture(broker: Broker, vhost: str) -> str:
-    """Return what is in the queues of a virtual host, and who holds up whom, as text."""
+    """Return the contents of a virtual host's queues, and the chain of flow control, as text."""
     columns = ["name", "messages_ready", "messages_unacknowledged", "consumers"]
     queues = broker.ask("list_queues", vhost=vhost, columns=columns)
     lines = []
@@ -107,7 +107,7 @@ def picture(broker: Broker, vhost: str) -> str:
 
 
 def heads(broker: Broker, vhost: str, queue: str) -> list[str]:
-    """Return the next messages of a queue, one a line, as far as they can be looked at."""
+    """Return the next messages of a queue, one a line, as far as they can be seen."""
     from sluicemq.testing.admin import Admin  # noqa: PLC0415 (as above)
 
     found = Admin(broker, vhost).look(queue, HEADS_MAX)
@@ -117,13 +117,13 @@ def heads(broker: Broker, vhost: str, queue: str) -> list[str]:
 
 
 def shown(body: bytes) -> str:
-    """Return the beginning of a body, and how long it is when that is not all."""
+    """Return the beginning of a body, with its length if that is not all."""
     more = f"... ({len(body)} bytes)" if len(body) > BODY_MAX else ""
     return f"{body[:BODY_MAX]!r}{more}"
 
 
 def chain(broker: Broker) -> str:
-    """Return the chain of flow control, with who is held up and by whom, as text."""
+    """Return the chain of flow control as text: who is held up, and by whom."""
     from sluicemq.cli.chain_picture import picture as draw  # noqa: PLC0415 (as above)
 
     found = broker.ask("chain")[0]

@@ -1,4 +1,4 @@
-"""Queues that refuse the next messages, for a test of what publishers do then."""
+"""Queues that reject the next messages, to test what publishers do then."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Refusal(StandIn):
-    """Takes out of the inboxes of queues so many of the next messages, wherever they come, before
-    the queues have their turns. Publishers with confirms hear that they were refused."""
+    """Removes the next messages from the inboxes of queues before the queues have their turns, and
+    rejects them to publishers with confirms."""
 
     def __init__(self) -> None:
         self.left = 0
@@ -27,7 +27,7 @@ class Refusal(StandIn):
         """The queues that this stands in for."""
 
     def begin(self, left: int, queues: Iterator[Queue]) -> None:
-        """Refuse so many of the next messages that come to these queues; none of any others."""
+        """Reject the next `left` messages to these queues; all others pass."""
         self.left = left
         for queue in self.queues:
             if queue.stand_in is self:
@@ -45,8 +45,8 @@ class Refusal(StandIn):
             queue.stand_in = self
 
     def passed(self, queue: Queue) -> Iterator[object]:
-        """Give what is in the inbox, without the messages that are refused. Of a batch these are
-        the last ones: only then can the others be confirmed."""
+        """Yield the contents of the inbox without rejected messages. Of a batch the last ones are
+        rejected: only then can the others be confirmed."""
         for message in queue.inbox:
             if not self.left or not isinstance(message, Publish):
                 yield message
@@ -59,7 +59,9 @@ class Refusal(StandIn):
                 yield Publish(batch, message.link, message.first_seq, message.confirm)
 
     def refuse(self, queue: Queue, publish: Publish, kept: int) -> None:
-        """Refuse all messages of a batch but the first `kept`, as if they had been handled."""
+        """Reject all messages of a batch except the first `kept`, as if the queue had
+        handled them.
+        """
         batch, link = publish.batch, publish.link
         refused = part_of(batch, kept, len(batch.contents))
         count = len(refused.contents)

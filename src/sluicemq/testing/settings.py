@@ -22,8 +22,8 @@ IN_MEMORY: Final = {"storage.journal_file_size_limit": "1MiB"}
 
 
 def settings_of(options: Mapping[str, object], directory: Path | None) -> list[str]:
-    """Return settings as `sluicemq serve --set` takes them: the defaults of tests, then `options`,
-    and where the broker stores things: None is memory."""
+    """Return settings as `sluicemq serve --set` takes them: the defaults for tests, then `options`,
+    and the directory of the broker's storage; None is memory."""
     if directory is None:
         settings = {**DEFAULTS, **IN_MEMORY, **options, "storage.kind": "memory"}
     else:
@@ -32,11 +32,11 @@ def settings_of(options: Mapping[str, object], directory: Path | None) -> list[s
 
 
 def written(value: object) -> str:
-    """Return a value as configuration files have it."""
+    """Return a value as configuration files write it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def configured(settings: list[str]) -> Config:
     """Return the configuration that these settings make, whatever the environment says. Raises
-    Refused for one that cannot be."""
+    Refused for invalid ones."""
     return config_of(read_sets(settings)).config

@@ -1,9 +1,9 @@
 """A process that has imported the broker and forks one for each test that asks, so that a broker is
 ready in the time that it takes to start itself, without Python's.
 
-It hears of each on a socket: a JSON object, and with it the end of another socket, the broker's
-line. The broker writes on its line what it is, as an object a line, whenever it is ready, and ends
-when the other end of the line is closed, in order if it has been told to `stop` before.
+Each request arrives on a socket: a JSON object, and with it the end of another socket, the broker's
+line. The broker writes an object to its line whenever it is ready, and ends when the other end of
+the line is closed, in order if it has been told to `stop` before.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ STOP: Final = b"stop\n"
 
 
 def main(number: int) -> None:
-    """Serve what is asked for on the socket with this descriptor."""
+    """Serve requests on the socket with this descriptor."""
     serve(socket.socket(fileno=number))
 
 
 def serve(asked: socket.socket) -> None:
-    """Fork a broker for each request, until nobody can make one any more."""
+    """Fork a broker for each request, until the other end is closed."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a broker has ended
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ^C is for the tests, which end their brokers
     gc.collect()
@@ -59,7 +59,7 @@ def serve(asked: socket.socket) -> None:
 
 
 def live(request: dict[str, Any], line: socket.socket) -> int:
-    """Be a broker until the line says that it is over. Returns the exit code."""
+    """Be a broker until its line is closed. Returns the exit code."""
     tune_allocator()
     raise_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -87,14 +87,14 @@ class Line:
         """Ends the broker in order; None before it is ready for the first time."""
 
     def ready(self, urls: list[str], stop: Callable[[], None]) -> None:
-        """Say that clients can connect; from now on `stop` ends the broker."""
+        """Tell that clients can connect; from now on `stop` ends the broker."""
         if self.stop is None:
             asyncio.get_running_loop().add_reader(self.line, self.heard)
         self.stop = stop
         self.line.sendall(json.dumps({"pid": os.getpid(), "urls": urls}).encode() + b"\n")
 
     def heard(self) -> None:
-        """End: in order when that was asked for, at once when nobody is there any more."""
+        """End: in order when that was asked for, at once when the line is closed."""
         if self.line.recv(REQUEST_BYTES_MAX) != STOP:
             os._exit(0)
         assert self.stop is not None
