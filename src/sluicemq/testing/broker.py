@@ -40,7 +40,7 @@ class Trouble:
         broker.ask(knob, on=True)
 
     def end(self) -> None:
-        """End the condition."""
+        """End the condition; does nothing when it has ended."""
         if self in self.broker.troubles:
             self.broker.troubles.remove(self)
             self.broker.ask(self.knob, on=False)
