@@ -83,6 +83,17 @@ def test_a_message_is_in_its_queue_or_in_the_grave(must_arrive: bool) -> None:
             book.deliver(dead, bench.consumer("q"), redelivered=False)
 
 
+def test_what_clients_of_a_node_that_stops_acknowledge_may_come_again() -> None:
+    bench = Bench(PlannedQueue(name="q", is_quorum=False))
+    book, message = bench.book, bench.publish("q")
+    book.settle(book.deliver(message, bench.consumer("q"), redelivered=False), ACKED)
+    elsewhere = book.consumer(ChannelHolder("elsewhere", 2), "q", 0, FIRST_LIFE)
+    with pytest.raises(PromiseBroken, match="acknowledged"):
+        book.deliver(message, elsewhere, redelivered=True)
+    bench.outages.stopping.add(1)
+    book.deliver(message, elsewhere, redelivered=True)
+
+
 def test_an_offset_has_one_message_and_there_are_no_gaps() -> None:
     bench = Bench(PlannedQueue(name="log", is_quorum=False, is_log=True))
     book = bench.book

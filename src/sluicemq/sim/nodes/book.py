@@ -7,9 +7,9 @@
     invented     whatever is seen was published, to the last bit, to the queue it comes from, and
                  not rolled back
     confirms     each number once, and only numbers that were used; a refusal only after an outage
-    duplicates   seen again only when the holder gave it back or is gone, or after an outage between
-                 it and the queue; and flagged then, unless it was on its way to who gets it before
-                 an outage
+    duplicates   seen again only when the holder gave it back or is gone, or its node stops, or
+                 after an outage between it and the queue; and flagged then, unless it was on its
+                 way to who gets it before an outage
     dead         a message is in its queue or in the grave; in both, or twice, only after an outage,
                  and if it must arrive; lost only after an outage, and if it need not
     streams      each offset has one message for ever, there are no gaps, and of one publisher they
@@ -60,6 +60,9 @@ class Outages:
     def __init__(self) -> None:
         self.ends: Counter[int] = Counter()
         self.links: Counter[frozenset[int]] = Counter()
+        self.stopping: set[int] = set()
+        """Nodes that are about to end in order. They close the connections of their clients first,
+        and what these have sent may stay unread."""
 
     @property
     def are_none(self) -> bool:
@@ -359,6 +362,8 @@ class ClusterBook:
         standing = self._standing(consumer.queue, holder.node)
         is_buried = earlier.state == REJECTED and to.queue.source is consumer.queue
         if earlier.state == REQUEUED or is_buried or consumer.standing != standing:
+            return
+        if holder.node in self.outages.stopping:
             return
         where = f"{message} comes from {to.queue.name} to {to.holder}"
         if earlier.state == OUT:

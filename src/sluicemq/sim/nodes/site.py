@@ -173,11 +173,13 @@ class ClientSite(SitePort):
         for peer in list(self.peers):
             peer.cut_off()
         self.stopping = self.storage_may_fail = False
+        self.book.outages.stopping.discard(self.number)
 
     def node_stops(self) -> None:
         """The node begins to stop: it sends its clients away."""
         self.is_up = False
         self.stopping = True
+        self.book.outages.stopping.add(self.number)
 
     def channel_closed(self, peer: SimPeer, channel: int, role: Role) -> None:
         successor = role.successor() if isinstance(role, SiteRole) else None
