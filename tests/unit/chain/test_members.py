@@ -14,6 +14,7 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
 from sluicemq.broker.vhost import VirtualHost
 from sluicemq.chain.queue.quorum.member_shell import MemberShell
+from sluicemq.chain.queue.quorum.shared_replicator import SharedReplicator
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
 from sluicemq.chain.remote.queue_post import HomeLost, HomeReached
 from sluicemq.chain.remote.remote_queue import RemoteQueue
@@ -307,6 +308,38 @@ def test_a_dead_node_s_member_goes_and_what_its_channels_held_comes_back() -> No
     run.until(lambda: again.bodies == numbered(0, 20))
     assert all(redelivered for _, _, redelivered in again.delivered)
     run.until(lambda: not run.files_of(run.brokers[2]))
+    run.no_faults()
+
+
+@pytest.mark.parametrize("is_in_the_log", [False, True])
+def test_what_a_node_asks_as_its_member_goes_keeps_nothing_from_others(
+    is_in_the_log: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Grouped(3)
+    run.until(lambda: [each.number for each in run.leading()] == [1])
+    publisher, leader = run.brokers[0].connect(), run.brokers[0].shell()
+    publisher.publish(*numbered(0, 20))
+    run.until(publisher.all_confirmed)
+    held, would_wait = [True], SharedReplicator.would_wait
+    monkeypatch.setattr(
+        SharedReplicator, "would_wait", lambda its, size: bool(held) or would_wait(its, size)
+    )
+    run.brokers[2].connect().send(2, m.BasicConsume(queue="q"))
+    run.rest(50)
+    run.change(RemoveMember, 3)
+    if is_in_the_log:
+        run.until(lambda: 3 not in leader.raft.configuration.members and leader.raft.is_settled)
+        run.network.cut(dict.fromkeys([("h1", "h2"), ("h2", "h1")]))
+        held.clear()
+        run.until(lambda: not run.declared().leaving)
+        run.rest(20)
+        assert leader.raft.applied < leader.raft.member.log.last_index
+        run.network.cut({})
+    else:
+        run.until(lambda: run.has_members(1, 2))
+        run.rest(50)
+        held.clear()
+    run.until(lambda: publisher.depth() == 20)
     run.no_faults()
 
 

@@ -26,6 +26,7 @@ from sluicemq.queues.quorum import commands as q
 if TYPE_CHECKING:
     from sluicemq.chain.flow_actor import FlowActor
     from sluicemq.chain.queue.queue import FormerQueue, PublishLink
+    from sluicemq.chain.queue.quorum.shared_replicator import SharedReplicator
     from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.queues.quorum.commands import FifoCommand
@@ -52,6 +53,8 @@ class LostTooLong(NamedTuple):
 class MemberShell(QuorumShell):
     """This is the shell around the state of a quorum queue, as a member of its group. `raft` is of
     this node's member."""
+
+    replicator: SharedReplicator
 
     def __init__(
         self,
@@ -88,6 +91,8 @@ class MemberShell(QuorumShell):
         """When this member was elected last."""
         self.swept_term = 0
         """The term in which this leader has ended what nodes without a member have left."""
+        self.sweep_index = 0
+        """It looks for that when its log is applied up to here; 0: that is not known yet."""
         self.former: FormerQueue | None = None
         """What stood for the queue here before this node had a member, and goes on for those
         channels that use it."""
@@ -147,26 +152,39 @@ class MemberShell(QuorumShell):
         """Follow what is declared of the members. Who leads says so again: rows of a node of whose
         member it had not heard were passed over."""
         self.members_known = None
-        self.swept_term = 0
+        self.swept_term = self.sweep_index = 0
         if self.led_term and not self.machine.deleted:
             self.ask_post.leads(self.id, self.led_term)
             self.look_at_changes()
 
     def look_at_changes(self) -> None:
-        """Take the next step to the members that are declared. What channels of nodes have left
-        that have no member any more comes back, once all of it is known."""
+        """Take the next step to the members that are declared, and see to what nodes have left that
+        have no member any more."""
         self.changes.look()
         if self.raft.is_settled and self.swept_term != self.led_term:
-            self.swept_term = self.led_term
-            nodes = {*self.changes.nodes.values()}
-            for address in self.fifo.addresses():
-                if address.node not in nodes:
-                    self.lead(q.AddressDown(address, is_lost=True))
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Put back what channels of nodes have left that have no member any more, when all of it is
+        known: of what they have asked for nothing is put in the log any more, and what is there is
+        applied."""
+        self.look_at_members()
+        nodes = {*self.nodes.values()}
+        if not self.sweep_index:
+            self.replicator.keep_rows_of(nodes)
+            self.sweep_index = self.raft.member.log.last_index
+        if self.raft.applied < self.sweep_index:
+            return
+        self.swept_term = self.led_term
+        for address in self.fifo.addresses():
+            if address.node not in nodes:
+                self.lead(q.AddressDown(address, is_lost=True))
 
     @property
     def has_to_look(self) -> bool:
         """Tell whether a leader has to look at what may have changed with time."""
-        return self.look_in_ticks <= 0 or not self.changes.is_done
+        is_swept = self.swept_term == self.led_term
+        return self.look_in_ticks <= 0 or not (self.changes.is_done and is_swept)
 
     def look_with_time(self) -> None:
         """Look, as who leads, at what may have changed with time."""

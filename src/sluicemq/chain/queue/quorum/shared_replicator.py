@@ -19,6 +19,8 @@ from sluicemq.queues.quorum.entry_content import STAMP, EntryContent
 from sluicemq.raft.messages import AppendEntries
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
     from sluicemq.kernel.world import Clock
     from sluicemq.queues.quorum.effects import FifoEffect
@@ -33,9 +35,10 @@ ROWS_MAX: Final = 64
 
 
 class WaitingRow(NamedTuple):
-    """A row that is in no entry yet: commands of this node, or of another one in bytes. It takes
-    about so many bytes."""
+    """A row of that node which is in no entry yet: commands of this node, or of another one in
+    bytes. It takes about so many bytes."""
 
+    node: int
     commands: list[FifoCommand] | bytes
     size_bytes: int
 
@@ -64,10 +67,15 @@ class SharedReplicator(FifoReplicator):
         self._timer_runs = False
         """A GatheringDue is on its way."""
 
-    def add_row(self, commands: list[FifoCommand] | bytes, size_bytes: int) -> None:
-        """Have a row agreed on: one of this node, or one of another in bytes."""
-        self._rows.append(WaitingRow(commands, size_bytes))
+    def add_row(self, node: int, commands: list[FifoCommand] | bytes, size_bytes: int) -> None:
+        """Have a row of that node agreed on: of this one, or of another in bytes."""
+        self._rows.append(WaitingRow(node, commands, size_bytes))
         self._rows_bytes += size_bytes
+
+    def keep_rows_of(self, nodes: Container[int]) -> None:
+        """Drop the rows of other nodes that are in no entry yet."""
+        self._rows = deque(row for row in self._rows if row.node in nodes)
+        self._rows_bytes = sum(row.size_bytes for row in self._rows)
 
     def would_wait(self, size_bytes: int) -> bool:
         """Tell whether so much more would wait: each entry costs as much whatever is in it, so one

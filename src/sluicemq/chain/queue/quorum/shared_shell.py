@@ -91,7 +91,6 @@ class Undeclared(NamedTuple):
 class SharedShell(MemberShell, SnapshotTaker):
     """This is the shell around the state of a quorum queue, for one of several members."""
 
-    replicator: SharedReplicator
     log: SharedLog
 
     def __init__(
@@ -276,7 +275,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             return
         self.node_asks(row.node)
         self.expected[row.node] = row.number + 1
-        self.replicator.add_row(row.data, len(row.data))
+        self.replicator.add_row(row.node, row.data, len(row.data))
 
     # -- who leads
 
@@ -306,6 +305,7 @@ class SharedShell(MemberShell, SnapshotTaker):
     def begin_leading(self) -> None:
         """Take over what a leader does beside having rows agreed on."""
         self.led_since_ns = self.clock.now_ns()
+        self.sweep_index = 0
         self.begin_listening()
         self.ask_post.leads(self.id, self.led_term)
         self.lead(c.Configure(self.settings))
@@ -636,7 +636,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             if leader.node == self.ask_post.cluster.node:
                 if leader.term != self.led_term:
                     return
-                self.replicator.add_row(row.commands, row.size_bytes)
+                self.replicator.add_row(leader.node, row.commands, row.size_bytes)
             elif self.ask_post.has_room(leader.node, self.id):
                 data = encode_entry(row.commands)
                 self.ask_post.ask(
