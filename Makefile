@@ -47,9 +47,9 @@ test: java debian $(READY)  ## all checks and all tests; ARGS="tests/unit -k nam
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check $(ARCHIVE) $(if $(ARGS),,compiled)
 	$(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS))
 
-thorough: java debian $(READY)  ## tests whose run tries a part, trying all; hours. ARGS="tests/sim"
+thorough: java debian $(READY)  ## all tests, whole: what make test leaves out, too; hours. ARGS="tests/sim"
 	THOROUGH_TESTS=yes $(BIN)/python -m pytest --timeout 7200 \
-		$(or $(ARGS),--numprocesses 2 tests/unit tests/sim tests/durability tests/wire)
+		$(or $(ARGS),--numprocesses 2 --no-loadscope-reorder)
 
 interop: clients $(READY)  ## the suites of real clients, RabbitMQ beside it; ARGS="kombu pika" for some
 	@PYTHONPATH=src:tests:bench $(BIN)/python tools/interop $(ARGS)

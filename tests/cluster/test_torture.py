@@ -14,6 +14,7 @@ import pytest
 
 from cluster.sites import proxied
 from cluster.torture import QUEUES, Run, queues_of
+from support.thorough import thorough
 
 FAULTS = {("classic",): 4, ("mirrored", "quorum"): 12}
 """By the kinds of queues that one cluster has."""
@@ -21,7 +22,7 @@ FAULTS = {("classic",): 4, ("mirrored", "quorum"): 12}
 
 @pytest.mark.parametrize("kinds", FAULTS, ids="-".join)
 def test_nothing_is_lost_whatever_becomes_of_nodes(kinds: tuple[str, ...], tmp_path: Path) -> None:
-    each = QUEUES // len(kinds) + 1
+    each = QUEUES if len(kinds) == 1 else thorough(1, 2)
     queues = {
         name: arguments
         for kind in kinds

@@ -24,6 +24,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from sluicemq import __version__
+from support.thorough import only_thorough
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 300
@@ -195,6 +196,7 @@ def test_pytest_finds_the_fixtures(installed: Installed) -> None:
     assert "1 passed" in said
 
 
+@only_thorough
 @pytest.mark.spark
 def test_spark_reads(installed: Installed, url: str) -> None:
     if installed.place.name != "env-wheel":

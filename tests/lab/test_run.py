@@ -157,12 +157,12 @@ def test_the_summary_has_a_row_a_step(confirmed: tuple[LabResult, Notes]) -> Non
         assert step.service_ns[0] <= step.service_ns[-1] <= step.response_ns[-1]
 
 
-@pytest.mark.parametrize("scenario", thorough(["2", "3", "5"], ["1", "2", "3", "4", "5"]))
+@pytest.mark.parametrize("scenario", thorough(["2"], ["1", "2", "3", "4", "5"]))
 def test_every_scenario_runs_without_confirms(
     broker_url: str, tmp_path: Path, scenario: str
 ) -> None:
     """The first does in the test of acknowledgements; the fourth has the clients of the third."""
-    plan = small_plan(broker_url, tmp_path, scenario, confirms=False, scale=0.02)
+    plan = small_plan(broker_url, tmp_path, scenario, confirms=False, scale=0.01)
     result = run_scenario(plan, Notes())
     assert result.problems == {}
     assert result.verification["drained"]

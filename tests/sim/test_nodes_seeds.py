@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +21,10 @@ from sim.seed_pool import reports_of
 from sluicemq.cli.sim import sim
 from sluicemq.sim.nodes.__main__ import main
 from sluicemq.sim.nodes.run import NodesReport, simulate_nodes
+from support.thorough import thorough
 
 SEEDS: Final = range(200)
+SHORT: Final = thorough(True, False)
 REPLAYED: Final = (1, 16, 23)
 
 ENGAGED: Final = {
@@ -57,14 +59,14 @@ ENGAGED: Final = {
 @cache
 def reports() -> list[NodesReport]:
     """All seeds, once a test run."""
-    return reports_of(simulate_nodes, SEEDS)
+    return reports_of(partial(simulate_nodes, short=SHORT), SEEDS)
 
 
 def digests(hash_seed: str) -> list[str]:
     """Of each seed that is replayed, run in a process of its own."""
     program = (
         "from sluicemq.sim.nodes.run import simulate_nodes\n"
-        f"for seed in {REPLAYED}: print(simulate_nodes(seed).digest)"
+        f"for seed in {REPLAYED}: print(simulate_nodes(seed, short={SHORT}).digest)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -80,7 +82,7 @@ def digests(hash_seed: str) -> list[str]:
 @pytest.mark.timeout(1800)
 def test_no_promise_is_broken() -> None:
     failed = [report.line() for report in reports() if report.failure]
-    assert not failed, "replay with `python -m sluicemq.sim.nodes SEED`"
+    assert not failed, f"replay with `python -m sluicemq.sim.nodes SEED{' --short' * SHORT}`"
 
 
 @pytest.mark.timeout(1800)

@@ -29,9 +29,9 @@ from support.thorough import thorough
 
 STEPS = 90
 SEEDS = (1, 2, 3, 4)
-STRIDE = thorough(16, 4)
+STRIDE = thorough(32, 4)
 """Of so many states that are beside one another one is tried, of each run another one."""
-SECOND_EVERY = thorough(160, 80)
+SECOND_EVERY = thorough(320, 80)
 """Of so many first crashes one is followed by crashes while the node starts."""
 SECOND_STRIDE = 2
 CANARY_SEEDS = (1, 3, 2, 5)

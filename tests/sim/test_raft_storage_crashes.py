@@ -26,10 +26,10 @@ from sluicemq.storage.raft.snapshot_file import raft_snapshot_path
 from support.thorough import thorough
 
 STEPS = 32
-TRIED = thorough(3, 1)
+TRIED = thorough(6, 1)
 """Of so many states that are beside one another one is tried."""
 
-SECOND_EVERY = thorough(80, 40)
+SECOND_EVERY = thorough(160, 40)
 """Of so many first crashes one is followed by crashes at every change of its recovery."""
 CANARY_SEEDS = (2, 3, 1, 4, 5, 6)
 LATE = ("trimmed_to_what_an_earlier_snapshot_says", "trimmed_for_a_snapshot_that_does_not_say_how")

@@ -25,10 +25,10 @@ from support.thorough import thorough
 SMALL, LARGE = 60, 500
 """Body sizes below and above what a queue embeds."""
 
-STRIDE = thorough(3, 1)
+STRIDE = thorough(6, 1)
 """Of so many states that are beside one another one is tried."""
 
-SECOND_EVERY = thorough(60, 15)
+SECOND_EVERY = thorough(150, 15)
 """Of so many first crashes one is followed by crashes at every change of its recovery, in turn a
 kill and a power loss."""
 FIRST_OF = {KILL: 0, POWER: SECOND_EVERY}

@@ -1,14 +1,14 @@
 """What `test_amqp_attempts.py` has a standalone cluster do: tasks whose first attempt goes wrong.
 
-Each scenario runs once with a first attempt that fails in the middle, and once with one that stalls
-there, so that Spark starts a second one beside it. `FOLDER/outcomes.json` says what came of it.
+A scenario runs with a first attempt that fails in the middle, or with one that stalls there until
+Spark starts a second one beside it. `FOLDER/outcomes.json` says what came of each.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -37,6 +37,17 @@ STALL_S = 8.0
 EXECUTOR_HOST = "127.0.0.2"
 
 WAYS = "fails", "stalls"
+
+SCENARIOS = (
+    "source",
+    "stream_source",
+    "batch_never",
+    "batch_on_read",
+    "sink_at_least_once",
+    "sink_once",
+    "stream_to_sink_once",
+)
+"""Each is a method of Job."""
 
 
 def number_of(text: str | bytes) -> int:
@@ -82,7 +93,7 @@ def stumbling(way: str, marks: Path) -> Callable[[bytes], str]:
 
 
 class Job:
-    """All scenarios; a scenario is a method."""
+    """Runs scenarios, named `scenario-way`."""
 
     def __init__(self, spark: SparkSession, url: str, folder: Path) -> None:
         self.spark = spark
@@ -91,24 +102,20 @@ class Job:
         with connect(url) as client:
             self.is_own = client.product == "SluiceMQ"
 
-    def run(self) -> dict[str, Outcome]:
-        scenarios: list[Callable[[str], Outcome]] = [
-            *(self.source, self.stream_source, self.batch_never, self.batch_on_read),
-            *(self.sink_at_least_once, self.sink_once, self.stream_to_sink_once),
-        ]
+    def run(self, names: Sequence[str]) -> dict[str, Outcome]:
         found: dict[str, Outcome] = {}
-        for scenario in scenarios:
-            for way in WAYS:
-                name = f"{scenario.__name__}-{way}"
-                self.marks = self.folder / "marks" / name
-                self.marks.mkdir(parents=True)
-                self.spark.udf.register("stumbling", stumbling(way, self.marks))
-                try:
-                    outcome = scenario(name)
-                except Exception as error:
-                    outcome = Outcome(error=str(error))
-                outcome.attempts = sorted(int(mark.name) for mark in self.marks.iterdir())
-                found[name] = outcome
+        for name in names:
+            scenario, way = name.split("-")
+            assert scenario in SCENARIOS
+            self.marks = self.folder / "marks" / name
+            self.marks.mkdir(parents=True)
+            self.spark.udf.register("stumbling", stumbling(way, self.marks))
+            try:
+                outcome = getattr(self, scenario)(name)
+            except Exception as error:
+                outcome = Outcome(error=str(error))
+            outcome.attempts = sorted(int(mark.name) for mark in self.marks.iterdir())
+            found[name] = outcome
         found["unreachable"] = self.unreachable()
         self.broker.clear()
         return found
@@ -198,7 +205,7 @@ class Job:
             return Outcome(error=str(error), left=self.broker.ready(queue, 1))
 
 
-def run_all(spark: SparkSession, url: str, folder: Path) -> None:
-    outcomes = Job(spark, url, folder).run()
+def run_all(spark: SparkSession, url: str, folder: Path, names: Sequence[str]) -> None:
+    outcomes = Job(spark, url, folder).run(names)
     found = {name: asdict(outcome) for name, outcome in outcomes.items()}
     (folder / "outcomes.json").write_text(json.dumps(found))

@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 from sluicemq.spark.session import spark_session
 from spark.amqp_messages import Broker
 from spark.cluster import standalone_cluster
-from spark.cluster_jobs import SHUFFLES
+from spark.cluster_scenarios import ATTEMPTS, SHUFFLES
 from support.broker import Target
+from support.thorough import thorough
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,9 +30,9 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def spark_master() -> Iterator[str]:
-    """The URL of a cluster with three workers of one core, for programs that bring a driver of
-    their own; one after the other."""
-    with standalone_cluster(3, apart=True) as url:
+    """The URL of a cluster with workers of one core, for programs that bring a driver of their own;
+    one after the other."""
+    with standalone_cluster(thorough(2, 3), apart=True) as url:
         yield url
 
 
@@ -42,8 +43,9 @@ def cluster_jobs(
     """A folder with the outcomes of `cluster_jobs.py`; RabbitMQ has no scenarios of SHUFFLES."""
     folder = tmp_path_factory.mktemp("cluster-jobs")
     command = [sys.executable, "-m", "spark.cluster_jobs", spark_master, target.url, str(folder)]
+    shuffles = SHUFFLES if target.is_own else ()
     done = subprocess.run(
-        [*command, *(SHUFFLES if target.is_own else ())],
+        [*command, ",".join(ATTEMPTS), ",".join(shuffles)],
         capture_output=True,
         text=True,
         check=False,

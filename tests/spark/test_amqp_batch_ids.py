@@ -23,6 +23,7 @@ from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.driver_files import DriverFiles
 from sluicemq.spark.listener import listen
 from spark.amqp_messages import Broker, Files, numbered, numbers, streaming
+from support.thorough import only_thorough
 
 BEFORE = {"ledger": "a1", "session": "one", "is_known": True}
 
@@ -312,6 +313,7 @@ def test_one_that_nobody_owns_becomes_its_querys(tmp_path: Path) -> None:
     assert ledger_of(tmp_path, "three", 2, found.id).id == found.id
 
 
+@only_thorough
 @pytest.mark.spark
 def test_one_that_only_hadoop_can_open_outlives_the_query(
     spark: SparkSession, amqp: Broker, name: str, tmp_path: Path

@@ -1,7 +1,8 @@
 """Goal: the cookbook can be copied from, and who makes a table in SQL is told what works instead.
 
 Method: its pieces are run one after the other, on a real broker; what stands under one must be what
-it prints. Tables are made and read.
+it prints. The run tries those before LATER, which have one of each kind: batches, SQL and a stream.
+Tables are made and read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyspark.sql import SparkSession
 from spark.amqp_messages import Broker
 from spark.http_api import Server
 from support.broker import Target
+from support.thorough import thorough
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -28,15 +30,24 @@ MANAGEMENT = "http://localhost:15672"
 """Of RabbitMQ; here somebody else answers for it."""
 
 URI = "amqp://guest:guest@localhost:5672/"
+LATER = "## Two queries on one queue compete"
 QUEUES = "shop.orders", "shop.copy", "shop.mail", "shop.history", "shop.totals"
 
 
 def pieces() -> Iterator[tuple[int, str, str, str]]:
     """Line, language, code and what it prints."""
     text = COOKBOOK.read_text(encoding="utf-8")
-    for found in PIECE.finditer(text):
+    tried, later, _ = text.partition(LATER)
+    assert later
+    for found in PIECE.finditer(thorough(tried, text)):
         language, code, printed = found.groups()
         yield text.count("\n", 0, found.start()) + 2, language, code, printed or ""
+
+
+def test_whatever_is_fenced_is_a_piece() -> None:
+    text = COOKBOOK.read_text(encoding="utf-8")
+    found = PIECE.findall(text)
+    assert len(found) == text.count("```") // 2 - sum(bool(printed) for *_, printed in found)
 
 
 def run_sql(spark: SparkSession, statements: str) -> None:
@@ -56,13 +67,11 @@ def test_every_piece_prints_what_it_says(
 ) -> None:
     if not target.is_own:
         pytest.skip("RabbitMQ deduplicates with a plug-in only; runs without --broker-url")
-    found = list(pieces())
-    assert len(found) == COOKBOOK.read_text().count("```") // 2 - sum(bool(p[3]) for p in found)
     known: dict[str, Any] = {}
     api = Server(*QUEUES)
     request.addfinalizer(api.stop)
     api.start()
-    for line, language, code, printed in found:
+    for line, language, code, printed in pieces():
         here = code.replace(URI, amqp.url).replace("/data/shop", str(tmp_path))
         here = here.replace(MANAGEMENT, api.url)
         with contextlib.redirect_stdout(io.StringIO()) as output:

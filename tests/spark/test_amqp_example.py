@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from sluicemq.client.messages import BasicProperties
 from spark.amqp_messages import Broker
+from support.thorough import only_thorough
 
 pytestmark = pytest.mark.spark
 
@@ -33,6 +34,7 @@ def order(shop: str, amount: float, at: str) -> bytes:
     return json.dumps({"shop": shop, "amount": amount, "at": f"2026-01-31T{at}Z"}).encode()
 
 
+@only_thorough
 def test_orders_become_revenue_in_files_and_messages(
     spark: SparkSession, amqp: Broker, name: str, tmp_path: Path
 ) -> None:

@@ -1,8 +1,8 @@
 """Goal: nothing is lost when drivers, planners, workers and the broker die. Method: `killing.py`,
 with one of each (`make torture-spark` kills many, with BROKER=rabbitmq on RabbitMQ).
 
-Of a driver its JVM dies; `test_amqp_example_kill.py` ends JVM and Python at once, and `make
-torture-spark` the Python alone.
+Of a driver its JVM dies, with `make thorough`: `test_amqp_example_kill.py` ends JVM and Python at
+once, and `make torture-spark` the Python alone.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from spark.killing import Run
+from support.thorough import thorough
 
 pytestmark = pytest.mark.spark
 
-VICTIMS = ("broker", "worker", "planner", "jvm")
+KILLED = "broker", "worker", "planner"
+VICTIMS = thorough(KILLED, (*KILLED, "jvm"))
 
 
 @pytest.mark.timeout(1800)

@@ -15,6 +15,7 @@ import pytest
 
 from spark.amqp_messages import Broker, numbered
 from support import broker
+from support.thorough import only_thorough
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
@@ -91,6 +92,7 @@ def test_spark_sql_reads_and_writes_by_temporary_views(amqp: Broker, tmp_path: P
     assert amqp.ready("lang.orders", 10) == 10
 
 
+@only_thorough
 def test_scala_reads_writes_and_streams(amqp: Broker, tmp_path: Path) -> None:
     (piece,) = pieces("scala", amqp.url, tmp_path)
     script = tmp_path / "piece.scala"
@@ -99,6 +101,7 @@ def test_scala_reads_writes_and_streams(amqp: Broker, tmp_path: Path) -> None:
     assert counted(printed) == ["ready 10", "streamed 10"]
 
 
+@only_thorough
 def test_spark_connect_reads_writes_and_streams(amqp: Broker, tmp_path: Path) -> None:
     missing = [module for module in CONNECT if not has(module)]
     if missing:

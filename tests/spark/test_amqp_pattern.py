@@ -27,6 +27,7 @@ from sluicemq.spark.stream_planner import START, StreamPlanner
 from spark.amqp_messages import Broker, Files, numbered, numbers, running
 from spark.http_api import Server, item
 from support.broker import Target
+from support.thorough import only_thorough, thorough
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -147,7 +148,7 @@ def test_a_queue_that_goes_before_its_task_comes_is_loss_if_it_had_messages(
     assert lenient.count() == 5
 
 
-@pytest.mark.parametrize("gather", ["driver", "executors"])
+@pytest.mark.parametrize("gather", thorough(["executors"], ["driver", "executors"]))
 def test_a_query_reads_queues_that_come_and_outlives_those_that_go(
     spark: SparkSession, listing: Listing, tmp_path: Path, gather: str
 ) -> None:
@@ -285,6 +286,7 @@ def test_a_batch_that_runs_again_without_its_queue_is_loss(
     assert rows.seen == Counter(range(10))
 
 
+@only_thorough
 @pytest.mark.rabbitmq
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not shutil.which("rabbitmq-server"), reason="apt-get install rabbitmq-server")

@@ -20,6 +20,7 @@ import pytest
 
 from spark.amqp_messages import Broker, numbered
 from spark.kill_planner import ROWS, TRIGGER_S
+from support.thorough import thorough
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -42,7 +43,7 @@ def committed(folder: Path) -> list[list[tuple[int, bool]]]:
     return [json.loads(each.read_text()) for each in rows if each.exists()]
 
 
-@pytest.mark.parametrize("way", ["listener", "checkpoint"])
+@pytest.mark.parametrize("way", thorough(["listener"], ["listener", "checkpoint"]))
 def test_nothing_is_lost_by_early_acknowledgements(
     amqp: Broker, name: str, tmp_path: Path, way: str
 ) -> None:

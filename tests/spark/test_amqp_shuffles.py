@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spark.cluster_jobs import SHUFFLES
+from spark.cluster_scenarios import SHUFFLES
 from spark.shuffles import all_scenarios, outcomes_in, wrong
 from support.broker import Target
 

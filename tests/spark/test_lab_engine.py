@@ -25,6 +25,7 @@ from sluicemq.spark.lab_engine import SparkEngine
 from sluicemq.spark.lab_watch import WatchedSecond, watch
 from sluicemq.spark.session import check_master
 from support.lab_runs import Notes, rows, small_plan
+from support.thorough import only_thorough
 from support.waiting import await_truth
 
 LIMITS = "10%,100%"
@@ -89,6 +90,7 @@ def test_on_local_2(spark: SparkSession, broker_url: str, here: Path, tmp_path: 
     assert spark.range(3).count() == 3, "a session that was there stays"
 
 
+@only_thorough
 def test_on_a_cluster(broker_url: str, here: Path, spark_master: str, tmp_path: Path) -> None:
     done = subprocess.run(
         lab_command(broker_url, tmp_path / "run", spark_master),

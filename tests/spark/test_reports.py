@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from sluicemq.errors import Refused
 from sluicemq.spark.pipeline.build import ReportPaths, build_comparison, build_report
 from sluicemq.spark.synthetic import RunShape, StepShape, write_synthetic_run
+from support.thorough import only_thorough, thorough
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -104,6 +105,7 @@ def test_empty_tables_give_a_report(tmp_path: Path) -> None:
     assert "do not name an in-flight limit" in paths.report.read_text(encoding="utf-8")
 
 
+@only_thorough
 def test_a_run_without_broker_figures(runs: Path, tmp_path: Path) -> None:
     directory = tmp_path / "run"
     shutil.copytree(runs / "confirms", directory)
@@ -142,8 +144,9 @@ def garble(file: Path, at: int) -> None:
         opened.write(b"\xff" * 8)
 
 
-@pytest.mark.parametrize("at", [10, -8], ids=["page", "footer"])
+@pytest.mark.parametrize("at", thorough([-8], [10, -8]))
 def test_a_damaged_file_is_left_out_and_said_first(runs: Path, tmp_path: Path, at: int) -> None:
+    """In a page, or in the footer."""
     directory = spoiled(runs, tmp_path)
     sound = directory / "delivered" / "part-0.parquet"
     table = pq.read_table(sound)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 THOROUGH: Final = os.environ.get("THOROUGH_TESTS") == "yes"
@@ -18,6 +19,9 @@ EXAMPLES_TIMES: Final = 20
 """So many times the examples are tried then."""
 
 Amount = TypeVar("Amount")
+
+only_thorough: Final = pytest.mark.skipif(not THOROUGH, reason="`make thorough` tries it")
+"""Of a test whose promise others keep in the run, in another form, for less."""
 
 
 def thorough(in_run: Amount, in_full: Amount) -> Amount:

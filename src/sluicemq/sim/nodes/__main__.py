@@ -24,11 +24,14 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, help="so many nodes; without it the seed chooses")
     parser.add_argument("--failed-only", action="store_true", help="no line for what passed")
     parser.add_argument("--mirrored", action="store_true", help="all queues are mirrored ones")
+    parser.add_argument(
+        "--short", action="store_true", help="half the messages in half the time, as in the tests"
+    )
     chosen = parser.parse_args()
     simulate = simulate_mirrored if chosen.mirrored else simulate_nodes
     failed = 0
     for seed in range(chosen.seed, chosen.seed + chosen.count):
-        report = simulate(seed, chosen.nodes)
+        report = simulate(seed, chosen.nodes, chosen.short)
         if report.failure or not chosen.failed_only:
             print(report.line(), flush=True)
         if report.failure:

@@ -199,6 +199,11 @@ class NodesPlan:
         return [f"{each.name:22} {getattr(self, each.name)}" for each in fields(self)]
 
 
+def shortened(plan: NodesPlan) -> NodesPlan:
+    """Return a plan with half the messages in half the time, and all else as it is."""
+    return replace(plan, faults_ms=plan.faults_ms // 2, messages_each=plan.messages_each // 2)
+
+
 def mirrored_plan(seed: int, nodes: int | None = None) -> NodesPlan:
     """Return the parameters of a seed, with mirrored queues in the place of all others."""
     plan = lasting_plan(seed, nodes)

@@ -26,7 +26,7 @@ from sluicemq.sim.nodes.member_moves import unmoved
 from sluicemq.sim.nodes.mirror_policies import unmirrored
 from sluicemq.sim.nodes.nemesis import NodesNemesis
 from sluicemq.sim.nodes.node_groups import NodeGroups
-from sluicemq.sim.nodes.plan import NodesPlan, mirrored_plan, nodes_plan
+from sluicemq.sim.nodes.plan import NodesPlan, mirrored_plan, nodes_plan, shortened
 from sluicemq.sim.nodes.registers import RegisterBook
 from sluicemq.sim.nodes.rest import kept_of_streams, unrest
 from sluicemq.sim.nodes.site import ClientSite
@@ -249,15 +249,17 @@ class NodesRun:
         return ""
 
 
-def simulate_mirrored(seed: int, nodes: int | None = None) -> NodesReport:
+def simulate_mirrored(seed: int, nodes: int | None = None, short: bool = False) -> NodesReport:
     """Run a seed with mirrored queues; else as `simulate_nodes`."""
-    return simulated(mirrored_plan(seed, nodes))
+    plan = mirrored_plan(seed, nodes)
+    return simulated(shortened(plan) if short else plan)
 
 
-def simulate_nodes(seed: int, nodes: int | None = None) -> NodesReport:
+def simulate_nodes(seed: int, nodes: int | None = None, short: bool = False) -> NodesReport:
     """Run a seed, and return what came of it. `nodes` is how many there are; None: the seed
-    chooses."""
-    return simulated(nodes_plan(seed, nodes))
+    chooses. A `short` run has half the messages in half the time."""
+    plan = nodes_plan(seed, nodes)
+    return simulated(shortened(plan) if short else plan)
 
 
 def simulated(plan: NodesPlan) -> NodesReport:
