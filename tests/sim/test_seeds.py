@@ -11,7 +11,7 @@ import os
 import pkgutil
 import subprocess
 import sys
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from typing import Final
 import pytest
 
 import sluicemq
+from sim.run_seeds import run, steps_of
 from sim.seed_pool import reports_of
 from sluicemq.broker.node_notices import NodeNotices
 from sluicemq.broker.recovery_report import RecoveryReport
@@ -67,41 +68,36 @@ from sluicemq.replication.raft_post import RaftPost
 from sluicemq.sim.report import RunReport
 from sluicemq.sim.run import STEPS, simulate
 from sluicemq.sim.swarm import SWARM_PROFILES
-from support.thorough import THOROUGH, thorough
+from support.thorough import THOROUGH
 
 SEEDS = range(200)
-RUN_STEPS = thorough(1000, STEPS)
-"""Of each; `sluicemq sim` takes STEPS."""
-CHECK_EVERY = thorough(6, 1)
-"""Of so many events that touch the node it is checked after one. Clients check what comes at once,
-models of queues what their machines do; what is wrong with links or accounts stays so."""
 REPLAYED = range(0, 200, 40)
 REGRESSIONS = Path(__file__).with_name("regressions.txt")
 
 ENGAGED = {
-    "confirmed": 7_000,
-    "redelivered": 700,
-    "returned": 100,
-    "reader paused": 1_900,
-    "pulls": 450,
-    "writer refused": 5_000,
-    "gate reader>channel": 3_500,
-    "gate channel>queue": 3_000,
-    "gate queue>store": 900,
-    "gate deliveries": 3_000,
-    "gate store full": 170,
-    "blocked ms reader": 29_000,
-    "alarms": 120,
-    "clients told blocked": 200,
-    "buried": 650,
-    "commands": 700,
-    "read": 330,
-    "entries of quorum queues": 1_600,
-    "states read back": 50,
-    "fault broken": 100,
-    "fault channel_errors": 65,
-    "fault silent": 9,
-    "fault stalls": 300,
+    "confirmed": 4_500,
+    "redelivered": 240,
+    "returned": 65,
+    "reader paused": 1_000,
+    "pulls": 280,
+    "writer refused": 2_200,
+    "gate reader>channel": 2_500,
+    "gate channel>queue": 2_200,
+    "gate queue>store": 600,
+    "gate deliveries": 2_000,
+    "gate store full": 105,
+    "blocked ms reader": 17_000,
+    "alarms": 48,
+    "clients told blocked": 110,
+    "buried": 320,
+    "commands": 300,
+    "read": 220,
+    "entries of quorum queues": 1_000,
+    "states read back": 10,
+    "fault broken": 40,
+    "fault channel_errors": 28,
+    "fault silent": 4,
+    "fault stalls": 130,
 }
 """What must have happened over all seeds, about half of what does: a simulation in which flow
 control has nothing to do would pass idly."""
@@ -172,14 +168,15 @@ SPARED: Final[dict[type[Actor], str]] = {
 @cache
 def reports() -> list[RunReport]:
     """All seeds, once a test run."""
-    return reports_of(partial(simulate, steps=RUN_STEPS, check_every=CHECK_EVERY), SEEDS)
+    return reports_of(run, SEEDS)
 
 
 def digests(seeds: range, hash_seed: str) -> list[str]:
     """Of each seed, run in a process of its own."""
+    runs = [(seed, steps_of(seed)) for seed in seeds]
     program = (
         "from sluicemq.sim.run import simulate\n"
-        f"for seed in {list(seeds)}: print(simulate(seed, {RUN_STEPS}).digest)"
+        f"for seed, steps in {runs}: print(simulate(seed, steps).digest)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -194,8 +191,12 @@ def digests(seeds: range, hash_seed: str) -> list[str]:
 
 @pytest.mark.timeout(1800)
 def test_no_promise_is_broken() -> None:
-    failed = [f"seed {r.seed}: {r.phase}: {r.failure}" for r in reports() if r.failure]
-    assert not failed, f"replay with `sluicemq sim SEED --steps {RUN_STEPS}`:\n" + "\n".join(failed)
+    failed = [
+        f"sluicemq sim {r.seed} --steps {steps_of(r.seed)}: {r.phase}: {r.failure}"
+        for r in reports()
+        if r.failure
+    ]
+    assert not failed, "\n".join(failed)
 
 
 @pytest.mark.timeout(1800)
