@@ -22,6 +22,7 @@ from pika.exceptions import NackError
 
 from durability.test_dead_letter_kill import Client, connect, take_all
 from support import broker
+from support.thorough import thorough
 
 CYCLES = 3
 WORKED = ("work", "refusing", "short")
@@ -176,7 +177,7 @@ def take_until(channel: BlockingChannel, queues: Iterable[str], wanted: set[byte
     return found
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", thorough([1], [1, 2]))
 def test_no_rule_loses_what_was_confirmed(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     queues = arguments(random)

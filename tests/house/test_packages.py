@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from sluicemq import __version__
-from support.thorough import only_thorough
+from support.thorough import only_thorough, thorough
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 300
@@ -95,7 +95,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="module", params=FILES)
+@pytest.fixture(scope="module", params=thorough(["wheel", "compiled"], [*FILES]))
 def installed(request: pytest.FixtureRequest, packages: Path) -> Installed:
     """The package in an environment of its own, with what it needs and pytest."""
     found = [*packages.glob(FILES[request.param])]

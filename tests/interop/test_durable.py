@@ -456,7 +456,7 @@ def test_paged_out_messages_are_drained_in_order_after_a_restart(
     assert depth(channel, "q") == 0
 
 
-@pytest.mark.parametrize("size", [SMALL, LARGE])
+@pytest.mark.parametrize("size", thorough([LARGE], [SMALL, LARGE]))
 def test_paged_out_messages_can_be_fetched_one_by_one(life: Life, size: int) -> None:
     life.settings = PAGING
     channel = life.start()

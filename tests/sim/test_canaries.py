@@ -17,7 +17,7 @@ from sluicemq.sim.history import History
 from sluicemq.sim.model import QueueModel
 from sluicemq.sim.run import STEPS, simulate
 from sluicemq.sim.swarm import Swarm, swarm_of
-from support.thorough import thorough
+from support.thorough import only_thorough, thorough
 
 SEEDS = 100
 SOUND = range(9)
@@ -111,6 +111,7 @@ def switch_models_off(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(History, "told_what_is_safe", False)
 
 
+@only_thorough
 @pytest.mark.parametrize("name", SEEN_BY_CLIENTS)
 def test_a_planted_bug_is_seen_by_clients_alone(
     name: str, monkeypatch: pytest.MonkeyPatch, rewrite: bool
@@ -122,6 +123,7 @@ def test_a_planted_bug_is_seen_by_clients_alone(
     assert found, f"{name} was not noticed in {SEEDS} seeds"
 
 
+@only_thorough
 def test_clients_alone_see_nothing_where_no_bug_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models that are half switched off would see one everywhere."""
     switch_models_off(monkeypatch)

@@ -35,7 +35,7 @@ from sluicemq.storage.repair import Repair
 from support.thorough import thorough
 
 SIZES = replace(CONFIG, storage=replace(CONFIG.storage, journal_file_size_limit=4096))
-STRIDE = thorough(4, 1)
+STRIDE = thorough(8, 1)
 """Of so many damages that are beside one another one is done, after a kill another than after a
 stop."""
 

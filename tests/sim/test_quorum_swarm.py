@@ -20,6 +20,7 @@ from sluicemq.sim.quorum_checks import QuorumChecks
 from sluicemq.sim.quorum_model import QuorumModel
 from sluicemq.sim.run import simulate
 from sluicemq.sim.swarm import Swarm, swarm_of
+from support.thorough import only_thorough
 
 RUNS: Final = 50
 SEEDS: Final = [seed for seed in range(400) if swarm_of(seed).features.quorum is not None][:RUNS]
@@ -79,6 +80,7 @@ def switch_models_off(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QuorumChecks, "replaced", lambda *_: None)
 
 
+@only_thorough
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", SEEN_BY_CLIENTS)
 def test_a_planted_bug_is_seen_by_clients_alone(
@@ -91,6 +93,7 @@ def test_a_planted_bug_is_seen_by_clients_alone(
     assert found, f"{name} was not noticed in {RUNS} runs"
 
 
+@only_thorough
 def test_clients_alone_see_nothing_where_no_bug_is(monkeypatch: pytest.MonkeyPatch) -> None:
     switch_models_off(monkeypatch)
     failures = [simulate(seed, SOUND_STEPS).failure for seed in SOUND]

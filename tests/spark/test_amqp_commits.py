@@ -27,6 +27,7 @@ from sluicemq.spark.listener import LISTENS, CommitListener, QueryRun, listen
 from sluicemq.spark.options import Options
 from sluicemq.spark.stream_planner import START, StreamPlanner
 from spark.amqp_messages import Broker, Files, numbered, numbers, running, streaming
+from support.thorough import thorough
 
 pytestmark = pytest.mark.spark
 
@@ -64,7 +65,7 @@ def await_commit(folder: Path, batch: int, query: StreamingQuery) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", thorough(WAYS[:1], WAYS))
 def test_a_committed_batch_does_not_wait_for_the_next_trigger(
     spark: SparkSession, amqp: Broker, name: str, tmp_path: Path, way: str
 ) -> None:
@@ -84,7 +85,7 @@ def test_a_committed_batch_does_not_wait_for_the_next_trigger(
     assert amqp.ready(name, 0) == 0
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", thorough(WAYS[1:], WAYS))
 def test_a_query_stopped_at_once_has_acknowledged_what_it_committed(
     spark: SparkSession, amqp: Broker, name: str, tmp_path: Path, way: str
 ) -> None:
