@@ -109,6 +109,7 @@ class LinkConnection(Actor):
     for people. A fault in it is the end of its link, not of the node."""
 
     is_vital = False
+    shares_room = False
 
     def __init__(
         self,

@@ -28,8 +28,8 @@ HIGH_WATER_BYTES = 1 << 20
 LOW_WATER_BYTES = 1 << 18
 LINGER_DEFAULT_MS = 5000
 UNPARSED_BYTES = 32 << 20
-"""About so much may be read and not parsed yet, shared by all sockets; see chain/pacer.py for why
-readers of those who publish can be far behind."""
+"""About so much of what clients send may be read and not parsed yet, shared by all their sockets;
+see chain/pacer.py for why readers of those who publish can be far behind."""
 UNPARSED_BYTES_MIN = 1 << 14
 UNPARSED_BYTES_MAX = 1 << 19
 """The least and the most bytes that one socket's part of these may be."""
@@ -124,7 +124,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Take the `nbytes` bytes that were read into the buffer."""
         self.unparsed += nbytes
-        if self.unparsed >= self.net.unparsed_max and not self.rests:
+        if self.unparsed >= self.unparsed_max and not self.rests:
             self.rests = True
             self.clamp()
             if not self.held:
@@ -137,11 +137,18 @@ class Connection(asyncio.BufferedProtocol):
         """Return what is in `data` for the owner; with TLS nothing until its handshake is over."""
         return data
 
+    @property
+    def unparsed_max(self) -> int:
+        """Return the number of bytes that were read and not parsed from which on it rests."""
+        if self.owner is None or self.owner.shares_room:
+            return self.net.unparsed_max
+        return UNPARSED_BYTES_MAX
+
     def clamp(self) -> None:
         """Shrink the socket's receive buffer, for its owner is behind. With many others on this
         node the system shall not take much more from the peer than one read: what waits in its
         buffer waits the longer the more it is."""
-        size = self.net.unparsed_max
+        size = self.unparsed_max
         if size < UNPARSED_BYTES_MAX and size != self.clamped:
             self.clamped = size
             plain = self.transport.get_extra_info("socket")
@@ -362,7 +369,7 @@ class HostNet(Net):
         """A task for each address that is listened on, which makes its server."""
         self.last_number = 0
         self.unparsed_max = UNPARSED_BYTES_MAX
-        """Bytes of a socket that were read and not parsed, from which on it rests."""
+        """Bytes of a client's socket that were read and not parsed, from which on it rests."""
         self.divides = True
         """Does each socket get less when there are many? Not with RabbitMQ's profiles, where credit
         alone bounds what waits."""

@@ -48,6 +48,12 @@ class SocketOwner(Protocol):
     `Writable` to its `writer`, which may be the same actor."""
 
     @property
+    def shares_room(self) -> bool:
+        """Tell whether the connection shares the room for what was read and not parsed: the more
+        do, the less is read of each at once, and the smaller its receive buffer becomes. Clients
+        do; a link between nodes carries what many of them wait for."""
+
+    @property
     def writer(self) -> Actor:
         """Return the actor that writes to the connection."""
 

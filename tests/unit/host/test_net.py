@@ -25,6 +25,8 @@ PATIENCE_S = 240.0
 class Inbox:
     """Stands for a reader: keeps what is posted."""
 
+    shares_room = True
+
     def __init__(self) -> None:
         self.data = b""
         self.reads = 0
@@ -166,5 +168,34 @@ def test_many_sockets_have_less_each_unless_credit_alone_bounds_what_waits(divid
         net.next_round()
         assert (net.unparsed_max < UNPARSED_BYTES_MAX) is divides
         assert (len(net.buffer) < len(net.room)) is divides
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("shares_room", [True, False])
+def test_beside_many_clients_the_socket_of_a_link_keeps_its_receive_buffer(
+    shares_room: bool,
+) -> None:
+    """On a shrunken one TCP may send a segment each 200 ms: the link would hold up its node."""
+
+    async def play() -> None:
+        scene = Scene()
+        client, inbox = await scene.open()
+        inbox.shares_room = shares_room
+        for _ in range(1000):
+            scene.net.add(Connection(scene.net))
+        scene.net.next_round()
+        link = scene.net.connections[1]
+        plain = link.transport.get_extra_info("socket")
+        before = plain.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        writing = asyncio.ensure_future(loop.sock_sendall(client, bytes(2 * UNPARSED_BYTES_MAX)))
+        await scene.until(lambda: link.rests)
+        assert (len(inbox.data) < UNPARSED_BYTES_MAX) is shares_room
+        now = plain.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        assert (now < before) is shares_room
+        writing.cancel()
+        client.close()
 
     asyncio.run(play())

@@ -81,6 +81,7 @@ class Reader(Severable):
 
     kind = "reader"
     is_vital = False
+    shares_room = True
 
     def __init__(self, broker: BrokerPort, connection: int, peer: Peer) -> None:
         share = Share(broker.scheduler)
@@ -96,8 +97,7 @@ class Reader(Severable):
         self.handshake = Handshake(broker.config, peer.is_near, broker.access, peer.vouched_name)
         self.keeper = ActorKeeper(broker.world.clock, self)
         self.throttle = Throttle(self.keeper, False)
-        # Gates that have nothing to do with publishing: an alarm must not take such a connection
-        # for one that publishes, or acknowledgements would not be read any more.
+        # Gates that have nothing to do with publishing, else alarms would hold up acknowledgements.
         self.halts = ActorKeeper(broker.world.clock, self)
         self.window = ConnectionWindow(broker.connection_window)
         """The window of the connection, over the delivery windows of all its channels."""
