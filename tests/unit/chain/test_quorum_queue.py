@@ -364,6 +364,19 @@ def deleted_while_out(broker: Broker, client: Client) -> QuorumShell:
     return queue
 
 
+def test_who_gets_a_message_as_the_queue_is_deleted_hears_that_it_is_gone() -> None:
+    broker, client = ready()
+    client.publish(1, "q", b"one")
+    assert confirmed(client)
+    client.post_bytes(m.BasicGet(queue="q").frame(2))
+    client.send(1, m.QueueDelete(queue="q"))
+    deleted, refused = sorted(said(client), key=lambda each: each.NAME, reverse=True)
+    assert isinstance(deleted, m.QueueDeleteOk)
+    assert isinstance(refused, m.ChannelClose)
+    assert (refused.reply_code, "no queue 'q'" in refused.reply_text) == (404, True)
+    assert not broker.node.broker.accounted_bytes
+
+
 @pytest.mark.parametrize(
     "settled",
     [

@@ -336,6 +336,11 @@ class QuorumDeliveries:
         self.got = deque(each for each in self.got if each[0] is not end)
         return len(self.got) < before
 
+    def give_up_gets(self) -> list[ChannelEnd]:
+        """Give up what was got and not sent. Returns whose basic.get that leaves unanswered."""
+        waiting, self.got = self.got, deque()
+        return [end for end, _ in waiting]
+
     def overtaken(self) -> list[ChannelEnd]:
         """Give up what waits for bodies that the state has let go of, for a leader's snapshot has
         none of them; dead letters go on that can. Returns whose basic.get that leaves unanswered,

@@ -396,6 +396,8 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
             end.pending.clear()
             end.give_credit_back()
             end.outbox.clear()
+        for end in self.deliveries_due.give_up_gets():
+            self.refuse_deleted(end.actor)
         for _, channel in self.inspections:
             self.refuse_deleted(channel)
         self.inspections.clear()
