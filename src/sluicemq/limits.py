@@ -690,8 +690,10 @@ MIRROR_MASTER_WAIT_MS: Final = 5000
 elect one after another has died."""
 
 MIRROR_REPLACE_MS: Final = 60_000
-"""How long a node with a mirror may not be reached before `ha-mode: exactly` has another node take
-its place: whoever restarts is sent less than whoever is new."""
+"""How long a node is not reached before another one takes its place under `ha-mode: exactly`."""
+
+MIRROR_PROMOTE_MS: Final = 15_000
+"""How long a queue has no master before a mirror that may lack messages is made one."""
 
 MIRROR_MARK_AHEAD: Final = 1024
 """Messages that a master marks as delivered before they are: so many may come flagged after a

@@ -13,6 +13,7 @@ from sluicemq.chain.queue.mirrored.master_end import MasterEnd, QueueEnd
 from sluicemq.chain.remote.mirrored_stand_in import NO_NODE, MirroredStandIn, NoMasterHere
 from sluicemq.chain.remote.remote_queue import HomesChanged, QueueUndeclared, RemoteQueue
 from sluicemq.kernel.address import node_of
+from sluicemq.queues.mirrored.promotion import was_promoted
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.mirrored.member import MirrorMember
@@ -94,6 +95,8 @@ class MirroredQueues:
         member = self.members.get(declared.id)
         if member is not None and member.own == name:
             member.post(MembersDue())
+        elif member is not None and was_promoted(declared, name, member.raft):
+            member.go_on_alone(name)
         elif member is not None:
             del self.members[declared.id]
             self.departing[declared.id] = None

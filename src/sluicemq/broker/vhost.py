@@ -24,6 +24,7 @@ from sluicemq.metadata.changes import (
     RenumberQueue,
     UnbindSome,
 )
+from sluicemq.metadata.queue_members import is_alone
 from sluicemq.model.definitions import EXCHANGE, QUEUE, Destination
 from sluicemq.model.traffic import Traffic
 from sluicemq.queues.commands import Delete
@@ -160,8 +161,11 @@ class VirtualHost(NamespacePort):
         self, queue_id: int, definition: QueueDefinition, recovery: Recovery
     ) -> bool:
         """Forget what a start has found of an earlier member on this node, and return True; False
-        when there is nothing."""
+        when there is nothing of one, or when it goes on alone by another id."""
         if queue_id not in recovery.groups.found:
+            return False
+        declared = self.services.definitions.hosts[self.name].queues.get(definition.name)
+        if declared is not None and declared.is_mirrored and is_alone(declared):
             return False
         from sluicemq.chain.queue.group.member_log import LogForgetter  # noqa: PLC0415 (as above)
         from sluicemq.chain.queue.quorum.births import is_of_earlier_member  # noqa: PLC0415

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import World
     from sluicemq.metadata.agreement import Agreement
     from sluicemq.replication.ask_post import AskPost
+    from sluicemq.replication.member_status import AsksMembers
     from sluicemq.replication.raft_post import RaftPost
     from sluicemq.storage.recovery import Recovery
 
@@ -145,6 +146,8 @@ class Services:
         """Where members of groups on other nodes are reached; None: the node is alone."""
         self.ask_post = ask_post
         """Where the leaders of groups are asked, likewise."""
+        self.status_post: AsksMembers | None = None
+        """Where members of groups on other nodes are asked how they are, likewise."""
         self.addresses_given = 0
         self.entry_count = recovery.entry_count
         self.next_message_id = recovery.next_message_id

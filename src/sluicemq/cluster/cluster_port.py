@@ -46,6 +46,10 @@ DATA: Final = PeerConnection.DATA
 ASK: Final = PeerConnection.ASK
 
 
+STOPS: Final = "this node stops"
+"""What a node says when it leaves its links because it is stopped in order."""
+
+
 class FrameType(NamedTuple):
     """The type of a message between nodes. A number is never given another meaning."""
 

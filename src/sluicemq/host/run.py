@@ -343,7 +343,9 @@ class BrokerHost:
             deadline = self.loop.time() + SHUTDOWN_SECONDS
             while not self.node.is_agreed and self.loop.time() < deadline:
                 await asyncio.sleep(0.01)
-            self.node.membership.cluster.leave("this node stops")
+            from sluicemq.cluster.cluster_port import STOPS  # noqa: PLC0415 (start-up time)
+
+            self.node.membership.cluster.leave(STOPS)
         await self.close_storage()
 
     async def close_storage(self) -> None:

@@ -16,9 +16,9 @@ from sluicemq.model.queue_types import QUORUM
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import Queue
-    from sluicemq.chain.queue.quorum.status_post import MemberStatus
     from sluicemq.chain.services import Services
     from sluicemq.metadata.events import DeclaredQueue
+    from sluicemq.replication.member_status import MemberStatus
 
 Row = dict[str, Any]
 

@@ -168,6 +168,18 @@ class MemberLeft(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     member: Number
 
 
+class PromoteMember(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Have the member on that node go on alone with what it has, by an id that no member has had,
+    for the others cannot be reached: they are to forget the queue. Refused when the members are not
+    these any more."""
+
+    vhost: str
+    name: str
+    queue_id: Number
+    node: Number
+    members: tuple[Number, ...]
+
+
 class MoveLeader(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Have the member on that node lead a quorum queue. Refused when the node has none. Whether it
     comes to that is up to who leads now."""
@@ -243,6 +255,7 @@ Change: TypeAlias = (
     | AddMember
     | RemoveMember
     | MemberLeft
+    | PromoteMember
     | MoveLeader
     | NodeStarted
     | LifeOver

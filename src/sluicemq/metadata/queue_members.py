@@ -1,6 +1,7 @@
 """The members of a quorum queue, as they are declared: who is one, who is leaving, who is gone.
 
     added ---> member ---removed---> leaving ---left---> gone
+    promoted: a member goes on alone by another id, and the others are gone
 
 What is declared is the wish. Whoever leads the queue's Raft group makes that one's members agree
 with it, one by one; so a member that is leaving has its log and its vote until it is out of the
@@ -63,6 +64,27 @@ def node_gone(queue: DeclaredQueue, node: int) -> list[Event]:
     """Have no member any more on a node that does not belong to the cluster any more; there are
     others. Returns what has happened."""
     return [*remove_member(queue, node).events] if node in map(node_of, queue.members) else []
+
+
+def is_alone(queue: DeclaredQueue) -> bool:
+    """Tell whether a queue has one member, and no other may know of it."""
+    return len(queue.members) == 1 and not queue.leaving
+
+
+def promote_member(
+    queue: DeclaredQueue, node: int, members: tuple[int, ...], number: int
+) -> Applied:
+    """Have the member on that node be the only one, by a new id, which says that its group goes on
+    with what it has: who is left behind is not waited for. Refused when the queue is not mirrored,
+    its members are others than these, or none is on that node."""
+    check_has_members(queue)
+    title = title_of(queue)
+    if not queue.is_mirrored or queue.members != members:
+        raise Refused(f"{title} is not mirrored by these members any more")
+    member_on(queue, node)
+    queue.members, queue.leaving = (member_name(number, node),), ()
+    queue.home = node
+    return Applied([MembersChanged(queue)], lasts=True)
 
 
 def move_leader(queue: DeclaredQueue, node: int) -> Applied:

@@ -46,6 +46,7 @@ from sluicemq.metadata.changes import (
     MemberLeft,
     MoveLeader,
     NodeStarted,
+    PromoteMember,
     RemoveMember,
     RemoveNode,
     RenumberQueue,
@@ -72,6 +73,7 @@ from sluicemq.metadata.queue_members import (
     member_left,
     move_leader,
     node_gone,
+    promote_member,
     remove_member,
 )
 from sluicemq.metadata.record_tables import RecordTables
@@ -467,10 +469,18 @@ class DeclaredState(RecordTables):
         queue = None if host is None else find_queue(host, change.name, change.queue_id)
         return Applied() if queue is None else self._durably(member_left(queue, change.member))
 
+    def promote_member(self, change: PromoteMember) -> Applied:
+        queue = self._quorum_queue(change)
+        outcome = promote_member(queue, change.node, change.members, self.next_queue_id)
+        self.queue_id()
+        return self._durably(outcome)
+
     def move_leader(self, change: MoveLeader) -> Applied:
         return self._durably(move_leader(self._quorum_queue(change), change.node))
 
-    def _quorum_queue(self, change: AddMember | RemoveMember | MoveLeader) -> DeclaredQueue:
+    def _quorum_queue(
+        self, change: AddMember | RemoveMember | PromoteMember | MoveLeader
+    ) -> DeclaredQueue:
         """Return the queue whose members are to change. Refused when it is gone."""
         host = self.hosts.get(change.vhost)
         queue = None if host is None else find_queue(host, change.name, change.queue_id)
@@ -616,6 +626,7 @@ APPLIED: Final[dict[type, Callable[[DeclaredState, Any], Applied]]] = {
     AddMember: DeclaredState.add_member,
     RemoveMember: DeclaredState.remove_member,
     MemberLeft: DeclaredState.member_left,
+    PromoteMember: DeclaredState.promote_member,
     MoveLeader: DeclaredState.move_leader,
     NodeStarted: DeclaredState.node_started,
     LifeOver: DeclaredState.life_over,

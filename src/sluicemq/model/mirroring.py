@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 AUTOMATIC: Final = "automatic"
+ALWAYS: Final = "always"
 BATCH: Final = 4096
 """Messages that a new mirror is sent at a time where a policy says nothing of it, as in
 RabbitMQ."""
@@ -17,12 +18,16 @@ RabbitMQ."""
 class Mirroring(NamedTuple):
     """How many mirrors a queue should have, with the master (`most`; None: as many as there are
     nodes), or the names of the nodes that should have them. With `syncs` a new mirror is sent the
-    messages in the queue at once, about `batch` messages at a time."""
+    messages in the queue at once, about `batch` messages at a time. When no majority of the members
+    can be reached any more, one that can goes on with what it has, if the master's node has failed
+    (`after_failure`) or was stopped (`after_shutdown`)."""
 
     most: int | None
     names: tuple[str, ...]
     syncs: bool = True
     batch: int = BATCH
+    after_failure: bool = False
+    after_shutdown: bool = False
 
 
 def mirroring_of(policy: Mapping[str, Any]) -> Mirroring | None:
@@ -31,6 +36,8 @@ def mirroring_of(policy: Mapping[str, Any]) -> Mirroring | None:
     how = (
         policy.get("ha-sync-mode", AUTOMATIC) == AUTOMATIC,
         int(policy.get("ha-sync-batch-size", BATCH)),
+        policy.get("ha-promote-on-failure") == ALWAYS,
+        policy.get("ha-promote-on-shutdown") == ALWAYS,
     )
     if mode == "all":
         return Mirroring(None, (), *how)

@@ -90,6 +90,17 @@ class Configuration:
                 steps.append(now)
         return steps
 
+    def steps_to_newcomer(self, newcomer: int) -> list[Configuration]:
+        """Return the configurations, one member apart, that lead from this one to a group of a
+        member alone who has never been in it. Raises Refused if it may have been."""
+        if not self.voters:
+            return [Configuration((newcomer,), (), max((self.removed_max, *self.members)))]
+        learning = self.with_learner(newcomer)
+        steps = [learning, learning.with_promoted(newcomer)]
+        for member in self.members:
+            steps.append(steps[-1].without(member))
+        return steps
+
     def is_one_step_from(self, other: Configuration) -> bool:
         """Whether at most one voter differs, which is what makes majorities overlap."""
         return len({*self.voters} ^ {*other.voters}) <= 1

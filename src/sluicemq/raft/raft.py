@@ -17,7 +17,7 @@ from sluicemq.errors import Refused
 from sluicemq.raft import election
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.election import Election
-from sluicemq.raft.entry import EntryData, LogEntry, LogSnapshot
+from sluicemq.raft.entry import CONFIGURATION, EntryData, LogEntry, LogSnapshot
 from sluicemq.raft.following import Following
 from sluicemq.raft.leading import Leading
 from sluicemq.raft.member import (
@@ -172,6 +172,21 @@ class Raft:
         """Lead no more, for the host has lost what it had of the machine."""
         if self.leading is not None:
             self._follow(0)
+
+    def go_on_alone(self, name: int, term: int) -> None:
+        """Be the only member of the group from now on, by a name that nobody in it has had, with
+        the log as it is here and in terms from `term` on. It is up to the host that nobody ever
+        hears again who is left behind: they may have agreed on something else."""
+        member = self.member
+        log = member.log
+        assert not self.is_amnesiac, "who has forgotten something must not go on"
+        self._enter_term(max(term, member.term + 1))
+        for step in log.configuration.steps_to_newcomer(name):
+            entry = LogEntry(log.last_index + 1, member.term, CONFIGURATION, step.encoded())
+            log.append(entry, member.next_number)
+        member.name = name
+        member.lost.clear()
+        self.campaign()
 
     def send_anew(self, name: int) -> None:
         """The host cannot read any more what that follower was to be sent: begin with what there is

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sluicemq.cluster.cluster_port import (
     QUORUM_ASK,
     QUORUM_LEADERS,
+    STOPS,
     NodeDown,
     NodeSuspected,
     NodeTrusted,
@@ -86,6 +87,8 @@ class AskPost(Actor):
         """The queues of this node that have members on several, by group."""
         self.followers: dict[int, Actor] = {}
         """Who else wants to know who leads, by group."""
+        self.stopped: dict[int, None] = {}
+        """Nodes that were stopped in order and are not up again."""
         self.leaders: dict[int, LeaderKnown] = {}
         """What was said last of each group."""
         self.led: dict[int, int] = {}
@@ -183,8 +186,11 @@ class AskPost(Actor):
                 self._hear(message)
         elif isinstance(message, NodeUp):
             self.asked[message.node].is_up = True
+            self.stopped.pop(message.node, None)
             self.greeted[message.node] = None
         elif isinstance(message, NodeDown):
+            if STOPS in message.reason:
+                self.stopped[message.node] = None
             self._lose(message.node)
         else:
             assert isinstance(message, NodeSuspected | NodeTrusted), message

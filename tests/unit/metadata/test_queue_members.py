@@ -15,10 +15,12 @@ from sluicemq.metadata.changes import (
     DeclareQueue,
     MemberLeft,
     MoveLeader,
+    PromoteMember,
     RemoveMember,
     RemoveNode,
     UpsertRecord,
 )
+from sluicemq.metadata.codec import as_json, changes_of
 from sluicemq.metadata.events import DeclaredQueue, LeaderMoved, MembersChanged
 from sluicemq.metadata.replacing import replace_state
 from sluicemq.metadata.restoring import restored, restored_from_snapshot
@@ -84,6 +86,20 @@ def test_who_is_to_lead_first_is_a_member(state: DeclaredState) -> None:
     state.apply(AddMember(*PLACE, 3))
     state.apply(RemoveMember(*PLACE, 2))
     assert q(state).home == 1
+
+
+def test_one_of_a_mirrored_queue_goes_on_alone(state: DeclaredState) -> None:
+    state.apply(AddMember(*PLACE, 3))
+    state.apply(RemoveMember(*PLACE, 3))
+    with pytest.raises(Refused, match="not mirrored by these members any more"):
+        state.apply(PromoteMember(*PLACE, 2, (1,)))
+    with pytest.raises(Refused, match="has no member on node 3"):
+        state.apply(PromoteMember(*PLACE, 3, (1, 2)))
+    [event] = state.apply(PromoteMember(*PLACE, 2, (1, 2))).events
+    assert event == MembersChanged(q(state))
+    assert (q(state).members, q(state).leaving, q(state).home) == ((member_name(3, 2),), (), 2)
+    [change] = changes_of([as_json(PromoteMember(*PLACE, 2, (1, 2)))])
+    assert change == PromoteMember(*PLACE, 2, (1, 2))
 
 
 def test_all_of_it_is_kept(state: DeclaredState) -> None:

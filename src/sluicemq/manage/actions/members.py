@@ -18,11 +18,11 @@ from sluicemq.model.queue_types import QUORUM
 if TYPE_CHECKING:
     from sluicemq.broker.member_plans import MemberPlan
     from sluicemq.chain.queue.queue import Queue
-    from sluicemq.chain.queue.quorum.status_post import MemberStatus
     from sluicemq.cluster.cluster_port import ClusterPort
     from sluicemq.manage.command import Given
     from sluicemq.manage.task import Action, Task
     from sluicemq.metadata.events import DeclaredQueue
+    from sluicemq.replication.member_status import MemberStatus
 
 
 STRATEGIES: Final = ("all", "even")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.cluster.bounds import LinkBounds
 from sluicemq.cluster.cluster import NodeCluster
+from sluicemq.cluster.cluster_port import STOPS
 from sluicemq.cluster.membership import ClusterMembership
 from sluicemq.errors import DiskFailed
 from sluicemq.kernel.world import Log, World
@@ -265,7 +266,7 @@ class NodeHost:
             is_late = self.timeline.now_ns > deadline_ns + 2000 * MS
             is_ready = not self.clients.sockets and (node.is_agreed or is_late)
             if is_ready and not node.broker.store.checkpoints.closing:
-                self.membership.cluster.leave("this node stops")
+                self.membership.cluster.leave(STOPS)
                 node.close_storage()
             if node.storage_closed:
                 self.crash(power=self.random.randrange(2) == 0)

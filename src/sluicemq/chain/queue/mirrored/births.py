@@ -10,8 +10,10 @@ from sluicemq.chain.queue.group.member_log import member_of, newborn, wrapped
 from sluicemq.chain.queue.mirrored.member import MirrorMember
 from sluicemq.chain.queue.mirrored.replicator import MIRROR_ENTRIES
 from sluicemq.kernel.address import number_of
+from sluicemq.queues.mirrored.promotion import term_of_promotion, was_promoted
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.entry import LogSnapshot
+from sluicemq.raft.member import Durable
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.namespace_port import NamespacePort
@@ -21,12 +23,13 @@ if TYPE_CHECKING:
 VERSION: Final = MIRROR_ENTRIES.version
 
 
-def born(vhost: NamespacePort, declared: DeclaredQueue, name: int) -> MirrorMember:
+def born(vhost: NamespacePort, declared: DeclaredQueue, name: int, term: int = 0) -> MirrorMember:
     """Make the member `name` of this node of a group that is born: with all those that the queue
-    was declared with, or alone, for a queue that was there without mirrors."""
+    was declared with, or alone, for a queue that was there without mirrors, or whose other members
+    are left behind, which were never in a term above `term`."""
     voters = (name,) if number_of(name) else (*sorted(declared.members),)
     birth = LogSnapshot(0, 0, Configuration(voters))
-    raft = member_of(vhost.services, newborn(birth), VERSION, name)
+    raft = member_of(vhost.services, Durable(term, 0, birth), VERSION, name)
     return MirrorMember(vhost, declared.definition, declared.id, raft, b"", is_born=False)
 
 
@@ -52,10 +55,13 @@ def recovered(
         is_amnesiac = recovery.groups.groups[queue_id].is_amnesiac
         durable = replace(durable, entries=wrapped(durable.entries, MIRROR_ENTRIES))
         raft = member_of(services, durable, VERSION, name, is_amnesiac=is_amnesiac)
+        if was_promoted(declared, name, raft):
+            raft.go_on_alone(name, term_of_promotion(name))
         return MirrorMember(vhost, definition, queue_id, raft, content, is_born=True)
     if recovery.may_have_forgotten:
         nothing = newborn(LogSnapshot(0, 0, Configuration()))
         raft = member_of(services, nothing, VERSION, name, is_amnesiac=True)
         return MirrorMember(vhost, definition, queue_id, raft, b"", is_born=True)
-    is_first = name == min(declared.members)
-    return born(vhost, declared, name) if is_first else joined(vhost, declared, name)
+    if name != min(declared.members):
+        return joined(vhost, declared, name)
+    return born(vhost, declared, name, term_of_promotion(name) if number_of(name) else 0)

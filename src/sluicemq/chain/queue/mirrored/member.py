@@ -25,6 +25,7 @@ from sluicemq.chain.queue.group.member_messages import (
 from sluicemq.chain.queue.group.shared_log import SharedLog, SnapshotTaker
 from sluicemq.chain.queue.group.snapshots import Snapshots
 from sluicemq.chain.queue.mirrored.master import MasterShell
+from sluicemq.chain.queue.mirrored.master_watch import MasterMissing, MasterWatch
 from sluicemq.chain.queue.mirrored.member_port import MemberPort
 from sluicemq.chain.queue.mirrored.move import MirrorMove
 from sluicemq.chain.queue.mirrored.replicator import MIRROR_ENTRIES, MirrorReplicator
@@ -52,7 +53,10 @@ from sluicemq.queues.mirrored.entry_content import content_of
 from sluicemq.queues.mirrored.group_standing import GroupStanding, may_serve, standing_of
 from sluicemq.queues.mirrored.held_mirrors import HeldMirrors
 from sluicemq.queues.mirrored.mirror import Mirror
+from sluicemq.queues.mirrored.promotion import NODE_DOWN, status_of, term_of_promotion
 from sluicemq.raft.messages import RaftMessage
+from sluicemq.replication.ask_post import LeaderKnown
+from sluicemq.replication.member_status import TellsStatus
 from sluicemq.replication.raft_post import MemberReach, RaftTick, tick_fit
 from sluicemq.replication.state_owner import StateOwner
 from sluicemq.storage.raft.reading import RaftEntriesRead, RaftLiveRead
@@ -67,6 +71,7 @@ if TYPE_CHECKING:
     from sluicemq.raft.configuration import Configuration
     from sluicemq.raft.entry import LogEntry
     from sluicemq.raft.raft import Raft
+    from sluicemq.replication.member_status import MemberStatus
 
 READ_STRAND_STEP: Final = 2
 """Reads of a log are not in line behind its writes."""
@@ -91,7 +96,7 @@ class NothingPinned:
     has_pinned = False
 
 
-class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
+class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsStatus):
     """This node's member of the group of one queue. `raft` is of it, `content` that of its newest
     snapshot."""
 
@@ -154,6 +159,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         """The queue that clients use here; None: this member does not serve."""
         self.move: MirrorMove | None = None
         """What moves messages here from a queue without mirrors; None: there is none."""
+        self.watch = MasterWatch(self, self.changes)
         self.served_term = 0
         """The term in which it serves; 0: it does not, or was born to and waits to be elected."""
         self.asked: object = None
@@ -173,6 +179,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         self.look_at_mirrors()
         self.look_at_members()
         self.raft_post.open(self.id, self.own, self, self.nodes)
+        self.ask_post.open(self.id, self)
+        self.watch.lost(0)
         if is_first:
             self.begin_master(FIRST_TERM)
         if is_first or self.raft.configuration.voters == (self.own,):
@@ -348,7 +356,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
             if isinstance(message, RaftAppended) and message.number >= self.last_number:
                 self.vhost.forgotten(self.id, self.name)
         elif isinstance(message, RaftMessage):
-            self.replicator.step(message)
+            if message.to == self.own:
+                self.replicator.step(message)
         elif isinstance(message, RaftAppended):
             self.appended(message)
         elif isinstance(message, RaftTick):
@@ -376,6 +385,10 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
             self.hand_to_mirror()
         elif isinstance(message, SyncMirrors):
             self.sync(message)
+        elif isinstance(message, LeaderKnown):
+            self.watch.heard(message)
+        elif isinstance(message, MasterMissing):
+            self.watch.look(message.term, self.mirroring)
         elif isinstance(message, MirrorIdle):
             self.look_idle(message)
         elif isinstance(message, MemberGone):
@@ -518,6 +531,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
         term, self.served_term = self.served_term, 0
         if term:
             self.ask_post.ceased(self.id, term)
+            self.watch.lost(term)
         if master is not None and not master.gone:
             self.vhost.master_ended(master)
 
@@ -532,6 +546,29 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker):
             self.say("error", "it serves nobody here until a restart, after its second fault")
         self.end_master()
         self.raft.resign()
+        self.schedule()
+
+    # -- when there is no master for long
+
+    def status(self) -> MemberStatus:
+        if self.is_over:
+            return {"raft_state": NODE_DOWN}
+        return status_of(self.raft)
+
+    def go_on_alone(self, name: int) -> None:
+        """Be the only member from now on, by that name: this was agreed on, for the others cannot
+        be reached."""
+        there, confirmed = self.mirror.messages, self.own in self.in_sync
+        text = "it had all when it was in sync last" if confirmed else "it was not in sync"
+        self.say("warning", f"goes on with the {there} messages that are here: {text}")
+        self.end_master()
+        self.raft_post.close(self.id)
+        self.raft.go_on_alone(name, term_of_promotion(name))
+        self.own = name
+        self.members_known = None
+        self.look_at_mirrors()
+        self.look_at_members()
+        self.raft_post.open(self.id, name, self, self.nodes)
         self.schedule()
 
     # -- the members

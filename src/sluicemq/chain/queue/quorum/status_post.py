@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, ValidationError, convert
 
@@ -15,6 +15,7 @@ from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.cluster.cluster_port import QUORUM_STATUS, NodeStanding, PeerMessage
 from sluicemq.kernel.actor import Actor
 from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
+from sluicemq.replication.member_status import MemberStatus, TellsStatus
 
 if TYPE_CHECKING:
     from sluicemq.cluster.cluster_port import ClusterPort
@@ -27,9 +28,6 @@ STATUS_WAIT_MS: Final = 1000
 QUESTIONS_MAX: Final = 1000
 """Of questions that wait for answers; beyond that those are answered with what there is that have
 waited longest."""
-
-MemberStatus: TypeAlias = dict[str, Any]
-"""What a member knows of its group, by the names of columns."""
 
 
 def status_of(queue: QuorumShell) -> MemberStatus:
@@ -114,6 +112,8 @@ class StatusPost(Actor):
     def own_status(self, group: int) -> MemberStatus:
         """Return what this node's member of a group knows; nothing if there is none."""
         queue = self.ask_post.queues.get(group)
+        if isinstance(queue, TellsStatus):
+            return queue.status()
         return status_of(queue) if isinstance(queue, QuorumShell) else {}
 
     def ask(

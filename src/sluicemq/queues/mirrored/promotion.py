@@ -1,0 +1,62 @@
+"""Which member of a mirrored queue goes on alone, when no majority of them can be reached for long
+and a policy wants that: the one that has most, though it may lack what was confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sluicemq.metadata.events import DeclaredQueue
+from sluicemq.metadata.queue_members import is_alone
+from sluicemq.raft.raft import Raft
+
+NODE_DOWN: Final = "nodedown"
+"""The state of a member that cannot be asked, or says nothing any more."""
+
+
+def status_of(raft: Raft) -> dict[str, Any]:
+    """Return what others have to know of this member, to compare it with theirs."""
+    log = raft.member.log
+    return {
+        "raft_state": NODE_DOWN if raft.is_amnesiac else "leader" if raft.is_leader else "follower",
+        "member": raft.member.name,
+        "voters": [*log.configuration.voters],
+        "last_term": log.last_term,
+        "log_index": log.last_index,
+    }
+
+
+def heir_of(found: Mapping[int, Mapping[str, Any]]) -> int:
+    """Return the node whose member is to go on alone, by what the nodes with members have answered;
+    0: nobody, for somebody leads or could be elected, or a node that is up does not say what it
+    has."""
+    members = {node: each for node, each in found.items() if each["raft_state"] != NODE_DOWN}
+    reached = {each.get("member") for each in members.values()}
+    for each in members.values():
+        voters = each.get("voters")
+        if voters is None or each["raft_state"] != "follower":
+            return 0
+        if voters and len(reached.intersection(voters)) > len(voters) // 2:
+            return 0
+    return max(members, key=lambda node: (*newest(members[node]), -node), default=0)
+
+
+def newest(member: Mapping[str, Any]) -> tuple[int, int]:
+    """Return what is greater for the newer of two logs. It has all that was agreed on and is in the
+    other one; whether a mirror takes itself for one in sync says less, for it may not have heard
+    that it was dropped."""
+    return member["last_term"], member["log_index"]
+
+
+def was_promoted(declared: DeclaredQueue, name: int, raft: Raft) -> bool:
+    """Tell whether the member of this node is to go on alone by the new id `name`. Who is not in
+    the group by its own log is declared alone for no other reason: others leave only when those who
+    have joined can do without them."""
+    is_new = name not in raft.configuration.members
+    return is_alone(declared) and name in declared.members and is_new and not raft.is_amnesiac
+
+
+def term_of_promotion(name: int) -> int:
+    """Return a term that is higher than all that the group of the promoted member has had: ids grow
+    with each promotion by more than anybody is ever elected."""
+    return name

@@ -1,0 +1,173 @@
+"""Goal: where a policy wants that, a queue goes on with the member that has most when no majority
+of them is left, and only then; who was left behind forgets what it had.
+
+Method: whole brokers that are linked over the pipes of the simulation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from sluicemq.chain.queue.mirrored.member import MirrorMember
+from sluicemq.cluster.cluster_port import STOPS
+from sluicemq.kernel.address import node_of
+from sluicemq.limits import MIRROR_PROMOTE_MS
+from support.linked_brokers import LinkedBroker
+from support.mirrored_brokers import Mirrored, Turned, bodies_left, numbered
+
+MANUAL: Final[dict[str, Any]] = {"ha-mode": "all", "ha-sync-mode": "manual"}
+ALWAYS: Final = "always"
+LONG_MS: Final = 4 * MIRROR_PROMOTE_MS
+
+
+def held(policy: dict[str, Any]) -> Turned:
+    """Return nodes whose queue has messages, and two mirrors that lack them."""
+    run = Turned()
+    client = run.brokers[0].connect()
+    client.publish(*numbered(0, 40))
+    run.until(client.all_confirmed)
+    run.set_policy(policy)
+    master = run.member(run.master_broker())
+    run.until(lambda: len(master.mirror.in_sync.held) == 2)
+    return run
+
+
+def stop(broker: LinkedBroker) -> None:
+    """Have a node end in order."""
+    assert broker.node.membership is not None
+    broker.node.membership.cluster.leave(STOPS)
+    broker.run.rest(100)
+    broker.crash()
+
+
+def members(run: Mirrored, at: int = 1) -> tuple[int, ...]:
+    """Return the members that are declared, as a node knows."""
+    host = run.brokers[at].node.broker.definitions.hosts["/"]
+    return host.queues["q"].members
+
+
+def test_a_mirror_without_messages_takes_over_when_the_master_has_failed() -> None:
+    run = held(MANUAL | {"ha-promote-on-failure": ALWAYS})
+    for _ in range(3):  # so that its term is higher than one that mirrors would come to
+        run.brokers[0].crash(power=True)
+        run.brokers[0].start()
+        run.until(lambda: run.listed(run.brokers[2])["state"] == "running")
+    run.brokers[0].crash(power=True)
+    run.rest(MIRROR_PROMOTE_MS / 2)
+    assert run.masters() == [], "it may start again"
+    run.until(run.masters)
+    run.until(lambda: run.listed(run.brokers[2])["state"] == "running")
+    client = run.brokers[2].connect()
+    assert client.depth() == 0
+    client.publish(*numbered(100, 110))
+    run.until(client.all_confirmed)
+    run.brokers[0].start()
+    master = run.member(run.master_broker())
+    run.until(lambda: len(master.mirror.in_sync.held) == 2)
+    run.ctl(run.brokers[1], "sync_queue", queue="q")
+    run.in_sync(3)
+    run.master_broker().crash(power=True)
+    run.master()
+    fresh = run.running[0].connect()
+    assert [body for body, _ in bodies_left(fresh, 10)] == numbered(100, 110)
+    run.no_faults()
+
+
+@pytest.mark.parametrize(
+    ("policy", "takes_over"),
+    [
+        ({"ha-promote-on-failure": ALWAYS}, False),
+        ({"ha-promote-on-shutdown": ALWAYS}, True),
+    ],
+    ids=["on failure", "on shutdown"],
+)
+def test_what_counts_when_the_master_was_stopped(policy: dict[str, Any], takes_over: bool) -> None:
+    run = held(MANUAL | policy)
+    stop(run.brokers[0])
+    if takes_over:
+        run.until(run.masters)
+    else:
+        run.rest(LONG_MS)
+        assert run.masters() == []
+        run.brokers[0].start()
+        run.in_sync(1)
+        run.until(lambda: run.listed(run.brokers[1])["state"] == "running")
+        fresh = run.brokers[1].connect()
+        assert [body for body, _ in bodies_left(fresh, 40)] == numbered(0, 40)
+    run.no_faults()
+
+
+@pytest.mark.parametrize("crashes", [False, True], ids=["at once", "after a restart"])
+def test_who_is_left_of_more_goes_on_with_all_messages(
+    crashes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = {"ha-mode": "exactly", "ha-params": 3, "ha-promote-on-failure": ALWAYS}
+    run = Mirrored(policy, size=5)
+    run.in_sync(3)
+    client = run.brokers[0].connect()
+    client.publish(*numbered(0, 30))
+    run.until(client.all_confirmed)
+    mirrors = [each for each in run.brokers if run.is_mirror(each)]
+    left = mirrors[-1]
+    for each in mirrors[:-1]:
+        each.crash(power=True)
+    at = run.brokers.index(left)
+    if crashes:
+        with monkeypatch.context() as before:
+            before.setattr(MirrorMember, "go_on_alone", lambda *_: None)
+            run.until(lambda: len(members(run, at)) == 1)
+            run.rest(1000)
+            assert run.masters() == []
+            left.crash(power=True)
+        left.start()
+    run.until(lambda: run.masters() == [left])
+    run.in_sync(3)
+    other = next(each for each in run.running if each is not left)
+    run.until(lambda: run.listed(other)["state"] == "running")
+    fresh = other.connect()
+    assert [body for body, _ in bodies_left(fresh, 30)] == numbered(0, 30)
+    for each in mirrors[:-1]:
+        each.start()
+    run.until(lambda: all(each.has("q") for each in run.running))
+    run.rest(5000)
+    assert run.masters() == [left]
+    run.no_faults()
+
+
+def test_who_has_nothing_takes_over_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = held(MANUAL | {"ha-promote-on-failure": ALWAYS})
+    run.brokers[0].crash()
+    with monkeypatch.context() as before:
+        before.setattr(MirrorMember, "go_on_alone", lambda *_: None)
+        run.until(lambda: len(members(run)) == 1)
+        run.rest(1000)
+        heir = run.brokers[node_of(members(run)[0]) - 1]
+        heir.crash(power=True)
+    heir.start()
+    run.until(lambda: run.masters() == [heir])
+    [other] = [each for each in run.running if each is not heir]
+    run.until(lambda: run.listed(other)["state"] == "running")
+    assert other.connect().depth() == 0
+    run.no_faults()
+
+
+def test_nobody_takes_over_while_the_others_could_elect_somebody() -> None:
+    run = Mirrored({"ha-mode": "all", "ha-promote-on-failure": ALWAYS})
+    run.in_sync(3)
+    before = members(run)
+    run.brokers[0].crash()
+    run.rest(LONG_MS)
+    assert members(run) == before and len(run.masters()) == 1
+    run.no_faults()
+
+
+def test_a_minority_of_the_cluster_promotes_nobody() -> None:
+    run = held(MANUAL | {"ha-promote-on-failure": ALWAYS})
+    run.brokers[0].crash()
+    run.brokers[1].crash()
+    before = members(run, 2)
+    run.rest(LONG_MS)
+    assert members(run, 2) == before and run.masters() == []
+    run.no_faults()
