@@ -46,6 +46,7 @@ def test_new_mirrors_are_held_until_what_there_was_has_gone() -> None:
     run.in_sync(3)
     assert sorted(run.listed(run.brokers[0])["synchronised_slave_pids"]) == ["n2", "n3"]
     assert run.member(run.brokers[0]).mirror.in_sync.held == {}
+    client.lose()
     run.brokers[0].crash()
     run.master()
     fresh = run.running[0].connect()
