@@ -37,6 +37,17 @@ def kept_of_streams(broker: Broker) -> int:
     return sum(each.size for each in chunks) + sum(each.accounted for each in streams)
 
 
+def kept_of_mirrors(broker: Broker) -> int:
+    """Return how many bytes of the newest entries members of mirrored queues keep, until a snapshot
+    or a checkpoint is without them."""
+    tables = [each.mirrored.members for each in broker.vhosts.values() if each.mirrored is not None]
+    members = [each for table in tables for each in table.values()]
+    for each in members:
+        held = each.replicator.ram_bytes
+        promise(each.accounted <= held, each.title, f"accounts {each.accounted} bytes of {held}")
+    return sum(each.accounted for each in members)
+
+
 def node_at_rest(node: Node) -> None:
     """Check the links of all channels of a node, and its gates."""
     broker = node.broker

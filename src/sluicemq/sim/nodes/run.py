@@ -28,7 +28,7 @@ from sluicemq.sim.nodes.nemesis import NodesNemesis
 from sluicemq.sim.nodes.node_groups import NodeGroups
 from sluicemq.sim.nodes.plan import NodesPlan, mirrored_plan, nodes_plan, shortened
 from sluicemq.sim.nodes.registers import RegisterBook
-from sluicemq.sim.nodes.rest import kept_of_streams, unrest
+from sluicemq.sim.nodes.rest import kept_of_mirrors, kept_of_streams, unrest
 from sluicemq.sim.nodes.site import ClientSite
 from sluicemq.sim.nodes.watch import LinkWatch
 from sluicemq.sim.records import promise
@@ -243,7 +243,8 @@ class NodesRun:
             broker = host.node.broker
             if broker.connections:
                 return f"{host.name} has connections"
-            accounted_bytes = broker.accounted_bytes - kept_of_streams(broker)
+            kept_bytes = kept_of_streams(broker) + kept_of_mirrors(broker)
+            accounted_bytes = broker.accounted_bytes - kept_bytes
             if accounted_bytes:
                 return f"{host.name} accounts {accounted_bytes} bytes"
         return ""
