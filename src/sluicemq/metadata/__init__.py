@@ -1,7 +1,7 @@
-"""Everything that is declared: one pure machine, the changes that go into it, who is told of them.
+"""Definitions: one pure machine, the changes that go into it, and how they are told.
 
     changes.py      what can be asked for, as immutable values
-    codec.py        these as JSON, for the journal and for a log
+    codec.py        changes as JSON, for the journal and for a log
     state.py        the machine: `apply(change)` decides, from its state and the change alone
     agreement.py    propose -> agreed -> apply -> tell
     tables.py       the durable part as files have it, read without a verdict

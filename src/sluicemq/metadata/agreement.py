@@ -1,11 +1,11 @@
-"""propose -> agreed -> apply -> tell: how a change of what is declared comes to be.
+"""propose -> agreed -> apply -> tell: the way of a change of definitions.
 
-Who wants a change proposes it. When all who have to have agreed on it, it is applied, those who
-follow are told, and who has asked hears that it is so. What follows the state (virtual hosts with
-their queues, access, rounds of policies) changes only because it is told; nobody calls it.
+A change is proposed. When everybody concerned has agreed on it, it is applied, the followers are
+told, and then the proposer. Whatever depends on the state (virtual hosts with their queues, access,
+policy rounds) changes only because it is told; nobody calls it directly.
 
-Looking at the state before (is there room, may this user) is a hint that saves a proposal: the
-verdict is that of `DeclaredState.apply`.
+Checking the state before (is there room, does the user have the permission) only saves a proposal:
+`DeclaredState.apply` decides.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ E = TypeVar("E")
 
 
 class NoAgreement(SluiceError):
-    """Nothing can be agreed on now, or what was proposed cannot be made durable; the text says
-    why."""
+    """Nothing can be agreed on now, or a change cannot be made durable; the text says why."""
 
 
 class Agreed:
-    """To who has proposed a change: it is applied, and durable if it is to last. `refusal` is what
-    `apply` has said against it, or NoAgreement; None: nothing."""
+    """Posted to the proposer of a change: it is applied, and durable if it is to last. `refusal` is
+    the objection of `apply`, or NoAgreement; None when there is none."""
 
     __slots__ = ("refusal",)
 
@@ -53,12 +52,12 @@ class Agreement:
         self._followers: dict[type, list[Callable[[Any], None]]] = {}
 
     def follow(self, kind: type[E], function: Callable[[E], None]) -> None:
-        """Have `function` called with each event of this kind, in the order in which they happen
-        and behind those who have asked before."""
+        """Have `function` called with each event of this kind, in order, after those that followed
+        before."""
         self._followers.setdefault(kind, []).append(function)
 
     def tell(self, events: Iterable[Event]) -> None:
-        """Let those who follow know what has happened."""
+        """Tell the followers what has happened."""
         for event in events:
             for function in self._followers.get(type(event), ()):
                 function(event)
@@ -68,10 +67,11 @@ class Agreement:
         raise NotImplementedError
 
     def propose(self, change: Change, proposer: Actor | None = None) -> bool:
-        """Ask for a change. True: it is applied, and there is nothing to wait for. False: the
-        proposer gets an Agreed later, and has to wait for it before it relies on the change.
-        Without a proposer nobody waits: it is True if the change is applied; if not it will be some
-        time, behind what this node has proposed before, unless `apply` refuses it then.
+        """Propose a change. Returns True when it is applied, and there is nothing to wait for.
+        Returns False when the proposer gets an Agreed later, and must wait for it before it relies
+        on the change. Without a proposer nobody waits: False then means that the change will be
+        applied after this node's earlier proposals, unless `apply` refuses it.
 
-        Raises what `apply` has against it, or NoAgreement, if that is known at once."""
+        Raises the objection of `apply`, or NoAgreement, if that is known at once.
+        """
         raise NotImplementedError

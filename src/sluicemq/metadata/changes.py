@@ -1,7 +1,7 @@
-"""What can be asked of the declared state. Each change is an immutable value.
+"""The changes that can be proposed to the declared state. Each is an immutable value.
 
-A change holds all that its verdict and its effect need: whatever is up to chance, to a clock or to
-who asks (salts, generated names, rights) has been settled before it is made.
+A change holds everything that the verdict and the effect depend on: anything that comes from
+chance, a clock or the proposer (salts, generated names, rights) has been settled before it is made.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ LOCAL_QUEUE_IDS: Final = 1 << 62
 
 
 class Life(NamedTuple):
-    """One life of one node: its `incarnation` is higher at each start. What is exclusive or not
-    durable ends with the life in which it was declared."""
+    """One life of one node: its `incarnation` is higher at each start. Exclusive and transient
+    definitions end with the life in which they were declared."""
 
     node: Number
     incarnation: Number
@@ -38,30 +38,29 @@ ONLY_LIFE: Final = Life(0, 0)
 
 
 class UpsertRecord(Struct, frozen=True):
-    """Have a user, a permission, a virtual host, a policy or a parameter as this record says,
-    whether it is new or replaces the one with the same key. Refused when it belongs to a user or a
-    virtual host that there is not."""
+    """Add or replace a user, a permission, a virtual host, a policy or a parameter. Refused when
+    its user or virtual host does not exist."""
 
     record: DefinitionRecord
 
 
 class DeleteRecord(Struct, frozen=True):
-    """Delete the record of this kind with this key, and what hangs on it; that there is none is
-    fine. Refused for a virtual host that still has queues."""
+    """Delete the record of this kind with this key, and everything that depends on it; a missing
+    one is fine. Refused for a virtual host that still has queues."""
 
     kind: str
     key: Key
 
 
 class CloseVhost(Struct, frozen=True):
-    """Declare nothing more in this virtual host, for it is about to be deleted. That there is none
-    is fine. A restart of the whole broker before it is deleted opens it again."""
+    """Refuse further declarations in this virtual host, which is about to be deleted; a missing one
+    is fine. A restart of the whole broker before its deletion opens it again."""
 
     name: str
 
 
 class DeclareExchange(Struct, frozen=True):
-    """Have this exchange. Refused when there is another one of that name. `life` counts for an
+    """Declare this exchange. Refused when another one of that name exists. `life` counts for an
     exchange that is not durable."""
 
     definition: ExchangeDefinition
@@ -69,8 +68,8 @@ class DeclareExchange(Struct, frozen=True):
 
 
 class DeleteExchange(Struct, frozen=True):
-    """Delete an exchange with its bindings; that there is none is fine. With `if_unused` it is
-    refused while something is bound to the exchange."""
+    """Delete an exchange with its bindings; a missing one is fine. With `if_unused` it is refused
+    while something is bound to the exchange."""
 
     vhost: str
     name: str
@@ -78,13 +77,13 @@ class DeleteExchange(Struct, frozen=True):
 
 
 class Bind(Struct, frozen=True):
-    """Have this binding. Refused when one of its ends is missing."""
+    """Add this binding. Refused when one of its ends does not exist."""
 
     binding: BindingDefinition
 
 
 class Unbind(Struct, frozen=True):
-    """Delete this binding; that there is none is fine."""
+    """Delete this binding; a missing one is fine."""
 
     binding: BindingDefinition
 
@@ -104,13 +103,13 @@ SOURCE: Final = "source"
 
 
 class DeclareQueue(Struct, frozen=True):
-    """Have this queue. Refused when there is another one of that name, or no room. With `is_free`
-    a new name may be in the broker's own part of the name space, because the broker has given it.
-    `queue_id` is 0 where it is for the machine to give one. `life` counts for a queue that is not
-    durable. `home` is the number of the node that has its messages, chosen by who proposes it; 0: a
-    node that is alone. A quorum queue has its messages at all `members`, which are numbers of nodes
-    as its group is born; then `home` is who should lead it first. `leaving` are members that are
-    none any more, but may not have forgotten the queue yet: a new queue has none."""
+    """Declare this queue. Refused when another one of that name exists, or there is no room. With
+    `is_free` a new name may have a reserved prefix, because the broker has made it. `queue_id` is 0
+    when the machine should give one. `life` counts for a queue that is not durable. `home` is the
+    number of the node that has its messages, chosen by the proposer; 0 on a node alone. A quorum
+    queue has its messages at all `members`, which are numbers of nodes when its group is born; then
+    `home` should lead it first. `leaving` are former members that may not have forgotten the queue
+    yet: a new queue has none."""
 
     definition: QueueDefinition
     is_free: bool = False
@@ -122,7 +121,7 @@ class DeclareQueue(Struct, frozen=True):
 
 
 class DeleteQueue(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Delete the queue of this id with its bindings; that there is none is fine."""
+    """Delete the queue of this id with its bindings; a missing one is fine."""
 
     vhost: str
     name: str
@@ -139,7 +138,7 @@ class RenumberQueue(Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 class AddMember(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Have a member of a quorum queue on one more node. The machine gives it an id that no member
+    """Add a member of a quorum queue on one more node. The machine gives it an id that no member
     has had. Refused when the node has one already, or one that has still to forget the queue."""
 
     vhost: str
@@ -149,8 +148,8 @@ class AddMember(Struct, frozen=True, array_like=True, forbid_unknown_fields=True
 
 
 class RemoveMember(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Have no member of a quorum queue on that node any more: it is `leaving` from then on. Refused
-    when it has none, or the only one."""
+    """Remove the member of a quorum queue on that node: it is `leaving` from then on. Refused when
+    there is none, or it is the only one."""
 
     vhost: str
     name: str
@@ -159,8 +158,8 @@ class RemoveMember(Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class MemberLeft(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A member that was to be removed is none of its group any more, which is committed there: it
-    can forget the queue. That it has is fine."""
+    """Note that a removed member is out of its group, which is committed there, so that it can
+    forget the queue. Repeating it is fine."""
 
     vhost: str
     name: str
@@ -181,8 +180,8 @@ class PromoteMember(Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 class MoveLeader(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Have the member on that node lead a quorum queue. Refused when the node has none. Whether it
-    comes to that is up to who leads now."""
+    """Have the member on that node lead a quorum queue. Refused when the node has none. The present
+    leader decides whether it hands over."""
 
     vhost: str
     name: str
@@ -191,24 +190,23 @@ class MoveLeader(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
 
 
 class NodeStarted(Struct, frozen=True):
-    """A node begins a life: what its earlier lives have left goes, that is what was exclusive or
-    not durable. Refused when its incarnation is not higher than that of the life before."""
+    """A node begins a life: exclusive and transient definitions of its earlier lives are deleted.
+    Refused when its incarnation is not higher than that of the life before."""
 
     life: Life
 
 
 class LifeOver(Struct, frozen=True):
-    """A node was not heard of for long in this life: what was exclusive or not durable and belongs
-    to it goes. If it has begun another life meanwhile, nothing happens."""
+    """A node was not heard of for long in this life: its exclusive and transient definitions are
+    deleted. Does nothing if it has begun another life meanwhile."""
 
     life: Life
 
 
 class AddNode(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Have this node in the cluster, beside those that founded it. `number` is one that no node has
-    had, `address` is where the others reach it, `home` the mark of its data directory, in
-    hexadecimal. Refused when there is another one with that number or name; that there is this one
-    is fine."""
+    """Add this node to the cluster. `number` is one that no node has had, `address` is where the
+    others reach it, `home` the mark of its data directory, in hexadecimal. Refused when there is
+    another one with that number or name; repeating it is fine."""
 
     number: Number
     name: str
@@ -217,9 +215,9 @@ class AddNode(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 
 
 class RemoveNode(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Have the node of this number in the cluster no more, and never again: nothing that it says
-    counts, and what lived there alone is deleted. `name` and `home` are what it was known by, so
-    that it can be told. That it is removed already is fine."""
+    """Remove the node of this number from the cluster for good: nothing that it says counts any
+    more, and everything that was only on it is deleted. `name` and `home` identify it, so that it
+    can be told. Repeating it is fine."""
 
     number: Number
     name: str
@@ -227,15 +225,15 @@ class RemoveNode(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
 
 
 class Bootstrap(Struct, frozen=True):
-    """What a cluster begins with, as one change; nothing happens when there is a user, a virtual
-    host or a permission already."""
+    """The first definitions of a cluster, as one change; does nothing when there is a user, a
+    virtual host or a permission already."""
 
     changes: tuple[Change, ...]
 
 
 class Together(Struct, frozen=True):
     """Several changes as one: all of them, or none when one is refused. They only add or replace
-    something."""
+    things."""
 
     changes: tuple[Change, ...]
 

@@ -1,4 +1,6 @@
-"""What an applied change has done, for those who have to follow: one object for each thing."""
+"""The events of an applied change, for its followers: one object for each thing that
+has changed.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,13 @@ class DeclaredQueue(Struct):
 
 
 class QueueAdded(Struct, frozen=True):
-    """A queue is declared that was not there before."""
+    """A queue was declared that did not exist before."""
 
     queue: DeclaredQueue
 
 
 class QueueRemoved(Struct, frozen=True):
-    """A queue is gone, with its bindings."""
+    """A queue was deleted, with its bindings."""
 
     queue: DeclaredQueue
 
@@ -53,13 +55,13 @@ class MembersChanged(Struct, frozen=True):
 
 
 class LeaderMoved(Struct, frozen=True):
-    """Somebody wants the member at its home to lead a quorum queue."""
+    """The member at its home should lead a quorum queue, at somebody's request."""
 
     queue: DeclaredQueue
 
 
 class ExchangeRemoved(Struct, frozen=True):
-    """An exchange is gone, with its bindings: it was deleted, or its last binding was."""
+    """An exchange was deleted, or lost its last binding; its bindings are gone with it."""
 
     exchange: ExchangeDefinition
 
@@ -71,19 +73,19 @@ class RecordUpserted(Struct, frozen=True):
 
 
 class RecordDeleted(Struct, frozen=True):
-    """A record is gone, with those that belong to it."""
+    """A record was deleted, with those that depend on it."""
 
     record: DefinitionRecord
 
 
 class VhostClosed(Struct, frozen=True):
-    """Nothing more is declared in this virtual host, for it is about to be deleted."""
+    """Nothing more is declared in this virtual host, which is about to be deleted."""
 
     name: str
 
 
 class NodeAdded(Struct, frozen=True):
-    """A node belongs to the cluster that did not found it."""
+    """A node that did not found the cluster belongs to it now."""
 
     node: AddNode
 
@@ -109,9 +111,9 @@ Event: TypeAlias = (
 
 
 class Applied(Struct):
-    """What has become of a change. `durable` are the changes that a journal must have so that it is
-    found again; none when nothing has changed that outlasts the process. `lasts` says whether what
-    was asked for is durable, though it may have been there before."""
+    """The result of a change. `durable` are the changes that a journal needs to recover it; none
+    when nothing has changed that outlasts the process. `lasts` tells whether the wanted state is
+    durable, even if it existed before."""
 
     events: list[Event] = []
     durable: list[Change] = []

@@ -1,7 +1,7 @@
-"""Which nodes of a cluster have come and gone since it was founded, as it is agreed on.
+"""The nodes that have joined and left a cluster since it was founded, as agreed on.
 
-Who founded it is in each node's own file (cluster/node_file.py): those who belong to it now are the
-founders and `added`, without `removed`. A number is never given again.
+The founders are in each node's own file (cluster/node_file.py): the members are the founders and
+`added`, without `removed`. A number is never given again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class JoinedNodes:
         """Those that do not belong to it any more, founders too."""
 
     def add(self, node: AddNode) -> bool:
-        """Take in a node. Returns False when it is there. Raises Refused when its number or name is
-        another one's, or it was removed."""
+        """Add a node. Returns False when it is there. Raises Refused when its number or name
+        belongs to another one, or it was removed."""
         if self.added.get(node.number) == node:
             return False
         if node.number in self.added or node.number in self.removed:
@@ -40,7 +40,7 @@ class JoinedNodes:
         return True
 
     def remove(self, node: RemoveNode) -> bool:
-        """Let a node go. Returns False when that was done before."""
+        """Remove a node. Returns False when that was done before."""
         if node.number in self.removed:
             return False
         self.added.pop(node.number, None)
@@ -53,7 +53,7 @@ class JoinedNodes:
 
 
 def was_removed(node: RemoveNode) -> str:
-    """Return the sentence for who comes with the data directory of a node that was removed."""
+    """Return the sentence for a node that connects with the data directory of a removed node."""
     return (
         f"node {node.number} ({node.name}) was removed from the cluster by forget_cluster_node or"
         " force-boot; only with a new data directory can it join again, as a new node"

@@ -1,4 +1,5 @@
-"""The ballast file: it is deleted when the disk is full, so that what makes space can work.
+"""The ballast file: it is deleted when the disk is full, so that the work that frees space can go
+on.
 
 A full disk refuses checkpoints and compaction too, which would free journal files and garbage. So
 the first refused write deletes the ballast; it is created again when the disk alarm is over.
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class CreateBallast(DiskJob):
-    """A job that creates the file with `size` bytes, if more than twice as much is free; then, or
-    when it was there already, `is_there` becomes True."""
+    """Creates the file with `size` bytes, if more than twice as much is free; `is_there` becomes
+    True then, or when it exists already."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -35,7 +36,7 @@ class CreateBallast(DiskJob):
 
 
 class DeleteBallast(DiskJob):
-    """A job that deletes the file, if there is one."""
+    """Deletes the file, if there is one."""
 
     def run(self, files: Files) -> None:
         files.delete(BALLAST)
@@ -44,8 +45,8 @@ class DeleteBallast(DiskJob):
 class Ballast:
     """The ballast file of one message store; `size` is in bytes, and 0 means that there is none.
 
-    While it is deleted the disk counts as full: what it has made room for is checkpoints,
-    compaction and acknowledgements, not new messages. It is created again when there is space.
+    While it is deleted the disk counts as full: its space is for checkpoints, compaction and
+    acknowledgements, not for new messages. It is created again when there is space.
     """
 
     def __init__(self, store: StorePort, size: int) -> None:
@@ -61,8 +62,8 @@ class Ballast:
         """The time from which on `create_if_missing` may try again."""
 
     def create_if_missing(self) -> None:
-        """Have the file created when it is not there and the disk is well; tried once in
-        BALLAST_PAUSE_NS at most."""
+        """Have the file created when it is missing and the disk is well; tried at most once in
+        BALLAST_PAUSE_NS."""
         if self.is_there or self.working or not self.size or self.store.storage_failed:
             return
         services = self.store.services
@@ -75,7 +76,7 @@ class Ballast:
             self.store.submit(CreateBallast(self.size))
 
     def delete(self) -> None:
-        """Have the file deleted to make some space, for a write was refused for want of it."""
+        """Have the file deleted to make some space, because a write was refused for want of it."""
         if self.size and self.wanted is None:
             self.wanted = CreateBallast(self.size)
             self.store.services.no_space_for(self.wanted)
@@ -84,7 +85,7 @@ class Ballast:
                 self.store.submit(DeleteBallast())
 
     def done(self, job: CreateBallast | DeleteBallast) -> None:
-        """Take a job that has come back. One that failed did no harm: it is tried again after a
+        """Handle a job that has come back. A failed one did no harm: it is tried again after a
         while."""
         self.working = False
         self.is_there = isinstance(job, CreateBallast) and job.is_there

@@ -1,7 +1,7 @@
 """Checkpoints: how old journal files become unnecessary.
 
-    rotate   the journal begins file c; files before c - 1 are to go
-    flush    queues with something in those files write what is alive and not in a segment yet
+    rotate   the journal begins file c; files before c - 1 are to be deleted
+    flush    queues with entries in those files write living messages that are not in a segment yet
     look     at each queue that has changed: its state; its segment files are synced, each in the
              strand of its queue; then at the files of streams, at Raft groups, the entries of which
              are written to segments, each group in its strand; then at the definitions
@@ -10,12 +10,13 @@
     save     the checkpoint says what is durable where
     delete   journal files that neither this checkpoint nor the one before needs
 
-All of that in pieces, for there may be very many queues. So their states are not of one moment:
-each has at least what the files before c - 1 have of its queue, and what came later is in those
-that stay, which are replayed over it. The definitions are of one moment, behind all states.
+All of that is done in pieces, because there may be very many queues. So their states are not of one
+moment: each includes at least its queue's entries in the files before c - 1, and later entries are
+in the files that stay, which are replayed over it. The definitions are of one moment, after all
+states.
 
-One at a time; when the journal has rotated meanwhile, the next one begins at once. The last one of
-a broker's life flushes everything and says that it is clean.
+There is one checkpoint at a time; when the journal has rotated meanwhile, the next one begins at
+once. The last one of a broker's life flushes everything and is marked as clean.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ DEFINITIONS_WORK: Final = 200
 
 
 class SegmentSync(DiskJob):
-    """A job that makes segment files of one queue durable."""
+    """Makes segment files of one queue durable."""
 
     def __init__(self, directory: str, paths: list[str], strand: int) -> None:
         self.directory = directory
@@ -65,7 +66,7 @@ class SegmentSync(DiskJob):
 
 
 class JournalPruned(DiskJob):
-    """A job that deletes files of the journal, the oldest first."""
+    """Deletes files of the journal, the oldest first."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths
@@ -78,7 +79,7 @@ class JournalPruned(DiskJob):
 
 
 class CheckpointSaved(JournalPruned):
-    """A job that writes a checkpoint, then deletes the files that it makes unnecessary."""
+    """Writes a checkpoint, then deletes the files that it makes unnecessary."""
 
     def __init__(self, checkpoint: Checkpoint, states: list[bytes], journal: list[str]) -> None:
         super().__init__(journal)
@@ -91,7 +92,7 @@ class CheckpointSaved(JournalPruned):
 
 
 class Checkpoints(Actor):
-    """The actor that makes the checkpoints of one message store, one at a time."""
+    """Makes the checkpoints of one message store, one at a time."""
 
     def __init__(
         self, store: StorePort, durable_queues: Mapping[int, StoreClient], raft: RaftStorage
@@ -132,36 +133,36 @@ class Checkpoints(Actor):
         self.closed = False
 
     def touch(self, queue: StoreClient) -> None:
-        """Note that the state of a queue is not what was last seen of it; of a deleted one nothing
-        is said."""
+        """Note that the state of a queue has changed since it was last seen; a deleted queue is
+        left out."""
         if queue.has_state and not queue.is_deleted:
             self.touched[queue] = None
 
     def forget(self, queue: StoreClient) -> None:
-        """Leave a queue out of the next checkpoint, for it is deleted."""
+        """Leave a deleted queue out of the next checkpoint."""
         self.touched.pop(queue, None)
 
     def hold(self, queue: StoreClient) -> None:
-        """Believe nothing that this queue says of itself, for it has had a fault: no checkpoint is
-        made before it has been read back, but for one that has seen all queues already."""
+        """Distrust the state of this queue, which has had a fault: no checkpoint is made before it
+        has been read back, except one that has seen all queues already."""
         self.held[queue] = None
         self.again = True
         if self.telling or self.flushing:
             self.flushing[queue] = None
 
     def keep(self, queue: StoreClient, found: QueueReplica) -> None:
-        """Use the state in which a queue was found when it was read back, for it does not change
-        any more."""
+        """Use the state in which a queue was found when it was read back, because it does not
+        change any more."""
         self.states[queue.id] = encode_queue_state(found.state())
 
     def release(self, queue: StoreClient) -> None:
-        """Stop holding up checkpoints for a queue: it is what they say, or is deleted. A checkpoint
-        under way hears `Flushed` besides."""
+        """Stop holding up checkpoints for a queue, which can be trusted again or is deleted. A
+        checkpoint under way gets `Flushed` besides."""
         self.held.pop(queue, None)
 
     def rotated(self) -> None:
-        """Begin a checkpoint if there is reason for one, for the journal has rotated; its last two
-        files stay as they are."""
+        """Begin a checkpoint if there is reason for one, because the journal has rotated; its last
+        two files stay as they are."""
         store = self.store
         cut = store.journal.number - 1
         if self.cut or store.storage_failed or cut <= max(self.saved_cut, store.journal.first):
@@ -169,15 +170,15 @@ class Checkpoints(Actor):
         self._start(cut, store.journal.marks_before(cut))
 
     def advance(self) -> None:
-        """Begin a checkpoint though the journal has not rotated, for there are files that wait for
-        further checkpoints before they are deleted, and nothing else is being done."""
+        """Begin a checkpoint though the journal has not rotated, when nothing else is being done
+        and files wait for further checkpoints before they are deleted."""
         store = self.store
         if self.raft.superseded and not (self.cut or self.closing or store.storage_failed):
             cut = max(self.saved_cut, store.journal.first, store.journal.number - 1)
             self._start(cut, store.journal.marks_before(cut))
 
     def close(self) -> None:
-        """Begin to flush everything: the broker stops, and everybody has left."""
+        """Begin to flush everything: the broker stops, and all clients have left."""
         self.closing = True
         self.store.commit_soon()
 
@@ -192,13 +193,13 @@ class Checkpoints(Actor):
         elif not self.cut and store.is_idle:
             queues = self.durable_queues
             for queue in queues.values():
-                self.touch(queue)  # what was only delivered may have been a change, too
+                self.touch(queue)  # even a delivery may have been a change
             marks = dict.fromkeys(queues, EVERYTHING)
-            store.journal.next_file()  # should something come after that, it is in there
+            store.journal.next_file()  # whatever comes after that goes there
             self._start(store.journal.number, [marks])
 
     def _start(self, cut: int, marks: Iterable[dict[int, int]]) -> None:
-        """Begin the checkpoint that needs the journal from file `cut` on. `marks` says what has to
+        """Begin the checkpoint that needs the journal from file `cut` on. `marks` tells what has to
         be flushed, as Journal.marks has it of each file."""
         self.cut = cut
         self.flushing.update(dict.fromkeys(self.held))
@@ -224,14 +225,13 @@ class Checkpoints(Actor):
             yield from self._look()
 
     def flushed(self, message: Flushed) -> None:
-        """Note that a queue has written what it was to flush; after the last one look at all
-        queues."""
+        """Note that a queue has flushed; after the last one look at all queues."""
         was_last = self.flushing.pop(message.queue, self) is None and not self.flushing
         if was_last and not self.telling:
             self.begin(self._look())
 
     def _look(self) -> Iterator[int]:
-        """Look at what is there, have it made durable, and yield the work of each piece. If a queue
+        """Look at everything, have it made durable, and yield the work of each piece. If a queue
         has a fault meanwhile, look once more when that is read back."""
         store = self.store
         self.seen_sequence = store.journal.sequence if store.is_idle else 0
@@ -241,7 +241,7 @@ class Checkpoints(Actor):
             for work in chain(self._see_queues(), self._see_streams(), self._see_groups()):
                 yield work
                 if store.storage_failed:
-                    return  # the one before goes on to count
+                    return  # the one before remains valid
             if self.held:
                 self.flushing.update(dict.fromkeys(self.held))
                 return
@@ -253,7 +253,7 @@ class Checkpoints(Actor):
         store.post(WhenDurable(self))
 
     def _see_queues(self) -> Iterator[int]:
-        """Take the states of those that have changed before it began, one of them in each piece,
+        """Take the states of queues that have changed before it began, one of them in each piece,
         and yield its work; later changes are for the next checkpoint."""
         for queue in [*self.touched]:
             if self.touched.pop(queue, self) is not None:
@@ -283,8 +283,8 @@ class Checkpoints(Actor):
             yield MARK_WORK
 
     def _see_groups(self) -> Iterator[int]:
-        """Take the states of Raft groups, one of them in each piece, and yield its work; what of
-        them is committed and in files that go is written to segments meanwhile."""
+        """Take the states of Raft groups, one of them in each piece, and yield its work; committed
+        entries in files that are to be deleted are written to segments meanwhile."""
         for job in self.raft.see(self.cut):
             if job is not None:
                 self.syncing += 1
@@ -292,8 +292,8 @@ class Checkpoints(Actor):
             yield LOOK_WORK
 
     def _leave_out_what_is_saved(self) -> None:
-        """Begin a new file of the journal when the broker stops and all before it was seen: its
-        streams have written to the journal while they were flushed, and that may go."""
+        """Begin a new file of the journal when the broker stops and everything before it was seen:
+        streams have written to the journal while they were flushed, and these entries may go."""
         store = self.store
         journal = store.journal
         idle = store.is_idle and journal.sequence == self.seen_sequence
@@ -303,8 +303,8 @@ class Checkpoints(Actor):
             self.cut = journal.number
 
     def receive(self, message: object) -> None:
-        """Save the checkpoint when nothing else is in its way, for the journal has all that was
-        seen."""
+        """Save the checkpoint when nothing else is in its way, because the journal has everything
+        that was seen."""
         assert isinstance(message, WhenDurable)
         self.looked = True
         self._leave_out_what_is_saved()
@@ -317,8 +317,8 @@ class Checkpoints(Actor):
 
     def make_room(self) -> None:
         """Delete journal files that would go with the checkpoint under way, before it: the journal
-        has no space for a group, perhaps the one that it waits for. The last checkpoint does not
-        need them, and the one before it is for the case that the last is damaged."""
+        has no space for a group, perhaps the one that the checkpoint waits for. The last checkpoint
+        does not need them; the one before it is only for the case that the last is damaged."""
         if self.cut:
             paths = self.store.journal.files_before(self.saved_cut)
             if paths:
@@ -348,7 +348,7 @@ class Checkpoints(Actor):
         store.submit(CheckpointSaved(checkpoint, list(self.states.values()), paths))
 
     def saved(self, job: CheckpointSaved) -> None:
-        """Count the checkpoint from now on, and begin the next one if the journal has rotated
+        """Use the checkpoint from now on, and begin the next one if the journal has rotated
         meanwhile."""
         assert job.checkpoint.journal_first >= self.saved_cut, "a checkpoint of less than the last"
         self.count += 1

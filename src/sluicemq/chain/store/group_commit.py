@@ -1,21 +1,22 @@
-"""Group commit: one journal, and one sync for all that is appended to it meanwhile.
+"""Group commit: one journal, and one sync for everything that is appended to it meanwhile.
 
-Whoever wants something in the journal hands in an `Append`. What is handed in while a group is on
-its way to the disk is the next group: one record of the journal, written and synced by one job.
-An append hears of it after the sync that covers it. A group that nobody waits for is written after
-GROUP_WAIT_MS, or as soon as it is large.
+Everything goes to the journal as an `Append`. The appends that arrive while a group is on its way
+to the disk form the next group: one record of the journal, written and synced by one job. An append
+is told after the sync that covers it. A group that nobody waits for is written after GROUP_WAIT_MS,
+or as soon as it is large.
 
-Members of Raft groups, and elections with them, wait for no large group: when one of their appends
-has gathered, the next group has one quantum of what is written for queues, and what is behind that
-waits for its turn. So the appends of logs pass what was there before them; they do not pass one
-another, and what is written for queues keeps its order.
+Members of Raft groups, and elections with them, do not wait for large groups: when one of their
+appends waits, the next group has only one quantum of queues' writes, and later ones wait for their
+turn. So the appends of logs overtake earlier writes of queues; they do not overtake one another,
+and queues' writes keep their order.
 
-Publishers who wait for confirms come in two crowds: while the one's messages are synced the
-other's gather, and each sync is for one of them. So what has gathered when a sync is over waits
-GROUP_HOLD_MS for those who hear of that, if a sync takes as long: then each sync is for both.
+Publishers that wait for confirms fall into two crowds: while the messages of one are synced those
+of the other gather, and each sync serves only one. So the appends that wait when a sync is over are
+held for GROUP_HOLD_MS, if a sync takes as long, so that the publishers it has confirmed join them:
+then each sync serves both.
 
 When the disk is full a group is tried again until there is space. After any other failure of the
-storage nothing is appended any more, and whoever hands something in is refused.
+storage nothing is appended any more, and every append is refused.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ NS_A_MS: Final = 1_000_000
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Append:
-    """Entries that somebody wants in the journal. They are all in the same group.
+    """Entries for the journal, all of which go into the same group.
 
     Its methods are called in turns of the message store, so they do no more than post. `urgent`
-    says whether somebody waits for it: if nobody does, its group may be written later.
+    tells whether somebody waits for it: if not, its group may be written later.
     """
 
     __slots__ = ("urgent",)
@@ -67,31 +68,31 @@ class Append:
 
     @property
     def quantum_bytes(self) -> int:
-        """Return of a quantum of what is written for queues how large it is, at least 1: a group of
-        the journal in which there are appends to logs has only one. Others have 0."""
+        """Return the size of a quantum of queues' writes, at least 1: a group of the journal with
+        appends to logs has only one. Others return 0."""
         return 0
 
     @property
     def raft_bytes(self) -> int:
-        """Return of an append to a Raft group's log about how large it is, at least 1; a group of
-        the journal has only so many of these, and so many bytes of them. Others have 0."""
+        """Return about how large an append to a Raft group's log is, at least 1; a group of the
+        journal has a bounded number and size of these. Others return 0."""
         return 0
 
     def entries(self, parts: list[bytes]) -> None:
-        """Add the encoded entries to `parts`. This is asked once, when the group is closed, so that
-        what has become superfluous by then can be left out."""
+        """Add the encoded entries to `parts`. Called once, when the group is closed, so that
+        entries that are superfluous by then can be left out."""
 
     def before(self) -> DiskJob | None:
-        """Return the job for what has to be written before the group, such as bodies that its
-        entries refer to; None if there is nothing. This is asked once, after `entries`."""
+        """Return the job for data that has to be written before the group, such as bodies to which
+        its entries refer; None if there is none. Called once, after `entries`."""
         return None
 
     def appended(self) -> None:
-        """Tell whoever waits that these entries are durable."""
+        """Tell the actor that waits that these entries are durable."""
 
     def refused(self, reason: str) -> None:
-        """Tell whoever has to know that these entries never will be durable, for the storage has
-        failed; `reason` is for people."""
+        """Tell the actor concerned that these entries never will be durable, because the storage
+        has failed; `reason` is for people."""
 
 
 class WhenDurable(Append):
@@ -117,7 +118,7 @@ class CommitDue:
 
 
 class HoldOver:
-    """A timer's message that those who have heard of a group have had the time to send more."""
+    """A timer's message that the publishers confirmed by a group have had the time to send more."""
 
     __slots__ = ()
 
@@ -158,17 +159,17 @@ class GroupCommit:
 
     @property
     def is_idle(self) -> bool:
-        """True when nothing is on its way to the journal, nor waits for it."""
+        """Tell whether nothing is on its way to the journal, or waits for it."""
         return self.job is None and not self.gathered
 
     def stalled_ms(self) -> int:
-        """Return for how long the disk has had a group and has not finished it; 0: it has none."""
+        """Return for how long the disk has been working on a group; 0 when it has none."""
         if self.job is None:
             return 0
         return (self.store.services.world.clock.now_ns() - self.began_ns) // NS_A_MS
 
     def add(self, append: Append) -> None:
-        """Have this append in the next group, or refuse it if the storage has failed."""
+        """Put this append into the next group, or refuse it if the storage has failed."""
         if self.store.storage_failed:
             append.refused(self.store.storage_failed)
         else:
@@ -188,13 +189,13 @@ class GroupCommit:
             question.appended()
 
     def due(self) -> None:
-        """Have the next group written, if there is any, for the timer has fired."""
+        """Write the next group, if there is any, because the timer has fired."""
         self.timer_runs = False
         self.urgent = bool(self.gathered)
 
     def commit(self) -> None:
-        """Close the next group and hand it to the disk, unless one is on its way or this one had
-        better wait for more."""
+        """Close the next group and give it to the disk, unless one is on its way or this one should
+        wait for more."""
         if self.job is not None or not self.gathered or self.is_held:
             return
         if not self.urgent and self.gathered_bytes < UNHURRIED_GROUP_BYTES:
@@ -211,7 +212,7 @@ class GroupCommit:
         if not parts and not before:
             self.written()
             if self.gathered:
-                self.store.commit_soon()  # nothing comes back from the disk that would see to it
+                self.store.commit_soon()  # no job will come back to do it
             return
         self.job = self.journal.group(parts) if parts else GroupWrite("", 0, b"", 0)
         self.job.before = before
@@ -221,9 +222,9 @@ class GroupCommit:
         self.store.services.world.disk.submit(self.job, self.store, SYNC_STRAND)
 
     def taken(self) -> list[Append]:
-        """Take what is in the next group: all that has gathered; but when there are appends to logs
-        of Raft groups, for which members wait, no more of these, and of what is written for queues,
-        than one sync should serve."""
+        """Take the appends of the next group: everything that waits; but when there are appends to
+        logs of Raft groups, for which members wait, no more of these, and of queues' writes, than
+        one sync should serve."""
         taken = self.gathered
         left: list[Append] = []
         if self.raft_count:
@@ -237,7 +238,7 @@ class GroupCommit:
         return taken
 
     def written(self) -> None:
-        """Tell everybody in the group that it is durable, and then the store."""
+        """Tell every append of the group that it is durable, and then the store."""
         group, self.committing = self.committing, []
         if self.job is not None:
             passed_ns = self.store.services.world.clock.now_ns() - self.began_ns
@@ -250,20 +251,20 @@ class GroupCommit:
         self.store.group_written()
 
     def hold(self, passed_ns: int) -> None:
-        """Have what has gathered wait a little for more, unless the disk, which took so long for
-        the group before, is faster than that."""
+        """Have waiting appends held a little for more, unless the disk, which took that long for
+        the group before, is faster."""
         if passed_ns >= GROUP_HOLD_MS * NS_A_MS // 2:
             self.is_held = True
             clock = self.store.services.world.clock
             clock.call_after(GROUP_HOLD_MS, self.store, HoldOver())
 
     def hold_over(self) -> None:
-        """Have what has gathered written, for it has waited long enough for more."""
+        """Write the held appends, which have waited long enough for more."""
         self.is_held = False
 
     def refuse(self, *, also_committing: bool) -> None:
-        """Tell those of the next group that the storage has failed, and with `also_committing`
-        those of the one under way, if it was that which failed."""
+        """Tell the appends of the next group that the storage has failed, and with
+        `also_committing` those of the one under way, if it is that which failed."""
         group, self.gathered = self.gathered, []
         if also_committing:
             group = self.committing + group
@@ -273,9 +274,10 @@ class GroupCommit:
 
 
 def parted(gathered: list[Append], count_max: int) -> tuple[list[Append], list[Append]]:
-    """Return which appends are in the next group, and which in a later one: at least one to a log
-    of a Raft group, and at most `count_max` and RAFT_GROUP_BYTES of these; one quantum of what is
-    written for queues, with what is not of a log up to the next one; and all declarations."""
+    """Return the appends of the next group, and those of a later one. The next one has at least one
+    append to a log of a Raft group, and at most `count_max` and RAFT_GROUP_BYTES of these; one
+    quantum of queues' writes, with everything up to the next quantum that is not for a log; and all
+    declarations."""
     taken: list[Append] = []
     left: list[Append] = []
     count = size = quanta = 0

@@ -1,7 +1,7 @@
-"""When the journal falls idle it gets a seal, which tells later damage of its end from a torn tail.
+"""Seals: an idle journal gets one, which distinguishes later damage of its end from a torn tail.
 
-Nobody waits for a seal, so it is not synced, and what is published next is delayed by one small
-write at most. One timer serves all groups: a busy journal costs a look now and then.
+Nobody waits for a seal, so it is not synced, and delays the next publish by at most one small
+write. One timer serves all groups, so that a busy journal costs a check now and then.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class JournalSeals:
         """True while an `Idle` is on its way."""
 
     def watch(self) -> None:
-        """Look in SEAL_AFTER_MS whether the group that is durable now was the last."""
+        """Check in SEAL_AFTER_MS whether the group that is durable now was the last."""
         if not self.watching:
             self.watching = True
             store = self.store
@@ -40,8 +40,8 @@ class JournalSeals:
             store.services.world.clock.call_after(SEAL_AFTER_MS, store, idle)
 
     def look(self, message: Idle) -> bool:
-        """Write a seal, which says that what is there is all there was, if nothing was written for
-        a while; else look again later. Returns whether the journal is idle."""
+        """Write a seal, which marks the end of the journal, if nothing was written for a while;
+        else check again later. Returns whether the journal is idle."""
         self.watching = False
         store = self.store
         if store.sync_runs or message.sequence != store.journal.sequence:

@@ -1,16 +1,16 @@
-"""The agreement of a node that is alone: what is proposed is agreed at once.
+"""The agreement of a node that is alone: every proposal is agreed on at once.
 
-A change is applied, handed to the journal, and told to those who follow, all in one turn; who has
-proposed it hears Agreed after the sync, if the change is to last. So it is seen by others before it
-is durable, and that is right: what they build on it (a binding, a message, another declaration)
-goes to the journal behind it, or in the same group, where declarations come first; so nothing that
-was confirmed can be found without it. What is only found to be there already is answered behind
-the appends that are under way, for it may be one of these that has made it.
+A change is applied, added to the journal, and told to the followers, all in one turn; its proposer
+gets Agreed after the sync, if the change is to last. So others see it before it is durable, and
+that is right: whatever they build on it (a binding, a message, another declaration) goes to the
+journal after it, or in the same group, where declarations come first; so nothing that was confirmed
+can be found without it. A declaration of something that exists is answered after the appends under
+way, because one of these may have made it.
 
 When an append fails the storage has failed: the proposer is refused, and so is each later change
 that is to last, before it is applied. The state of this process may then be ahead of the journal,
-but nobody was told that what is ahead is durable, and nothing more is confirmed before a restart,
-which begins with what the journal has.
+but nobody was told that the difference is durable, and nothing more is confirmed before a restart,
+which begins with the contents of the journal.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 
 class LocalAgreement(Agreement):
-    """The agreement of a node that is alone. `underway` counts the appends whose end is not known
-    yet."""
+    """The agreement of a node that is alone. `underway` counts the appends that are not
+    finished.
+    """
 
     def __init__(self, state: DeclaredState, store: MessageStore) -> None:
         super().__init__(state)
@@ -86,17 +87,16 @@ class JournalledChange(StoreDefinition):
 
 
 def encoded(durable: list[Change]) -> bytes:
-    """Return what the journal has to have so that all of these changes are found again, or none;
-    empty if there are none."""
+    """Return the journal's entry from which all of these changes are recovered, or none; empty if
+    there are none."""
     if len(durable) > 1:
         return encode(Together(tuple(durable)))
     return encode(durable[0]) if durable else b""
 
 
 def is_to_last(state: DeclaredState, change: Change) -> bool:
-    """Tell whether the change has to be in the journal, as far as that is up to the change itself.
-    What goes with the end of something, such as an auto-delete exchange, goes whatever the storage
-    does."""
+    """Tell whether the change itself has to be in the journal. Changes that follow from the end of
+    something, such as that of an auto-delete exchange, are applied whatever the storage does."""
     if isinstance(change, DeclareExchange | DeclareQueue):
         return change.definition.durable
     if isinstance(change, Together):

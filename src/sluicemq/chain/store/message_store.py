@@ -1,8 +1,8 @@
 """queue ---write---> MESSAGE STORE: messages to the journal, bodies of large ones to files.
 
-What comes in is gathered as a `StoreGroup`, which goes to the journal with whatever else the node
-makes durable then (group_commit.py). A queue hears `Written` only after the sync that covers it. A
-write that is overtaken by its message's removal is never made, and confirmed at once (spec 6.4).
+Writes are gathered as a `StoreGroup`, which goes to the journal with everything else that the node
+makes durable then (group_commit.py). A queue gets `Written` only after the sync that covers it. A
+write whose messages are removed before it is made is left out, and confirmed at once (spec 6.4).
 
 When the disk is full a job is tried again until there is space. Any other failure ends
 all writing: nothing is written and nothing is confirmed until a restart; reads go on.
@@ -56,8 +56,8 @@ STRAND_JOBS = SegmentSync | RaftSegmentWrite | RaftContentWrite | RaftRewrite | 
 
 
 class MessageStore(StorePort):
-    """The message store of one node, which writes what queues give it and tells them when it is
-    durable."""
+    """The message store of one node, which writes the messages of queues and tells them when these
+    are durable."""
 
     kind = "message_store"
     is_common = True
@@ -117,13 +117,13 @@ class MessageStore(StorePort):
         self.schedule()
 
     def new_group(self) -> StoreGroup:
-        """Return a group for what comes after the present one is closed."""
+        """Return a group for writes after the present one is closed."""
         return StoreGroup(
             self.journal, self.checkpoints, self.persistent, self.group_closed, self.unclosed
         )
 
     def group_closed(self, group: StoreGroup) -> None:
-        """Gather what comes now in another quantum, and take more again if there is room."""
+        """Gather writes in another quantum from now on, and take more again if there is room."""
         assert group is self.unclosed[0], "a quantum passes another"
         del self.unclosed[0]
         self.waiting_bytes -= group.bytes
@@ -133,8 +133,8 @@ class MessageStore(StorePort):
             self.full.open()
 
     def gather(self, size: int = 0, *, urgent: bool = False) -> StoreGroup:
-        """Return the open quantum, and see to it that a group of the journal will have it. `size`
-        is how many bytes more are for the journal; `urgent` says that somebody waits for them."""
+        """Return the open quantum, and have a group of the journal include it. `size` is how many
+        bytes more are for the journal; `urgent` tells that somebody waits for them."""
         commits = self.commits
         if self.group.bytes >= self.quantum_bytes:
             self.group = self.new_group()
@@ -149,7 +149,7 @@ class MessageStore(StorePort):
 
     @property
     def retrying(self) -> int:
-        """The number of jobs that wait for space on the disk."""
+        """Return the number of jobs that wait for space on the disk."""
         return len(self.services.no_space)
 
     # -- the inbox
@@ -188,7 +188,7 @@ class MessageStore(StorePort):
             super().receive(message)
 
     def write(self, message: StoreWrite) -> None:
-        """Take persistent messages into the next group, and give the queue back their credit."""
+        """Add persistent messages to the next group, and give the queue back their credit."""
         batch = message.batch
         count = len(batch.contents)
         self.writes += count
@@ -205,7 +205,7 @@ class MessageStore(StorePort):
         message.inflow.settle(count, batch.size)
 
     def page(self, message: StorePaged) -> None:
-        """Take transient bodies to be written into files of their own, which nobody waits for."""
+        """Have transient bodies written into files of their own, which nobody waits for."""
         chunk = message.chunk
         assert chunk.id_base is not None
         positions = chunk.positions()
@@ -218,8 +218,8 @@ class MessageStore(StorePort):
         message.inflow.settle(len(contents), size)
 
     def remove(self, message: StoreRemove) -> None:
-        """Forget messages that have left a queue; what of them has not been written yet need not
-        be."""
+        """Forget messages that have left a queue; those that have not been written yet are left
+        out."""
         group = self.group
         ranges = message.ranges
         overtaken: list[StoreWrite] = []
@@ -231,10 +231,10 @@ class MessageStore(StorePort):
             group.delivered[message.queue] = message.delivered
         buffered: Container[int] = self.persistent.buffer
         if len(self.unclosed) > 1:
-            # To the others an earlier group than the one of these acknowledgements may refer.
+            # The others may be in an earlier group than these acknowledgements.
             buffered = {i for write in overtaken for i in body_ids_of(write) if i in buffered}
         for ids in message.persistent:
-            # What a group has made durable stays until it is durable that it may go.
+            # Messages that a group has made durable stay until their removal is durable.
             group.gone_bodies += [each for each in ids if each not in buffered]
             self.persistent.remove([each for each in ids if each in buffered])
         for ids in message.transient:
@@ -247,7 +247,7 @@ class MessageStore(StorePort):
     def overtake(
         self, queue: StoreClient, ranges: list[range]
     ) -> tuple[list[range], list[StoreWrite]]:
-        """Cancel writes that wait and whose messages have all gone already; they are confirmed at
+        """Cancel waiting writes whose messages have all been removed already; they are confirmed at
         once. Returns the other ranges of positions, and these writes."""
         left: list[range] = []
         overtaken: list[StoreWrite] = []
@@ -269,8 +269,9 @@ class MessageStore(StorePort):
         return left, overtaken
 
     def pending(self, queue: StoreClient, positions: range) -> StoreWrite | None:
-        """Return the write that waits, begins where these positions begin and has no others, and
-        forget it there; None when there is none."""
+        """Return and forget the waiting write of exactly these positions; None when
+        there is none.
+        """
         place = queue, positions.start
         for group in self.unclosed:
             write = group.places.get(place)
@@ -282,7 +283,7 @@ class MessageStore(StorePort):
     # -- group commit
 
     def turn_ended(self) -> None:
-        """Start the next commit when something waits for one; see to what else there is to do."""
+        """Start the next commit when something waits for one, and other work that is due."""
         if not self.storage_failed:
             self.commits.commit()
             self.page_bodies()
@@ -309,7 +310,7 @@ class MessageStore(StorePort):
         self.disk.submit(job, self, strand)
 
     def done(self, job: DiskJob) -> None:
-        """Handle a job that has come back from the disk, whether it was done or has failed."""
+        """Handle a job that has come back from the disk, successful or not."""
         if isinstance(job, ReadMessages):
             self.was_read(job)
             return
@@ -351,7 +352,7 @@ class MessageStore(StorePort):
         failure = job.failure
         assert failure is not None
         if failure.is_full and isinstance(job, SealWrite):
-            return  # it is a help only, and its place is the next group's
+            return  # it only helps, and the next group takes its place
         if failure.is_full and not isinstance(job, SegmentSync):
             job.failure = None
             self.services.no_space_for(job)
@@ -393,8 +394,8 @@ class MessageStore(StorePort):
             self.paged_bytes = 0
 
     def compact(self, files: MessageFiles) -> None:
-        """Have garbage in these files collected in the background, and log what problems they have
-        found."""
+        """Have garbage in these files collected in the background, and log the problems that they
+        have found."""
         for problem in files.problems:
             self.services.world.log.write("error", f"message store: {problem}")
         files.problems.clear()
@@ -420,8 +421,8 @@ class MessageStore(StorePort):
         self.disk.submit(job, self, MESSAGES_STRAND)
 
     def was_read(self, job: ReadMessages) -> None:
-        """Hand over what was found. What the disk has failed to read is tried again READ_TRIES
-        times; what is missing after that, or damaged, is lost."""
+        """Pass on the bodies that were found. A failed read is tried again READ_TRIES times; bodies
+        that are missing after that, or damaged, are lost."""
         message, contents = self.reading.pop(job)
         durable = message.queue.is_durable and message.chunk.traits.persistent
         files = self.persistent if durable else self.transient
@@ -442,7 +443,7 @@ class MessageStore(StorePort):
     # -- for people
 
     def info(self) -> dict[str, dict[str, object]]:
-        """Return sections of figures, by title, for the status that people see."""
+        """Return sections of figures, by title, for the status that users see."""
         sections: dict[str, dict[str, object]] = {
             "Message store": {
                 "messages_written": self.writes,

@@ -1,11 +1,10 @@
-"""What queues and channels tell the message store, what it answers, and whom it does that for.
+"""The messages of queues and channels to the message store, its answers, and the interface of its
+clients.
 
-StoreWrite, StorePaged, StoreRemove, StoreRead    of queues, about their messages
-StoreDefinition, StoreQueueDeleted                what is declared, and which queues are gone
-WhenSafe                                          of who waits for what it has told before
-StoreStreamFiles                                  of streams: which files there must be
-Written, BodiesRead, Collect, Forgotten, Agreed   the answers
-Flush, Flushed                                    for a checkpoint
+StoreWrite, StorePaged, StoreRemove, StoreRead of queues, about their messages StoreDefinition,
+StoreQueueDeleted definitions, and deleted queues WhenSafe to wait for earlier messages
+StoreStreamFiles of streams: which files must exist Written, BodiesRead, Collect, Forgotten, Agreed
+the answers Flush, Flushed for a checkpoint
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StoreClient(FlowActor):
     """A queue, as the message store and checkpoints see it. `id` is its number in files, `strand`
-    the one of the disk in which its own jobs run, `title` names it for people."""
+    that of the disk in which its own jobs run, `title` names it for people."""
 
     id: int
     strand: int
@@ -45,26 +44,26 @@ class StoreClient(FlowActor):
 
     @property
     def is_durable(self) -> bool:
-        """True when the queue is there after a restart."""
+        """Tell whether the queue survives a restart."""
         raise NotImplementedError
 
     @property
     def is_deleted(self) -> bool:
-        """True when the queue is deleted, so that nothing is said of it any more."""
+        """Tell whether the queue is deleted, so that nothing is recorded of it any more."""
         raise NotImplementedError
 
     def checkpoint_state(self) -> bytes:
-        """Return what a checkpoint says about the queue, when the journal has all that the queue
-        has said. Asked only of queues that were touched."""
+        """Return the queue's part of a checkpoint, when the journal has everything from the queue.
+        Asked only of queues that were touched."""
         raise NotImplementedError
 
     def dirty_files(self) -> tuple[str, list[str]]:
-        """Return the directory of its own files, and those that were written since the last call:
-        they have to be synced."""
+        """Return the directory of its own files, and those written since the last call, which have
+        to be synced."""
         raise NotImplementedError
 
     def stream_files(self) -> StreamFiles | None:
-        """Return what files of its own must be there after a restart; None when there are none, as
+        """Return which of its own files must exist after a restart; None when there are none, as
         with most queues."""
         return None
 
@@ -105,9 +104,9 @@ class StorePaged:
 
 class StoreRemove:
     """Messages that have left a queue. `ranges` and `indexed` are positions that must be remembered
-    over a restart, with `delivered`: only the journal can know of the first, the others are in the
-    queue's index. `persistent` and `transient` are ids of bodies. `empty` goes back to the queue in
-    a `Collect` when all this is durable."""
+    over a restart, with `delivered`: the first are only in the journal, the others in the queue's
+    index. `persistent` and `transient` are ids of bodies. `empty` goes back to the queue in a
+    `Collect` when all this is durable."""
 
     __slots__ = ("delivered", "empty", "indexed", "persistent", "queue", "ranges", "transient")
 
@@ -135,8 +134,8 @@ class StoreRead:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WhenSafe(Append):
-    """A question: `asker`, if anybody, gets Agreed when all that the message store got before it is
-    durable, or an Agreed that says why it never will be."""
+    """A question: `asker`, if not None, gets Agreed when everything that the message store got
+    before it is durable, or an Agreed with the reason why it never will be."""
 
     __slots__ = ("asker",)
 
@@ -157,8 +156,9 @@ class WhenSafe(Append):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StoreDefinition(WhenSafe):
-    """An encoded change of what is declared; empty, if `asker` waits for others that are on their
-    way."""
+    """An encoded change of definitions; empty, if `asker` waits for others that are on
+    their way.
+    """
 
     __slots__ = ("change",)
 
@@ -175,9 +175,9 @@ class StoreDefinition(WhenSafe):
 
 
 class StoreQueueDeleted(Append):
-    """The news that a durable queue is gone. When that is durable `answer` goes to its channel, if
-    any, and the queue hears `Forgotten`. No later declaration is durable before it, nor is what is
-    said of the queue in later groups of any use."""
+    """Tells that a durable queue is deleted. When that is durable `answer` goes to its channel, if
+    any, and the queue gets `Forgotten`. No later declaration is durable before it, and entries of
+    the queue in later groups are ignored."""
 
     __slots__ = ("answer", "channel", "queue")
 
@@ -203,8 +203,8 @@ class StoreQueueDeleted(Append):
 
 
 class StoreStreamFiles(Append):
-    """What must be there of a stream's files from now on. When that is durable this goes back to
-    the stream, with the `job` it came for, None if there was none; `urgent` says that confirms wait
+    """Which files of a stream must exist from now on. When that is durable this goes back to the
+    stream, with the `job` it came for, None if there was none; `urgent` tells that confirms wait
     for it."""
 
     __slots__ = ("files", "job", "queue")
@@ -234,13 +234,15 @@ class Written:
 
 
 class Forgotten:
-    """Sent to a queue: after a restart it will not be there, so its files may go."""
+    """Sent to a queue: it is not recovered after a restart any more, so its files may
+    be deleted.
+    """
 
     __slots__ = ()
 
 
 class BodiesRead:
-    """Sent to a queue: what was found of the bodies of a chunk, by their ids."""
+    """Sent to a queue: the bodies of a chunk that were found, by their ids."""
 
     __slots__ = ("chunk", "contents")
 
@@ -250,8 +252,8 @@ class BodiesRead:
 
 
 class Collect:
-    """Sent to a queue: what it acknowledged before is durable, so that the segments in `empty`,
-    which had nothing left by then, may go."""
+    """Sent to a queue: its earlier acknowledgements are durable, so that the segments in `empty`,
+    which had no message left by then, may be deleted."""
 
     __slots__ = ("empty",)
 
@@ -260,7 +262,7 @@ class Collect:
 
 
 class Flush:
-    """Sent to a queue, which has to write what is alive below position `upto` into segments and
+    """Sent to a queue, which has to write living messages below position `upto` into segments and
     answer `Flushed`."""
 
     __slots__ = ("upto",)
@@ -270,7 +272,7 @@ class Flush:
 
 
 class Flushed:
-    """Sent by a queue when it has flushed all it was to, or is deleted."""
+    """Sent by a queue when it has flushed, or is deleted."""
 
     __slots__ = ("queue",)
 

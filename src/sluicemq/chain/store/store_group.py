@@ -1,4 +1,4 @@
-"""What the message store gathers of messages for one group of the journal."""
+"""The messages that the message store gathers for one group of the journal."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class StoreGroup(Append):
-    """A quantum of what the message store gathers of messages for the journal. A group of the
-    journal has all that there are, in their order, or one with appends to logs. `closed` is called
-    with it when its group of the journal is closed: what comes then is for a later one. `unclosed`
-    are those to which that has not happened.
+    """A quantum of the messages that the message store gathers for the journal. A group of the
+    journal has all quanta that there are, in their order, or one if it has appends to logs.
+    `closed` is called with it when its group of the journal is closed: later messages are for
+    another one. `unclosed` are the quanta that are still open.
 
     Until it is closed, a write whose messages have left their queue again can be taken out of it
     (`MessageStore.overtake`). `bodies` are the files of durable bodies.
@@ -97,8 +97,8 @@ class StoreGroup(Append):
             self.checkpoints.touch(queue)
 
     def before(self) -> MessageWrites | None:
-        """Return the job that writes large bodies, None if there are none: all that there are, or
-        those of this quantum when others are left for later groups of the journal."""
+        """Return the job that writes large bodies, None if there are none: all of them, or those of
+        this quantum when others are left for later groups of the journal."""
         ids = self.body_ids() if self.unclosed else None
         self.bodies_job = self.bodies.take_job(ids)
         return self.bodies_job
@@ -110,7 +110,7 @@ class StoreGroup(Append):
                 yield from body_ids_of(write)
 
     def appended(self) -> None:
-        """Tell the queues that their messages are durable, in the order of writing, and let go of
+        """Tell the queues that their messages are durable, in the order of writing, and release
         bodies that nobody needs any more."""
         if self.bodies_job is not None:
             self.bodies.finished(self.bodies_job)
@@ -133,7 +133,7 @@ def body_ids_of(write: StoreWrite) -> range:
 
 
 def run_of(write: StoreWrite) -> Run:
-    """Return the entry that the journal has for a write."""
+    """Return the journal's entry for a write."""
     batch = write.batch
     contents = batch.contents
     count = len(contents)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StorePort(FlowActor):
-    """The message store, as its parts see it. `storage_failed` says why nothing is written any
+    """The message store, as its parts see it. `storage_failed` tells why nothing is written any
     more; it is empty as long as all is well."""
 
     services: Services
@@ -25,27 +25,28 @@ class StorePort(FlowActor):
 
     @property
     def sync_runs(self) -> bool:
-        """True while a group is on its way to the disk."""
+        """Tell whether a group is on its way to the disk."""
         raise NotImplementedError
 
     @property
     def is_idle(self) -> bool:
-        """True when nothing is on its way to the journal, nor waits for it."""
+        """Tell whether nothing is on its way to the journal, or waits for it."""
         raise NotImplementedError
 
     def commit_soon(self) -> None:
-        """Have what waits for the journal written soon, though nobody waits for that."""
+        """Have the waiting appends written soon, though nobody waits for that."""
         raise NotImplementedError
 
     def group_written(self) -> None:
-        """Called when a group is durable, and those who waited for it have been told."""
+        """Called when a group is durable, and its appends have been told."""
         raise NotImplementedError
 
     def submit(self, job: DiskJob) -> None:
-        """Give a job to the strand of the disk where jobs of its kind belong; it comes back to the
-        store."""
+        """Submit a job to the strand of the disk for jobs of its kind; it comes back to
+        the store.
+        """
         raise NotImplementedError
 
     def try_later(self, job: DiskJob) -> None:
-        """Submit a job again after RETRY_FULL_MS, for there is no space for it now."""
+        """Submit a job again after RETRY_FULL_MS, because there is no space for it now."""
         raise NotImplementedError
