@@ -1,8 +1,8 @@
-"""What can be asked of a queue. Each command names who asked, for the effects that answer it.
+"""The commands of a queue. Each names its sender, for the effects that answer it.
 
-A command is what the members of a replicated queue agree on. So it says nothing of what only one
-member knows: how much room the windows to its consumers have, what it has in RAM or on its disk,
-what its clock shows. Of that the queue actor tells the machine by calls (`machine.py`).
+The members of a replicated queue agree on commands. So a command says nothing that only one member
+knows: how much room the windows to its consumers have, what it has in RAM or on its disk, what its
+clock shows. The queue actor tells the machine of these by calls (`machine.py`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ FIRST_TERM: Final = 1
 
 
 class LinkId(NamedTuple):
-    """Names the link over which a queue delivers to one channel, and what is out over it. `term` is
-    that of the queue's life; `number` counts the links of this life from 1, and is 0 for the
-    queue's own dead letters."""
+    """The name of the link over which a queue delivers to one channel. `term` is that of the
+    queue's life; `number` counts the links of this life from 1, and is 0 for the queue's own dead
+    letters."""
 
     term: int
     number: int
@@ -36,10 +36,9 @@ class LinkId(NamedTuple):
 
 class Publish:
     """Asks the queue to take a batch that came over `link`. `first_seq` is the sender's number of
-    the first message, 1 or more; with `confirm` the sender hears when they are safe, or that they
-    were not taken. Who submits the command sets what depends on when it comes: `expiry` as Chunk
-    has it; `came_ms`, in milliseconds since the epoch, for a queue that deduplicates, 0 for
-    others."""
+    the first message, 1 or more; with `confirm` the sender is told when they are safe, or rejected.
+    The submitter sets everything that depends on the time of arrival: `expiry` as Chunk has it;
+    `came_ms`, in milliseconds since the epoch, for a queue that deduplicates, 0 for others."""
 
     __slots__ = ("batch", "came_ms", "confirm", "expiry", "first_seq", "link")
 
@@ -53,9 +52,9 @@ class Publish:
 
 
 class Settle:
-    """Says that a channel is done with parts of runs: (run, start, end) each, `end` exclusive.
-    `outcome` is ACK, REQUEUE or REJECT. The parts were delivered over `link`: runs of the same
-    numbers that came over another one, or in another life of the queue, are not meant."""
+    """Settles parts of runs for a channel: (run, start, end) each, `end` exclusive. `outcome` is
+    ACK, REQUEUE or REJECT. The parts were delivered over `link`: runs of the same numbers over
+    another link, or in another life of the queue, are different ones."""
 
     __slots__ = ("link", "outcome", "parts")
 
@@ -85,7 +84,7 @@ class Cancel:
 
 
 class Get:
-    """Asks for one message, as basic.get does, or for the news that there is none."""
+    """Asks for one message, as basic.get does."""
 
     __slots__ = ("channel", "no_ack")
 
@@ -115,8 +114,8 @@ class Inspect:
 
 class Delete:
     """Deletes the queue, on the conditions of queue.delete: `if_unused`, that it has no consumer,
-    `if_empty`, that no message is ready. `channel` None: the broker itself asks, which hears
-    nothing when they are not met."""
+    `if_empty`, that no message is ready. A `channel` of None is the broker itself, which is not
+    told when they are not met."""
 
     __slots__ = ("channel", "if_empty", "if_unused")
 
@@ -126,17 +125,17 @@ class Delete:
         self.if_empty = if_empty
 
     def unmet(self, consumers: int, ready: int) -> str:
-        """Return why a queue with so many consumers and ready messages may not be deleted on these
-        conditions; "" when it may."""
+        """Return why a queue with that many consumers and ready messages may not be deleted on
+        these conditions; "" when it may."""
         if self.if_unused and consumers:
             return "in use"
         return "not empty" if self.if_empty and ready else ""
 
 
 class Down:
-    """Says that a channel is gone: its consumers end, and what it held returns to its place.
-    `is_lost`: the link to its node has ended. Then it is not the messages' fault that they come
-    back, and it does not count."""
+    """Tells that a channel is gone: its consumers end, and its messages return to their places.
+    `is_lost` tells that the link to its node has ended; then their return does not count for a
+    delivery limit."""
 
     __slots__ = ("channel", "is_lost")
 
@@ -146,7 +145,7 @@ class Down:
 
 
 class Configure:
-    """Replaces the settings of the queue by these, which hold from now on."""
+    """Replaces the settings of the queue from now on."""
 
     __slots__ = ("settings",)
 

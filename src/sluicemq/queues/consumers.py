@@ -1,4 +1,4 @@
-"""Who takes messages from a queue, how much each may take, and whose turn it is.
+"""The consumers of a queue: how much each may take, and whose turn it is.
 
 Rules (spec 9.2-9.5): higher priority first; inside one priority strict round robin, one message
 each; a consumer without room is left out, and comes back as the last. Dealing n messages to k
@@ -42,11 +42,11 @@ Waiting: TypeAlias = "tuple[int, int, Consumer]"
 
 
 class Consumer:
-    """This is what a queue knows of one consumer, made by a basic.consume.
+    """A consumer as its queue sees it, made by a basic.consume.
 
     `window` is the delivery credit towards the channel's socket; `prefetch` the consumer's own
-    limit on unacknowledged messages; `limiter` the channel's, shared by its consumers. `active`:
-    it may get messages; of a queue with a single active consumer the others wait.
+    limit on unacknowledged messages; `limiter` the channel's, shared by its consumers. It gets
+    messages only while `active`: in a queue with a single active consumer the others wait.
     """
 
     __slots__ = (
@@ -97,14 +97,14 @@ class Consumer:
         return self.limiter.limit > 0 and not self.no_ack
 
     def room(self, cost_each: int, queue: Actor) -> int:
-        """Return how many messages of `cost_each` this consumer of `queue` can take now; 0: none.
-        The cost is in units of its window."""
+        """Return how many messages of `cost_each` this consumer of `queue` can take now. The cost
+        is in units of its window."""
         window = self.window
         if window.is_shut or window.waits():
             return 0
         room = window.credit // cost_each or 1
         limiter = self.limiter
-        if self.no_ack:  # what it gets does not count, but it waits for the others' room
+        if self.no_ack:  # its messages do not count, but it waits for the others' room
             return 0 if limiter.limit and not limiter.permits(queue) else room
         prefetch = self.prefetch
         if prefetch.limit:
@@ -116,8 +116,8 @@ class Consumer:
         return max(room, 0)
 
     def take(self, count: int, cost_each: int) -> int:
-        """Account for `count` deliveries of `cost_each`. Returns what they cost of the window
-        together."""
+        """Account for `count` deliveries of `cost_each`. Returns their total cost in units of the
+        window."""
         cost = count * cost_each
         self.window.spend(cost)
         if not self.no_ack:
@@ -131,15 +131,15 @@ class ConsumerGroups:
     `single_active` one is in the rings, and the others wait: the highest priority is next, then the
     one that came first.
 
-    Whoever is asked in its turn and has no room leaves its ring, and is asked no more until
-    something has changed: a deal costs what is dealt, however many others there are. Who comes back
-    goes behind the others of its priority. Consumers of one channel share a window and a limiter:
-    when these are in the way they stand in one line. The first of it goes back to its ring when
-    there may be room, and the next one when that has had its turn, so that no more are asked than
-    may get something.
+    A consumer that has no room in its turn leaves its ring, and is not asked again until something
+    has changed: the cost of a deal depends on what is dealt, not on the number of other consumers.
+    When it returns it goes behind the others of its priority. Consumers of one channel share a
+    window and a limiter: when these are in the way they wait in one line. The first in line returns
+    to its ring when there may be room, and the next one after its turn, so that only consumers that
+    may get something are asked.
 
-    It always holds: while a window is open and there is a line for it, a consumer with that window
-    is in a ring, whose priority is no lower than any in the line; or its limiter is in the way.
+    Invariant: while a window is open and has a line, a consumer with that window is in a ring,
+    whose priority is no lower than any in the line; or its limiter is in the way.
     """
 
     __slots__ = (
@@ -183,13 +183,13 @@ class ConsumerGroups:
 
     @property
     def count(self) -> int:
-        """Return the number of all consumers, also of those that are not active."""
+        """Return the number of all consumers, including those that are not active."""
         return len(self.members)
 
     def refuses(self, consumer: Consumer) -> bool:
-        """Tell whether the new consumer may not be added: another one is here exclusively, or it
-        would be exclusive and is not the only one. No consumer of a queue with a single active
-        consumer may be exclusive."""
+        """Tell whether the new consumer must be refused: another one is exclusive, or it would be
+        exclusive and is not the only one. No consumer of a queue with a single active consumer may
+        be exclusive."""
         if self.exclusive is not None:
             return True
         return consumer.exclusive and (self.count > 0 or self.single_active)
@@ -226,8 +226,8 @@ class ConsumerGroups:
         return True
 
     def all(self) -> list[Consumer]:
-        """Return all consumers, the highest priority first, then in the order in which they came.
-        Those that wait to become active come last, in that order."""
+        """Return all consumers, the highest priority first, then in the order of arrival. Those
+        that wait to become active come last, in that order."""
         return sorted(self.members, key=rank)
 
     def of(self, channel: Actor) -> list[Consumer]:
@@ -247,7 +247,7 @@ class ConsumerGroups:
         self._enter(consumer)
 
     def _promote(self) -> None:
-        """The next one is active."""
+        """Make the next consumer the active one."""
         while self.successors:
             _, _, successor = heappop(self.successors)
             if successor in self.members:
@@ -255,7 +255,7 @@ class ConsumerGroups:
                 return
 
     def _enter(self, consumer: Consumer) -> None:
-        """At the end of its ring."""
+        """Put a consumer at the end of its ring."""
         consumer.place = IN_RING
         key = -consumer.priority
         ring = self.rings.get(key)
@@ -266,7 +266,7 @@ class ConsumerGroups:
             ring.append(consumer)
 
     def _leave(self, consumer: Consumer) -> None:
-        """It has had its turn and no room."""
+        """Take a consumer that had no room in its turn out of its ring."""
         window = consumer.window
         if not consumer.no_ack and consumer.prefetch.exhausted:
             consumer.place = HOLDING
@@ -278,7 +278,7 @@ class ConsumerGroups:
         heappush(self.lines.setdefault(window, []), self._waiting(consumer))
 
     def _withdraw(self, consumer: Consumer) -> None:
-        """From wherever it is; it lingers where it would take long to find."""
+        """Take a consumer out of wherever it is; it stays where finding it would take long."""
         place, consumer.place = consumer.place, NOWHERE
         if place == IN_RING:
             self.wake(consumer.window)
@@ -305,7 +305,7 @@ class ConsumerGroups:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Let go of those who have been removed."""
+        """Drop consumers that have been removed."""
         rings = {
             key: deque(consumer for consumer in ring if consumer.place == IN_RING)
             for key, ring in self.rings.items()
@@ -324,8 +324,7 @@ class ConsumerGroups:
     # -- what has changed
 
     def wake(self, window: Outflow) -> None:
-        """Let the first consumer in line for this window have its turn, if the window is open: it
-        may have room."""
+        """Let the first consumer in line for this window have its turn, if the window is open."""
         line = self.lines.get(window)
         if line is None or window.is_shut:
             return
@@ -342,15 +341,14 @@ class ConsumerGroups:
             self._enter(consumer)
 
     def resume(self, limiter: Limiter) -> None:
-        """Let a consumer that a limiter was in the way of have its turn: the limiter says that it
-        has room."""
+        """Let a consumer that waits for a limiter have its turn, because the limiter has room."""
         window = self.limited.pop(limiter, None)
         if window is not None:
             self.wake(window)
 
     def gave(self, consumer: Consumer) -> None:
-        """Let a consumer that has held as much as it may have its turn again, for something that it
-        held was settled."""
+        """Let a consumer that was full have its turn again, because one of its messages was
+        settled."""
         if consumer.place == HOLDING and not consumer.prefetch.exhausted:
             self._enter(consumer)
 
@@ -359,8 +357,8 @@ class ConsumerGroups:
     def able(self, cost_each: int, queue: Actor, most: int) -> tuple[list[Consumer], int]:
         """Return the next consumers that can take anything, in turn, and how many messages of
         `cost_each` each of them may take: at most `most` consumers, all of the highest priority
-        that can. `dealt` must be told how many messages they took. Empty when nobody can, or when
-        too many had to be asked (`unasked`)."""
+        that can. The caller must then call `dealt` with the number of messages they took. The list
+        is empty when nobody can, or when too many had to be asked (`unasked`)."""
         asks = self.asks_max
         self.unasked = False
         while self.busy:
@@ -380,8 +378,8 @@ class ConsumerGroups:
     def _ask(
         self, ring: deque[Consumer], cost_each: int, queue: Actor, most: int, asks: int
     ) -> tuple[list[Consumer], int, int]:
-        """As `able`, of one ring; `asks`: how many may be asked without success. Who has no room
-        leaves the ring."""
+        """Do as `able` does for one ring; `asks` is how many consumers without room may be asked.
+        These leave the ring."""
         able: list[Consumer] = []
         each = CREDIT_MAX_MESSAGES
         sharers: dict[Outflow, int] = {}
@@ -418,8 +416,8 @@ class ConsumerGroups:
         return able, each, asks
 
     def dealt(self, able: list[Consumer], count: int) -> None:
-        """Account for `count` messages that went to these consumers in turn: who got the last one
-        is the last of its ring now, even behind who has been in line with it."""
+        """Account for `count` messages that went to these consumers in turn: the one that got the
+        last message is the last of its ring now, even behind those in line with it."""
         if self.lines and able[0].window in self.lines:
             self.wake(able[0].window)
         if count > len(able):
@@ -439,8 +437,7 @@ def is_active(consumer: Consumer) -> bool:
 
 
 def shares(able: list[Consumer], places: range) -> Iterator[tuple[Consumer, range]]:
-    """Give for each consumer which places in a run of messages it gets, in the order in which they
-    are to be delivered."""
+    """Yield for each consumer the places of its messages in a run, in the order of delivery."""
     count = len(places)
     step = len(able)
     if step == 1:
@@ -456,6 +453,6 @@ def shares(able: list[Consumer], places: range) -> Iterator[tuple[Consumer, rang
 
 
 def cost_of(size_each: int) -> int:
-    """Return what a message of so many bytes takes from a delivery window: 1, and 1 more for each
+    """Return what a message of that many bytes takes from a delivery window: 1, and 1 more for each
     whole DELIVERY_COST_BYTES, so that one window bounds messages and bytes."""
     return 1 + size_each // DELIVERY_COST_BYTES

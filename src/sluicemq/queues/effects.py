@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Comebacks(NamedTuple):
-    """Says of messages that are delivered again how often each has come back, in a queue that
-    counts it. Their positions and persistence tell which they are if they cannot be delivered."""
+    """How often each of some messages that are delivered again has come back, in a queue that
+    counts it. Their positions and persistence identify them if they cannot be delivered."""
 
     counts: list[int]
     positions: range
@@ -27,8 +27,8 @@ class Comebacks(NamedTuple):
 
 class Deliver:
     """Sends messages to a consumer. `run` is 0 when no acknowledgement is due; `cost` is what the
-    delivery takes from the consumer's window; `returned` says how often each message has come back,
-    None: the queue does not count it, or they are delivered for the first time."""
+    delivery takes from the consumer's window; `returned` tells how often each message has come
+    back, None when the queue does not count it, or they are delivered for the first time."""
 
     __slots__ = (
         "channel",
@@ -62,10 +62,9 @@ class Deliver:
 
 
 class Confirm:
-    """Says that `count` messages of the batch from `first_seq` on, which came over `link`, are safe
-    in this queue: those that it has not rejected. A queue answers a batch so that each message has
-    one answer: what it has not taken is Rejected first, then one Confirm is about what is left, if
-    anything is."""
+    """Tells that `count` messages of the batch from `first_seq` on, which came over `link`, are
+    safe in this queue, except those that it has rejected. Each message of a batch has one answer:
+    Rejected first for refused ones, then one Confirm for the others, if there are any."""
 
     __slots__ = ("channel", "count", "first_seq", "link")
 
@@ -77,9 +76,9 @@ class Confirm:
 
 
 class Rejected:
-    """Says that of the batch from `first_seq` on, which came over `link`, the `count` messages
-    after the first `offset` were not taken, but all others were. `mixed`: they may be refused for
-    the sake of one of them."""
+    """Tells that of the batch from `first_seq` on, which came over `link`, the `count` messages
+    after the first `offset` were refused, and all others taken. `mixed` tells that one of them may
+    be the only reason."""
 
     __slots__ = ("channel", "count", "first_seq", "link", "mixed", "offset")
 
@@ -96,7 +95,7 @@ class Rejected:
 
 class DeadLetter:
     """Republishes messages that have died of `reason`: those of the run `run` from place `start`
-    on, which are settled when they are safe elsewhere. `run` 0: nobody waits for that."""
+    on, which are settled when they are safe elsewhere. `run` 0 means that nobody waits for that."""
 
     __slots__ = ("contents", "reason", "run", "start", "traits")
 
@@ -111,8 +110,8 @@ class DeadLetter:
 
 
 class Receipt:
-    """Says what is to be confirmed when a write is durable: the `count` messages from `first_seq`
-    on, which came over `link`. `confirm` False: only the queue itself wants to know."""
+    """What to confirm when a write is durable: the `count` messages from `first_seq` on, which came
+    over `link`. With `confirm` False only the queue itself wants to know."""
 
     __slots__ = ("confirm", "count", "first_seq", "link")
 
@@ -125,8 +124,8 @@ class Receipt:
 
 class Write:
     """Writes persistent messages, whose positions rise from `position` on. `receipt` comes back
-    when they are durable, None: nobody waits. `expiry` is in milliseconds since the epoch, 0: they
-    never expire."""
+    when they are durable, None when nobody waits. `expiry` is in milliseconds since the epoch, 0
+    when they never expire."""
 
     __slots__ = ("batch", "expiry", "position", "receipt")
 
@@ -140,9 +139,9 @@ class Write:
 
 
 class Remove:
-    """Says that messages have left the queue for good. `durable`: that must be remembered over a
-    restart; `indexed`: the queue index may say that they are there; `ids`: these bodies in the
-    message store are not needed here any more, None: it has none."""
+    """Tells that messages have left the queue for good. `durable`: that must be remembered over a
+    restart; `indexed`: the queue index may still have them; `ids`: their bodies in the message
+    store, which this queue does not need any more, None when there are none."""
 
     __slots__ = ("durable", "ids", "indexed", "positions")
 
@@ -165,9 +164,9 @@ class Consumed:
 
 
 class Cancelled:
-    """Says that a consumer is gone and gets no further delivery. `by_broker`: nobody had asked for
-    it, the queue was deleted or has failed; with `goes_on` it is served by another node, or another
-    shell, which may have the consumer again."""
+    """Tells that a consumer is gone and gets no further delivery. `by_broker`: nobody has cancelled
+    it, but the queue was deleted or has failed; with `goes_on` another node, or another shell,
+    serves the queue now and may take the consumer again."""
 
     __slots__ = ("by_broker", "channel", "consumer", "goes_on")
 
@@ -179,9 +178,9 @@ class Cancelled:
 
 
 class Got:
-    """Answers Get with a message; `content` None: the queue is empty. `ready` counts the messages
-    left. `link` is the one that the run is out over, None: no acknowledgement is due; `returned` is
-    as in Deliver."""
+    """Answers Get with a message; `content` is None when the queue is empty. `ready` counts the
+    remaining messages. `link` is the one that the run was delivered over, None when no
+    acknowledgement is due; `returned` is as in Deliver."""
 
     __slots__ = (
         "channel",
@@ -238,7 +237,7 @@ class Purged:
 
 class Deleted:
     """Answers Delete with the number of ready messages dropped, and tells the queue actor to go
-    away. `channel` None: nobody else waits for the answer."""
+    away. A `channel` of None means that nobody waits for the answer."""
 
     __slots__ = ("channel", "count")
 
@@ -249,7 +248,7 @@ class Deleted:
 
 class Refuse:
     """Answers a command that cannot be carried out: `code` and `text` become an error of the
-    channel that has asked; with `goes_on` it may ask what has the queue's name now."""
+    sender's channel; with `goes_on` it may ask the queue that has the name now."""
 
     __slots__ = ("channel", "code", "goes_on", "text")
 

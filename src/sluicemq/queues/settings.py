@@ -1,7 +1,7 @@
-"""What a queue's arguments and its policy say together about how it behaves.
+"""The settings of a queue, from its arguments and its policy.
 
-Where both say something RabbitMQ's rules hold: of two numbers the smaller one, of anything else the
-argument, of the size of a stream's segments the policy's. `max-priority` and
+Where both set something RabbitMQ's rules apply: the smaller of two numbers, otherwise the argument,
+except for the size of a stream's segments, where the policy's applies. `max-priority` and
 `single-active-consumer` can be asked for by argument only.
 """
 
@@ -60,8 +60,8 @@ NO_SETTINGS: Final = QueueSettings()
 
 
 def settings_of(arguments: Mapping[str, object], policy: Mapping[str, object]) -> QueueSettings:
-    """Combine the arguments of a declaration (x-...) and the definition of the policy that holds. A
-    value of the wrong type counts as not given."""
+    """Combine the arguments of a declaration (x-...) and the definition of the policy that applies.
+    A value of the wrong type counts as not given."""
     if not arguments and not policy:
         return NO_SETTINGS
     overflow = _either(arguments, policy, "overflow")
@@ -109,7 +109,9 @@ def _number(value: object) -> int | None:
 
 
 def _not_negative(value: object) -> int | None:
-    """None for a negative number as well, by which clients say that they want no limit."""
+    """Return a number that is not negative, else None: clients write a negative one for
+    no limit.
+    """
     number = _number(value)
     return None if number is not None and number < 0 else number
 

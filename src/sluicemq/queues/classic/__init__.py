@@ -1,1 +1,1 @@
-"""The classic queue: its machine, where its messages are, and what its limits demand."""
+"""The classic queue: its machine, the places of its messages, and its limits."""

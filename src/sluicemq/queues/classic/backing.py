@@ -1,4 +1,4 @@
-"""The backing queue of a classic queue, as its callers see it: where its ready messages are.
+"""The interface of the backing queue of a classic queue, which holds its ready messages.
 
 `paging.py` has the one of a plain queue, `priorities.py` the one of a queue with priorities. The
 machine takes messages and gives them back; the shell submits what the disk is to do. Nothing here
@@ -39,13 +39,13 @@ class Delta:
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew, with no messages and no range."""
+        """Reset to no messages and no range."""
         self.start = self.end = self.count = self.persistent = self.bytes = 0
         self.references = False
         """Bodies in the message store may belong to it."""
 
     def cover(self, positions: range) -> None:
-        """Let the range grow to hold these positions, of which there must be some."""
+        """Extend the range to hold these positions, of which there must be some."""
         if not self.count:
             self.start, self.end = positions[0], positions[-1] + 1
         else:
@@ -64,9 +64,9 @@ class Delta:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Backing:
-    """Holds the ready messages of one queue. `depth` gets its figures about RAM, `index` is what of
-    the queue is on the disk. `delivered`: every position below was given to a consumer at some
-    time; with priorities, this is so of the highest priority that has been delivered."""
+    """Holds the ready messages of one queue. `depth` gets its figures about RAM, `index` is the
+    queue's part on the disk. `delivered`: every position below was given to a consumer at some
+    time; with priorities, that of the highest priority that has been delivered."""
 
     __slots__ = ()
 
@@ -77,23 +77,24 @@ class Backing:
     # -- in and out
 
     def publish(self, batch: Batch, expiry: int = 0) -> int:
-        """Append a batch at the tail and return its first position; the others follow without
-        gaps. `expiry` is in milliseconds since the epoch, 0: the messages never expire."""
+        """Append a batch at the tail and return its first position; the others follow without gaps.
+        `expiry` is in milliseconds since the epoch, 0 when the messages never expire."""
         raise NotImplementedError
 
     def head(self) -> Chunk | None:
         """Return the chunk with the oldest ready message (of the highest priority), if its bodies
-        are in RAM. None: there is no message, or its body has to come from the disk first."""
+        are in RAM. None when there is no message, or its body has to come from the disk first."""
         raise NotImplementedError
 
     def first(self) -> Chunk | None:
         """Return the chunk with the oldest ready message (of the highest priority), with or without
-        its bodies. None: there is no message, or even its position is on the disk only."""
+        its bodies. None when there is no message, or even its position is on the disk only."""
         raise NotImplementedError
 
     def took(self, chunk: Chunk, count: int) -> None:
-        """Hear that the first `count` messages of the `head` have left for a consumer, or for
-        good."""
+        """Note that the first `count` messages of the `head` have left for a consumer,
+        or for good.
+        """
         raise NotImplementedError
 
     def give_back(self, chunks: list[Chunk]) -> None:
@@ -102,17 +103,17 @@ class Backing:
         raise NotImplementedError
 
     def clear(self, out: Out) -> tuple[Iterator[Chunk], list[range]]:
-        """Drop all ready messages; positions go on from where they are. Returns what is known of
-        in RAM, each chunk once, and the positions of what is on the disk only. The chunks are let
-        go of as the iterator gives them."""
+        """Drop all ready messages; positions go on from where they are. Returns the messages known
+        in RAM, each chunk once, and the positions of those on the disk only. Chunks are freed as
+        the iterator yields them."""
         raise NotImplementedError
 
     def length(self) -> int:
-        """Return the number of ready messages, counted where they are."""
+        """Return the number of ready messages, by counting all parts."""
         raise NotImplementedError
 
     def in_ram(self) -> Iterable[Chunk]:
-        """Give the chunks whose positions are known in RAM, with or without bodies, but for those
+        """Yield the chunks whose positions are known in RAM, with or without bodies, except those
         that are `leaving`."""
         raise NotImplementedError
 
@@ -132,8 +133,8 @@ class Backing:
         raise NotImplementedError
 
     def become(self, lazy: bool) -> None:
-        """Keep as little as possible in RAM from now on, or no longer. What is there when the queue
-        becomes lazy is paged out by `convert`."""
+        """Keep as little as possible in RAM from now on, or no longer. Messages that are there when
+        the queue becomes lazy are paged out by `convert`."""
         raise NotImplementedError
 
     @property
@@ -142,19 +143,19 @@ class Backing:
         raise NotImplementedError
 
     def convert(self, store_is_full: Callable[[], bool], hungry: bool) -> None:
-        """Page out what was there before the queue became lazy, as far as the message store takes
-        it. `hungry`: somebody waits for a message, so what has come back from the disk stays."""
+        """Page out the messages from before the queue became lazy, as far as the message store
+        takes them. `hungry`: somebody waits for a message, so those that have come back from the
+        disk stay."""
         raise NotImplementedError
 
     def alphas_to_betas(self, quota: int, store_is_full: Callable[[], bool]) -> int:
-        """Let up to `quota` messages go on without their bodies in RAM, those first that are needed
-        last, until the target is met or the message store takes no more. Returns what is left of
-        the quota."""
+        """Page up to `quota` bodies out of RAM, those first that are needed last, until the target
+        is met or the message store takes no more. Returns the rest of the quota."""
         raise NotImplementedError
 
     def betas_to_delta(self) -> None:
-        """Let positions go from RAM that the target does not permit to stay, in batches that are
-        worth a write."""
+        """Move positions from RAM to the disk that exceed the target, in batches that are worth a
+        write."""
         raise NotImplementedError
 
     def hand_to_store(self, chunk: Chunk) -> None:
@@ -163,7 +164,7 @@ class Backing:
         raise NotImplementedError
 
     def take_to_store(self) -> list[Chunk]:
-        """Return what the message store must take now; asked again, only what has come since."""
+        """Return the chunks that the message store must take now; each is returned once."""
         raise NotImplementedError
 
     @property
@@ -177,44 +178,46 @@ class Backing:
         raise NotImplementedError
 
     def leaving(self) -> Iterable[Chunk]:
-        """Return what counts as on the disk only, and keeps its RAM until a write is done:
-        outgoing, and in the write job that is under way."""
+        """Yield the chunks that count as on the disk only, and keep their RAM until a write is
+        done: outgoing, and in the write job that is under way."""
         raise NotImplementedError
 
     # -- the disk
 
     def needs_disk(self) -> bool:
-        """Tell whether something is on the disk, on its way there, or without its body. Else
+        """Tell whether something is on the disk, on its way there, or without its body. Otherwise
         `next_job` and `bodies_wanted` need not be asked."""
         raise NotImplementedError
 
     def next_job(self, hungry: bool, writing: bool = True) -> IndexWrite | IndexRead | None:
-        """Return what the disk is to do next; None: nothing, or a job is under way. `hungry`:
+        """Return the next job of the disk; None when there is none, or one is under way. `hungry`:
         somebody would take more than is in RAM; `writing` False: the disk may be read only."""
         raise NotImplementedError
 
     def recall(self) -> bool:
-        """Bring back without the disk what is leaving at the head and not being written yet, when
-        nothing else is in RAM. Returns whether there was any."""
+        """Bring chunks that are leaving at the head, and are not being written yet, back without
+        the disk, when nothing else is in RAM. Returns whether there were any."""
         raise NotImplementedError
 
     def runs_of(self, chunk: Chunk) -> list[Run]:
-        """Return what of the chunk is not on the disk yet, as entries for the index."""
+        """Return the entries for the index for the part of the chunk that is not on the
+        disk yet.
+        """
         raise NotImplementedError
 
     def wrote(self, job: IndexWrite) -> None:
-        """Hear that a write job is done, one of `next_job` or one that a checkpoint has made of
+        """Note that a write job is done, one of `next_job` or one that a checkpoint has made of
         `runs_of`: what it wrote needs no RAM any more, if it was leaving."""
         raise NotImplementedError
 
     def give_up(self, job: IndexWrite) -> None:
-        """Hear that a write job has failed for good: what it was to write stays in RAM."""
+        """Note that a write job has failed for good: what it was to write stays in RAM."""
         raise NotImplementedError
 
     def loaded(self, job: IndexRead, out: Out) -> list[range]:
-        """Take what a read job has brought for the head; `out` says which positions are at
-        consumers. Returns the positions that could not be read: they are in the counts of `depth`
-        still, and nowhere else. Empty, if the queue was cleared since."""
+        """Take the messages that a read job has brought for the head; `out` tells which positions
+        are at consumers. Returns the positions that could not be read: they are still in the counts
+        of `depth`, and nowhere else. Returns none if the queue was cleared since."""
         raise NotImplementedError
 
     @property

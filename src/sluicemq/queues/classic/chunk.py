@@ -1,4 +1,4 @@
-"""A chunk: consecutive messages of one queue that are alike; what sub-queues are made of.
+"""A chunk: consecutive messages of one queue that are alike. Sub-queues consist of chunks.
 
 All messages of a chunk have the same traits and state. Its bodies are in RAM (`contents`),
 or, for those kept in the message store, only their lengths are (`sizes`).
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Chunk:
-    """Holds messages from position `position` on; the first `start` of the list have been taken.
+    """The messages from position `position` on; the first `start` of the list have been taken.
 
     `id_base` + position is a message's id in the message store; None: it is embedded in the queue
-    index. `in_store`: its body was handed to the message store. `expiry`: they count no more from
-    this time on, in milliseconds since the epoch; 0: for ever.
+    index. `in_store`: its body was handed to the message store. `expiry`: they expire at this time,
+    in milliseconds since the epoch; 0 means never.
     """
 
     __slots__ = (
@@ -153,7 +153,7 @@ class Chunk:
         self.contents.extend(contents)
 
     def trim(self) -> None:
-        """Let go of the messages that have been taken."""
+        """Free the messages that have been taken."""
         if self.sizes is None:
             self.contents = self.contents[self.start :]
         else:
@@ -189,7 +189,7 @@ class Chunk:
         return other
 
     def drop_bodies(self) -> None:
-        """Let go of the bodies, which are elsewhere from now on; their lengths stay."""
+        """Free the bodies, which are elsewhere from now on; their lengths stay."""
         assert self.id_base is not None, "an embedded body has no other place"
         self.sizes = self.rest_sizes()
         self.position += self.start
@@ -197,7 +197,7 @@ class Chunk:
         self.contents = []
 
     def set_bodies(self, contents: list[bytes]) -> None:
-        """Take the contents back that were read from elsewhere."""
+        """Take bodies back that were read from elsewhere."""
         assert self.sizes is not None
         self.contents = contents
         self.sizes = None

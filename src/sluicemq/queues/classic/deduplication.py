@@ -1,14 +1,15 @@
-"""Dropping what has been published to a queue before: `x-message-deduplication`.
+"""Deduplication (`x-message-deduplication`): a queue drops messages that were published to it
+before.
 
-A message says who it is by the header `x-deduplication-header`; the queue remembers the latest
-`x-cache-size` of these (for `x-cache-ttl` milliseconds, if that is given), also after the messages
-have been consumed. What is known is dropped and confirmed. Messages without the header are taken
-always. The memory is RAM: a restart of the broker empties it.
+The header `x-deduplication-header` identifies a message; the queue remembers the latest
+`x-cache-size` of these (for `x-cache-ttl` milliseconds, if that is given), even after the messages
+have been consumed. Known messages are dropped and confirmed. Messages without the header are always
+taken. The memory is in RAM: a restart of the broker empties it.
 
-A batch that is new is answered by the queue, as anywhere. One that was sifted is answered from
-here: it is taken up to its first message that does not fit, what is known counts as taken, and the
-rest is refused. What a batch repeats may not be safe yet, whoever has published it; so its confirm
-waits until all is that was written before.
+A new batch is answered by the queue, as usual. A sifted one is answered from here: it is taken up
+to its first message that does not fit, known messages count as taken, and the rest is rejected. The
+messages that a batch repeats may not be safe yet, whoever has published them; so its confirm waits
+until everything written before is safe.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ NAME_BYTES_MAX: Final = 32
 
 
 class Deduplication:
-    """Remembers what was published to one queue: the names of the latest `size` messages that have
-    one, for `ttl_ms` milliseconds; None: as long as there is room."""
+    """Remembers the names of the latest `size` messages published to one queue that have one, for
+    `ttl_ms` milliseconds; None: as long as there is room."""
 
     def __init__(self, size: int, ttl_ms: int | None) -> None:
         self.size = size
@@ -61,8 +62,7 @@ class Deduplication:
         """Answers with the number of writes that must have left before."""
 
     def publish(self, command: Publish, queue: Head, effects: list[Effect]) -> None:
-        """Hand on to the queue the messages of a batch that are new, by the time at which it
-        came."""
+        """Pass on to the queue the new messages of a batch, by the time at which it came."""
         now_ms = command.came_ms
         batch = command.batch
         names = [name_of(content, batch) for content in batch.contents]
@@ -90,7 +90,7 @@ class Deduplication:
             self._answer(command, taken, count, effects)
 
     def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
-        """Hear that the writes of these receipts are durable. Answers that waited for them, and for
+        """Note that the writes of these receipts are durable. Answers that waited for them, and for
         all writes before, are appended to `effects`."""
         early = self._early
         early.update(receipts)
@@ -102,7 +102,8 @@ class Deduplication:
             effects.append(self._parked.popleft()[1])
 
     def _watch(self, command: Publish, effects: list[Effect]) -> None:
-        """Hear when what is written by these is safe, also where the publisher need not."""
+        """Have the queue told when the writes of these are safe, even where the publisher need not
+        be."""
         for effect in effects:
             if isinstance(effect, Write):
                 if effect.receipt is None:
@@ -111,7 +112,9 @@ class Deduplication:
                 self._underway.append(effect.receipt)
 
     def _answer(self, command: Publish, taken: int, count: int, effects: list[Effect]) -> None:
-        """Of a batch of `count` messages that was sifted the first `taken` are in the queue."""
+        """Answer a sifted batch of `count` messages, of which the first `taken` are in
+        the queue.
+        """
         link, first_seq = command.link, command.first_seq
         if taken < count:
             effects.append(Rejected(link, first_seq, taken, count - taken))
@@ -124,7 +127,7 @@ class Deduplication:
             effects.append(confirm)
 
     def _fresh(self, names: list[bytes | None], now_ms: int) -> list[tuple[int, int]]:
-        """Runs of messages that are new, [start, end) each."""
+        """Return the runs of new messages, [start, end) each."""
         self._expire(now_ms)
         known = self._known
         seen: set[bytes] = set()

@@ -1,11 +1,13 @@
-"""How old and how many the messages of a classic queue may be, and what becomes of the others.
+"""The limits of a classic queue: how old and how many its messages may be, and what happens to the
+others.
 
-Only the head is looked at, as in RabbitMQ: what has expired behind a message that has not waits for
-that one. What must go is dropped, or, with a dead-letter exchange, given to the broker's own
-publisher like a delivery that nobody receives: it is a run, it stays in the queue's files, and is
-settled when it is safe elsewhere. So many are under way at most; the others stay where they are.
+As in RabbitMQ, only the head is checked: messages that have expired behind one that has not wait
+for that one. Messages that must go are dropped or, with a dead-letter exchange, given to the
+broker's own publisher like a delivery that nobody receives: they are a run, stay in the queue's
+files, and are settled when they are safe elsewhere. A bounded number is under way; the others stay
+where they are.
 
-Nothing here runs for a queue without limits: `needs_tick` is all that is asked.
+A queue without limits only checks `needs_tick`.
 """
 
 from __future__ import annotations
@@ -105,8 +107,8 @@ class Limits:
         return queue
 
     def configure(self, settings: QueueSettings) -> None:
-        """Replace the settings; they hold from now on for what is there, too, but messages keep
-        their expiries."""
+        """Replace the settings; they apply to existing messages, too, but these keep their
+        expiries."""
         self.settings = settings
         self.has_limit = settings.has_limit
         self.refuses = self.has_limit and settings.overflow != DROP_HEAD
@@ -114,11 +116,11 @@ class Limits:
         self.look()
 
     def look(self) -> None:
-        """Set `needs_tick` by whether there is anything to look after as time passes."""
+        """Set `needs_tick` by whether anything depends on the passing of time."""
         self.needs_tick = self.expiring or self.has_limit or bool(self.pending_dead_letters)
 
     def saw_expiry(self, expiry: int = 0) -> None:
-        """Hear that a message has come that expires at `expiry`, in milliseconds since the epoch;
+        """Note that a message has come that expires at `expiry`, in milliseconds since the epoch;
         0: some messages from before a restart may expire."""
         self.expiring = self.needs_tick = True
         if expiry and not 0 < self.came_ms <= expiry:
@@ -127,9 +129,9 @@ class Limits:
     # -- each turn
 
     def enforce(self, now_ms: int, effects: list[Effect]) -> None:
-        """Let go of what is too old or too much at `now_ms`, in milliseconds since the epoch, and
-        serve what was behind it. What has come since the last time can be delivered once, however
-        short its life, so long as nothing older is before it."""
+        """Remove messages that are too old or too many at `now_ms`, in milliseconds since the
+        epoch, and serve those behind them. Messages that have come since the last time can be
+        delivered once, however short their life, so long as nothing older is before them."""
         queue = self.queue
         if self.came_ms:
             self.now_ms = min(self.came_ms - 1, now_ms)
@@ -154,7 +156,7 @@ class Limits:
         self.more = queue.backing.head() is not None and self.has_room() and self.surplus() > 0
 
     def expire(self, effects: list[Effect]) -> None:
-        """Let go of expired messages at the head, as many as are a turn's work."""
+        """Remove expired messages at the head, as many as are a turn's work."""
         left = LIMIT_WORK
         while left > 0:
             chunk = self.queue.next_chunk()
@@ -166,8 +168,9 @@ class Limits:
             left -= work_of(count)
 
     def let_go(self, effects: list[Effect]) -> None:
-        """Let go of messages at the head that are too old or too much, as many as are a turn's
-        work."""
+        """Remove messages at the head that are too old or too many, as many as are a
+        turn's work.
+        """
         left = LIMIT_WORK
         while left > 0:
             count = self.surplus()
@@ -185,8 +188,8 @@ class Limits:
         return 0 < chunk.expiry <= self.now_ms
 
     def is_overdue(self, chunk: Chunk) -> bool:
-        """Tell whether the messages of a chunk may not be delivered any more. What expires just now
-        still may."""
+        """Tell whether the messages of a chunk may not be delivered any more. One that expires at
+        this very time still may."""
         return 0 < chunk.expiry < self.overdue_ms
 
     def surplus(self) -> int:
@@ -274,7 +277,7 @@ class Limits:
         return max(0, room)
 
     def measure(self, contents: list[bytes], envelope: bytes) -> None:
-        """Take these contents into the average of how much of a content is not body."""
+        """Add these contents to the average of how much of a content is not body."""
         self.seen += len(contents)
         self.seen_bytes += sum(map(len, contents))
         if envelope == ENVELOPED:
@@ -285,8 +288,8 @@ class Limits:
             self.seen, self.seen_bytes = self.seen // 2, self.seen_bytes // 2
 
     def publish(self, command: Publish, effects: list[Effect]) -> None:
-        """Store what fits of a batch, and answer for all of it; what consumers take at once does
-        not count."""
+        """Store the messages of a batch that fit, and answer for all of it; messages that consumers
+        take at once do not count."""
         queue = self.queue
         batch = command.batch
         if self.settings.max_length_bytes is not None:
@@ -316,7 +319,7 @@ class Limits:
         if taken == count:
             queue.promise(batch, command, position, effects)
             return
-        # First this, for the others are confirmed as all that is left.
+        # This comes first, because the Confirm is for all others.
         rest = Rejected(command.link, command.first_seq, taken, count - taken)
         effects.append(rest)
         if taken:
@@ -324,7 +327,7 @@ class Limits:
         self.refuse(part_of(batch, taken, count), effects)
 
     def publish_fitting(self, command: Publish, effects: list[Effect]) -> None:
-        """Store each message of a batch that fits, also behind one that does not; nobody waits for
+        """Store each message of a batch that fits, even behind one that does not; nobody waits for
         an answer."""
         queue = self.queue
         batch = command.batch
@@ -443,13 +446,13 @@ class Limits:
         self.look()
 
     def drop(self, number: int, effects: list[Effect]) -> None:
-        """Let a run go for good that waited for an exchange which was taken away meanwhile."""
+        """Drop a run that waited for an exchange which was removed meanwhile."""
         run = self.queue.forget_run(number)
         for start, end in run.open_parts():
             self.queue.acknowledge(run, start, end, effects)
 
     def republished(self, run: UnackedRun, start: int, end: int) -> None:
-        """Hear that the dead letters [start, end) of a run are safe where they were sent, which
+        """Note that the dead letters [start, end) of a run are safe where they were sent, which
         makes room for others. It is called before they are settled."""
         contents = [content for content in run.contents[start:end] if content is not None]
         self.in_flight -= len(contents)

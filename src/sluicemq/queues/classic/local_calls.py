@@ -1,6 +1,6 @@
-"""What the shell of a classic queue tells its machine, and asks of it, beside commands.
+"""The calls of the shell of a classic queue to its machine, beside commands.
 
-All of it is of one member: the room in windows, the time, the work of a turn, what its disk has
+All of them concern one member: the room in windows, the time, the work of a turn, what its disk has
 made durable, and what is left after a fault. Members never agree on any of it.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LocalCalls(Head):
-    """This is a classic queue as its shell sees it where it is not about commands."""
+    """A classic queue as its shell sees it, apart from commands."""
 
     limits: Limits
     deduplication: Deduplication | None
@@ -47,8 +47,8 @@ class LocalCalls(Head):
         return self.limits.needs_tick
 
     def enforce(self, now_ms: int, effects: list[Effect]) -> None:
-        """Serve, and do what the time and the limits ask for. It is `now_ms`, in milliseconds since
-        the epoch; the machine goes by the time of the last call."""
+        """Serve, and do what the time and the limits require. `now_ms` is in milliseconds since the
+        epoch; the machine goes by the time of the last call."""
         self.limits.enforce(now_ms, effects)
 
     @property
@@ -58,9 +58,9 @@ class LocalCalls(Head):
         return self.limits.more
 
     def next_expiry_ms(self) -> int:
-        """Return when the message at the head will expire, in milliseconds since the epoch. 0:
-        never, or it is not known yet, or it has expired and waits for its body or for room, which
-        wakes the queue."""
+        """Return when the message at the head will expire, in milliseconds since the epoch. Returns
+        0 when it never does, when that is not known yet, or when it has expired and waits for its
+        body or for room, which wakes the queue."""
         limits = self.limits
         expiry_ms = limits.next_expiry()
         return expiry_ms if expiry_ms > limits.now_ms else 0
@@ -68,32 +68,33 @@ class LocalCalls(Head):
     # -- room
 
     def window_opened(self, window: Outflow) -> None:
-        """Let consumers be served that wait for this window, for a channel has sent some of what
-        was delivered to it."""
+        """Serve consumers that wait for this window, because a channel has sent some of its
+        deliveries."""
         self.consumers.wake(window)
 
     def limiter_opened(self, limiter: Limiter) -> None:
-        """Let consumers be served that wait for this limiter, for a channel has room again within
-        what its consumers may hold together."""
+        """Serve consumers that wait for this limiter, because a channel has room again for what its
+        consumers may hold together."""
         self.consumers.resume(limiter)
 
     # -- work
 
     def bound_turn(self, turn_work: int) -> None:
-        """Do only so much at a time from now on that it is a fair part of a turn of `turn_work`
-        units."""
+        """Bound the work of each step from now on to a fair part of a turn of `turn_work` units."""
         self.deals_max = self.piece_max = turn_work // 10 + 1
 
     def take_work(self) -> int:
-        """Return the units of work that commands and calls have cost since this was asked last."""
+        """Return the units of work that commands and calls have cost since the last
+        call of this.
+        """
         work, self.work = self.work, 0
         return work
 
     # -- RAM and disk
 
     def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
-        """Confirm what these receipts are about, where somebody waits for that: the writes that
-        they came with are durable."""
+        """Confirm the messages of these receipts, where somebody waits for that: their writes are
+        durable."""
         effects.extend(
             Confirm(each.link, each.first_seq, each.count) for each in receipts if each.confirm
         )
@@ -102,7 +103,7 @@ class LocalCalls(Head):
 
     def set_target(self, duration_s: float) -> None:
         """Keep at most as many messages in RAM as move through the queue in `duration_s` seconds;
-        infinity: as many as come."""
+        infinity keeps all."""
         self.backing.target = target_count(duration_s, self.rates.sum())
 
     # -- what is left after a fault
@@ -113,8 +114,8 @@ class LocalCalls(Head):
         return [get.channel for get in self.waiting]
 
     def credit_settled(self) -> None:
-        """Give the consumer back what is settled of the part at which the fault has come, and was
-        not credited."""
+        """Give the consumer back the credit of the part at which the fault has come, as far as it
+        is settled and was not credited."""
         part, self.settling = self.settling, None
         run = None if part is None else self.unacked_runs.get(part[0])
         if part is not None and run is not None:
@@ -123,8 +124,8 @@ class LocalCalls(Head):
             self.credit(run, end - start - sum(still))
 
     def settle_rest(self, command: Settle) -> None:
-        """Settle what of these parts is not settled yet, after a fault. What becomes of the
-        messages is of no interest any more; only the credit of their consumers is."""
+        """Settle what of these parts is not settled yet, after a fault. Only the credit of their
+        consumers matters, not the messages any more."""
         parts = [
             (number, max(start, first), min(end, last))
             for number, start, end in command.parts

@@ -1,8 +1,8 @@
 """The classic queue: a FIFO with consumers, acknowledgements and requeue to position.
 
-Where its ready messages are, in RAM or on disk, is the backing queue's affair (`paging.py`). The
-chunk a run came from is remembered for its traits and state only; its contents are
-dropped from there as soon as the chunk has been taken.
+The backing queue (`paging.py`) decides whether its ready messages are in RAM or on disk. The chunk
+that a run came from is remembered for its traits and state only; its contents are dropped as soon
+as the chunk has been taken.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClassicQueue(StoredClassic):
-    """Holds the state of one classic queue. `title` is how errors name it: "queue 'q' in vhost
-    '/'"; `term` tells its lives apart, each of which begins with what is read back. `is_mirrored`:
-    whoever has mirrors of it has to hear of every message that comes and goes."""
+    """The state of one classic queue. `title` is its name in errors: "queue 'q' in vhost '/'";
+    `term` distinguishes its lives, each of which begins with what is read back. `is_mirrored`: its
+    mirrors have to be told of every message that comes and goes."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class ClassicQueue(StoredClassic):
             self.delete(command, effects)
 
     def begin(self, pieces: Iterator[int]) -> None:
-        """Do work that may take long; what is more than a few pieces is left to the shell, as
+        """Do work that may take long; more than a few pieces of it are left to the shell, as
         `rest`."""
         for work in pieces:
             self.work += work
@@ -168,8 +168,8 @@ class ClassicQueue(StoredClassic):
                 return
 
     def configure(self, settings: QueueSettings) -> None:
-        """Replace the settings; they hold from now on. What was counted for a delivery limit counts
-        on for another."""
+        """Replace the settings from now on. Returns counted for one delivery limit count for
+        another."""
         self.settings = settings
         self.limits.configure(settings)
         self.backing.become(settings.lazy)
@@ -184,7 +184,7 @@ class ClassicQueue(StoredClassic):
 
     def publish(self, command: Publish, effects: list[Effect]) -> None:
         """Store a batch at the tail; confirm now what needs no write. A deleted queue accepts and
-        drops: the publisher meant a queue that was deleted by wish (spec 8.4)."""
+        drops it: the publisher meant a queue that somebody deleted on purpose (spec 8.4)."""
         if command.expiry:
             self.limits.saw_expiry(command.expiry)
         if self.deleted:
@@ -230,8 +230,8 @@ class ClassicQueue(StoredClassic):
             effects.append(Confirm(command.link, command.first_seq, count))
 
     def serve(self, effects: list[Effect]) -> None:
-        """Deal ready messages until there are none in RAM or nobody has room; or until it has been
-        long enough, and then `unserved` says that there is more to serve."""
+        """Deal ready messages until there are none in RAM or nobody has room; or until the step's
+        work is done, and then `unserved` tells that there is more to serve."""
         self.unserved = False
         if self.waiting:
             self.answer_gets(effects)
@@ -263,8 +263,8 @@ class ClassicQueue(StoredClassic):
             self.rates.delivered += count
 
     def next_chunk(self) -> Chunk | None:
-        """Return what can be fetched now; None when there is nothing. What was to be paged out may
-        come back for it."""
+        """Return a chunk that can be fetched now; None when there is none. Messages about to be
+        paged out may come back for it."""
         backing = self.backing
         chunk = backing.head()
         if chunk is None and backing.has_outgoing and self.hungry() and backing.recall():
@@ -345,8 +345,7 @@ class ClassicQueue(StoredClassic):
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
         """Acknowledge, requeue or reject parts of unacknowledged runs. A run that is gone with its
-        channel is over; one that is out over another link has only its number in common with what
-        is meant."""
+        channel is ignored, and so is one of the same number over another link."""
         self.work += PART_WORK * len(command.parts)
         for self.settling in command.parts:
             number, start, end = self.settling
@@ -382,7 +381,7 @@ class ClassicQueue(StoredClassic):
         self.remove(positions, run.chunk.traits.persistent, run.ids(positions), effects)
 
     def left_ram(self, run: UnackedRun, count: int) -> None:
-        """Count `count` bodies of a run less among those that are kept in RAM for consumers."""
+        """Count `count` bodies of a run less among those kept in RAM for consumers."""
         if run.sizes is None:
             self.depth.ram_unacked -= count
             if run.chunk.id_base is not None:
@@ -432,7 +431,7 @@ class ClassicQueue(StoredClassic):
                 effects.append(Refuse(channel, 404, f"no {self.title}"))
             elif chunk is not None and self.limits.is_overdue(chunk):
                 if self.limits.has_room():
-                    return  # it goes in this turn
+                    return  # it leaves in this turn
                 effects.append(Got(channel, None, 0, NO_TRAITS, False, 0))
             elif chunk is not None:
                 effects.append(self.got(self.waiting[0], chunk, effects))
@@ -463,7 +462,7 @@ class ClassicQueue(StoredClassic):
             run = self.open_run(UnackedRun(link, channel, None, chunk, contents, positions), size)
         self.backing.took(chunk, 1)
         if self.limits.expiring:
-            self.limits.let_go(effects)  # what has expired behind it counts no more
+            self.limits.let_go(effects)  # expired messages behind it do not count any more
         return Got(
             command.channel,
             contents[0],
@@ -480,7 +479,7 @@ class ClassicQueue(StoredClassic):
         exclusive one must be alone."""
         consumer = command.consumer
         consumers = self.consumers
-        if self.deleted:  # after the channel had found it
+        if self.deleted:  # since the channel found it
             effects.append(Refuse(consumer.channel, 404, f"no {self.title}"))
             return
         if consumers.refuses(consumer):
@@ -523,7 +522,7 @@ class ClassicQueue(StoredClassic):
                 else:
                     work += self.come_back(run, start, end, effects)
             yield work
-        while unacked_runs:  # a million of them are not freed at once
+        while unacked_runs:  # a million of them must not be freed at once
             for _ in range(min(self.piece_max, len(unacked_runs))):
                 unacked_runs.popitem()
             yield self.piece_max
@@ -603,8 +602,8 @@ class ClassicQueue(StoredClassic):
 
     def reduce_memory_use(self, store_is_full: Callable[[], bool]) -> None:
         """Page out what the target does not permit: pending acknowledgements and ready messages,
-        what grows faster first (spec 4.9). `store_is_full` tells when the message store takes no
-        more."""
+        the faster growing ones first (spec 4.9). `store_is_full` tells when the message store takes
+        no more."""
         backing = self.backing
         if backing.converting:
             backing.convert(store_is_full, self.hungry())
@@ -624,8 +623,8 @@ class ClassicQueue(StoredClassic):
         backing.betas_to_delta()
 
     def limit_ram_acks(self, quota: int, store_is_full: Callable[[], bool]) -> int:
-        """Let go of up to `quota` bodies that are out at consumers, and perhaps of the rest of a
-        run; the newest go first, for they are settled last. Returns what is left of the quota."""
+        """Free up to `quota` bodies of unacknowledged messages, and perhaps of the rest of a run;
+        the newest first, because they are settled last. Returns the rest of the quota."""
         if quota <= 0 or not self.ram_acks:
             return quota
         for run in reversed(self.unacked_runs.values()):
@@ -642,6 +641,6 @@ class ClassicQueue(StoredClassic):
         return quota
 
     def is_unused(self) -> bool:
-        """Tell whether it has had a consumer and has none any more: then an auto-delete queue
-        goes."""
+        """Tell whether it has had a consumer and has none any more, so that an auto-delete queue is
+        deleted."""
         return self.had_consumer and not self.consumers.count
