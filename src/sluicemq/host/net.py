@@ -147,12 +147,14 @@ class Connection(asyncio.BufferedProtocol):
     def clamp(self) -> None:
         """Shrink the socket's receive buffer, for its owner is behind. With many others on this
         node the system shall not take much more from the peer than one read: what waits in its
-        buffer waits the longer the more it is."""
+        buffer waits the longer the more it is. But a segment has to fit, of which those on loopback
+        are large: else the peer's TCP waits, and sends one each 200 ms."""
         size = self.unparsed_max
         if size < UNPARSED_BYTES_MAX and size != self.clamped:
             self.clamped = size
             plain = self.transport.get_extra_info("socket")
-            linux_doubles_it = size // 2
+            segment = plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+            linux_doubles_it = max(size // 2, segment)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, linux_doubles_it)
 
     def taken(self, pulls: bool) -> bool:
