@@ -7,10 +7,17 @@ from dataclasses import replace
 import pytest
 from matplotlib.figure import Figure
 
-from sluicemq.spark.pipeline.charts import CHARTS, OVERLAYS, lines_shown, series_of
+from sluicemq.spark.pipeline.charts import (
+    CHARTS,
+    NODE_CHARTS,
+    OVERLAYS,
+    lines_shown,
+    series_of,
+    series_of_nodes,
+)
 from sluicemq.spark.pipeline.drawing import COLOURS, RUN_STYLES
-from sluicemq.spark.pipeline.plots import draw, draw_overlay, have_the_same_steps
-from sluicemq.spark.pipeline.results import RunResult, Second
+from sluicemq.spark.pipeline.plots import draw, draw_nodes, draw_overlay, have_the_same_steps
+from sluicemq.spark.pipeline.results import NodeSecond, RunResult, Second
 from sluicemq.spark.pipeline.store import columns_of
 
 from .records import make_run, make_step
@@ -30,8 +37,15 @@ def test_every_chart_has_columns_and_colours(chart: object) -> None:
     assert {line.role for line in lines} <= COLOURS.keys()
 
 
+@pytest.mark.parametrize("chart", NODE_CHARTS, ids=lambda chart: chart.name)
+def test_charts_of_nodes_have_columns_and_colours(chart: object) -> None:
+    (line,) = chart.lines  # type: ignore[attr-defined]
+    assert line.column in columns_of(NodeSecond)
+    assert line.role in COLOURS
+
+
 def test_names_of_charts_are_different() -> None:
-    names = [chart.name for chart in (*CHARTS, *OVERLAYS)]
+    names = [chart.name for chart in (*CHARTS, *OVERLAYS, *NODE_CHARTS)]
     assert len(names) == len(set(names))
 
 
@@ -51,6 +65,21 @@ def test_a_backlog_of_nothing_is_shown_and_what_nobody_asked_is_not() -> None:
 def test_a_run_without_seconds_can_be_drawn(name: str) -> None:
     empty = replace(RUN, seconds=[])
     draw(Figure().add_subplot(), empty, BY_NAME[name], series_of(empty))
+
+
+def test_a_line_of_a_node_leads_over_seconds_in_which_nobody_asked() -> None:
+    asked = [
+        replace(row, leaders=row.leaders if row.second % 5 == 0 else None) for row in RUN.nodes
+    ]
+    nodes = series_of_nodes(replace(RUN, nodes=asked))
+    assert list(nodes) == ["n1", "n2", "n3"]
+    assert nodes["n1"]["leaders"][:6] == [4, None, None, None, None, 4]
+    axes = Figure().add_subplot()
+    chart = next(chart for chart in NODE_CHARTS if chart.name == "node-leaders")
+    draw_nodes(axes, RUN, chart, nodes)
+    first = axes.get_lines()[0]
+    assert list(first.get_xdata()) == [0.5, 5.5, 10.5, 15.5]
+    assert list(first.get_ydata()) == [4, 4, 4, 4]
 
 
 def test_levels_and_lines_have_names_once() -> None:

@@ -143,11 +143,14 @@ def data_of(page: str) -> dict[str, Any]:
 def test_the_script_finds_what_the_charts_name(results: Analysis, page: str) -> None:
     data = data_of(page)
     assert [run["label"] for run in data["runs"]] == [run.label for run in results.runs]
-    columns = data["tables"]["per_second"]["columns"]
+    columns = {False: "per_second", True: "per_node"}
     charts = re.findall(r'data-chart="([^"]+)" data-runs="([0-9 ]+)" data-end="([0-9.]+)"', page)
-    assert {"throughput", "end-to-end", "confirm", "delivered", "p99"} <= {x for x, _, _ in charts}
+    wanted = {"throughput", "end-to-end", "confirm", "delivered", "p99", "node-cpu", "node-flow"}
+    assert wanted <= {name for name, _, _ in charts}
     for name, runs, end in charts:
-        assert all(line["column"] in columns for line in data["charts"][name]["lines"])
+        chart = data["charts"][name]
+        known = data["tables"][columns[chart["by_node"]]]["columns"]
+        assert all(line["column"] in known for line in chart["lines"])
         assert all(int(number) < len(results.runs) for number in runs.split())
         assert float(end) > 0
     offered = set(re.findall(r'data-table="([^"]+)"', page))
@@ -171,6 +174,14 @@ def test_several_runs_are_drawn_over_one_another(results: Analysis, page: str) -
     overlay = re.findall(r'data-chart="delivered" data-runs="0 1"', page)
     assert len(overlay) == 1
     assert 'data-runs="0 1"' not in render(make_analysis(results.runs[0]))
+
+
+def test_nodes_are_shown_where_there_are_several(results: Analysis, page: str) -> None:
+    titles = ("CPU", "Memory", "Connections in flow", "Leaders")
+    for title in titles:
+        assert len(re.findall(f"<b>{title} o[nf] +each node,</b>", page)) == len(results.runs)
+    alone = [row for row in results.runs[0].nodes if row.node == "n1"]
+    assert "each node" not in render(make_analysis(replace(results.runs[0], nodes=alone)))
 
 
 def test_distributions_are_shown_where_there_are_any(results: Analysis, page: str) -> None:

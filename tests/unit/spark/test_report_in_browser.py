@@ -80,6 +80,14 @@ def test_the_second_under_the_pointer_is_told_and_marked_everywhere(browser: Bro
     assert len(places) == 1
 
 
+def test_figures_of_nodes_are_told_by_their_names(browser: Browser) -> None:
+    area = shown(browser, 'figure[data-chart="node-leaders"] > div')[0]
+    browser.driver.execute_script("arguments[0].focus()", area)
+    browser.type(Keys.HOME)
+    (tip,) = shown(browser, ".tip")
+    assert tip.text.splitlines() == ["second 0, limit 10 (1 %)", "n1", "4", "n2", "3", "n3", "3"]
+
+
 def test_arrow_keys_go_from_second_to_second(browser: Browser) -> None:
     area = shown(browser, 'figure[data-chart="p99"] > div')[0]
     browser.driver.execute_script("arguments[0].focus()", area)

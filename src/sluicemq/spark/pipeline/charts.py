@@ -1,4 +1,5 @@
-"""The charts over a run's time as data: which columns of per_second they show, and how.
+"""The charts over a run's time as data: which columns of per_second, or of per_node, they show,
+and how.
 
 `plots.py` draws them, and the page's script reads the same to tell the figures under the pointer.
 """
@@ -11,11 +12,12 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from sluicemq.spark.pipeline.drawing import HIGH, LOW, MIDDLE
-from sluicemq.spark.pipeline.results import RunResult, Second
+from sluicemq.spark.pipeline.results import NodeSecond, RunResult, Second
 from sluicemq.spark.pipeline.store import columns_of, flatten
 
 Series = Mapping[str, Sequence[float | None]]
-"""A column of per_second each, with a value for each second of one run."""
+"""A column of per_second each, with a value for each second of one run; or one of per_node, with a
+value for each second of one node."""
 
 
 class Unit(StrEnum):
@@ -26,6 +28,8 @@ class Unit(StrEnum):
     LATENCY = "latency"
     CORES = "cores"
     MEMORY = "MiB"
+    CONNECTIONS = "connections"
+    QUEUES = "queues"
 
 
 DIVISORS: Final = {Unit.MEMORY: 2**20}
@@ -91,6 +95,21 @@ def series_of(run: RunResult) -> Series:
     """Return the columns of per_second for one run."""
     rows = [flatten(second) for second in run.seconds]
     return {column: [row[column] for row in rows] for column in columns_of(Second)}
+
+
+def series_of_nodes(run: RunResult) -> dict[str, Series]:
+    """Return the columns of per_node for each node of one run, by its name; a value is None in a
+    second in which nobody looked."""
+    last = max((row.second for row in run.nodes), default=-1)
+    columns = columns_of(NodeSecond)
+    found: dict[str, dict[str, list[float | None]]] = {}
+    for row in run.nodes:
+        if row.node not in found:
+            found[row.node] = {column: [None] * (last + 1) for column in columns}
+        own = found[row.node]
+        for column, value in flatten(row).items():
+            own[column][row.second] = value
+    return {**found}
 
 
 def lines_shown(chart: Chart, series: Series) -> list[ChartLine]:
@@ -264,3 +283,37 @@ OVERLAYS: Final = (
     ),
 )
 """Those of several runs over one another. Each has one line, which is drawn for each run."""
+
+NODE_CHARTS: Final = (
+    Chart(
+        name="node-cpu",
+        title="CPU of each node,",
+        caption="in cores.",
+        unit=Unit.CORES,
+        lines=[ChartLine("cpu_cores", "CPU", "backlog")],
+    ),
+    Chart(
+        name="node-memory",
+        title="Memory of each node,",
+        caption="resident set (RSS).",
+        unit=Unit.MEMORY,
+        lines=[ChartLine("rss_bytes", "memory", "unconfirmed")],
+    ),
+    Chart(
+        name="node-flow",
+        title="Connections in flow on each node,",
+        caption="those that flow control holds up when the node is asked.",
+        unit=Unit.CONNECTIONS,
+        lines=[ChartLine("flow_connections", "in flow", "unacked")],
+        floor=1,
+    ),
+    Chart(
+        name="node-leaders",
+        title="Leaders on each node,",
+        caption="or masters, or classic queues: of how many queues it does the work.",
+        unit=Unit.QUEUES,
+        lines=[ChartLine("leaders", "leaders", "p95")],
+        floor=1,
+    ),
+)
+"""Those of the nodes of one run. Each has one line, which is drawn for each node."""

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from sluicemq.spark.pipeline import formats
-from sluicemq.spark.pipeline.charts import Chart
+from sluicemq.spark.pipeline.charts import NODE_CHARTS, Chart
 from sluicemq.spark.pipeline.drawing import run_style
 from sluicemq.spark.pipeline.results import Analysis, RunResult
 from sluicemq.spark.pipeline.store import result_tables
@@ -25,6 +25,7 @@ def page_data(results: Analysis, charts: Iterable[Chart]) -> dict[str, Any]:
         "charts": {
             chart.name: {
                 "unit": chart.unit,
+                "by_node": chart in NODE_CHARTS,
                 "lines": [asdict(line) for line in chart.lines],
             }
             for chart in charts
@@ -37,6 +38,10 @@ def _run(position: int, run: RunResult) -> dict[str, Any]:
     return {
         "label": run.label,
         "role": run_style(position).role,
+        "nodes": [
+            {"name": name, "role": run_style(number).role}
+            for number, name in enumerate(dict.fromkeys(row.node for row in run.nodes))
+        ],
         "steps": [
             {
                 "start": step.start_s,

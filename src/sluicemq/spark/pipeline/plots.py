@@ -1,5 +1,5 @@
-"""Draws the charts over time: those of one run with its steps marked, those of several runs in one,
-and the overview picture made of two of them."""
+"""Draws the charts over time: those of one run with its steps marked, those of its nodes, those of
+several runs in one, and the overview picture made of two of them."""
 
 from __future__ import annotations
 
@@ -50,6 +50,15 @@ def over_time(run: RunResult, chart: Chart, series: Series) -> Picture:
 
     def fill(figure: Figure) -> None:
         draw(figure.add_subplot(), run, chart, series)
+
+    return draw_svg(fill, chart.height, f"{run.label}: {chart.title} {chart.caption}")
+
+
+def over_time_by_node(run: RunResult, chart: Chart, nodes: Mapping[str, Series]) -> Picture:
+    """Draw the one line of a chart for each node of a run, which have these columns."""
+
+    def fill(figure: Figure) -> None:
+        draw_nodes(figure.add_subplot(), run, chart, nodes)
 
     return draw_svg(fill, chart.height, f"{run.label}: {chart.title} {chart.caption}")
 
@@ -113,6 +122,26 @@ def draw(axes: Axes, run: RunResult, chart: Chart, series: Series) -> None:
                     label="" if position else chart.levels_label)  # fmt: skip
         known.append(level.value)
     _scale(axes, chart, known)
+    _finish_run(axes, chart, run)
+
+
+def draw_nodes(axes: Axes, run: RunResult, chart: Chart, nodes: Mapping[str, Series]) -> None:
+    """Draw a chart of the nodes of one run, each in its own style, without a legend. A line leads
+    over seconds of which nothing is known: some nodes are not asked each second."""
+    (line,) = chart.lines
+    known: list[float] = []
+    for position, series in enumerate(nodes.values()):
+        values = _values(chart, series[line.column])
+        seen = [(x, y) for x, y in zip(_times(values), values, strict=True) if not isnan(y)]
+        style = run_style(position)
+        axes.plot([x for x, _ in seen], [y for _, y in seen], color=COLOURS[style.role],
+                  linestyle=style.dash, linewidth=1.7)  # fmt: skip
+        known += values
+    _scale(axes, chart, known)
+    _finish_run(axes, chart, run)
+
+
+def _finish_run(axes: Axes, chart: Chart, run: RunResult) -> None:
     signs = {step.step: f"{CLASS_SIGNS[step.step_class]} {step.step_class}" for step in run.steps}
     finish(axes, chart.unit, max(len(run.seconds), run.steps[-1].end_s), run.steps, signs)
 

@@ -20,11 +20,13 @@ from sluicemq.spark.pipeline import formats
 from sluicemq.spark.pipeline.charts import (
     CHARTS,
     END_TO_END,
+    NODE_CHARTS,
     OVERLAYS,
     Chart,
     Series,
     lines_shown,
     series_of,
+    series_of_nodes,
 )
 from sluicemq.spark.pipeline.differences import StepPair, difference_table
 from sluicemq.spark.pipeline.display_table import Table
@@ -33,7 +35,7 @@ from sluicemq.spark.pipeline.drawing import COLOURS, RunStyle, run_style
 from sluicemq.spark.pipeline.limit_plots import over_limit
 from sluicemq.spark.pipeline.page_data import page_data
 from sluicemq.spark.pipeline.page_figure import PageFigure, run_legend
-from sluicemq.spark.pipeline.plots import over_time, overlay
+from sluicemq.spark.pipeline.plots import over_time, over_time_by_node, overlay
 from sluicemq.spark.pipeline.report_answer import answer, verified
 from sluicemq.spark.pipeline.report_method import busiest_worker, method
 from sluicemq.spark.pipeline.report_tables import (
@@ -90,7 +92,7 @@ def render(results: Analysis, comparison: bool = False) -> str:
         runs=[] if comparison else [_run(*one, number, several) for number, one in enumerate(each)],
         claims=None if comparison else _claims(results),
         method=method(results),
-        data=page_data(results, [*CHARTS, *OVERLAYS]),
+        data=page_data(results, [*CHARTS, *OVERLAYS, *NODE_CHARTS]),
         cost=results.pipeline,
         version=__version__,
         directories=[str(run.directory) for run in results.runs],
@@ -202,6 +204,8 @@ class RunSection:
     heading: str
     warnings: list[str]
     figures: list[PageFigure]
+    nodes: list[PageFigure]
+    """What each node did; none when there is a single one, of which `figures` tell."""
     distributions: list[PageFigure]
     is_shaded: bool
     """Does a step stand out, as the one whose limit is recommended?"""
@@ -222,12 +226,33 @@ def _run(run: RunResult, series: Series, number: int, named: bool) -> RunSection
         f"Run: {run.label}" if named or run.info.get("label") else "The run",
         warnings(run),
         [figure(chart) for chart in CHARTS if lines_shown(chart, series)],
+        _nodes(run, number, end_s),
         _distributions(run, number, end_s),
         run.knee is not None,
         steps_tables(run),
         balance_table(run),
         queues_table(run),
     )
+
+
+def _nodes(run: RunResult, number: int, end_s: float) -> list[PageFigure]:
+    nodes = series_of_nodes(run)
+    if len(nodes) < 2:
+        return []
+    legend = [(name, run_style(position)) for position, name in enumerate(nodes)]
+    return [
+        PageFigure(
+            chart.title,
+            chart.caption,
+            over_time_by_node(run, chart, nodes),
+            chart.name,
+            str(number),
+            end_s,
+            legend,
+        )
+        for chart in NODE_CHARTS
+        if any(lines_shown(chart, series) for series in nodes.values())
+    ]
 
 
 def _distributions(run: RunResult, number: int, end_s: float) -> list[PageFigure]:

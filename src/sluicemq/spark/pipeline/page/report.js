@@ -24,18 +24,31 @@
     "latency": duration,
     "cores": (value) => value.toFixed(2),
     "MiB": (value) => `${whole(value / 2 ** 20)} MiB`,
+    "connections": whole,
+    "queues": whole,
   };
 
-  // The seconds of each run, by its label.
+  // The seconds of each run, by its label, and of each of its nodes, by both.
 
-  const { columns, rows } = data.tables.per_second;
-  const columnOf = new Map(columns.map((name, position) => [name, position]));
-  const secondsOf = new Map(data.runs.map((run) => [run.label, []]));
-  for (const row of rows) secondsOf.get(row[columnOf.get("run")]).push(row);
+  function secondsIn(table, keys) {
+    const { columns, rows } = data.tables[table];
+    const columnOf = new Map(columns.map((name, position) => [name, position]));
+    const found = new Map();
+    for (const row of rows) {
+      const key = JSON.stringify(keys.map((name) => row[columnOf.get(name)]));
+      if (!found.has(key)) found.set(key, []);
+      found.get(key)[row[columnOf.get("second")]] = row;
+    }
+    const of = (...key) => found.get(JSON.stringify(key)) ?? [];
+    return { of, figure: (row, column) => (row === undefined ? null : row[columnOf.get(column)]) };
+  }
 
-  function figureOf(run, column, second) {
-    const row = secondsOf.get(run.label)[second];
-    return row === undefined ? null : row[columnOf.get(column)];
+  const bySecond = secondsIn("per_second", ["run"]);
+  const byNode = secondsIn("per_node", ["run", "node"]);
+
+  function figureOf({ run, node, column }, second) {
+    const table = node === undefined ? bySecond : byNode;
+    return table.figure(table.of(run.label, ...(node === undefined ? [] : [node]))[second], column);
   }
 
   // The charts over time: a line through all of them, and what it meets in the one that is looked at.
@@ -87,15 +100,20 @@
       this.x = (x / svg.viewBox.baseVal.width) * svg.getBoundingClientRect().width;
     }
 
+    get lines() {
+      const [run] = this.runs;
+      const { column } = this.chart.lines[0];
+      if (this.chart.by_node) return run.nodes.map(({ name, role }) => ({ run, node: name, label: name, role, column }));
+      if (this.runs.length > 1) return this.runs.map((each) => ({ run: each, label: each.label, role: each.role, column }));
+      return this.chart.lines.map((line) => ({ run, ...line }));
+    }
+
     tell(second) {
-      const lines = this.runs.length > 1
-        ? this.runs.map((run) => ({ run, label: run.label, role: run.role, column: this.chart.lines[0].column }))
-        : this.chart.lines.map((line) => ({ run: this.runs[0], ...line }));
       const step = this.runs.length > 1 ? undefined
         : this.runs[0].steps.find((one) => one.start <= second + 0.5 && second + 0.5 < one.end);
       const head = document.createElement("b");
       head.textContent = `second ${whole(second)}${step === undefined ? "" : `, ${step.name}`}`;
-      this.tip.replaceChildren(head, ...lines.map((line) => this.entry(line, second)));
+      this.tip.replaceChildren(head, ...this.lines.map((line) => this.entry(line, second)));
       this.tip.hidden = false;
       const room = this.area.clientWidth;
       const beside = this.x + 14 + this.tip.offsetWidth > room ? this.x - 14 - this.tip.offsetWidth : this.x + 14;
@@ -103,7 +121,7 @@
     }
 
     entry(line, second) {
-      const value = figureOf(line.run, line.column, second);
+      const value = figureOf(line, second);
       const entry = document.createElement("div");
       const colour = document.createElement("i");
       colour.style.background = `var(--${line.role})`;
@@ -116,7 +134,7 @@
     }
 
     look(second) {
-      const last = Math.max(...this.runs.map((run) => secondsOf.get(run.label).length)) - 1;
+      const last = Math.max(...this.runs.map((run) => bySecond.of(run.label).length)) - 1;
       if (last < 0) return;
       lookedAt = Math.max(0, Math.min(second, last));
       for (const each of charts) {
