@@ -19,7 +19,7 @@ from typing import Final
 import pytest
 
 import sluicemq
-from sim.run_seeds import run, steps_of
+from sim.run_seeds import CHECK_EVERY, run, steps_of
 from sim.seed_pool import reports_of
 from sluicemq.broker.node_notices import NodeNotices
 from sluicemq.broker.recovery_report import RecoveryReport
@@ -271,5 +271,6 @@ def regressions() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("which", "line"), regressions())
 def test_a_seed_that_once_failed_passes(which: str, line: str) -> None:
     seed, _, steps = which.removesuffix("plain").partition("/")
-    report = simulate(int(seed), int(steps or STEPS), plain=which.endswith("plain"))
+    plain = which.endswith("plain")
+    report = simulate(int(seed), int(steps or STEPS), plain=plain, check_every=CHECK_EVERY)
     assert not report.failure, f"{line}\n{report.trace}"
