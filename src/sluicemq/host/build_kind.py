@@ -1,4 +1,4 @@
-"""Whether what runs is Python as it is written, or was compiled."""
+"""Whether the running code is plain Python or was compiled."""
 
 from __future__ import annotations
 

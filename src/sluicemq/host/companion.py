@@ -1,7 +1,7 @@
-"""A process beside the broker that the broker starts, and starts again when it has ended.
+"""A process beside the broker, which the broker starts, and restarts when it has ended.
 
 The broker does not depend on it: nothing waits for it. It ends with the broker, however that ends,
-for its standard input is a pipe that the broker holds open.
+because its standard input is a pipe that the broker holds open.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a client of the control socket asks, and what it is told: JSON lines.
+"""Requests of clients of the control socket, and their answers: JSON lines.
 
-This is imported when the first client comes, and with it what commands are made of: a broker is
-ready before anybody asks.
+This is imported with the first client, and with it everything that commands need, so that a start
+does not wait for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How many sockets and files the process may have open, and who gets how many of them.
+"""How many sockets and files the process may have open, and how they are divided.
 
 Clients never get all: storage, control socket and log must go on when strangers have taken every
-place. What is accepted before it can be turned away is in the reserve, too.
+place. The reserve includes connections that are accepted before they can be turned away.
 """
 
 from __future__ import annotations

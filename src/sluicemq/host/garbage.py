@@ -1,13 +1,13 @@
-"""When Python looks for garbage in circles, which it does with the whole process standing still.
+"""When Python searches for cyclic garbage, during which the whole process stands still.
 
-What this broker makes and ends is freed without that, by counts of references: connections,
-channels and queues leave no circles. So looking through all objects there are finds next to
-nothing, and with a hundred thousand queues it takes half a second, for everybody. Young objects are
-looked through as they come, which is short. All of them are looked through
+The broker's own objects are freed without that, by reference counts: connections, channels and
+queues leave no cycles. So a search through all objects finds next to nothing, and with a hundred
+thousand queues it takes half a second, for everybody. Python searches young objects as they come,
+which is short. All objects are searched
 
     when that is cheap    by what it took last time and what has come since
     when nobody notices   the node is idle
-    when memory is short  a circle that nobody knows of must not keep an alarm up
+    when memory is short  an unknown cycle must not keep an alarm up
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A node that is to join a cluster, until it is a member: no broker yet, but it answers
-`sluicemq ctl`, which may tell it whom to ask."""
+"""A node that is to join a cluster, until it is a member: it serves no clients yet, but answers
+`sluicemq ctl`, which may tell it which node to ask.
+"""
 
 from __future__ import annotations
 

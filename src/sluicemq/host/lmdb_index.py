@@ -1,6 +1,6 @@
-"""The message store's index in LMDB: the memory it takes does not grow with the messages.
+"""The message store's index in LMDB, whose memory does not grow with the messages.
 
-It is a cache of what the message files say, made anew at every start, so nothing is ever synced.
+It is a cache of the message files' contents, made anew at every start, so nothing is ever synced.
 Changes gather in a dict first, because a transaction costs as much as twenty changes, and because
 most messages are gone again before they would have been written at all. The dict also is what makes
 a full disk harmless: changes that cannot be written stay in it until they can.

@@ -1,7 +1,7 @@
-"""A disk that is none: files in this process's memory, gone when it ends (`storage.kind = memory`).
+"""A disk in this process's memory, whose files are gone when it ends (`storage.kind = memory`).
 
-Everything above works as it does with a data directory. Nothing is slow, so nothing needs a thread:
-jobs are run between the turns of the actors.
+Everything above works as it does with a data directory. Nothing is slow, so no thread is needed:
+jobs run between the turns of the actors.
 """
 
 from __future__ import annotations

@@ -129,18 +129,18 @@ BROKEN: Final = (
 
 
 def encode(change: Change) -> bytes:
-    """The change for a journal or a log."""
+    """Return the change as bytes for a journal or a log."""
     return json.dumps(as_json(change)).encode()
 
 
 def as_json(change: Change) -> dict[str, Any]:
-    """The change as an object of JSON, with one member."""
+    """Return the change as an object of JSON, with one member."""
     return ENCODERS[type(change)](change)
 
 
 def decode(data: bytes) -> tuple[list[Change], bool]:
-    """The changes that an encoded one consists of, and whether something in it was nested too deep
-    and was cut off. Corrupt when it is none."""
+    """Return the changes that an encoded one consists of, and whether something in it was nested
+    too deep and was cut off. Raises Corrupt when it is not one."""
     try:
         members, is_cut = read_kept(data, CHANGE_DEPTH)
         return [change_of(kind, value) for kind, value in members.items()], is_cut
@@ -149,7 +149,8 @@ def decode(data: bytes) -> tuple[list[Change], bool]:
 
 
 def change_of(kind: str, value: Any) -> Change:
-    """One member of an encoded change. Raises one of BROKEN when it makes no sense."""
+    """Return the change in one member of an encoded change. Raises one of BROKEN when it makes no
+    sense."""
     decoder = DECODERS.get(kind)
     if decoder is not None:
         return decoder(value)
@@ -162,45 +163,45 @@ def change_of(kind: str, value: Any) -> Change:
 
 
 def changes_of(changes: list[Fields]) -> tuple[Change, ...]:
-    """The changes that are objects in a list."""
+    """Return the changes that are objects in a list."""
     return tuple(change_of(*each) for change in changes for each in change.items())
 
 
 def together_of(changes: list[Fields]) -> Together:
-    """Changes that are made as one."""
+    """Return the changes as one that makes them together."""
     return Together(changes_of(changes))
 
 
 def exchange_deleted_of(value: Any, *, if_unused: bool = False) -> DeleteExchange:
-    """The oldest journals have the name alone."""
+    """Return the deletion of an exchange; the oldest journals have only its name."""
     place = [DEFAULT_VHOST, value] if isinstance(value, str) else value
     return DeleteExchange(*convert(place, tuple[str, str]), if_unused)
 
 
 def packed(arguments: Arguments) -> str:
-    """An AMQP table as text."""
+    """Return an AMQP table as text."""
     return b64encode(encode_table(cast("Table", arguments))).decode()
 
 
 def unpacked(text: str) -> Arguments:
-    """The table that `packed` has made this text of."""
+    """Return the table from a text that `packed` has made."""
     return decode_kept_table(b64decode(text))
 
 
 class BesideBinding(Struct, frozen=True, kw_only=True):
-    """What a binding has on disk in another form than in its definition."""
+    """The fields of a binding whose form on disk differs from its definition."""
 
     arguments: str
 
 
 class BesideExchange(BesideBinding, frozen=True, kw_only=True):
-    """What an exchange has on disk that its definition has not, or has in another form."""
+    """The fields of an exchange that its definition lacks, or whose form on disk differs."""
 
     life: Life = ONLY_LIFE
 
 
 class BesideQueue(BesideExchange, frozen=True, kw_only=True):
-    """What a queue has on disk that its definition has not, or has in another form."""
+    """The fields of a queue that its definition lacks, or whose form on disk differs."""
 
     id: Number
     free: bool = False
@@ -266,7 +267,9 @@ def queue_fields(
 
 
 def with_life(fields: Fields, life: Life) -> Fields:
-    """The fields with the life that what they describe belongs to, unless that is the only one."""
+    """Return the fields with the life that the definition belongs to, unless that is
+    the only one.
+    """
     return fields if life == ONLY_LIFE else {**fields, "life": life}
 
 

@@ -1,9 +1,9 @@
 """What nodes of a cluster propose: changes that go through the log of all nodes, each once.
 
 A proposal names the life of its node, and has a number in that life: 1 is NodeStarted, and each
-further one has the next number. The log may have a proposal twice, for a node proposes again what
-may have been lost; or one without those before it. So the state knows the last number of each node,
-and only the next one is decided; nothing comes of the others.
+further one has the next number. The log may have a proposal twice, because a node repeats proposals
+that may have been lost; or one without those before it. So the state knows the last number of each
+node, and only the next one is decided; others are ignored.
 
 In the log, and between nodes, one is behind the other, with little-endian numbers:
 
@@ -43,7 +43,7 @@ class Proposal(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What has become of a proposal: it is applied, or refused."""
+    """The outcome of a proposal: it is applied, or refused."""
 
     applied: Applied | None
     refusal: SluiceError | None
@@ -56,7 +56,8 @@ def encode_proposal(proposal: Proposal) -> bytes:
 
 
 def decode_proposals(data: bytes) -> list[Proposal]:
-    """Return the proposals that are there, one behind the other. Corrupt when they are none."""
+    """Return the proposals in these bytes, one behind the other. Raises Corrupt when they are
+    malformed."""
     found: list[Proposal] = []
     at = 0
     try:

@@ -1,11 +1,12 @@
-"""The members of a quorum queue, as they are declared: who is one, who is leaving, who is gone.
+"""The declared members of a quorum queue: those that it has, those that are leaving, and those that
+are gone.
 
     added ---> member ---removed---> leaving ---left---> gone
     promoted: a member goes on alone by another id, and the others are gone
 
-What is declared is the wish. Whoever leads the queue's Raft group makes that one's members agree
-with it, one by one; so a member that is leaving has its log and its vote until it is out of the
-group, and is gone then. Its node may have a new one after that, with an id that nobody had.
+The definitions have the target. The leader of the queue's Raft group makes the group's members
+agree with it, one by one; so a member that is leaving keeps its log and its vote until it is out of
+the group, and is gone then. Its node may have a new one after that, with an id that none had.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def add_member(queue: DeclaredQueue, node: int, number: int) -> Applied:
-    """Have a member on that node, with a number that none had. Refused when it has one. The first
+    """Add a member on that node, with a number that none had. Refused when it has one. The first
     member of a queue that is to be mirrored is at its home."""
     if not (queue.members or may_be_mirrored(queue, node)):
         check_has_members(queue)
@@ -40,7 +41,7 @@ def add_member(queue: DeclaredQueue, node: int, number: int) -> Applied:
 
 
 def remove_member(queue: DeclaredQueue, node: int) -> Applied:
-    """Have no member on that node. Refused when it has none, or the only one."""
+    """Remove the member on that node. Refused when it has none, or the only one."""
     check_has_members(queue)
     name = member_on(queue, node)
     if len(queue.members) == 1:
@@ -61,8 +62,8 @@ def member_left(queue: DeclaredQueue, name: int) -> Applied:
 
 
 def node_gone(queue: DeclaredQueue, node: int) -> list[Event]:
-    """Have no member any more on a node that does not belong to the cluster any more; there are
-    others. Returns what has happened."""
+    """Remove the member on a node that does not belong to the cluster any more; there are others.
+    Returns what has happened."""
     return [*remove_member(queue, node).events] if node in map(node_of, queue.members) else []
 
 
@@ -111,7 +112,7 @@ def may_be_mirrored(queue: DeclaredQueue, node: int) -> bool:
 
 
 def check_has_members(queue: DeclaredQueue) -> None:
-    """Refuse what only makes sense for a queue that has members."""
+    """Refuse a change that only makes sense for a queue with members."""
     if not queue.members:
         raise Refused(
             f"{title_of(queue)} has no members: it is no quorum queue in a cluster, nor mirrored"
@@ -119,6 +120,6 @@ def check_has_members(queue: DeclaredQueue) -> None:
 
 
 def title_of(queue: DeclaredQueue) -> str:
-    """Return what people know the queue as."""
+    """Return the name by which users know the queue."""
     definition = queue.definition
     return f"queue '{definition.name}' in vhost '{definition.vhost}'"

@@ -1,5 +1,5 @@
 """The declared state of a node that has missed too much: a snapshot of another member takes its
-place, and those who follow hear of everything in which the two differ.
+place, and the followers are told of every difference between the two.
 
 Objects that others hold stay what they are: the state, its tables, the topologies of virtual hosts.
 """
@@ -63,7 +63,7 @@ def taken_over(known: VhostState | None, newer: VhostState) -> VhostState:
 
 
 def differences(old: DeclaredState, newer: DeclaredState) -> tuple[list[Event], list[Event]]:
-    """What is gone, and what is new or another one than it was."""
+    """Return what is gone, and what is new or has changed."""
     gone: list[Event] = []
     new: list[Event] = []
     for kind in reversed(RECORDS):
@@ -93,13 +93,13 @@ def differences(old: DeclaredState, newer: DeclaredState) -> tuple[list[Event], 
 def upserted(
     old: DeclaredState, newer: DeclaredState, kind: type[DefinitionRecord]
 ) -> list[DefinitionRecord]:
-    """The records of a kind that are new, or another one than they were."""
+    """Return the records of a kind that are new or have changed."""
     before, after = old.records[kind.KIND], newer.records[kind.KIND]
     return [each for key, each in after.items() if before.get(key) != each]
 
 
 def removed(host: VhostState, newer: VhostState | None) -> list[Event]:
-    """What of a virtual host is gone."""
+    """Return what of a virtual host is gone."""
     queues = queues_by_id(newer)
     events: list[Event] = [
         QueueRemoved(each) for each in declared_queues(host) if each.id not in queues
@@ -113,6 +113,6 @@ def removed(host: VhostState, newer: VhostState | None) -> list[Event]:
 
 
 def queues_by_id(host: VhostState | None) -> dict[int, DeclaredQueue]:
-    """All queues of a virtual host, also those that hold messages back; none if there is no such
-    host."""
+    """Return all queues of a virtual host, including those that hold messages back; none if there
+    is no such host."""
     return {} if host is None else {each.id: each for each in declared_queues(host)}

@@ -1,7 +1,7 @@
 """The declared state again: from what files say of it, or from another member's snapshot.
 
-Whatever is there is taken as it is. Another version may have had other rules for what can be
-declared, and who reads it back has no one to refuse it to.
+Everything found is taken as it is. Another version may have had other rules for declarations, and
+there is nobody to whom a refusal could go.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def state_from(tables: DurableTables, next_queue_id: int) -> DeclaredState:
 
 
 def restored_from_snapshot(data: bytes) -> DeclaredState:
-    """The state of a member that has sent this snapshot. Corrupt when it is none."""
+    """Return the state in a snapshot that a member has sent. Raises Corrupt when it is
+    malformed.
+    """
     try:
         everything, _ = read_kept(data)
         return state_of(everything)
@@ -66,7 +68,7 @@ def restored_from_snapshot(data: bytes) -> DeclaredState:
 
 
 def state_of(everything: dict[str, Any]) -> DeclaredState:
-    """The state that a snapshot describes. Raises one of BROKEN when it describes none."""
+    """Return the state that a snapshot describes. Raises one of BROKEN when it describes none."""
     state = DeclaredState()
     state.next_queue_id = convert(everything["next_queue_id"], Number)
     state.incarnations = dict(convert(everything["incarnations"], list[Life]))

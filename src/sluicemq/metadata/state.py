@@ -1,4 +1,4 @@
-"""The machine: everything that is declared, and what becomes of a change.
+"""The machine: all definitions, and what a change does to them.
 
 `apply` decides by this state and the change alone: no clock, no chance, nothing of this node. So
 each member of a cluster that applies the same changes comes to the same verdicts and the same
@@ -6,9 +6,9 @@ snapshot, byte for byte. A refusal is RabbitMQ's (ProtocolViolation) for what cl
 Refused for what operators do, and leaves everything as it was.
 
 Exchanges and bindings are kept where routing needs them, in the Topology of their virtual host;
-everybody reads these tables and only `apply` changes them. Alternate exchanges that a policy gives
-are worked out from the state: no verdict depends on them, for whether a pattern matches may be up
-to a library and to a time limit.
+everybody reads these tables and only `apply` changes them. Alternate exchanges from policies are
+derived from the state: no verdict depends on them, because whether a pattern matches may depend on
+a library and a time limit.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ ADDS: Final = (UpsertRecord, DeclareExchange, DeclareQueue, Bind)
 
 
 class DeclaredState(RecordTables):
-    """Everything that is declared, of one node or of a cluster."""
+    """All definitions of one node or of a cluster."""
 
     is_vital = True
     """A fault in here ends the node (kernel/containment.py)."""
@@ -131,7 +131,8 @@ class DeclaredState(RecordTables):
         """Virtual hosts where other policies hold, which exchanges do not know yet."""
 
     def apply(self, change: Change) -> Applied:
-        """Decide, and do it. ProtocolViolation or Refused: nothing has changed."""
+        """Decide on a change, and apply it. Raises ProtocolViolation or Refused, and then nothing
+        has changed."""
         outcome = APPLIED[type(change)](self, change)
         if self._stale:
             self.apply_policies()
@@ -140,13 +141,13 @@ class DeclaredState(RecordTables):
         return outcome
 
     def apply_policies(self) -> None:
-        """Tell exchanges of the policies that hold now."""
+        """Apply the present policies to exchanges."""
         for name in self._stale:
             self.hosts[name].topology.policies_changed()
         self._stale.clear()
 
     def encode(self) -> bytes:
-        """Return what is durable, for a checkpoint; the bytes are kept until that changes."""
+        """Return the durable part, for a checkpoint; the bytes are cached until it changes."""
         deque(self.pieces(), 0)
         return self._encoded[1]
 
@@ -166,7 +167,8 @@ class DeclaredState(RecordTables):
             self._encoded = (revision, b"".join(found))
 
     def snapshot(self) -> bytes:
-        """Everything, for another member: `restored_from_snapshot` makes the same state of it."""
+        """Return everything, for another member: `restored_from_snapshot` makes the same state of
+        it."""
         return b"".join(self.snapshot_pieces())
 
     def snapshot_pieces(self) -> Iterator[bytes]:
@@ -188,15 +190,17 @@ class DeclaredState(RecordTables):
         return host is not None and not host.is_closed
 
     def open_host(self, vhost: str) -> VhostState:
-        """That virtual host; 320 when it is being deleted, or is gone."""
+        """Return that virtual host. Raises a violation (320) when it is being deleted,
+        or is gone.
+        """
         host = self.hosts.get(vhost)
         if host is None or host.is_closed:
             raise ConnectionViolation(320, close_reason(vhost))
         return host
 
     def check_room(self, vhost: str, queue: str) -> None:
-        """Refuse with 406 when there are as many queues as there may be; `queue` is the one more
-        that was to be declared."""
+        """Raise a violation (406) when the virtual host has as many queues as it may have; `queue`
+        is the one that was to be declared."""
         most = limit_of(self.vhosts[vhost].limits, MAX_QUEUES)
         if most is not None and len(self.hosts[vhost].queues) >= most:
             where = f"queue limit in vhost '{vhost}' ({most})"
@@ -219,7 +223,7 @@ class DeclaredState(RecordTables):
         return Applied([RecordUpserted(record)], [change], lasts=True)
 
     def _check_owners(self, record: DefinitionRecord) -> None:
-        """Refuse what belongs to nobody."""
+        """Refuse a record whose user or virtual host does not exist."""
         vhost = getattr(record, "vhost", None)
         if vhost is not None and vhost not in self.vhosts:
             raise Refused(f"virtual host '{vhost}' does not exist")
@@ -227,8 +231,8 @@ class DeclaredState(RecordTables):
             raise Refused(f"user '{record.user}' does not exist")
 
     def _hold(self, policy: Policy) -> None:
-        """Have it hold from now on, unless its pattern or its values are none here: another version
-        may have taken them."""
+        """Apply a policy from now on, unless its pattern or its values are invalid here: another
+        version may have accepted them."""
         try:
             self.hosts[policy.vhost].topology.policies.upsert(policy)
         except Refused as refused:
@@ -253,7 +257,7 @@ class DeclaredState(RecordTables):
             del self.hosts[record.name]
 
     def _let_go(self, policy: Policy) -> None:
-        """Have the policy hold no more."""
+        """Stop applying a policy."""
         self.hosts[policy.vhost].topology.policies.delete(policy.KIND, policy.name)
         self._stale[policy.vhost] = None
 
@@ -281,7 +285,7 @@ class DeclaredState(RecordTables):
     # -- what was there before
 
     def restore_record(self, record: DefinitionRecord) -> None:
-        """A record that was there before, whatever it belongs to."""
+        """Restore a record that was there before, whatever it belongs to."""
         self.records[record.KIND][record.key] = record
         if isinstance(record, VhostDefinition):
             self.hosts[record.name] = VhostState(record.name)
@@ -289,7 +293,8 @@ class DeclaredState(RecordTables):
             self._hold(record)
 
     def restore_queue(self, queue: DeclaredQueue) -> None:
-        """A queue that was there before, with its id. Corrupt when there is one of that name."""
+        """Restore a queue that was there before, with its id. Raises Corrupt when there is one of
+        that name."""
         host = self.hosts[queue.definition.vhost]
         if queue.definition.name in host.queues:
             raise Corrupt(f"definitions with two queues '{queue.definition.name}'")
@@ -299,8 +304,8 @@ class DeclaredState(RecordTables):
     # -- exchanges and bindings
 
     def declare_exchange(self, change: DeclareExchange) -> Applied:
-        """With the queue that keeps messages back for it, if it is one that delays them. That of an
-        earlier exchange of the name may be there still, and is on its way out."""
+        """Declare an exchange, with the queue that keeps messages back for it if it delays them.
+        The queue of an earlier exchange of the name may still be there, and is being deleted."""
         asked = change.definition
         host = self.open_host(asked.vhost)
         is_new = host.topology.declare_exchange(asked)
@@ -351,7 +356,8 @@ class DeclaredState(RecordTables):
         return outcome
 
     def unbind_some(self, change: UnbindSome) -> Applied:
-        """Journals are not told of each: the end of what they belong to says it."""
+        """Remove some bindings. The journal does not record each: the deletion of what they belong
+        to covers them."""
         host = self.hosts.get(change.vhost)
         if host is None:
             return Applied()
@@ -396,8 +402,8 @@ class DeclaredState(RecordTables):
         return outcome
 
     def _add_queue(self, host: VhostState, queue: DeclaredQueue, outcome: Applied) -> None:
-        """It can be found from now on; one that holds messages back for an exchange by nobody but
-        that."""
+        """Make a queue known from now on; one that holds messages back for an exchange is known
+        only to that."""
         definition = queue.definition
         if is_holding(definition.name):
             host.holding[queue.id] = queue
@@ -415,21 +421,21 @@ class DeclaredState(RecordTables):
             self._undo.append(partial(self._take_back_queue, host, queue, queue.id))
 
     def _take_back_queue(self, host: VhostState, queue: DeclaredQueue, next_id: int) -> None:
-        """Its id may be given again, for nobody has heard of it."""
+        """Take back a queue that nobody knows yet; its id may be given again."""
         self._remove_queue(host, queue)
         self.next_queue_id = next_id
 
     def _remove_queue(
         self, host: VhostState, queue: DeclaredQueue
     ) -> tuple[ExchangeDefinition, ...]:
-        """Returns the auto-delete exchanges that went with it."""
+        """Remove a queue. Returns the auto-delete exchanges that were deleted with it."""
         if host.holding.pop(queue.id, None) is not None:
             return ()
         del host.queues[queue.definition.name]
         return host.topology.remove_queue(queue.definition.name)
 
     def delete_queue(self, change: DeleteQueue) -> Applied:
-        """The journal hears of it from the queue itself, which has more to say there."""
+        """Delete a queue. The queue itself writes that to the journal, with more details."""
         host = self.hosts.get(change.vhost)
         queue = None if host is None else find_queue(host, change.name, change.queue_id)
         if host is None or queue is None:
@@ -454,7 +460,8 @@ class DeclaredState(RecordTables):
     # -- members of quorum queues
 
     def add_member(self, change: AddMember) -> Applied:
-        """Its id has the number that the next queue would have had, which nobody has then."""
+        """Add a member. Its id has the number that the next queue would have had, which no queue
+        gets then."""
         if self.nodes.is_gone(change.node):
             raise Refused(f"node {change.node} was removed from the cluster")
         outcome = add_member(self._quorum_queue(change), change.node, self.next_queue_id)
@@ -489,7 +496,7 @@ class DeclaredState(RecordTables):
         return queue
 
     def _durably(self, outcome: Applied) -> Applied:
-        """Count it as a change of what is durable, if anything has happened."""
+        """Count the outcome as a change of what is durable, if anything has happened."""
         self.revision += bool(outcome.events)
         return outcome
 
@@ -540,8 +547,8 @@ class DeclaredState(RecordTables):
         return Applied([NodeAdded(change)] if self.nodes.add(change) else [], lasts=True)
 
     def remove_node(self, change: RemoveNode) -> Applied:
-        """With all that lived there alone: no other node has it. Its members of quorum queues are
-        to go."""
+        """Remove a node with everything that was only on it. Its members of quorum queues are
+        removed, too."""
         if not self.nodes.remove(change):
             return Applied(lasts=True)
         outcome = self._end_lives(change.number, self.incarnations.get(change.number, 0))
@@ -562,7 +569,7 @@ class DeclaredState(RecordTables):
         return self.apply_together(Together(change.changes))
 
     def apply_together(self, change: Together) -> Applied:
-        """All or none: when one is refused, those before it are taken back."""
+        """Apply all changes or none: when one is refused, those before it are taken back."""
         assert self._undo is None, "changes that are made together are not nested"
         outcome = Applied()
         undo: list[Callable[[], object]] = []
@@ -582,7 +589,7 @@ class DeclaredState(RecordTables):
 
 
 def close_reason(vhost: str) -> str:
-    """What the connections of a virtual host hear when it is being deleted."""
+    """Return what the connections of a virtual host are told when it is being deleted."""
     return f"vhost '{vhost}' is deleted"
 
 
@@ -605,7 +612,7 @@ def lost_with(host: VhostState, node: int, nodes: JoinedNodes) -> list[DeclaredQ
 
 
 def merge(outcome: Applied, more: Applied) -> None:
-    """Add what else has become of it."""
+    """Add another outcome to this one."""
     outcome.events += more.events
     outcome.durable += more.durable
     outcome.lasts |= more.lasts
