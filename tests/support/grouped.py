@@ -11,13 +11,14 @@ from typing import Any
 
 from sluicemq.kernel.actor import Actor
 from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.durable import Durable
 from sluicemq.raft.entry import EntryData, LogSnapshot
-from sluicemq.raft.member import Durable
 from sluicemq.raft.messages import RaftMessage
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.ready import RaftReady
 from sluicemq.raft.settings import RaftSettings
-from sluicemq.replication.majority import Majority, MemberLog
+from sluicemq.replication.majority import Majority
+from sluicemq.replication.member_log import MemberLog
 from sluicemq.replication.state_owner import StateOwner
 from support.echo import EchoCommand
 from support.fakes import FakeClock

@@ -132,8 +132,9 @@ class MirroredQueues:
     def master_ended(self, queue: Queue) -> None:
         """End the queue of a master, and have channels use what stands for the next one's."""
         assert isinstance(queue, MasterShell), "a master of another kind"
+        end = MasterEnd(self.vhost, queue)
         stand_in = self.stand_ins.get(queue.id)
         if stand_in is not None and self.vhost.queues.get(queue.name) is queue:
             self.vhost.queues[queue.name] = stand_in
             stand_in.post(NoMasterHere())
-        MasterEnd(self.vhost, queue).begin()
+        end.begin()

@@ -309,9 +309,13 @@ class Actor(TurnGroupMember):
                 self.handle_inbox(self.receive)
         if self.inbox or self.underway is not None:
             self.schedule_rest()
-        if self.stand_in is None:  # otherwise it has come to an end in this turn
+        if self.has_own_turns():  # otherwise it has come to an end in this turn
             self.turn_ended()
         scheduler.spent += turn_work - scheduler.work
+
+    def has_own_turns(self) -> bool:
+        """Tell whether nobody has its turns in its place."""
+        return self.stand_in is None
 
     def handle_only(self, message: object) -> None:
         """Handle a message that was alone in the inbox."""

@@ -46,7 +46,7 @@ NOBODY: Final = ActorAddress(0, 0, 0)
 """What stands in place of an actor's address where there is no actor."""
 
 
-def decode_address(data: bytes, position: int) -> ActorAddress:
+def decode_address(data: bytes | memoryview, position: int) -> ActorAddress:
     """Return the address at `position` of `data`, which must have ADDRESS_BYTES bytes from there
     on."""
     return ActorAddress(*LAYOUT.unpack_from(data, position))

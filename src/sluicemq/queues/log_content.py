@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from sluicemq.kernel.compiling import mypyc_attr
 
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LogContent:
     """What is in one entry: something that its bytes can be made of, for as long as it is not let
     go. Then they are in a segment of the log."""

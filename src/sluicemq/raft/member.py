@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
-from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import LogEntry, LogSnapshot
+from sluicemq.raft.durable import Durable
 from sluicemq.raft.log import RaftLog
 from sluicemq.raft.messages import AppendAnswer, RaftMessage, VoteRequest
 from sluicemq.raft.outbox import Outbox
@@ -17,18 +15,6 @@ FOLLOWER: Final = "follower"
 PRE_CANDIDATE: Final = "pre-candidate"
 CANDIDATE: Final = "candidate"
 LEADER: Final = "leader"
-
-
-@dataclass(slots=True)
-class Durable:
-    """What a member finds on its disk when it starts. A new group's members begin with a snapshot
-    at index 0 that names them all; a member that is added, with one that names nobody."""
-
-    term: int = 0
-    vote: int = 0
-    """Whom this member has voted for in that term; 0: nobody."""
-    snapshot: LogSnapshot = field(default_factory=lambda: LogSnapshot(0, 0, Configuration()))
-    entries: list[LogEntry] = field(default_factory=list)
 
 
 class RaftMember:

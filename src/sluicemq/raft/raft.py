@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Container
 from sluicemq.errors import Refused
 from sluicemq.raft import election
 from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.durable import Durable
 from sluicemq.raft.election import Election
 from sluicemq.raft.entry import CONFIGURATION, EntryData, LogEntry, LogSnapshot
 from sluicemq.raft.following import Following
@@ -25,7 +26,6 @@ from sluicemq.raft.member import (
     FOLLOWER,
     LEADER,
     PRE_CANDIDATE,
-    Durable,
     RaftMember,
 )
 from sluicemq.raft.messages import (

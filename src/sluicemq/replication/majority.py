@@ -11,8 +11,9 @@ owner looks at `unagreed_bytes` and has publishers wait, too.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import RAFT_APPEND_BYTES
 from sluicemq.raft.entry import DATA
 from sluicemq.raft.member import FOLLOWER, LEADER
@@ -23,49 +24,16 @@ from sluicemq.replication.state_owner import StateOwner
 if TYPE_CHECKING:
     from sluicemq.kernel.machine import Replicated
     from sluicemq.kernel.world import Clock
-    from sluicemq.raft.entry import EntryData, LogEntry, LogSnapshot
+    from sluicemq.raft.entry import LogEntry, LogSnapshot
     from sluicemq.raft.raft import Raft
-    from sluicemq.raft.ready import RaftReady
-
-K = TypeVar("K")
+    from sluicemq.replication.entry_codec import EntryCodec
+    from sluicemq.replication.member_log import MemberLog
 
 COMMANDS_MAX: Final = 10_000
 """Commands of one entry, at most: what follows from it is the work of one turn."""
 
 
-class EntryCodec(Protocol[K]):
-    """How commands become the data of an entry, and back."""
-
-    def encode(self, commands: list[K], stamp_ms: int) -> EntryData:
-        """Return an entry with these commands, to which the leader gives the time `stamp_ms`."""
-        raise NotImplementedError
-
-    def decode(self, data: EntryData) -> tuple[int, list[K]]:
-        """Return the time and the commands of an entry, once. The data may be what `encode` has
-        returned, or bytes."""
-        raise NotImplementedError
-
-    def weigh(self, command: K) -> int:
-        """Return about how many bytes a command takes in an entry."""
-        raise NotImplementedError
-
-
-class MemberLog(Protocol):
-    """Where a member's log is kept, and by which it reaches the others."""
-
-    def write(self, ready: RaftReady) -> None:
-        """Make durable what is to be written. The owner hears of it, and says so by `synced`."""
-        raise NotImplementedError
-
-    def send(self, messages: list[RaftMessage]) -> None:
-        """Send messages to other members, at most once each, in any order."""
-        raise NotImplementedError
-
-    def committed(self, index: int) -> None:
-        """Hear that everything up to an index is committed."""
-        raise NotImplementedError
-
-
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Majority(Replicator[C, E]):
     """Has commands agreed on by the members of a Raft group. `clock` is the one whose time a leader
     gives to entries."""

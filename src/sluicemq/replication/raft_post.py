@@ -142,6 +142,8 @@ class RaftPost(Actor):
         self.stale: dict[int, list[tuple[int, RaftMessage]]] = {}
         self.early_count = 0
         self.mail: dict[int, NodeMail] = {}
+        self.witness: Callable[[int, list[RaftMessage]], None] | None = None
+        """Called with what a member of a group says, before it is sent; None: nobody looks on."""
         self.dropped = 0
         """Messages that were not sent, for their node was not up or read too slowly."""
         self.strays = 0
@@ -193,6 +195,8 @@ class RaftPost(Actor):
 
     def send(self, group: int, messages: list[RaftMessage]) -> None:
         """Send what the member of a group says to others, at the end of the turn."""
+        if self.witness is not None:
+            self.witness(group, messages)
         nodes = self.members[group].nodes
         for message in messages:
             mail = self.mail.get(nodes.get(message.to, 0))

@@ -10,13 +10,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.kernel.machine import Replicated
 from sluicemq.queues.commands import ACK
-from sluicemq.queues.quorum.commands import DEAD_LETTER_WORKER, Enqueue, SettleDelivered
+from sluicemq.queues.quorum.commands import (
+    DEAD_LETTER_WORKER,
+    Enqueue,
+    FifoCommand,
+    SettleDelivered,
+)
 from sluicemq.queues.quorum.effects import (
     DeadLettered,
     Enqueued,
     EnqueueRejected,
     FifoDelivered,
+    FifoEffect,
 )
 from sluicemq.queues.quorum.entry_content import EntryContent
 from sluicemq.queues.settings import REJECT_PUBLISH
@@ -28,8 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sluicemq.chain.queue.quorum.shell import QuorumShell
-    from sluicemq.queues.quorum.commands import FifoCommand
-    from sluicemq.queues.quorum.effects import FifoEffect
     from sluicemq.sim.durable_image import DurableImage
     from sluicemq.sim.history import History
 
@@ -46,6 +51,19 @@ class QuorumRecords:
         """Index and digest of the state at the end of a life, until the next one has come there."""
         self.compared = 0
         """The number of states that were the same in the next life."""
+
+
+class SeenFifo(Replicated[FifoCommand, FifoEffect]):
+    """Stands between a queue's replicator and its state, so that the model sees what is applied."""
+
+    def __init__(self, model: QuorumModel) -> None:
+        self.model = model
+
+    def entered(self, index: int, stamp_ms: int) -> None:
+        self.model.entered(index, stamp_ms)
+
+    def apply(self, command: FifoCommand, effects: list[FifoEffect]) -> None:
+        self.model.apply(command, effects)
 
 
 class QuorumModel:
@@ -68,9 +86,7 @@ class QuorumModel:
         self.expiries: dict[int, int] = {}
         """When the messages of an entry expire, by what the queue says; of this life."""
         self.catch_up()
-        self._entered, self._apply = self.fifo.entered, self.fifo.apply
-        self.fifo.entered = self.entered  # type: ignore[method-assign]
-        self.fifo.apply = self.apply  # type: ignore[method-assign]
+        queue.replicator.machine = SeenFifo(self)
 
     def catch_up(self) -> None:
         """Learn the messages of entries that were applied before anybody looked: what a fault had
@@ -118,14 +134,14 @@ class QuorumModel:
                 self.durable_image.look()
                 durable = self.durable_image.has_entry(queue_id, index)
                 promise(durable, self.name, "applies entry", index, "before its sync")
-        self._entered(index, stamp_ms)
+        self.fifo.entered(index, stamp_ms)
 
     def apply(self, command: FifoCommand, effects: list[FifoEffect]) -> None:
         """Have a command applied, and check what follows."""
         place, before = self.fifo.place, len(effects)
         count = self.fifo.messages.count + self.fifo.dead_letters.count
         was_deleted = self.fifo.is_deleted
-        self._apply(command, effects)
+        self.fifo.apply(command, effects)
         if not self.is_new or was_deleted:
             return
         seen = effects[before:]

@@ -14,8 +14,8 @@ import pytest
 from sluicemq.chain.queue.quorum.births import declared_member, is_of_earlier_member
 from sluicemq.kernel.address import member_name
 from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.durable import Durable
 from sluicemq.raft.entry import CONFIGURATION, LogEntry, LogSnapshot
-from sluicemq.raft.member import Durable
 
 BIRTH = Configuration((1, 2, 3))
 AGAIN = member_name(7, 3)

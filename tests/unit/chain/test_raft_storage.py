@@ -29,8 +29,8 @@ from sluicemq.model.batch import Batch
 from sluicemq.queues.quorum.command_codec import encode_entry, enqueue_of
 from sluicemq.queues.quorum.trimming import bodies_of, trimmed
 from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.durable import Durable
 from sluicemq.raft.entry import DATA, EntryData, LogEntry, LogSnapshot
-from sluicemq.raft.member import Durable
 from sluicemq.raft.messages import LivePiece
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.settings import RaftSettings

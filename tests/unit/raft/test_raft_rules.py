@@ -11,9 +11,10 @@ import pytest
 
 from sluicemq.errors import Refused
 from sluicemq.raft.configuration import Configuration, decoded
+from sluicemq.raft.durable import Durable
 from sluicemq.raft.entry import CONFIGURATION, LogEntry, LogSnapshot, noop
 from sluicemq.raft.log import RaftLog
-from sluicemq.raft.member import Durable, RaftMember
+from sluicemq.raft.member import RaftMember
 from sluicemq.raft.settings import RaftSettings
 
 THREE = Configuration((1, 2, 3))

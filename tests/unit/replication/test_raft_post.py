@@ -13,13 +13,14 @@ from sluicemq.cluster import cluster_port as c
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import RAFT_POST_BYTES
 from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.durable import Durable
 from sluicemq.raft.entry import DATA, EntryData, LogEntry, LogSnapshot
-from sluicemq.raft.member import Durable
 from sluicemq.raft.messages import AppendEntries, LeaderBeat, RaftMessage
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.ready import RaftReady
 from sluicemq.raft.settings import RaftSettings
-from sluicemq.replication.majority import Majority, MemberLog
+from sluicemq.replication.majority import Majority
+from sluicemq.replication.member_log import MemberLog
 from sluicemq.replication.raft_post import MemberReach, RaftPost
 from sluicemq.replication.raft_wire import encode_raft_messages
 from sluicemq.replication.state_owner import StateOwner

@@ -75,7 +75,7 @@ def end_queues(queues: list[Queue]) -> Iterator[int]:
     """Delete exclusive queues with their connection, QUEUES_MAX in a piece, and yield its work."""
     queues.reverse()
     while queues:
-        for queue in reversed(queues[-QUEUES_MAX:]):
+        for queue in queues[: -QUEUES_MAX - 1 : -1]:
             queue.post(Delete(None, False, False))
         del queues[-QUEUES_MAX:]
         yield QUEUES_MAX

@@ -28,8 +28,8 @@ from sluicemq.kernel.address import node_of
 from sluicemq.limits import DEFINITIONS_SNAPSHOT_BYTES, DEFINITIONS_SNAPSHOT_ENTRIES, RAFT_TICK_MS
 from sluicemq.metadata.proposals import DEFINITIONS_GROUP
 from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.durable import Durable
 from sluicemq.raft.entry import DATA, LogSnapshot
-from sluicemq.raft.member import Durable
 from sluicemq.raft.messages import RaftMessage, SnapshotPiece
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.settings import RaftSettings

@@ -11,6 +11,7 @@ from sluicemq.queues.commands import Command, Publish
 from sluicemq.queues.effects import Effect, Rejected
 from sluicemq.queues.machine_types import L_co
 from sluicemq.replication.alone import Alone
+from sluicemq.replication.replicator import Replicator
 from sluicemq.replication.state_owner import StateOwner
 
 if TYPE_CHECKING:
@@ -19,14 +20,11 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.refused_messages import RefusedMessages
     from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.model.definitions import QueueDefinition
-    from sluicemq.replication.replicator import Replicator
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class LocalQueue(Queue[L_co], StateOwner[Command]):
+class LocalQueue(Queue[L_co, Replicator[Command, Effect]], StateOwner[Command]):
     """This is the shell around a machine to which channels' commands go as they are."""
-
-    replicator: Replicator[Command, Effect]
 
     def __init__(self, vhost: VhostPort, definition: QueueDefinition, queue_id: int) -> None:
         super().__init__(vhost, definition, queue_id)

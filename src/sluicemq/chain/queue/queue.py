@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
+from sluicemq.chain.queue.replicator_types import R_co
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX, NamedQueue
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.link import Link
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.classic.memory_target import QueueLoad
     from sluicemq.queues.effects import Deleted
-    from sluicemq.replication.replicator import Replicator
 
 FIRST_STRAND: Final = 2
 """The disk's strand of the queue with id 0, behind those of the journal and the message store."""
@@ -134,8 +134,9 @@ class FilesGone(DiskJob):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Queue(NamedQueue, Generic[M_co]):
-    """A queue of any type: the shell around a state of type M_co."""
+class Queue(NamedQueue, Generic[M_co, R_co]):
+    """A queue of any type: the shell around a state of type M_co, with a replicator of type
+    R_co."""
 
     kind = "queue"
     is_vital = False
@@ -143,7 +144,8 @@ class Queue(NamedQueue, Generic[M_co]):
     """It is this node that has its messages, or a member of its group."""
     machine: M_co
     """What this node knows of its state."""
-    replicator: Replicator[Any, Any]
+    replicator: R_co
+    """What has commands to it agreed on."""
 
     def __init__(self, vhost: VhostPort, definition: QueueDefinition, queue_id: int) -> None:
         services = vhost.services

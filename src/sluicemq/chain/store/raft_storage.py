@@ -14,7 +14,7 @@ that have entries which are in no segment.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from sluicemq.chain.store.group_commit import Append
 from sluicemq.flow.profiles import SEQUENTIAL
@@ -313,7 +313,7 @@ class RaftApplied(RaftCommitted):
 class RaftStorage:
     """The Raft groups of one message store."""
 
-    is_vital = True
+    is_vital: ClassVar[bool] = True
     """A fault in here ends the node (kernel/containment.py): a member must not go on that does not
     know what it has said."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from sluicemq.amqp.types import Malformed, decode_table
 from sluicemq.kernel.address import ADDRESS_BYTES, NOBODY, ActorAddress, decode_address
@@ -300,7 +300,7 @@ def decode_one(data: bytes, at: int) -> FifoCommand:
         there = len(data) - at - HEAD.size
         raise UnreadableCommand(f"a {word} of {length} bytes has {there}")
     view = memoryview(data)
-    whole = cast("bytes", view[at:end]) if decode is decode_enqueue else data[at:end]
+    whole: Any = view[at:end] if decode is decode_enqueue else data[at:end]
     return decode(CommandBody(word, flags, whole))
 
 

@@ -117,6 +117,10 @@ class Fifo(FifoState):
             self.answer_deleted(command, effects)
             return
         HANDLERS[type(command)](self, command, effects)
+        self.carry_on(effects)
+
+    def carry_on(self, effects: list[FifoEffect]) -> None:
+        """Do what follows from the state as a command has left it."""
         if self.is_deleted:
             return
         if self.messages.count:

@@ -4,18 +4,23 @@ have their members."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.broker.member_plans import queues_with_members
 from sluicemq.chain.queue.mirrored.member import MirrorMember
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
+from sluicemq.kernel.machine import Replicated
 from sluicemq.metadata.proposals import DEFINITIONS_GROUP
 from sluicemq.queues.mirrored.mirror import Mirror
 from sluicemq.queues.mirrored.snapshot import digest_of
+from sluicemq.queues.quorum.commands import FifoCommand
+from sluicemq.queues.quorum.effects import FifoEffect
 from sluicemq.sim.nodes.groups import GroupHistory, GroupMember
+from sluicemq.sim.touched import RecordedTurns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
     from sluicemq.kernel.actor import Actor
@@ -53,6 +58,28 @@ def leads(node: Node) -> bool:
     return any(raft.is_leader for _, raft, _ in members_of(node))
 
 
+class ComparedFifo(Replicated[FifoCommand, FifoEffect]):
+    """Stands between a replicator and the state of a quorum queue, and compares that every so often
+    before an entry is applied."""
+
+    def __init__(self, fifo: Fifo, node: int, history: GroupHistory) -> None:
+        self.fifo = fifo
+        self.node = node
+        self.history = history
+
+    def entered(self, index: int, stamp_ms: int) -> None:
+        fifo = self.fifo
+        if fifo.index % COMPARED_EVERY == 0:
+            self.history.applied(self.node, fifo.index, fifo.digest())
+        fifo.entered(index, stamp_ms)
+
+    def apply(self, command: FifoCommand, effects: list[FifoEffect]) -> None:
+        self.fifo.apply(command, effects)
+
+    def restore(self, pieces: Iterable[bytes]) -> None:
+        self.fifo.restore(pieces)
+
+
 class NodeGroups:
     """All groups of a run."""
 
@@ -61,8 +88,10 @@ class NodeGroups:
         self.births: dict[int, int] = {}
         """When some node had each queue declared first, by the queues' ids."""
         self.histories: dict[int, GroupHistory] = {}
-        self.touched: set[int] = set()
-        """Nodes on which somebody who has a member has had a turn since it was looked at."""
+        self.owners: dict[int, dict[Actor, None]] = {}
+        """By node, who has a member of a group, or will have one."""
+        self.had_turns: dict[int, dict[Actor, None]] = {}
+        """By node, who had a turn since it was looked at."""
         self.applied: dict[int, int] = {}
         """By node, up to where it had applied the definitions when it was looked at last."""
         self.states: dict[Fifo | Mirror, None] = {}
@@ -80,27 +109,14 @@ class NodeGroups:
         """Hear what the node that has just begun says to others in its groups."""
         post = host.node.raft_post
         assert post is not None
-        original = post.send
-
-        def send(group: int, messages: list[RaftMessage]) -> None:
-            self._said(host, group, messages)
-            original(group, messages)
-
-        post.send = send  # type: ignore[method-assign]
+        post.witness = partial(self._said, host)
+        scheduler = host.node.scheduler
+        self.had_turns[host.number] = {}
+        scheduler.ready = RecordedTurns(scheduler.ready, self.had_turns[host.number])
         assert host.node.broker.clustered is not None
-        self._follow(host, host.node.broker.clustered)
+        self.owners[host.number] = {host.node.broker.clustered: None}
         self.applied.pop(host.number, None)
         self.serving.pop(host.number, None)
-
-    def _follow(self, host: NodeHost, owner: Actor) -> None:
-        """Note the turns of an actor that has a member, or will have one."""
-        original = owner.turn_ended
-
-        def turn_ended() -> None:
-            self.touched.add(host.number)
-            original()
-
-        owner.turn_ended = turn_ended  # type: ignore[method-assign]
 
     def _said(self, host: NodeHost, group: int, messages: list[RaftMessage]) -> None:
         for known, raft, _ in members_of(host.node):
@@ -127,9 +143,11 @@ class NodeGroups:
         """Look at the members on a node that has had turns, and at what is durable there now: what
         the node deletes it has asked for in a later turn than it has heard of a sync."""
         host.look_at_disk()
-        if host.number in self.touched:
-            self.touched.remove(host.number)
+        had_turns = self.had_turns[host.number]
+        owners = self.owners[host.number]
+        if any(actor in owners for actor in had_turns):
             self._look_at_members(host)
+        had_turns.clear()
 
     def _look_at_members(self, host: NodeHost) -> None:
         serving: dict[int, Raft] = {}
@@ -143,8 +161,8 @@ class NodeGroups:
                     self.formations.add((group, raft.configuration))
                 state = shell.fifo if isinstance(shell, SharedShell) else shell.mirror
                 if state not in self.states:
-                    self._follow(host, shell)
-                    self._watch_state(host.number, group, state)
+                    self.owners[host.number][shell] = None
+                    self._watch_state(host.number, group, shell)
         was, self.serving[host.number] = self.serving.get(host.number, {}), serving
         self.departures += any(serving.get(group) is not raft for group, raft in was.items())
         agreement = host.node.broker.clustered
@@ -167,17 +185,21 @@ class NodeGroups:
         history = self.histories[DEFINITIONS_GROUP]
         history.applied(node, agreement.member.applied, agreement.state.snapshot())
 
-    def _watch_state(self, node: int, group: int, state: Fifo | Mirror) -> None:
+    def _watch_state(self, node: int, group: int, shell: SharedShell | MirrorMember) -> None:
         """Compare the state of a queue with those of the other members, every so often, before the
         next entry is applied to it."""
-        self.states[state] = None
         history = self.histories[group]
+        if isinstance(shell, SharedShell):
+            self.states[shell.fifo] = None
+            shell.replicator.machine = ComparedFifo(shell.fifo, node, history)
+            return
+        state = shell.mirror
+        self.states[state] = None
         original = state.entered
 
         def entered(index: int, stamp_ms: int) -> None:
             if state.index % COMPARED_EVERY == 0:
-                digest = digest_of(state) if isinstance(state, Mirror) else state.digest()
-                history.applied(node, state.index, digest)
+                history.applied(node, state.index, digest_of(state))
             original(index, stamp_ms)
 
         state.entered = entered  # type: ignore[method-assign]

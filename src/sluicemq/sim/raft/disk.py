@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.durable import Durable
 from sluicemq.raft.entry import LogEntry, LogSnapshot
-from sluicemq.raft.member import Durable
 from sluicemq.raft.messages import LivePiece, SnapshotPiece
 from sluicemq.raft.ready import RaftReady
 

@@ -24,7 +24,7 @@ from sluicemq.storage.recovery import Recovery
 
 if TYPE_CHECKING:
     from sluicemq.kernel.disk import DiskJob
-    from sluicemq.raft.member import Durable
+    from sluicemq.raft.durable import Durable
     from sluicemq.sim.raft.events import Events
     from sluicemq.storage.raft.group import RaftGroup
 

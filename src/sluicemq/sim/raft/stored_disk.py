@@ -18,8 +18,8 @@ from sluicemq.sim.raft.promise import rule
 from sluicemq.sim.raft.store_node import StoreNode
 
 if TYPE_CHECKING:
+    from sluicemq.raft.durable import Durable
     from sluicemq.raft.entry import LogSnapshot
-    from sluicemq.raft.member import Durable
     from sluicemq.sim.raft.events import Events
 
 

@@ -10,7 +10,7 @@ is known changes nothing, or is undone by a later one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from sluicemq.limits import (
     RAFT_SEGMENT_BYTES,
@@ -18,8 +18,8 @@ from sluicemq.limits import (
     RAFT_UNCOMMITTED_ENTRIES,
 )
 from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.durable import Durable
 from sluicemq.raft.entry import DATA, LogEntry, LogSnapshot
-from sluicemq.raft.member import Durable
 from sluicemq.storage.raft.codec import (
     NO_FILE,
     RaftCommit,
@@ -73,7 +73,7 @@ class RaftGroup:
         "vote",
     )
 
-    is_vital = True
+    is_vital: ClassVar[bool] = True
     """A fault in here ends the node: see RaftStorage."""
 
     def __init__(self, group_id: int) -> None:

@@ -11,7 +11,7 @@ from sluicemq.storage.raft.group import RaftGroup
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluicemq.raft.member import Durable
+    from sluicemq.raft.durable import Durable
     from sluicemq.storage.raft.codec import RaftRecord
 
 

@@ -16,7 +16,7 @@ from sluicemq.raft.log import RaftLog
 from sluicemq.storage.raft.codec import RaftEntries, TermAndVote
 
 if TYPE_CHECKING:
-    from sluicemq.raft.member import Durable
+    from sluicemq.raft.durable import Durable
     from sluicemq.storage.raft.groups import RaftGroups
 
 

@@ -17,11 +17,11 @@ from sluicemq.chain.store.raft_storage import (
 )
 from sluicemq.kernel.actor import Actor
 from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.durable import Durable
 from sluicemq.raft.entry import DATA, LogSnapshot
-from sluicemq.raft.member import Durable
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.settings import RaftSettings
-from sluicemq.replication.majority import MemberLog
+from sluicemq.replication.member_log import MemberLog
 from sluicemq.storage.raft.codec import RaftGroupGone, RaftRecord, RaftSnapshot
 
 if TYPE_CHECKING:

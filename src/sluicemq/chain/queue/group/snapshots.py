@@ -8,16 +8,17 @@ turns, of the state as it was when it began.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.queue.group.member_log import joined_pieces
 from sluicemq.limits import QUORUM_SNAPSHOT_BYTES, QUORUM_SNAPSHOT_ENTRIES
 from sluicemq.storage.raft.live_places import LivePlaces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from sluicemq.chain.queue.group.member_log import GroupLog
+    from sluicemq.chain.queue.group.snapshot_source import Pins, SnapshotSource
     from sluicemq.raft.entry import LogSnapshot
     from sluicemq.raft.raft import Raft
 
@@ -31,38 +32,6 @@ bytes of it."""
 
 IDLE_BYTES: Final = 64 << 10
 """Bytes that are needed no more for which a queue that has fallen idle takes a snapshot."""
-
-
-class SnapshotSource(Protocol):
-    """The state, as its snapshots see it; see `kernel/machine.py`."""
-
-    index: int
-
-    def snapshot(self) -> Iterator[bytes]:
-        raise NotImplementedError
-
-    def live_bytes(self) -> Iterator[tuple[int, Sequence[range], int]]:
-        """Give what `live` does, each with the bytes of the bodies of its messages."""
-        raise NotImplementedError
-
-    @property
-    def snapshot_rows(self) -> int:
-        """Return the rows that a snapshot would have, but for some."""
-        raise NotImplementedError
-
-    @property
-    def body_bytes(self) -> int:
-        """Return the bytes of the bodies in the queue."""
-        raise NotImplementedError
-
-
-class Pins(Protocol):
-    """Who may need bodies that the state has let go of."""
-
-    @property
-    def has_pinned(self) -> bool:
-        """Tell whether there are any now."""
-        raise NotImplementedError
 
 
 class Snapshots:

@@ -22,7 +22,8 @@ from sluicemq.chain.queue.group.member_messages import (
     MembersDue,
     SyncMirrors,
 )
-from sluicemq.chain.queue.group.shared_log import SharedLog, SnapshotTaker
+from sluicemq.chain.queue.group.shared_log import SharedLog
+from sluicemq.chain.queue.group.snapshot_taker import SnapshotTaker
 from sluicemq.chain.queue.group.snapshots import Snapshots
 from sluicemq.chain.queue.mirrored.master import MasterShell
 from sluicemq.chain.queue.mirrored.master_watch import MasterMissing, MasterWatch

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.queue.group.entry_kind import EntryKind
 from sluicemq.chain.queue.group.member_log import pieces_in, wrapped
-from sluicemq.chain.queue.group.shared_log import SharedLog, SnapshotTaker
+from sluicemq.chain.queue.group.shared_log import SharedLog
+from sluicemq.chain.queue.group.snapshot_taker import SnapshotTaker
 from sluicemq.queues.mirrored.commands import MirrorCommand, MirrorEffect
 from sluicemq.queues.mirrored.entry_content import (
     MirrorCodec,

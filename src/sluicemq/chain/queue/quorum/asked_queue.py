@@ -11,7 +11,6 @@ from sluicemq.chain.queue.queue import LinkEnded
 from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd, PendingBatch, joined_ids
 from sluicemq.chain.queue.quorum.local_state import LocalState
 from sluicemq.chain.queue.quorum.quorum_port import QuorumPort
-from sluicemq.chain.queue.quorum.replicator import FifoReplicator
 from sluicemq.kernel.address import NOBODY, ActorAddress
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.queues.consumers import Consumer
     from sluicemq.queues.quorum.commands import FifoCommand
-    from sluicemq.queues.settings import QueueSettings
 
 JOINED_BYTES_MAX: Final = 64 << 10
 """Batches that are larger are not joined to others: there is little to gain."""
@@ -45,9 +43,6 @@ class CountReady(c.Inspect):
 class AskedQueue(QuorumPort):
     """This is a quorum queue, as channels see it: what they have at it, and what they ask."""
 
-    machine: LocalState
-    replicator: FifoReplicator
-    settings: QueueSettings
     deliveries_due: QuorumDeliveries
 
     def __init__(

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from sluicemq.flow.link import Link
+from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Confirm, Rejected
 from sluicemq.queues.quorum.commands import ConsumerKey
+from sluicemq.queues.quorum.effects import DeliveredPart
 
 if TYPE_CHECKING:
-    from sluicemq.flow.link import Link
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.address import ActorAddress
     from sluicemq.queues.commands import Command, LinkId
-    from sluicemq.queues.consumers import Consumer
-    from sluicemq.queues.quorum.effects import DeliveredPart
 
 
 class PendingBatch(NamedTuple):

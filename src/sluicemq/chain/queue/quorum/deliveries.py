@@ -18,6 +18,7 @@ from sluicemq.limits import (
     QUORUM_READ_ENTRIES,
     RETRY_FULL_MS,
 )
+from sluicemq.model.traits import MessageTraits
 from sluicemq.queues.commands import ACK
 from sluicemq.queues.consumers import cost_of
 from sluicemq.queues.effects import DeadLetter, Deliver, Got
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.quorum.quorum_port import QuorumPort
     from sluicemq.flow.credit import Outflow
     from sluicemq.model.batch import Batch
-    from sluicemq.model.traits import MessageTraits
     from sluicemq.queues.consumers import Consumer
     from sluicemq.queues.quorum.effects import DeadPart, DeliveredPart, MessageGot
     from sluicemq.storage.raft.reading import RaftEntriesRead
@@ -190,7 +190,7 @@ class QuorumDeliveries:
         for first, end, batch in batches:
             if first <= places.start < end:
                 count = min(len(places), -(-(end - places.start) // places.step))
-                return cut_of(batch, range_within(places, count, first))
+                return cut_of(batch, places, count, first)
         raise AssertionError(f"entry {part.entry} has no message at place {places.start}")
 
     def read(self) -> None:
@@ -368,14 +368,11 @@ class DamagedLog(Exception):
     """What a queue has to deliver cannot be read; the text says what is damaged."""
 
 
-def range_within(places: range, count: int, first: int) -> slice:
-    """Return where the first `count` places are in a batch whose first place is `first`."""
-    start = places.start - first
-    return slice(start, start + count * places.step, places.step)
-
-
-def cut_of(batch: Batch, where: slice) -> CutPart:
-    return CutPart(batch.contents[where], batch.traits, batch.same_size)
+def cut_of(batch: Batch, places: range, count: int, first: int) -> CutPart:
+    """Return the messages at the first `count` places of a batch whose first place is `first`."""
+    start, step = places.start - first, places.step
+    contents = batch.contents[start : start + count * step : step]
+    return CutPart(contents, batch.traits, batch.same_size)
 
 
 def room_for(cut: CutPart, credit: int) -> int:

@@ -84,7 +84,10 @@ class EntryBodies:
         parsed = self.parsed.get(index)
         if parsed is not None:
             return parsed
-        content = self.fresh.get(index) or self.stored.get(index) or self.read_back.get(index)
+        content = None
+        for entries in (self.fresh, self.stored, self.read_back):
+            if content is None:
+                content = entries.get(index)
         if content is None:
             self.wanted[index] = None
             return None

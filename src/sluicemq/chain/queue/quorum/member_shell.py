@@ -54,7 +54,8 @@ class MemberShell(QuorumShell):
     """This is the shell around the state of a quorum queue, as a member of its group. `raft` is of
     this node's member."""
 
-    replicator: SharedReplicator
+    row_replicator: SharedReplicator
+    """Its `replicator`, as what it is."""
 
     def __init__(
         self,
@@ -171,7 +172,7 @@ class MemberShell(QuorumShell):
         self.look_at_members()
         nodes = {*self.nodes.values()}
         if not self.sweep_index:
-            self.replicator.keep_rows_of(nodes)
+            self.row_replicator.keep_rows_of(nodes)
             self.sweep_index = self.raft.member.log.last_index
         if self.raft.applied < self.sweep_index:
             return

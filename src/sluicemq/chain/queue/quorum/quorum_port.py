@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.queue.quorum.local_state import LocalState
+from sluicemq.chain.queue.quorum.replicator import FifoReplicator
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.settings import QueueSettings
 
 
-class QuorumPort(Queue):
+class QuorumPort(Queue[LocalState, FifoReplicator]):
     """This is a quorum queue, as its deliveries see it. Its reads run in `read_strand` of the disk;
     `dead_letter_worker` has what is out at the broker's own publisher."""
 

@@ -14,7 +14,6 @@ from sluicemq.queues.quorum.entry_content import (
     content_of,
     trimmed_entry,
 )
-from sluicemq.queues.quorum.fifo import Fifo
 from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
 from sluicemq.replication.majority import Majority
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.group.member_log import GroupLog
     from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
     from sluicemq.kernel.world import Clock
+    from sluicemq.queues.quorum.fifo import Fifo
     from sluicemq.raft.entry import LogEntry
     from sluicemq.raft.raft import Raft
     from sluicemq.replication.state_owner import StateOwner
@@ -33,7 +33,7 @@ QUORUM_ENTRIES: Final = EntryKind(content=content_of, trim=trimmed_entry, versio
 class FifoReplicator(Majority[FifoCommand, FifoEffect]):
     """Applies what is agreed on to a Fifo, and keeps the bodies that come with it."""
 
-    __slots__ = ("bodies", "is_stirred")
+    __slots__ = ("_fifo", "bodies", "is_stirred")
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class FifoReplicator(Majority[FifoCommand, FifoEffect]):
         clock: Clock,
     ) -> None:
         super().__init__(fifo, effects, owner, raft, log, CODEC, clock)
+        self._fifo = fifo
         self.bodies = bodies
         self.is_stirred = False
         """Something has happened to the member in this turn that it has not acted on."""
@@ -80,8 +81,7 @@ class FifoReplicator(Majority[FifoCommand, FifoEffect]):
 
     def replay(self, entry: LogEntry) -> None:
         """Apply an entry of an earlier life. A deletion that nobody has seen to is not over."""
-        fifo = self.machine
-        assert isinstance(fifo, Fifo)
+        fifo = self._fifo
         was_deleted = fifo.is_deleted
         super().replay(entry)
         self.keep_bodies(entry)

@@ -4,10 +4,11 @@ all nodes agreed on."""
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sluicemq.chain.queue.group.member_log import pieces_in, wrapped
-from sluicemq.chain.queue.group.shared_log import SharedLog, SnapshotTaker
+from sluicemq.chain.queue.group.shared_log import SharedLog
+from sluicemq.chain.queue.group.snapshot_taker import SnapshotTaker
 from sluicemq.chain.queue.quorum.gathering import Gathering, GatheringDue
 from sluicemq.chain.queue.quorum.replicator import CODEC, QUORUM_ENTRIES, FifoReplicator
 from sluicemq.kernel.actor import Actor
@@ -99,7 +100,7 @@ class SharedReplicator(FifoReplicator):
     def _wake_after(self, delay_ms: int) -> None:
         if not self._timer_runs:
             self._timer_runs = True
-            owner = self._owner()
+            owner: Any = self._owner()
             assert isinstance(owner, Actor), "a replicator without its owner"
             self._clock.call_after(delay_ms, owner, GatheringDue())
 
@@ -171,7 +172,7 @@ class SharedReplicator(FifoReplicator):
                     self.effects.remove(effect)
 
     def installed(self, snapshot: LogSnapshot) -> None:
-        owner = self._owner()
+        owner: Any = self._owner()
         assert isinstance(owner, SnapshotTaker), "a member among several without its owner"
         owner.overtaken()
         self.machine.restore(pieces_in(self._shared_log.take_incoming()))

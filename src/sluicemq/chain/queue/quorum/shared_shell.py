@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.chain.queue.group.member_mail import RaftContentRead
-from sluicemq.chain.queue.group.shared_log import SharedLog, SnapshotTaker
+from sluicemq.chain.queue.group.shared_log import SharedLog
+from sluicemq.chain.queue.group.snapshot_taker import SnapshotTaker
 from sluicemq.chain.queue.queue import LinkEnded
 from sluicemq.chain.queue.quorum.asked_queue import (
     ASKED,
@@ -35,6 +36,7 @@ from sluicemq.chain.queue.quorum.shell import (
 )
 from sluicemq.chain.store.raft_storage import RaftAppended
 from sluicemq.kernel.address import node_of
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import (
     LEASE_LOOK_MS,
     QUORUM_GATHER_BYTES,
@@ -75,6 +77,7 @@ ROWS_UNDER_WAY: Final = 2
 waits there to be the next."""
 
 
+@mypyc_attr(native_class=False)
 class StateDivergedError(AssertionError):
     """A member has applied the same entries as the leader and has come to another state."""
 
@@ -90,8 +93,6 @@ class Undeclared(NamedTuple):
 
 class SharedShell(MemberShell, SnapshotTaker):
     """This is the shell around the state of a quorum queue, for one of several members."""
-
-    log: SharedLog
 
     def __init__(
         self,
@@ -125,12 +126,16 @@ class SharedShell(MemberShell, SnapshotTaker):
     def make_log(self, raft: Raft, *, is_born: bool) -> SharedLog:
         post, strand = self.raft_post, self.read_strand
         kind = QUORUM_ENTRIES
-        return SharedLog(self.store, self.id, self, kind, raft, post, strand, is_born=is_born)
+        self.shared_log = SharedLog(
+            self.store, self.id, self, kind, raft, post, strand, is_born=is_born
+        )
+        return self.shared_log
 
     def make_replicator(self, raft: Raft) -> SharedReplicator:
-        return SharedReplicator(
-            self.fifo, self.effects, self, raft, self.log, self.bodies, self.clock
+        self.row_replicator = SharedReplicator(
+            self.fifo, self.effects, self, raft, self.shared_log, self.bodies, self.clock
         )
+        return self.row_replicator
 
     def begin_life(self, former: list[ActorAddress]) -> None:
         """Begin: end what this node's earlier lives, and lives of this queue, have left, as soon as
@@ -219,7 +224,7 @@ class SharedShell(MemberShell, SnapshotTaker):
     def receive(self, message: object) -> None:
         if isinstance(message, RaftMessage):
             if not self.replicator.is_closed:
-                self.replicator.step(message)
+                self.row_replicator.step(message)
         elif isinstance(message, RaftAppended):
             self.appended(message)
         elif isinstance(message, RowCame):
@@ -247,18 +252,19 @@ class SharedShell(MemberShell, SnapshotTaker):
         elif isinstance(message, LeaseDue):
             self.looks_for_lease = False
         elif isinstance(message, GatheringDue):
-            self.replicator.gathering_due()
+            self.row_replicator.gathering_due()
         elif not self.heard_of_members(message) and not self.was_read_for_mail(message):
             super().receive_rare(message)
 
     def was_read_for_mail(self, message: object) -> bool:
         """Take what was read for a member that lags behind. Returns whether it was that."""
-        kinds = RaftContentRead | RaftEntriesRead | RaftLiveRead
-        return isinstance(message, kinds) and self.log.mail.was_read(message)
+        return isinstance(
+            message, RaftContentRead | RaftEntriesRead | RaftLiveRead
+        ) and self.shared_log.mail.was_read(message)
 
     def appended(self, message: RaftAppended) -> None:
-        if self.log.installing and message.number >= self.log.installing:
-            self.log.installing = 0
+        if self.shared_log.installing and message.number >= self.shared_log.installing:
+            self.shared_log.installing = 0
             self.deliveries_due.is_on_its_way = False
         if not self.replicator.is_closed:
             self.raft.synced(message.number)
@@ -275,7 +281,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             return
         self.node_asks(row.node)
         self.expected[row.node] = row.number + 1
-        self.replicator.add_row(row.node, row.data, len(row.data))
+        self.row_replicator.add_row(row.node, row.data, len(row.data))
 
     # -- who leads
 
@@ -515,7 +521,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             or raft.is_quiet
             or raft.is_leader != bool(self.led_term)
             or (self.led_term > 0 and self.has_to_look)
-            or self.replicator.has_due()
+            or self.row_replicator.has_due()
             or (len(self.asking.gathered) > 0 and self.is_row_due())
             or not self.is_serving
         )
@@ -529,7 +535,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             or raft.has_work
             or (asking.gathered and self.is_row_due())
             or (asking.rows and asking.rows[-1].number > asking.sent)
-            or self.replicator.has_due()
+            or self.row_replicator.has_due()
             or self.inspections
             or due.has_work
             or self.lost_ends
@@ -619,7 +625,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         if asking.rows and not self.leader.node:
             return True
         if self.led_term and self.leader.term == self.led_term:
-            return self.replicator.would_wait(size_bytes)
+            return self.row_replicator.would_wait(size_bytes)
         return asking.under_way_bytes >= QUORUM_GATHER_BYTES or (
             len(asking.rows) >= ROWS_UNDER_WAY and size_bytes < QUORUM_GATHER_BYTES
         )
@@ -636,7 +642,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             if leader.node == self.ask_post.cluster.node:
                 if leader.term != self.led_term:
                     return
-                self.replicator.add_row(leader.node, row.commands, row.size_bytes)
+                self.row_replicator.add_row(leader.node, row.commands, row.size_bytes)
             elif self.ask_post.has_room(leader.node, self.id):
                 data = encode_entry(row.commands)
                 self.ask_post.ask(

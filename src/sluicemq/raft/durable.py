@@ -1,0 +1,20 @@
+"""What a member of a group has made durable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.entry import LogEntry, LogSnapshot
+
+
+@dataclass(slots=True)
+class Durable:
+    """What a member finds on its disk when it starts. A new group's members begin with a snapshot
+    at index 0 that names them all; a member that is added, with one that names nobody."""
+
+    term: int = 0
+    vote: int = 0
+    """Whom this member has voted for in that term; 0: nobody."""
+    snapshot: LogSnapshot = field(default_factory=lambda: LogSnapshot(0, 0, Configuration()))
+    entries: list[LogEntry] = field(default_factory=list)

@@ -1,0 +1,30 @@
+"""How commands become entries of a log, and back.
+
+It is not compiled, for classes in Python implement it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from sluicemq.raft.entry import EntryData
+
+K = TypeVar("K")
+
+
+class EntryCodec(Protocol[K]):
+    """How commands become the data of an entry, and back."""
+
+    def encode(self, commands: list[K], stamp_ms: int) -> EntryData:
+        """Return an entry with these commands, to which the leader gives the time `stamp_ms`."""
+        raise NotImplementedError
+
+    def decode(self, data: EntryData) -> tuple[int, list[K]]:
+        """Return the time and the commands of an entry, once. The data may be what `encode` has
+        returned, or bytes."""
+        raise NotImplementedError
+
+    def weigh(self, command: K) -> int:
+        """Return about how many bytes a command takes in an entry."""
+        raise NotImplementedError
