@@ -117,3 +117,12 @@ def test_who_waits_for_a_message_hears_that_a_snapshot_has_come_without_it(
     assert isinstance(close, m.ChannelClose)
     assert close.reply_code == 404
     run.no_faults()
+
+
+def test_who_waits_for_a_message_hears_that_the_queue_is_deleted(leases: Leases) -> None:
+    run, getter = with_a_get_that_waits(leases, no_ack=False)
+    run.leader().connect().call(1, m.QueueDelete(queue="q"), m.QueueDeleteOk)
+    close = getter.wait_for(m.ChannelClose)
+    assert isinstance(close, m.ChannelClose)
+    assert close.reply_code == 404
+    run.no_faults()
