@@ -1,12 +1,13 @@
 """Elections: a round of votes for a candidate, and how a member answers those of others.
 
 Before a candidate raises its term it asks in a pre-vote whether it would be elected, so that one
-which was cut off does not unseat a leader that the others hear.
+which was cut off does not unseat a leader that the others hear. Of two that ask at one time one
+gives way then, so that votes are not split.
 """
 
 from __future__ import annotations
 
-from sluicemq.raft.member import LEADER, RaftMember
+from sluicemq.raft.member import FOLLOWER, LEADER, PRE_CANDIDATE, RaftMember
 from sluicemq.raft.messages import VoteAnswer, VoteRequest
 
 
@@ -53,13 +54,28 @@ class Election:
 
     @property
     def is_lost(self) -> bool:
-        """So many refuse that no majority is left."""
-        return self.member.log.configuration.has_majority(self.refused)
+        """So many refuse, or cannot be reached, that no majority is left."""
+        configuration = self.member.log.configuration
+        left = {*configuration.voters} - self.refused - self.member.lost
+        return not configuration.has_majority(left)
 
 
 def loyal(member: RaftMember) -> bool:
     """Whether a member does not want another leader: it leads, or hears one."""
     return member.role == LEADER or member.is_loyal
+
+
+def goes_first(member: RaftMember, request: VoteRequest) -> bool:
+    """Whether a member asks for the same pre-votes, has as much in its log, and is the one of the
+    two that does not give way. When its own round is not decided for long it gives way."""
+    log = member.log
+    return (
+        member.role == PRE_CANDIDATE
+        and member.name < request.sender
+        and request.term == member.term + 1
+        and (request.last_index, request.last_term) == (log.last_index, log.last_term)
+        and member.silent_ticks < member.settings.stagger_ticks
+    )
 
 
 def is_grantable(member: RaftMember, request: VoteRequest) -> bool:
@@ -68,17 +84,25 @@ def is_grantable(member: RaftMember, request: VoteRequest) -> bool:
     if not member.log.is_covered_by(request.last_index, request.last_term):
         return False
     if request.is_pre:
-        return request.term > member.term
+        return request.term > member.term and not goes_first(member, request)
     return member.vote == request.sender or (member.vote == 0 and member.leader == 0)
 
 
-def answer(member: RaftMember, request: VoteRequest) -> None:
-    """Grant the request or refuse it. A real one has this member's term by now, or a lower one."""
+def answer(member: RaftMember, request: VoteRequest) -> bool:
+    """Grant the request or refuse it; returns whether it is granted. A real one has this member's
+    term by now, or a lower one."""
+    is_covered = member.log.is_covered_by(request.last_index, request.last_term)
     is_granted = is_grantable(member, request) and (
         request.term == member.term or (request.is_pre and (request.is_forced or not loyal(member)))
     )
-    if is_granted and not request.is_pre:
+    if is_granted and request.is_pre:
+        member.give_way()
+    elif is_granted:
         member.adopt(request.term, request.sender)
         member.be_patient()
+        member.lost_rounds = 0
+    elif request.is_pre and member.role == FOLLOWER and not (member.is_loyal or is_covered):
+        member.hurry()
     term = request.term if is_granted else member.term
     member.send(VoteAnswer(member.name, request.sender, term, is_granted, request.is_pre))
+    return is_granted

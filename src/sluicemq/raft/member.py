@@ -51,6 +51,8 @@ class RaftMember:
         """Since the leader was heard or a vote given."""
         self.patience_ticks = 0
         """After so many this member asks to be elected."""
+        self.lost_rounds = 0
+        """Elections that it has lost in a row, without a leader or a vote in between."""
         self.leaderless = 0
         """How often in a row a learner has waited so long for a leader."""
         self.be_patient()
@@ -63,7 +65,11 @@ class RaftMember:
     @property
     def is_loyal(self) -> bool:
         """A leader was heard a short while ago, so that nobody else is wanted."""
-        return self.leader != 0 and self.silent_ticks < self.settings.election_ticks
+        return (
+            self.leader != 0
+            and self.leader not in self.lost
+            and self.silent_ticks < self.settings.election_ticks
+        )
 
     @property
     def may_campaign(self) -> bool:
@@ -91,6 +97,42 @@ class RaftMember:
         self.silent_ticks = 0
         ticks = self.settings.election_ticks
         self.patience_ticks = ticks + self.below(ticks)
+
+    @property
+    def place(self) -> int:
+        """How many of the voters that can be reached ask to be elected before this one, when the
+        leader is lost: members that miss the same ones have different places."""
+        configuration = self.log.configuration
+        missed = {*self.lost, self.leader}
+        able = [each for each in configuration.voters if each not in missed]
+        if self.name not in able:
+            return len(able)
+        return (able.index(self.name) + self.settings.turn + self.term) % len(able)
+
+    def miss_leader(self) -> None:
+        """The leader is known to be lost: wait only for those whose turn is first."""
+        settings = self.settings
+        self.silent_ticks = max(self.silent_ticks, settings.election_ticks)
+        self.patience_ticks = self.silent_ticks + 1 + self.place * settings.stagger_ticks
+
+    def give_way(self) -> None:
+        """Somebody else asks to be elected: let that take its time."""
+        later = self.silent_ticks + self.settings.stagger_ticks
+        self.patience_ticks = max(self.patience_ticks, later)
+
+    def hurry(self) -> None:
+        """Ask to be elected with the next tick, if it may: who asks now lacks entries."""
+        if self.may_campaign:
+            self.patience_ticks = self.silent_ticks
+
+    def try_again(self) -> None:
+        """Wait anew after a lost election, for longer after each in a row. Who has won it is heard
+        before that, if anybody has."""
+        settings = self.settings
+        self.lost_rounds += 1
+        ticks = min(settings.election_ticks, self.lost_rounds * settings.stagger_ticks)
+        self.silent_ticks = 0
+        self.patience_ticks = ticks + 1 + self.below(ticks)
 
     def adopt(self, term: int, vote: int) -> None:
         """Change the term or the vote; neither is told to anybody before it is durable."""

@@ -266,8 +266,11 @@ class Raft:
         member = self.member
         member.lost.add(name)
         self._wake(name)
-        if name == member.leader:
-            member.silent_ticks = max(member.silent_ticks, member.settings.election_ticks)
+        if self.election is not None:
+            if self.election.is_lost:
+                self._lose()
+        elif name == member.leader:
+            member.miss_leader()
 
     def link_back(self, name: int) -> None:
         """That member can be reached again."""
@@ -324,7 +327,11 @@ class Raft:
             if election.loyal(member) and not request.is_forced:
                 return
             self._enter_term(request.term)
-        election.answer(member, request)
+        is_granted = election.answer(member, request)
+        if is_granted and member.role == PRE_CANDIDATE:
+            self._end_roles(FOLLOWER, 0)
+            if request.is_pre:
+                member.try_again()
 
     def _answer_stale(self, message: RaftMessage) -> None:
         """A leader of a former term has to hear of the newer one, or it would go on for ever."""
@@ -342,7 +349,7 @@ class Raft:
         member.leader = message.sender
         member.leaderless = 0
         if not is_lost:
-            member.silent_ticks = 0
+            member.silent_ticks = member.lost_rounds = 0
         if isinstance(message, AppendEntries):
             self.following.append(message)
         elif isinstance(message, CommitNotice):
@@ -367,7 +374,7 @@ class Raft:
             else:
                 self._lead()
         elif round_.is_lost:
-            self._follow(0)
+            self._lose()
 
     # changes of role
 
@@ -386,7 +393,7 @@ class Raft:
         member = self.member
         assert member.vote == member.name, "a leader has voted for itself"
         self._end_roles(LEADER, member.name)
-        member.leaderless = 0
+        member.leaderless = member.lost_rounds = 0
         self.leading = Leading(member)
 
     def _enter_term(self, term: int) -> None:
@@ -397,6 +404,11 @@ class Raft:
     def _follow(self, leader: int) -> None:
         self._end_roles(FOLLOWER, leader)
         self.member.be_patient()
+
+    def _lose(self) -> None:
+        """The election that is under way is lost."""
+        self._end_roles(FOLLOWER, 0)
+        self.member.try_again()
 
     def _end_roles(self, role: str, leader: int) -> None:
         self.leading = None

@@ -18,6 +18,7 @@ from sluicemq.limits import (
     RAFT_PIECE_BYTES,
     RAFT_PROMOTE_LAG_ENTRIES,
     RAFT_QUIET_TICKS,
+    RAFT_STAGGER_TICKS,
     RAFT_UNCOMMITTED_BYTES,
     RAFT_UNCOMMITTED_ENTRIES,
 )
@@ -28,6 +29,10 @@ class RaftSettings:
     """The same for all members of a group; `limits.py` has the reasons."""
 
     election_ticks: int = RAFT_ELECTION_TICKS
+    stagger_ticks: int = RAFT_STAGGER_TICKS
+    turn: int = 0
+    """Of the members that miss a leader another one asks first in groups with another number, so
+    that not one node gets to lead all groups of one that has died."""
     learner_patience: int = RAFT_LEARNER_PATIENCE
     heartbeat_ticks: int = RAFT_HEARTBEAT_TICKS
     quiet_ticks: int = RAFT_QUIET_TICKS
@@ -45,5 +50,6 @@ class RaftSettings:
 
     def __post_init__(self) -> None:
         assert 0 < self.heartbeat_ticks < self.election_ticks
+        assert 0 < self.stagger_ticks <= self.election_ticks
         assert 0 < self.append_entries <= self.in_flight_entries
         assert min(self.append_bytes, self.in_flight_bytes, self.piece_bytes) > 0

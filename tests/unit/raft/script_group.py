@@ -28,6 +28,7 @@ from sluicemq.sim.raft.disk import Platter, RaftDisk, TakenSnapshot
 
 SETTINGS = RaftSettings(
     election_ticks=4,
+    stagger_ticks=2,
     heartbeat_ticks=1,
     quiet_ticks=3,
     append_entries=3,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SETTINGS = RaftSettings(
     election_ticks=8,
+    stagger_ticks=2,
     heartbeat_ticks=2,
     quiet_ticks=6,
     append_entries=3,

@@ -48,12 +48,18 @@ def newborn(birth: LogSnapshot = BIRTH) -> Durable:
 
 
 def member_of(
-    services: Services, durable: Durable, version: int, name: int = 1, *, is_amnesiac: bool = False
+    services: Services,
+    group: int,
+    durable: Durable,
+    version: int,
+    name: int = 1,
+    *,
+    is_amnesiac: bool = False,
 ) -> Raft:
-    """Return this node's member of a group, which begins with what it had made durable. `version`
-    is that of its machine."""
+    """Return this node's member of the group of that id, which begins with what it had made
+    durable. `version` is that of its machine."""
     below = services.world.dice.below
-    settings = RaftSettings()
+    settings = RaftSettings(turn=group)
     return Raft(name, durable, settings, version, below, is_amnesiac=is_amnesiac)
 
 

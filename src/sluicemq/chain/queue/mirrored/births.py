@@ -29,7 +29,7 @@ def born(vhost: NamespacePort, declared: DeclaredQueue, name: int, term: int = 0
     are left behind, which were never in a term above `term`."""
     voters = (name,) if number_of(name) else (*sorted(declared.members),)
     birth = LogSnapshot(0, 0, Configuration(voters))
-    raft = member_of(vhost.services, Durable(term, 0, birth), VERSION, name)
+    raft = member_of(vhost.services, declared.id, Durable(term, 0, birth), VERSION, name)
     return MirrorMember(vhost, declared.definition, declared.id, raft, b"", is_born=False)
 
 
@@ -38,7 +38,7 @@ def joined(vhost: NamespacePort, declared: DeclaredQueue, name: int) -> MirrorMe
     nobody but itself, before the master has sent it the log. Its id is one that nobody had."""
     assert number_of(name) > 0, "whom a group is born with is never added"
     birth = LogSnapshot(0, 0, Configuration(learners=(name,)))
-    raft = member_of(vhost.services, newborn(birth), VERSION, name)
+    raft = member_of(vhost.services, declared.id, newborn(birth), VERSION, name)
     return MirrorMember(vhost, declared.definition, declared.id, raft, b"", is_born=False)
 
 
@@ -54,13 +54,13 @@ def recovered(
         content = recovery.groups.contents.pop(queue_id, b"")
         is_amnesiac = recovery.groups.groups[queue_id].is_amnesiac
         durable = replace(durable, entries=wrapped(durable.entries, MIRROR_ENTRIES))
-        raft = member_of(services, durable, VERSION, name, is_amnesiac=is_amnesiac)
+        raft = member_of(services, queue_id, durable, VERSION, name, is_amnesiac=is_amnesiac)
         if was_promoted(declared, name, raft):
             raft.go_on_alone(name, term_of_promotion(name))
         return MirrorMember(vhost, definition, queue_id, raft, content, is_born=True)
     if recovery.may_have_forgotten:
         nothing = newborn(LogSnapshot(0, 0, Configuration()))
-        raft = member_of(services, nothing, VERSION, name, is_amnesiac=True)
+        raft = member_of(services, queue_id, nothing, VERSION, name, is_amnesiac=True)
         return MirrorMember(vhost, definition, queue_id, raft, b"", is_born=True)
     if name != min(declared.members):
         return joined(vhost, declared, name)

@@ -32,12 +32,12 @@ def born(vhost: VhostPort, declared: DeclaredQueue) -> Queue:
     lead it first."""
     services, definition = vhost.services, declared.definition
     if not declared.members:
-        raft = member_of(services, newborn(), MACHINE_VERSION)
+        raft = member_of(services, declared.id, newborn(), MACHINE_VERSION)
         alone = QuorumShell(vhost, definition, declared.id, raft, b"", is_born=False)
         alone.begin_life([])
         return alone
     birth = LogSnapshot(0, 0, Configuration((*sorted(declared.members),)))
-    raft = member_of(services, newborn(birth), MACHINE_VERSION, services.life.node)
+    raft = member_of(services, declared.id, newborn(birth), MACHINE_VERSION, services.life.node)
     queue = SharedShell(vhost, definition, declared.id, raft, b"", is_born=False)
     queue.begin_life([])
     if declared.home == services.life.node:
@@ -50,7 +50,7 @@ def joined(vhost: VhostPort, declared: DeclaredQueue, name: int) -> SharedShell:
     nobody but itself, before who leads has sent it the log. Its id is one that nobody had."""
     assert number_of(name) > 0, "whom a group is born with is never added"
     birth = LogSnapshot(0, 0, Configuration(learners=(name,)))
-    raft = member_of(vhost.services, newborn(birth), MACHINE_VERSION, name)
+    raft = member_of(vhost.services, declared.id, newborn(birth), MACHINE_VERSION, name)
     queue = SharedShell(vhost, declared.definition, declared.id, raft, b"", is_born=False)
     queue.learn()
     return queue
@@ -91,7 +91,7 @@ def recovered(
         declared = DeclaredQueue(queue_id, definition, services.life, home, members)
         if name and recovery.may_have_forgotten:
             nothing = newborn(LogSnapshot(0, 0, NOBODY))
-            raft = member_of(services, nothing, MACHINE_VERSION, name, is_amnesiac=True)
+            raft = member_of(services, queue_id, nothing, MACHINE_VERSION, name, is_amnesiac=True)
             silent = SharedShell(vhost, definition, queue_id, raft, b"", is_born=True)
             silent.begin_life([])
             return silent
@@ -100,7 +100,9 @@ def recovered(
     is_amnesiac = recovery.groups.groups[queue_id].is_amnesiac
     durable = replace(durable, entries=wrapped(durable.entries, QUORUM_ENTRIES))
     kind = SharedShell if members else QuorumShell
-    raft = member_of(services, durable, MACHINE_VERSION, name or ALONE, is_amnesiac=is_amnesiac)
+    raft = member_of(
+        services, queue_id, durable, MACHINE_VERSION, name or ALONE, is_amnesiac=is_amnesiac
+    )
     queue = kind(vhost, definition, queue_id, raft, content, is_born=True)
     queue.begin_life([])
     return queue

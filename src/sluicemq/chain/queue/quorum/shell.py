@@ -410,9 +410,6 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
                 self.leave(e.Deleted(end.actor, 0))
             else:
                 self.refuse_deleted(end.actor)
-        for end, _ in self.deliveries_due.got:
-            self.refuse_deleted(end.actor)
-        self.deliveries_due.got.clear()
 
     # -- the end of a turn
 
