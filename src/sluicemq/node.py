@@ -239,6 +239,7 @@ class Node:
         agreement.follow(NodeAdded, added)
         agreement.follow(NodeRemoved, removed)
         membership.cluster.desk = NodeRegistrar(agreement, membership)
+        membership.cluster.is_led = lambda: agreement.is_led
 
         def own_end(sentence: str) -> None:
             self.removed(sentence)

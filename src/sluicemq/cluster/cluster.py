@@ -96,7 +96,11 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         self._paused_ms = 0
         self.may_lead = True
         self.on_lonely: Callable[[], None] = lambda: None
-        """Called every so often when there are no links to a majority for a while."""
+        """Called every so often when there are no links to a majority for a while, or not `is_led`.
+        """
+        self.is_led: Callable[[], bool] = lambda: True
+        """Tells whether this node knows who leads the definitions. It may be somebody who has joined
+        meanwhile, and to whom this node has to connect, and does not know that."""
         self._lonely_at_ns = world.clock.now_ns() + LONELY_NS
         """When that is, unless there are some before."""
         self._node_functions: list[Callable[[int], object]] = []
@@ -185,7 +189,8 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
 
     def _look_for_company(self, now_ns: int) -> None:
         up = sum(peer.up is not None for peer in self.peers.values())
-        if self.is_over or 2 * (up + 1) > len(self.peers) + 1:
+        has_company = 2 * (up + 1) > len(self.peers) + 1
+        if self.is_over or (has_company and self.is_led()):
             self._lonely_at_ns = now_ns + LONELY_NS
         elif now_ns >= self._lonely_at_ns:
             self._lonely_at_ns = now_ns + LONELY_AGAIN_NS

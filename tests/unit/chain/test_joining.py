@@ -219,6 +219,31 @@ def test_who_dies_while_it_joins_is_the_same_when_it_comes_again() -> None:
     run.no_faults()
 
 
+@pytest.mark.parametrize("is_planted", [False, True], ids=["", "planted: nobody is asked"])
+def test_who_was_down_while_another_joined_that_leads_now_finds_it(
+    is_planted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has links to a majority, and has to connect to one that it does not know."""
+    if is_planted:
+        monkeypatch.setattr(ClusterAgreement, "is_led", True)
+    run = Cluster()
+    one, two, three = run.brokers
+    three.crash()
+    run.until(lambda: not one.is_up(3))
+    four = joined(run)
+    run.until(lambda: voters(four) == [1, 2, 3, 4])
+    leader = next(each for each in (one, two, four) if member(each).raft.is_leader)
+    if leader is not four:
+        member(leader).raft.transfer(4)
+        agreement(leader).schedule()
+    run.until(lambda: member(four).raft.is_leader)
+    three.start()
+    run.rest(15_000)
+    assert three.node.is_open is not is_planted
+    assert three.is_up(4) is not is_planted
+    run.no_faults()
+
+
 def eager(raft: Raft, nodes: JoinedNodes, _: object) -> None:
     """Lets a node vote as soon as it is known."""
     follow_nodes(raft, nodes, dict.fromkeys(nodes.added, 1))

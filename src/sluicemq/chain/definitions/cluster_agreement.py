@@ -197,6 +197,11 @@ class ClusterAgreement(Actor, Agreement):
         """Tell whether nothing that this node has proposed waits to be decided."""
         return not len(self.own)
 
+    @property
+    def is_led(self) -> bool:
+        """Tell whether this node knows who leads; before it is a member it need not."""
+        return self.member is None or self.member.leader_node > 0
+
     def hand_over(self) -> None:
         """Have another node lead in place of this one, if it does and another can."""
         if self.member is not None:
