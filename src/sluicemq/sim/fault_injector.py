@@ -10,6 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
+from sluicemq.node import Node
 from sluicemq.sim.consumer import SimConsumer
 from sluicemq.sim.mistakes import Mistakes
 from sluicemq.sim.publisher import SimPublisher
@@ -114,7 +115,10 @@ class FaultInjector:
         if self.percent(self.swarm.disk_failure_percent):
             self.fail_disk()
         node = self.cpu.node
-        if node is not None and self.mistakes.random.randrange(100) < self.swarm.mistake_percent:
+        if (
+            isinstance(node, Node)
+            and self.mistakes.random.randrange(100) < self.swarm.mistake_percent
+        ):
             self.mistakes.plant(node)
         if self.percent(self.swarm.crash_percent):
             self.crash()

@@ -14,8 +14,7 @@ from sluicemq.kernel.world import Clock, Dice, Log, Memory
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
-    from sluicemq.kernel.actor import Actor
-    from sluicemq.node import Node
+    from sluicemq.kernel.actor import Actor, Scheduler
     from sluicemq.sim.timeline import Timeline
 
 EPOCH_MS = 1_700_000_000_000
@@ -31,6 +30,15 @@ class CpuPace(Protocol):
     @property
     def turn_ns_max(self) -> int:
         """How long one takes at most."""
+
+
+class Program(Protocol):
+    """What a simulated processor runs."""
+
+    scheduler: Scheduler
+
+    def run(self, turns_max: int) -> bool:
+        """Run so many turns at most. Returns whether there is more to do now."""
 
 
 class SimClock(Clock):
@@ -106,9 +114,9 @@ class Cpu:
         self.slow_until_ns = 0
         self.healed = False
         self.runs = 0
-        self.node: Node | None = None
+        self.node: Program | None = None
 
-    def attach(self, node: Node) -> None:
+    def attach(self, node: Program) -> None:
         """Run this node from now on; it may have something to do already."""
         self.node = node
         node.scheduler.wake = self.wake

@@ -8,7 +8,7 @@ import gc
 import sys
 from typing import Final
 
-from sluicemq.sim.nodes.run import simulate_mirrored, simulate_nodes
+from sluicemq.sim.nodes.run import simulate_mirrored, simulate_moving, simulate_nodes
 
 YOUNG: Final = 50_000
 """So many new objects are looked through for garbage at once; with Python's 700 a seed takes a
@@ -27,8 +27,10 @@ def main() -> int:
     parser.add_argument(
         "--short", action="store_true", help="half the messages in half the time, as in the tests"
     )
+    parser.add_argument("--moving", action="store_true", help="nodes join, and are forgotten")
     chosen = parser.parse_args()
     simulate = simulate_mirrored if chosen.mirrored else simulate_nodes
+    simulate = simulate_moving if chosen.moving else simulate
     failed = 0
     for seed in range(chosen.seed, chosen.seed + chosen.count):
         report = simulate(seed, chosen.nodes, chosen.short)

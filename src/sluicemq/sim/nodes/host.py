@@ -11,7 +11,7 @@ from sluicemq.cluster.bounds import LinkBounds
 from sluicemq.cluster.cluster import NodeCluster
 from sluicemq.cluster.cluster_port import STOPS
 from sluicemq.cluster.membership import ClusterMembership
-from sluicemq.errors import DiskFailed
+from sluicemq.errors import DiskFailed, Refused
 from sluicemq.kernel.world import Log, World
 from sluicemq.node import Node
 from sluicemq.sim.cluster.net import PipeNet
@@ -27,6 +27,7 @@ from sluicemq.sim.world import Cpu, SimClock, SimDice, SimMemory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sluicemq.config import Config
     from sluicemq.kernel.actor import Actor
     from sluicemq.sim.cluster.net import PipeNetwork
     from sluicemq.sim.nodes.plan import NodesPlan
@@ -83,8 +84,9 @@ class MachineLog(Log):
 
 
 class NodeHost:
-    """Machine `number` of the run. `faulted` is called with each exception in a turn of its node
-    that nobody expects."""
+    """A machine of the run, whose node has that number in the cluster: the machine's own, unless
+    `machine` says another one. `faulted` is called with each exception in a turn of its node that
+    nobody expects."""
 
     def __init__(
         self,
@@ -93,10 +95,12 @@ class NodeHost:
         timeline: Timeline,
         network: PipeNetwork,
         faulted: Callable[[Exception], None],
+        machine: int = 0,
     ) -> None:
         self.number = number
+        self.machine = machine or number
         self.plan = plan
-        self.name = f"h{number}"
+        self.name = f"h{self.machine}"
         self.timeline = timeline
         self.network = network
         self.faulted = faulted
@@ -114,6 +118,8 @@ class NodeHost:
         self.syncs_seen = 0
         self.is_running = False
         self.is_stopping = False
+        self.is_removed = False
+        """The cluster has removed its node, and that has heard it."""
         self.lives = 0
         """Starts that succeeded."""
         self.failed_starts = 0
@@ -158,6 +164,10 @@ class NodeHost:
         """Add a line to the notes of the run."""
         self.notes.append((self.timeline.now_ns, f"{self.name} {text}"))
 
+    def config(self) -> Config:
+        """Return the configuration of its node."""
+        return self.plan.config(self.number)
+
     def look_at_disk(self) -> None:
         """Take into the image what has been synced since the last time."""
         syncs = self.disk.files.counts.get("sync", 0)
@@ -180,7 +190,13 @@ class NodeHost:
             files.before = stop_at(last, self.random.random())
         self.log.errors.clear()
         try:
-            node = Node(world, self.plan.config(self.number), secret=SECRET)
+            node = Node(world, self.config(), secret=SECRET)
+        except Refused as refused:
+            promise("was removed from the cluster" in str(refused), refused)
+            self.disk.crash(power=False)
+            self.is_removed = True
+            self.on_end(self)
+            return False
         except (Crashed, DiskFailed) as failure:
             promise(not isinstance(failure, DiskFailed) or failure.is_full, failure)
             self.failed_starts += 1
@@ -195,6 +211,7 @@ class NodeHost:
     def _begin(self, node: Node) -> None:
         node.scheduler.witness = self._witness
         node.broken = self._broken
+        node.removed = self._removed
         self.node = node
         before = self.image if self.image.files is self.disk.files else None
         self.image = DurableImage(self.disk.files, before)
@@ -224,6 +241,12 @@ class NodeHost:
     def _broken(self) -> None:
         """The node cannot go on: its process ends at once, as if killed."""
         self.timeline.after(0, self.name, "exits", self._exit, self.lives)
+
+    def _removed(self, sentence: str) -> None:
+        """Its node does not belong to the cluster any more, and ends."""
+        self.note(f"hears: {sentence}")
+        self.is_removed = True
+        self._broken()
 
     def _exit(self, life: object) -> None:
         if self.is_running and life == self.lives:

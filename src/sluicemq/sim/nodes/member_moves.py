@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.broker.member_plans import quorum_queues
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from sluicemq.node import Node
     from sluicemq.sim.nodes.host import NodeHost
 
+Moves = tuple[type[AddMember | RemoveMember | MoveLeader], ...]
 
-def ask_for_a_move(hosts: list[NodeHost], random: Random) -> str:
+ANY_MOVE: Final[Moves] = (AddMember, AddMember, RemoveMember, RemoveMember, MoveLeader)
+NO_REMOVAL: Final[Moves] = (AddMember, AddMember, MoveLeader)
+
+
+def ask_for_a_move(hosts: list[NodeHost], random: Random, moves: Moves = ANY_MOVE) -> str:
     """Have an operator at one of the nodes that are open ask for another member, one less, or
     another leader of a queue, and return what he asks for; "" when there is nobody to ask. What
     cannot be done is refused."""
@@ -30,8 +35,8 @@ def ask_for_a_move(hosts: list[NodeHost], random: Random) -> str:
     if not queues:
         return ""
     declared = random.choice(queues)
-    change = random.choice((AddMember, AddMember, RemoveMember, RemoveMember, MoveLeader))
-    node = 1 + random.randrange(len(hosts))
+    change = random.choice(moves)
+    node = random.choice(hosts).number
     definition = declared.definition
     broker.agreement.propose(change(definition.vhost, definition.name, declared.id, node))
     return f"{host.name} is asked for {change.__name__} of {definition.name} at node {node}"

@@ -7,7 +7,7 @@ from itertools import permutations
 from random import Random
 from typing import TYPE_CHECKING
 
-from sluicemq.sim.nodes.member_moves import ask_for_a_move
+from sluicemq.sim.nodes.member_moves import ANY_MOVE, NO_REMOVAL, ask_for_a_move
 from sluicemq.sim.nodes.mirror_policies import ask_for_mirrors
 from sluicemq.sim.nodes.node_groups import leads
 from sluicemq.sim.units import MS
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from sluicemq.sim.cluster.net import PipeNetwork
     from sluicemq.sim.nodes.host import NodeHost
+    from sluicemq.sim.nodes.node_moves import NodeMoves
     from sluicemq.sim.nodes.plan import NodesPlan
     from sluicemq.sim.nodes.site import ClientSite
     from sluicemq.sim.timeline import Timeline
@@ -34,12 +35,14 @@ class NodesNemesis:
         network: PipeNetwork,
         hosts: list[NodeHost],
         sites: dict[int, ClientSite],
+        node_moves: NodeMoves,
     ) -> None:
         self.plan = plan
         self.timeline = timeline
         self.network = network
         self.hosts = hosts
         self.sites = sites
+        self.node_moves = node_moves
         self.random = random = Random(f"nemesis of nodes {plan.seed}")
         self.is_over = False
         self.done: dict[str, int] = {}
@@ -83,6 +86,8 @@ class NodesNemesis:
             self.deeds.append((self.move_members, 60))
         if plan.has_mirrors and random.random() < 0.5:
             self.deeds.append((self.move_mirrors, 30))
+        if plan.moves_nodes:
+            self.deeds += [(self.join, 15), (self.forget, 20)]
         network.delay_ns_max = random.choice((MS // 10, MS, 5 * MS))
         network.slow = random.choice((0, 0.01, 0.05))
         network.fragment_max = random.choice((1500, 8000, 60_000))
@@ -355,8 +360,19 @@ class NodesNemesis:
 
     def move_members(self) -> None:
         """A quorum queue is to have other members, or another leader."""
-        if asked := ask_for_a_move(self.hosts, self.random):
+        moves = NO_REMOVAL if self.plan.moves_nodes else ANY_MOVE
+        if asked := ask_for_a_move(self.hosts, self.random, moves):
             self.note("moves of members", asked)
+
+    def join(self) -> None:
+        """A node joins, or crashes while it does."""
+        if done := self.node_moves.join():
+            self.note("steps of joining", done)
+
+    def forget(self) -> None:
+        """A node that is lost is to be removed."""
+        if asked := self.node_moves.forget():
+            self.note("forgotten nodes", asked)
 
     def move_mirrors(self) -> None:
         """Mirrored queues are to have other mirrors."""
@@ -375,8 +391,9 @@ class NodesNemesis:
         network.fragment_max = 60_000
         network.clogs.clear()
         network.cut({})
-        for host in self.hosts:
+        for host in [*self.hosts]:
             self._heal(host)
+        self.node_moves.heal()
 
     def _heal(self, host: NodeHost) -> None:
         host.cpu.healed = host.disk.healed = True

@@ -120,6 +120,9 @@ class NodesPlan:
     """How often a client at each node deletes queues that pass, or declares them."""
     moves_members: bool
     """Do members of quorum queues come and go, and leaders move?"""
+    moves_nodes: bool = False
+    """Do nodes join the cluster, and are some forgotten? Then members of queues come, and go only
+    with their nodes."""
     confirm_percent: int
     persistent_percent: int
     requeue_percent: int
@@ -212,6 +215,28 @@ def mirrored_plan(seed: int, nodes: int | None = None) -> NodesPlan:
         for nth in range(len(plan.queues))
     )
     return replace(plan, queues=queues, moves_members=False)
+
+
+def moving_plan(seed: int, nodes: int | None = None) -> NodesPlan:
+    """Return the parameters of a seed with nodes that come and go. All queues are quorum queues:
+    what lives on one node alone goes with it."""
+    plan = lasting_plan(seed, nodes)
+    dice = Random(f"moves {seed}")
+    passes = dice.randrange(PASSING_ONE_IN) == 0
+    queues = tuple(
+        PlannedQueue(name=each.name, is_quorum=True, passes=passes and each is plan.queues[0])
+        for each in plan.queues
+    )
+    return replace(
+        plan,
+        queues=queues,
+        fans_out=plan.fans_out and not queues[-1].passes,
+        remakes_each=dice.choice((4, 12)) if passes else 0,
+        faults_ms=dice.choice((2500, 5000)),
+        fault_interval_ms=dice.choice((40, 80, 160)),
+        moves_members=True,
+        moves_nodes=True,
+    )
 
 
 def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:

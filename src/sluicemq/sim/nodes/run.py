@@ -25,8 +25,16 @@ from sluicemq.sim.nodes.host import NodeHost
 from sluicemq.sim.nodes.member_moves import unmoved
 from sluicemq.sim.nodes.mirror_policies import unmirrored
 from sluicemq.sim.nodes.nemesis import NodesNemesis
+from sluicemq.sim.nodes.newcomer import Newcomer
 from sluicemq.sim.nodes.node_groups import NodeGroups
-from sluicemq.sim.nodes.plan import NodesPlan, mirrored_plan, nodes_plan, shortened
+from sluicemq.sim.nodes.node_moves import NodeMoves
+from sluicemq.sim.nodes.plan import (
+    NodesPlan,
+    mirrored_plan,
+    moving_plan,
+    nodes_plan,
+    shortened,
+)
 from sluicemq.sim.nodes.registers import RegisterBook
 from sluicemq.sim.nodes.rest import kept_of_mirrors, kept_of_streams, unrest
 from sluicemq.sim.nodes.site import ClientSite
@@ -102,16 +110,30 @@ class NodesRun:
             NodeHost(number, plan, self.timeline, self.network, self._faulted)
             for number in range(1, plan.nodes + 1)
         ]
-        self.sites = {
-            host.number: ClientSite(host, plan, self.timeline, self.book, self.registers)
-            for host in self.hosts
-        }
+        self.sites = {host.number: self._site(host) for host in self.hosts}
         self.by_name = {host.name: host for host in self.hosts}
         for host in self.hosts:
-            host.on_begin, host.on_open, host.on_end = self._begun, self._opened, self._ended
-        self.nemesis = NodesNemesis(plan, self.timeline, self.network, self.hosts, self.sites)
+            self._hear(host)
+        moves_dice = Random(f"moves of nodes {plan.seed}")
+        self.node_moves = NodeMoves(self.hosts, moves_dice, self._newcomer)
+        self.nemesis = NodesNemesis(
+            plan, self.timeline, self.network, self.hosts, self.sites, self.node_moves
+        )
+        self.departed: list[NodeHost] = []
+        """Those whose nodes have been removed from the cluster."""
         self.cluster_id = ""
         """The cluster that some node has been a member of; "": of none yet."""
+
+    def _site(self, host: NodeHost) -> ClientSite:
+        return ClientSite(host, self.plan, self.timeline, self.book, self.registers)
+
+    def _newcomer(self, machine: int) -> Newcomer:
+        newcomer = Newcomer(machine, self.plan, self.timeline, self.network, self._faulted)
+        self._hear(newcomer)
+        return newcomer
+
+    def _hear(self, host: NodeHost) -> None:
+        host.on_begin, host.on_open, host.on_end = self._begun, self._opened, self._ended
 
     # -- what hosts tell
 
@@ -119,6 +141,10 @@ class NodesRun:
         self.finding = self.finding or error
 
     def _begun(self, host: NodeHost) -> None:
+        if self.node_moves.began(host):
+            self.by_name[host.name] = host
+            self.sites[host.number] = self._site(host)
+            self.sites[host.number].bring_clients()
         LinkWatch(host.membership.cluster, self.outages)
         self.groups.watch(host)
 
@@ -129,6 +155,10 @@ class NodesRun:
         self.outages.ends[host.number] += 1
         self.registers.lost(host.number)
         self.sites[host.number].lost_node()
+        if host.is_removed:
+            self.hosts.remove(host)
+            del self.sites[host.number]
+            self.departed.append(host)
 
     # -- phases
 
@@ -150,8 +180,10 @@ class NodesRun:
         self._until_nothing(self.not_up)
         self._until_nothing(lambda: self.groups.disagreement(self.hosts))
         self.phase = "drain"
-        for site in self.sites.values():
-            site.heal()
+        sites = [*self.sites.values()]
+        for place, site in enumerate(sites):
+            first = (place - self.plan.seed) % len(sites)
+            site.heal([*self.plan.queues[first :: len(sites)]])
         self._until_nothing(self.undrained)
         self.phase = "leaving"
         for site in self.sites.values():
@@ -206,6 +238,8 @@ class NodesRun:
 
     def not_up(self) -> str:
         """Return which node is not there for all others and for clients; "" when all are."""
+        if hindrance := self.node_moves.unfinished():
+            return hindrance
         for host in self.hosts:
             if not host.is_open:
                 return f"{host.name} is not open"
@@ -256,6 +290,12 @@ def simulate_mirrored(seed: int, nodes: int | None = None, short: bool = False) 
     return simulated(shortened(plan) if short else plan)
 
 
+def simulate_moving(seed: int, nodes: int | None = None, short: bool = False) -> NodesReport:
+    """Run a seed with nodes that come and go; else as `simulate_nodes`."""
+    plan = moving_plan(seed, nodes)
+    return simulated(shortened(plan) if short else plan)
+
+
 def simulate_nodes(seed: int, nodes: int | None = None, short: bool = False) -> NodesReport:
     """Run a seed, and return what came of it. `nodes` is how many there are; None: the seed
     chooses. A `short` run has half the messages in half the time."""
@@ -282,9 +322,12 @@ def simulated(plan: NodesPlan) -> NodesReport:
     histories = run.groups.histories.values()
     report.figures["terms"] = sum(len(each.leaders) for each in histories)
     report.figures["entries"] = sum(each.commit for each in histories)
-    report.figures["lives"] = sum(host.lives for host in run.hosts)
-    report.figures["failed starts"] = sum(host.failed_starts for host in run.hosts)
+    hosts = [*run.hosts, *run.departed]
+    report.figures["lives"] = sum(host.lives for host in hosts)
+    report.figures["failed starts"] = sum(host.failed_starts for host in hosts)
+    report.figures["joined nodes"] = sum(isinstance(host, Newcomer) for host in hosts)
+    report.figures["departed nodes"] = len(run.departed)
     report.figures["links lost"] = run.outages.links.total()
-    notes = sorted(run.nemesis.notes + [note for host in run.hosts for note in host.notes])
+    notes = sorted(run.nemesis.notes + [note for host in hosts for note in host.notes])
     report.notes = [f"{at_ns / MS:10.2f}  {line}" for at_ns, line in notes]
     return report

@@ -201,8 +201,8 @@ class ClientSite(SitePort):
 
     # -- how it ends
 
-    def heal(self) -> None:
-        """Let all clients come to an end, and drain the queues: there are no more faults."""
+    def heal(self, queues: list[PlannedQueue]) -> None:
+        """Let all clients come to an end, and drain these queues: there are no more faults."""
         self.is_healing = True
         self.net.healed = True
         for peer in self.peers:
@@ -210,9 +210,8 @@ class ClientSite(SitePort):
             for role in peer.roles.values():
                 if role.started and not role.over:
                     role.heal()
-        for nth, queue in enumerate(self.plan.queues):
-            if (nth + self.plan.seed) % self.plan.nodes + 1 == self.number:
-                self.come([self.drain(queue)])
+        for queue in queues:
+            self.come([self.drain(queue)])
 
     def drain(self, queue: PlannedQueue) -> SiteRole:
         """Return who sees all that a queue has."""

@@ -1,0 +1,135 @@
+"""A machine whose node joins a cluster that is there: first it asks to be let in, then it is a node
+like the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sluicemq.cluster.joining import ClusterJoining
+from sluicemq.cluster.node_file import kept_record
+from sluicemq.cluster_config import ClusterConfig, listed_node
+from sluicemq.kernel.actor import Scheduler
+from sluicemq.kernel.world import World
+from sluicemq.sim.cluster.net import PipeNet
+from sluicemq.sim.nodes.host import SECRET, NodeHost
+from sluicemq.sim.nodes.net import NodeNet
+from sluicemq.sim.nodes.plan import PORT
+from sluicemq.sim.units import MS
+from sluicemq.sim.world import SimMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sluicemq.config import Config
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.sim.cluster.net import PipeNetwork
+    from sluicemq.sim.nodes.plan import NodesPlan
+    from sluicemq.sim.timeline import Timeline
+
+AGAIN_NS = 200 * MS
+"""Who was refused is started again after that time."""
+
+
+class JoiningProgram:
+    """The process of a node that asks to be let in."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler()
+
+    def run(self, turns_max: int) -> bool:
+        """Run so many turns at most. Returns whether there is more to do now."""
+        return self.scheduler.run(turns_max)
+
+
+class Newcomer(NodeHost):
+    """One such machine, which asks the founders. Its number is 0 until it is let in."""
+
+    def __init__(
+        self,
+        machine: int,
+        plan: NodesPlan,
+        timeline: Timeline,
+        network: PipeNetwork,
+        faulted: Callable[[Exception], None],
+    ) -> None:
+        super().__init__(0, plan, timeline, network, faulted, machine)
+        self.is_asking = False
+        """Does its process ask to be let in, and is no broker yet?"""
+        self.asked = 0
+        """So often it has begun to ask."""
+
+    def config(self) -> Config:
+        return replace(self.plan.config(1), cluster=self.cluster_config())
+
+    def cluster_config(self) -> ClusterConfig:
+        """Return what is configured about its cluster."""
+        return ClusterConfig(
+            name=f"n{self.machine}",
+            host=self.name,
+            port=PORT,
+            join=tuple(f"h{each}:{PORT}" for each in range(1, self.plan.nodes + 1)),
+            secret_file="none",
+        )
+
+    def start(self, crashes: bool = False) -> bool:
+        record = kept_record(self.disk.files)
+        if record is None:
+            self._ask()
+            return True
+        self.number = record.node
+        return super().start(crashes)
+
+    def _ask(self) -> None:
+        """Begin to ask the founders, one after the other."""
+        self.is_asking = True
+        self.asked += 1
+        self.links = PipeNet(self.network, self.name)
+        net = NodeNet(self.clients, self.links)
+        world = World(self.clock, self.dice, self.disk, net, SimMemory(1 << 40), self.log)
+        config = self.cluster_config()
+        program = JoiningProgram()
+        program.scheduler.witness = program.scheduler.broke = self._fails
+        addresses = [listed_node(each) for each in config.join]
+        joining = ClusterJoining(
+            program.scheduler, world, config, SECRET, addresses, self._joined, self._refused
+        )
+        joining.start()
+        self.cpu.is_frozen = False
+        self.cpu.attach(program)
+
+    def _fails(self, _: Actor, error: Exception) -> None:
+        self.faulted(error)
+
+    def _joined(self, _: str) -> None:
+        """It is a member, durably: it goes on as a broker, in the same process."""
+        self.note("is let in")
+        self.timeline.after(1, self.name, "is a broker", self._go_on, self.asked)
+
+    def _go_on(self, asked: object) -> None:
+        if self.is_asking and asked == self.asked:
+            self._end_asking()
+            self.start()
+
+    def _refused(self, sentence: str) -> None:
+        self.note(f"is not let in: {sentence}")
+        self.timeline.after(1, self.name, "ends", self._give_up, self.asked)
+
+    def _give_up(self, asked: object) -> None:
+        if self.is_asking and asked == self.asked:
+            self.crash_asking(power=False)
+            self.timeline.after(AGAIN_NS, self.name, "asks again", self._ask_again, asked)
+
+    def _ask_again(self, asked: object) -> None:
+        if not (self.is_asking or self.is_running) and asked == self.asked:
+            self.start()
+
+    def crash_asking(self, power: bool) -> None:
+        """Its process ends without a word while it asks."""
+        self._end_asking()
+        self.disk.crash(power)
+
+    def _end_asking(self) -> None:
+        self.is_asking = False
+        self.cpu.detach()
+        self.links.crash()
