@@ -99,8 +99,8 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
         """Called every so often when there are no links to a majority for a while, or not `is_led`.
         """
         self.is_led: Callable[[], bool] = lambda: True
-        """Tells whether this node knows who leads the definitions. It may be somebody who has joined
-        meanwhile, and to whom this node has to connect, and does not know that."""
+        """Tells whether this node knows who leads the definitions. Somebody may that has joined
+        meanwhile, and that this node has to connect to, without knowing it."""
         self._lonely_at_ns = world.clock.now_ns() + LONELY_NS
         """When that is, unless there are some before."""
         self._node_functions: list[Callable[[int], object]] = []

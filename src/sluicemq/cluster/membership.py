@@ -213,7 +213,7 @@ class ClusterMembership(Actor):
             self.cluster.remove_member(number, bytes.fromhex(home), sentence)
 
     def _ask_to_stay(self) -> None:
-        """There are no links to a majority, or nobody is known to lead: ask one node after the other
+        """There are no links to a majority, or nobody is known to lead: ask one node after another
         whether this one has been removed meanwhile, for then nobody connects to it any more, and
         who has joined."""
         if self.inquiry is not None and not self.inquiry.is_over:
