@@ -103,10 +103,9 @@ class MirroredCheckers(RaftCheckers):
         return self.last_id
 
     def messages_of(self, mirror: Mirror) -> dict[int, int]:
-        """Return the ids of all messages that a mirror has, by position; 0 of one that no master
-        has put there."""
+        """Return the ids of all messages that a mirror has, by position."""
         return {
-            position: self.id_at.get((position, run.index, self.term_of(run.index)), 0)
+            position: self.id_at[position, run.index, self.term_of(run.index)]
             for run in mirror.runs()
             for part in run.positions
             for position in part
