@@ -501,11 +501,6 @@ RAFT_ELECTION_TICKS: Final = 10
 """Without a word from the leader for so long, and up to twice that by chance, a member asks to be
 elected; a leader without a majority for so long steps down."""
 
-RAFT_STAGGER_TICKS: Final = 3
-"""Between the candidacies of two members that miss the same leader, and at least before the next of
-one that has lost an election: a vote is asked for, synced and given in that time, unless a disk is
-very slow."""
-
 RAFT_LEARNER_PATIENCE: Final = 10
 """After so many election timeouts without a leader a learner asks to be elected, too: it may be the
 only one whose log all others can follow."""

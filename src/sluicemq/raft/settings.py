@@ -18,7 +18,6 @@ from sluicemq.limits import (
     RAFT_PIECE_BYTES,
     RAFT_PROMOTE_LAG_ENTRIES,
     RAFT_QUIET_TICKS,
-    RAFT_STAGGER_TICKS,
     RAFT_UNCOMMITTED_BYTES,
     RAFT_UNCOMMITTED_ENTRIES,
 )
@@ -29,7 +28,10 @@ class RaftSettings:
     """The same for all members of a group; `limits.py` has the reasons."""
 
     election_ticks: int = RAFT_ELECTION_TICKS
-    stagger_ticks: int = RAFT_STAGGER_TICKS
+    stagger_ticks: int = 3
+    """Between the candidacies of two members that miss the same leader, and at least before the
+    next of one that has lost an election: a vote is asked for, synced and given in that time,
+    unless a disk is very slow."""
     turn: int = 0
     """Of the members that miss a leader another one asks first in groups with another number, so
     that not one node gets to lead all groups of one that has died."""
