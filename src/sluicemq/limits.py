@@ -451,8 +451,8 @@ INTERVIEWS_MAX: Final = 8
 
 LONELY_NS: Final = 5_000_000_000
 LONELY_AGAIN_NS: Final = 2_000_000_000
-"""A member without links to a majority, or that knows nobody who leads, asks after so long whether it
-is one still, and who else is, and then each time: those who have removed it do not connect to it."""
+"""A member without links to a majority, or that knows nobody who leads, asks after so long whether
+it is one, and who else is, and then each time: those who removed it do not connect to it."""
 
 JOIN_AGAIN_MS: Final = 1_000
 """Between two questions of a node that wants to join, of one address after the other."""
