@@ -84,7 +84,7 @@ PROPOSAL_WORK: Final = 40
 
 
 class LookAtTime:
-    """A timer's message to the agreement: look who has waited for too long."""
+    """A timer's message to the agreement: check which proposals have waited for too long."""
 
     __slots__ = ()
 
@@ -159,8 +159,9 @@ class ClusterAgreement(Actor, Agreement):
     # -- its life
 
     def begin(self, nodes: Iterable[int]) -> None:
-        """Take part from now on: this node is a member of the cluster, which was founded by these
-        nodes."""
+        """Take part from now on: this node is a member of the cluster, which these
+        nodes founded.
+        """
         found = self.found or newborn(nodes)
         self.found = None
         self.member = DefinitionsMember(self.store, self.post_office, self, found)
@@ -194,7 +195,7 @@ class ClusterAgreement(Actor, Agreement):
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether nothing that this node has proposed waits to be decided."""
+        """Tell whether no proposal of this node waits to be decided."""
         return not len(self.own)
 
     @property
@@ -203,7 +204,7 @@ class ClusterAgreement(Actor, Agreement):
         return self.member is None or self.member.leader_node > 0
 
     def hand_over(self) -> None:
-        """Have another node lead in place of this one, if it does and another can."""
+        """Have another node lead in place of this one, if this one leads and another can."""
         if self.member is not None:
             self.member.hand_over()
             self.schedule()
@@ -214,12 +215,12 @@ class ClusterAgreement(Actor, Agreement):
         return self.member is not None and self.member.raft.best_heir() > 0
 
     def end(self) -> None:
-        """Say nothing more, and have nothing more written: this node stops."""
+        """Send and write nothing any more, because this node stops."""
         if self.member is not None:
             self.member.is_over = True
 
     def when_ready(self, function: Callable[[], None]) -> None:
-        """Call the function when this node has all that is declared; at once if it has."""
+        """Call the function when this node has all definitions; at once if it has."""
         if self.is_ready:
             function()
         else:
@@ -264,26 +265,26 @@ class ClusterAgreement(Actor, Agreement):
         return change
 
     def placeable(self) -> list[int]:
-        """Return the nodes on which a queue may have members: all but those that have joined and
-        were not there yet."""
+        """Return the nodes on which a queue may have members: all except those that have joined and
+        have not started yet."""
         state = self.state
         added, started = state.nodes.added, state.incarnations
         return [node for node in self.cluster.nodes if node not in added or node in started]
 
     def life_of(self, node: int) -> Life:
-        """Return the life that a node is in, as far as it is agreed on."""
+        """Return the present life of a node, as agreed on."""
         if node == self.life.node:
             return self.life
         return Life(node, self.state.incarnations.get(node, 0))
 
     def home_for(self, change: DeclareQueue) -> int:
-        """Return the node that a queue is to live on which is to be declared."""
+        """Return the node that a queue about to be declared should live on."""
         dice = self.store.services.world.dice
         changes = self.own.changes()
         return home_for(change.definition, self.state, self.cluster, changes, dice.below)
 
     def problem(self) -> str:
-        """Return why nothing is agreed on, for people."""
+        """Return why nothing is agreed on, for users."""
         others = [node for node in self.cluster.nodes if node != self.life.node]
         is_down = {node: self.cluster.standing(node) is NodeStanding.DOWN for node in others}
         down = [f"node {node}" for node in others if is_down[node]]
@@ -324,7 +325,7 @@ class ClusterAgreement(Actor, Agreement):
             assert taken, f"the agreement got {message!r}"
 
     def _heard(self, node: int, payload: bytes) -> None:
-        """Take what another node says; what makes no sense ends the link to it."""
+        """Handle a message of another node; a malformed one ends the link to it."""
         kind, content = payload[:1], payload[1:]
         if kind == bytes([SAY_APPLIED]) and len(content) == INDEX_BYTES:
             self.spread.node_applied(node, int.from_bytes(content, "little"))
@@ -380,7 +381,7 @@ class ClusterAgreement(Actor, Agreement):
             self.spend(SNAPSHOT_PIECE_WORK)
 
     def _say_proposals(self, member: DefinitionsMember) -> None:
-        """Hand to the leader what this node proposes, all of it again when it is another one."""
+        """Send this node's proposals to the leader, all of them again when it is another one."""
         followed = member.leader_node, member.term
         if followed != self.followed:
             self.followed = followed
@@ -399,7 +400,7 @@ class ClusterAgreement(Actor, Agreement):
             self.cluster.send(followed[0], DEFINITIONS, bytes([SAY_PROPOSALS]) + content)
 
     def _gather(self, content: bytes) -> None:
-        """Keep proposals for the next entry. What is dropped is proposed again."""
+        """Keep proposals for the next entry. Dropped ones are proposed again."""
         if self.gathered_bytes < GATHERED_PROPOSALS_BYTES:
             self.gathered.append(content)
             self.gathered_bytes += len(content)
@@ -420,7 +421,7 @@ class ClusterAgreement(Actor, Agreement):
     # -- what is agreed on
 
     def _apply_due(self, member: DefinitionsMember) -> None:
-        """Apply what is agreed on, as far as the turn's work goes."""
+        """Apply committed entries, as far as the turn's work goes."""
         while self.scheduler.work > 0:
             if self.undecided:
                 self._decide(self.undecided.popleft())
@@ -435,7 +436,7 @@ class ClusterAgreement(Actor, Agreement):
                 self.undecided.extend(decode_proposals(entry.data))
 
     def _decide(self, proposal: Proposal) -> None:
-        """Apply one proposal, tell those who follow, and answer who has made it here."""
+        """Apply one proposal, tell the followers, and answer the proposer if it is on this node."""
         verdict = decide(self.state, proposal)
         if verdict is not None and verdict.applied is not None and verdict.applied.events:
             self.tell(verdict.applied.events)
@@ -453,7 +454,7 @@ class ClusterAgreement(Actor, Agreement):
             self.spread.when_applied(self.member.applied, partial(own.tell, None))
 
     def _install(self, entry: DueEntry) -> None:
-        """Be what a leader's snapshot says. What of this node's proposals is in it was decided, and
+        """Become the state in a leader's snapshot. This node's proposals in it were decided, and
         nobody here knows how."""
         self.log.write("info", f"got the definitions as of entry {entry.at} from the leader")
         self.tell(replace_state(self.state, restored_from_snapshot(entry.data)))
@@ -480,7 +481,8 @@ class ClusterAgreement(Actor, Agreement):
             self.clock.call_after(RAFT_TICK_MS, self, LookAtTime())
 
     def _look_at_time(self) -> None:
-        """Answer those who have waited for too long, and propose again what may have been lost."""
+        """Answer proposers that have waited for too long, and repeat proposals that may have been
+        lost."""
         now_ns = self.clock.now_ns()
         reason = self.store.storage_failed
         for each in self.own.expired(NEVER_NS - 1 if reason else now_ns):

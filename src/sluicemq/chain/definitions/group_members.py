@@ -1,6 +1,7 @@
-"""The members of the definitions' group follow the nodes of the cluster: whoever leads adds those
-that have joined, as learners first, and removes those that are gone. A member has the number of its
-node."""
+"""The members of the definitions' group follow the nodes of the cluster: the leader adds nodes that
+have joined, as learners first, and removes those that are gone. A member has the number of its
+node.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def follow_nodes(raft: Raft, nodes: JoinedNodes, incarnations: Mapping[int, int]) -> None:
-    """Begin the next change of members, if one is due and this member leads. It is looked at anew
-    with whatever happens: what is not possible now is done later."""
+    """Begin the next change of members, if one is due and this member leads. This is called at
+    every occasion: a change that is not possible now is made later."""
     if not (nodes.added or nodes.removed) or not raft.is_leader:
         return
     try:
@@ -28,7 +29,8 @@ def follow_nodes(raft: Raft, nodes: JoinedNodes, incarnations: Mapping[int, int]
 
 def change_one(raft: Raft, nodes: JoinedNodes, incarnations: Mapping[int, int]) -> None:
     """Begin the first change that is due. A learner votes when it has caught up and its node has
-    started: one that never comes counts for no majority. Raises Refused when it cannot be now."""
+    started: one that never starts counts for no majority. Raises Refused when it is not possible
+    now."""
     members = raft.configuration
     for name in members.members:
         if nodes.is_gone(name):

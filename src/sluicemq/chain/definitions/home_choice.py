@@ -1,4 +1,6 @@
-"""Which node a queue lives on: chosen before it is proposed, by the node that proposes it."""
+"""The choice of the node that a queue lives on, made by the proposer before it proposes
+the queue.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def home_for(
 
 
 def locator_of(definition: QueueDefinition, state: DeclaredState) -> str:
-    """Return the word by which the node is chosen; "" if there is none."""
+    """Return the locator by which the node is chosen; "" if there is none."""
     host = state.hosts.get(definition.vhost)
     policy = None
     if host is not None:
@@ -66,7 +68,7 @@ def locator_of(definition: QueueDefinition, state: DeclaredState) -> str:
 
 
 def queues_by_home(state: DeclaredState, proposed: Iterable[Change]) -> Counter[int]:
-    """Return how many queues each node has, with those that are proposed to be there."""
+    """Return how many queues each node has, including those proposed to be there."""
     counts = Counter(queue.home for host in state.hosts.values() for queue in host.queues.values())
     counts.update(each.home for each in proposed if isinstance(each, DeclareQueue))
     return counts

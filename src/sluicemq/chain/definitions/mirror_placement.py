@@ -1,4 +1,4 @@
-"""On which nodes a queue that is declared has mirrors, by the policy that holds for it."""
+"""The choice of the nodes on which a declared queue has mirrors, by its policy."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What this node proposes, from when it is asked for until it is decided.
+"""The proposals of this node, from the request until the decision.
 
     add -> waits -> to_say: has a number, was said to the leader -> decided
 
-What was said and is not decided is said again, in order, when the leader is another one or may have
-lost it (`say_again`): the number makes it count once. So little is under way at a time that nothing
-between nodes has to hold much.
+Proposals that were sent and are not decided are sent again, in order, when there is another leader
+or it may have lost them (`say_again`): their numbers make them count once. So few are under way at
+a time that nothing between nodes has to hold much.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class OwnProposal:
 
 
 class OwnProposals:
-    """Those of one life of this node, in their order."""
+    """The proposals of one life of this node, in order."""
 
     def __init__(self, life: Life) -> None:
         self.life = life
@@ -75,7 +75,7 @@ class OwnProposals:
         tell: Callable[[SluiceError | None], None] | None = None,
         until_ns: int = NEVER_NS,
     ) -> None:
-        """Have a change proposed, behind those before it."""
+        """Propose a change, behind those before it."""
         self.awaited += until_ns != NEVER_NS
         self.waiting.append(OwnProposal(change, tell, until_ns))
 
@@ -84,7 +84,7 @@ class OwnProposals:
         return (each.change for each in (*self.said.values(), *self.waiting))
 
     def to_say(self) -> list[bytes]:
-        """Return what is to be said to the leader now: as much as may be under way."""
+        """Return what is to be sent to the leader now: as much as may be under way."""
         found: list[bytes] = []
         while self.said_upto < self.last_number and self._has_room:
             self.said_upto += 1
@@ -106,7 +106,7 @@ class OwnProposals:
         return found
 
     def _refuse(self, proposal: OwnProposal) -> None:
-        """Say that a change is too large, to who waits for it."""
+        """Tell the proposer that a change is too large."""
         self.awaited -= proposal.until_ns != NEVER_NS
         if proposal.tell is not None:
             size, most = len(proposal.data), self.bytes_max
@@ -117,7 +117,7 @@ class OwnProposals:
         return self.under_way_bytes < PROPOSALS_BYTES
 
     def say_again(self) -> None:
-        """Say everything again that is not decided: the leader may not have it."""
+        """Send every undecided proposal again: the leader may not have it."""
         self.said_upto = min(self.said, default=self.last_number + 1) - 1
         self.under_way_bytes = 0
 
@@ -131,8 +131,8 @@ class OwnProposals:
         return each
 
     def expired(self, now_ns: int) -> list[OwnProposal]:
-        """Return those for which nobody waits any more. What was said to nobody is not proposed
-        now; what was said may come to be agreed on."""
+        """Return the proposals for which nobody waits any more. Those that were not sent are
+        dropped; those that were may still be agreed on."""
         if not self.awaited:
             return []
         late = [each for each in self.waiting if each.until_ns <= now_ns]

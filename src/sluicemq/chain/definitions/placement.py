@@ -1,4 +1,4 @@
-"""On which nodes a quorum queue that is declared has its members."""
+"""The choice of the nodes on which a declared quorum queue has its members."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Who answers a node that wants to join the cluster, or asks whether it belongs to it still. That
-one joins is agreed on by all, as everything that is declared; one at a time is proposed here."""
+"""Answers to nodes that want to join the cluster, or ask whether they still belong to it. All nodes
+agree on a node that joins, as on every definition; one at a time is proposed here.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""How far the other nodes have applied what is declared: an answer waits until all that are up
-have, for a client may go on at another node. It waits SPREAD_WAIT_MS at most."""
+"""How far the other nodes have applied the definitions: an answer waits until all that are up have,
+because a client may go on at another node. It waits at most SPREAD_WAIT_MS.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ NS_A_MS: Final = 1_000_000
 
 
 class Spread:
-    """Who has applied the log up to where, and which answers wait for that."""
+    """How far each node has applied the log, and the answers that wait for that."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -40,12 +41,12 @@ class Spread:
         self.release()
 
     def node_suspected(self, node: int) -> None:
-        """Do not wait for a node that says nothing."""
+        """Do not wait for a node that is silent."""
         self.suspected[node] = None
         self.release()
 
     def node_trusted(self, node: int) -> None:
-        """Wait for a node again that was suspected and is not any more."""
+        """Wait again for a node that is not suspected any more."""
         self.suspected.pop(node, None)
 
     def node_applied(self, node: int, index: int) -> None:
@@ -61,7 +62,7 @@ class Spread:
         self.waiting.append((index, until_ns, answer))
 
     def release(self) -> None:
-        """Give the answers for which everybody is so far, or that have waited long enough."""
+        """Give the answers for which all nodes are far enough, or that have waited long enough."""
         if not self.waiting:
             return
         index = min(
