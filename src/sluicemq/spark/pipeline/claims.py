@@ -20,6 +20,8 @@ class Judgement:
 
     outcome: Outcome
     evidence: str
+    others: str = ""
+    """Those of other runs that fit and are more favourable."""
 
 
 USUAL_PROFILE: Final = "adaptive"
@@ -77,7 +79,9 @@ def judge(claim: Claim, runs: Sequence[RunResult]) -> ClaimResult:
     if found is None:
         needs = f"needs {claim.needs or _needed_run(claim)}"
         return ClaimResult(claim.id, claim.text, Outcome.UNTESTED, needs, elsewhere, claim.machine)
-    return ClaimResult(claim.id, claim.text, found.outcome, found.evidence, "", claim.machine)
+    return ClaimResult(
+        claim.id, claim.text, found.outcome, found.evidence, "", claim.machine, found.others
+    )
 
 
 def is_usual(run: RunResult) -> bool:
@@ -93,10 +97,11 @@ def _judged(judge_run: Judge, run: RunResult, named: bool) -> Judgement:
 
 
 def _worst(findings: Sequence[Judgement]) -> Judgement:
-    """Of several fitting runs the least favourable counts; all give their evidence."""
-    order = [Outcome.FAILS, Outcome.HOLDS, Outcome.BETTER]
+    """Of several fitting runs the least favourable counts, and gives the evidence."""
+    order = [Outcome.FAILS, Outcome.HOLDS, Outcome.BETTER, Outcome.UNTESTED]
     worst = min(findings, key=lambda finding: order.index(finding.outcome))
-    return Judgement(worst.outcome, "; ".join(finding.evidence for finding in findings))
+    others = [finding.evidence for finding in findings if finding is not worst]
+    return Judgement(worst.outcome, worst.evidence, "; ".join(others))
 
 
 def _elsewhere(found: Judgement, run: RunResult) -> str:

@@ -19,6 +19,9 @@ from sluicemq.spark.pipeline.spread import mean
 MET: Final = 0.97
 """The share of the target that counts as reaching it."""
 
+CARRIED: Final = 0.5
+"""A run that carries less than this share of its target at every limit says nothing of limits."""
+
 ALIKE: Final = 0.05
 """Rates that differ by less than this share count as equal."""
 
@@ -80,9 +83,10 @@ def figures(step: Step) -> str:
         name = ""
     else:
         name = f"limit {limit(step.in_flight_limit, step.in_flight_percent)}: "
+    latency = duration(step.latencies.end_to_end_service.p99_ms)
     return (
         f"{name}{step.published_per_s:,.0f}/s in, {step.delivered_per_s:,.0f}/s out of "
-        f"{step.target_per_s:,.0f}/s wanted, p99{SPACE}{duration(p99(step))}, {step.step_class}"
+        f"{step.target_per_s:,.0f}/s wanted, p99{SPACE}{latency}, {step.step_class}"
     )
 
 
@@ -140,8 +144,9 @@ def peak_at_once(run: RunResult) -> Judgement:
     means that p95 does not."""
     first, last = by_limit(run)[0], by_limit(run)[-1]
     at_once = first.sustained_per_s >= (1 - ALIKE) * peak(run)
-    shoots = p95(last) > MUCH * p95(first)
-    evidence = f"p95 {duration(p95(first))} to {duration(p95(last))}; {ends(run)}"
+    shoots = 0 < MUCH * p95(first) < p95(last)
+    shown = [duration(step.latencies.end_to_end_service.p95_ms) for step in (first, last)]
+    evidence = f"p95 {' to '.join(shown)}; {ends(run)}"
     return decide(at_once and shoots, at_once and not shoots and calm(last), evidence)
 
 
@@ -248,6 +253,9 @@ def counts_follow_limit(run: RunResult) -> Judgement:
 
 def best_limit_is_small(run: RunResult) -> Judgement:
     """Judge whether the recommended limit lies between 1 % and 10 % of the rate, inclusive."""
+    if peak(run) < CARRIED * run.target_per_s:
+        carried = f"{peak(run):,.0f}/s of {run.target_per_s:,.0f}/s wanted at the most"
+        return Judgement(Outcome.UNTESTED, f"{carried}: too little for a limit to be the best")
     if run.knee is None or run.knee.in_flight_percent is None:
         return Judgement(Outcome.FAILS, f"no knee: {run.no_knee_reason}")
     percent = run.knee.in_flight_percent
@@ -295,11 +303,13 @@ def multiple_flag(queue_type: str, gains: Callable[[RunResult, RunResult], Judge
 
 def gap_narrows(single: RunResult, several: RunResult) -> Judgement:
     """Judge whether the gap between publish and consume rate at the largest limit is smaller with
-    multiple acks. Better means that there is next to none with either."""
+    multiple acks, whichever of them is higher: it is the consume rate while queues empty that
+    filled before. Better means that there is next to none with either."""
     gaps = []
     for run in (single, several):
         last = by_limit(run)[-1]
-        gaps.append((last.published_per_s - last.delivered_per_s) / max(last.published_per_s, 1))
+        gap = abs(last.published_per_s - last.delivered_per_s)
+        gaps.append(gap / max(last.published_per_s, last.delivered_per_s, 1))
     evidence = f"gap {share(gaps[0])} with single acks, {share(gaps[1])} with multiple"
     return decide(gaps[1] < gaps[0], max(gaps) < 0.01, evidence)
 
@@ -329,15 +339,20 @@ def latency_creeps_up(runs: Sequence[RunResult]) -> Judgement | None:
 
 def few_need_no_confirms(runs: Sequence[RunResult]) -> Judgement | None:
     """Judge whether, without confirms, few publishers are fine and many are not, and confirms help
-    the many; None when one of the runs is missing. Better means that many are fine without."""
-    few = pick(runs, confirms=False, scenarios=(1, 2))
-    many = pick(runs, confirms=False, scenarios=(3, 4, 5))
+    the many; None when one of the runs is missing. All runs count, and the worst gives the figures.
+    Better means that many are fine without."""
+    free = [run for run in runs if not run.info["confirms"]]
+    few = [run.steps[0] for run in free if run.info["scenario"] in (1, 2)]
+    many = [run.steps[0] for run in free if run.info["scenario"] in (3, 4, 5)]
     many_limited = pick(runs, confirms=True, scenarios=(3, 4, 5))
-    if few is None or many is None or many_limited is None:
+    if not few or not many or many_limited is None:
         return None
-    calm_few, calm_many = calm(few.steps[0]), calm(many.steps[0])
+    calm_few, calm_many = all(map(calm, few)), all(map(calm, many))
     helped = any(calm(step) for step in many_limited.steps)
-    evidence = f"few: {figures(few.steps[0])}; many: {figures(many.steps[0])}"
+    worst = (min(steps, key=lambda step: (calm(step), step.scale == 3)) for steps in (few, many))
+    evidence = "; ".join(
+        f"{name}: {figures(step)}" for name, step in zip(("few", "many"), worst, strict=True)
+    )
     return decide(calm_few and not calm_many and helped, calm_few and calm_many, evidence)
 
 

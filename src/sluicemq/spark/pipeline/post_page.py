@@ -37,6 +37,8 @@ class ChapterSection:
     picture: PageFigure | None
     runs: Table[RunKey] | None
     claims: Table[Verdicts]
+    others: Sequence[str]
+    """What other runs show that fit a claim: a sentence for each broker's claim that has such."""
 
 
 def render(post: Post) -> str:
@@ -62,6 +64,7 @@ def _section(post: Post, chapter: post_story.Chapter) -> ChapterSection:
         _picture(post, chapter.number),
         runs_table(post.brokers, keys) if keys else None,
         claims_table(post.brokers, chapter),
+        post_story.other_evidence(post, chapter),
     )
 
 

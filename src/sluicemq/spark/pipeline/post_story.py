@@ -92,6 +92,17 @@ def claims_of(broker: PostBroker, chapter: Chapter) -> list[ClaimResult]:
     return [each for each in broker.claims if each.claim.startswith(f"{chapter.number}.")]
 
 
+def other_evidence(post: Post, chapter: Chapter) -> list[str]:
+    """Return what runs show that fit a claim of this part, and are more favourable than the one
+    that counts: a sentence a broker and claim."""
+    return [
+        f"{claim.claim}, {broker.name}: {claim.others}."
+        for broker in post.brokers
+        for claim in claims_of(broker, chapter)
+        if claim.others
+    ]
+
+
 def about(post: Post) -> str:
     """Return on what the post was run, in a sentence."""
     info, brokers = post.any_info, post.brokers
@@ -123,11 +134,11 @@ def verdicts(broker: PostBroker) -> str:
 
 def goal(broker: PostBroker) -> str:
     """Return in how many runs every step has the class that is wanted, in a sentence that names
-    the others."""
+    the others of SluiceMQ, whose goal it is."""
     missed = [run for run in broker.usual_runs if any(step.scale != GOAL for step in run.steps)]
     met = len(broker.usual_runs) - len(missed)
     text = f"{broker.name}: class {GOAL} at every step in {met} of {len(broker.usual_runs)} runs"
-    if not missed:
+    if not missed or not broker.is_ours:
         return f"{text}."
     others = "; ".join(f"{run.label} ({scales(run)})" for run in missed)
     return f"{text}. Not in: {others}."

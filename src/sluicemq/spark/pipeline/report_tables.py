@@ -228,7 +228,7 @@ def runs_table(runs: Sequence[RunResult]) -> Table[RunResult]:
 
 
 def _evidence(claim: ClaimResult) -> Cell:
-    return Cell(_sentence(claim.evidence), note=_sentence(claim.elsewhere))
+    return Cell(_sentence(claim.evidence), note=_sentence(claim.elsewhere or claim.others))
 
 
 def _sentence(words: str) -> str:

@@ -295,6 +295,8 @@ class ClaimResult:
     """For a claim not tested: what a run of the same mode on another queue type shows."""
     machine: str = ""
     """What the post's larger cluster had to do with it; empty: its size does not matter."""
+    others: str = ""
+    """The figures of other runs that fit and are more favourable; empty: there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
