@@ -118,8 +118,8 @@ def test_the_goal_names_the_runs_that_miss_it() -> None:
     assert post_story.goal(OURS) == "SluiceMQ 0.1.0: class 3 at every step in 3 of 3 runs."
     assert post_story.goal(THEIRS) == "RabbitMQ 3.10.8: class 3 at every step in 0 of 2 runs."
     assert post_story.goal(PostBroker("SluiceMQ 0.0", THEIRS.runs)) == (
-        "SluiceMQ 0.0: class 3 at every step in 0 of 2 runs. Not in: scenario 5, quorum, "
-        "no confirms (class 1 × 1); scenario 5, mirrored, multiple (class 4 × 1)."
+        "SluiceMQ 0.0: class 3 at every step in 0 of 2 runs. The steps of the others: "
+        "class 1 × 1, class 4 × 1 in scenario 5."
     )
 
 

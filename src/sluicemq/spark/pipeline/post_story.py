@@ -133,20 +133,24 @@ def verdicts(broker: PostBroker) -> str:
 
 
 def goal(broker: PostBroker) -> str:
-    """Return in how many runs every step has the class that is wanted, in a sentence that names
-    the others of SluiceMQ, whose goal it is."""
+    """Return in how many runs every step has the class that is wanted, in a sentence that says of
+    which scenarios the others are where it is SluiceMQ's, whose goal it is."""
     missed = [run for run in broker.usual_runs if any(step.scale != GOAL for step in run.steps)]
     met = len(broker.usual_runs) - len(missed)
     text = f"{broker.name}: class {GOAL} at every step in {met} of {len(broker.usual_runs)} runs"
     if not missed or not broker.is_ours:
         return f"{text}."
-    others = "; ".join(f"{run.label} ({scales(run)})" for run in missed)
-    return f"{text}. Not in: {others}."
+    scenarios = dict.fromkeys(run.info["scenario"] for run in missed)
+    others = "; ".join(
+        f"{scales([run for run in missed if run.info['scenario'] == number])} in scenario {number}"
+        for number in scenarios
+    )
+    return f"{text}. The steps of the others: {others}."
 
 
-def scales(run: RunResult) -> str:
-    """Return how many steps of a run have which class on the post's scale, as 3 x 4, 4 x 1."""
-    found = Counter(step.scale for step in run.steps)
+def scales(runs: Sequence[RunResult]) -> str:
+    """Return how many steps of these runs have which class on the post's scale."""
+    found = Counter(step.scale for run in runs for step in run.steps)
     return ", ".join(f"class {scale} × {count}" for scale, count in sorted(found.items()))
 
 
