@@ -64,6 +64,7 @@ def test_one_node_shows_all(nodes: list[Served], url: str) -> None:
     queues_are_as_their_homes_know_them(url)
     clients_of_other_nodes_are_there(nodes[1], url)
     metrics_are_of_the_node_alone(url)
+    mirrors_are_synchronised(url)
 
     def states() -> dict[str, bool]:
         return {node["name"]: node["running"] for node in get(url, "nodes")}
@@ -140,3 +141,31 @@ def metrics_are_of_the_node_alone(url: str) -> None:
     each = requests.get(url.removesuffix("api") + "metrics/per-object", timeout=60).text
     assert 'queue="here"' in each
     assert 'queue="spread-' not in each
+
+
+def mirrors_are_synchronised(url: str) -> None:
+    """New mirrors that a policy holds back are sent what is in the queue when somebody asks."""
+    declare(url, "mirrored")
+    queue, policy = f"{url}/queues/%2F/mirrored", f"{url}/policies/%2F/mirrors"
+    message = {"routing_key": "mirrored", "payload": "kept", "payload_encoding": "string"}
+    publish = f"{url}/exchanges/%2F/amq.default/publish"
+    assert requests.post(publish, json=message | {"properties": {}}, auth=GUEST, timeout=60).ok
+    definition = {"ha-mode": "all", "ha-sync-mode": "manual"}
+    body: dict[str, Any] = {"pattern": "^mirrored", "definition": definition}
+    assert requests.put(policy, json=body, auth=GUEST, timeout=60).ok
+
+    def nodes_in(column: str) -> list[str]:
+        found: list[str] = get(url, "queues/%2F/mirrored").get(column, [])
+        return found
+
+    def acted(action: str) -> int:
+        body = {"action": action}
+        return requests.post(f"{queue}/actions", json=body, auth=GUEST, timeout=60).status_code
+
+    await_truth(lambda: len(nodes_in("slave_nodes")) == 2)
+    assert nodes_in("synchronised_slave_nodes") == []
+    assert acted("forget") == 400
+    await_truth(lambda: acted("sync") == 204 and len(nodes_in("synchronised_slave_nodes")) == 2)
+    assert acted("cancel_sync") == 204
+    for place in (policy, queue):
+        assert requests.delete(place, auth=GUEST, timeout=60).ok
