@@ -29,8 +29,8 @@ REPLAYED: Final = (1, 16, 23)
 
 ENGAGED: Final = {
     "confirmed": 3_200,
-    "refused": 70,
-    "redelivered": 500,
+    "refused": 10,
+    "redelivered": 250,
     "deletions": 60,
     "read": 600,
     "buried": 250,
