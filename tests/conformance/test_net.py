@@ -35,6 +35,8 @@ PIECES_MAX = 4000
 class Owner:
     """Keeps what is posted to it, and has done with it at once; its own writer."""
 
+    shares_room = True
+
     def __init__(self, net: Net) -> None:
         self.net = net
         self.number = 0

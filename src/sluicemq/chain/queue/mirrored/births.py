@@ -62,6 +62,8 @@ def recovered(
         nothing = newborn(LogSnapshot(0, 0, Configuration()))
         raft = member_of(services, queue_id, nothing, VERSION, name, is_amnesiac=True)
         return MirrorMember(vhost, definition, queue_id, raft, b"", is_born=True)
+    if not number_of(name):
+        return born(vhost, declared, name)
     if name != min(declared.members):
         return joined(vhost, declared, name)
-    return born(vhost, declared, name, term_of_promotion(name) if number_of(name) else 0)
+    return born(vhost, declared, name, term_of_promotion(name))
