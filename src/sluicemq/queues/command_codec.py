@@ -91,10 +91,15 @@ class CommandBody:
     def take(self, layout: Struct) -> tuple[Any, ...]:
         """Read the next fields, as `layout` has them. Raises UnreadableCommand when there are too
         few bytes."""
-        return layout.unpack(self.cut(layout.size))
+        return layout.unpack(self.view(layout.size))
 
     def cut(self, size: int) -> bytes:
         """Read the next `size` bytes. Raises UnreadableCommand when there are fewer."""
+        return bytes(self.view(size))
+
+    def view(self, size: int) -> bytes | memoryview:
+        """Read the next `size` bytes as they are: what a view of a body shows is not copied.
+        Raises UnreadableCommand when there are fewer."""
         start = self.skip(size)
         return self.data[start : self.at]
 
@@ -106,9 +111,14 @@ class CommandBody:
             raise UnreadableCommand(f"a {self.word} ends too early, at byte {len(self.data)}")
         return start
 
+    @property
+    def left(self) -> int:
+        """Return how many bytes are left."""
+        return len(self.data) - self.at
+
     def rest(self) -> bytes:
         """Read all bytes that are left, perhaps none."""
-        return self.cut(len(self.data) - self.at)
+        return self.cut(self.left)
 
     def end(self) -> None:
         """Check that all was read. Raises UnreadableCommand when there is something left."""

@@ -311,13 +311,3 @@ class Queue(NamedQueue, Generic[M_co, R_co]):
     def make_real(self, effect: Any) -> None:
         """Post an effect to its receiver; `at` is None when another part of the queue does that."""
         raise NotImplementedError
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class FormerQueue(Queue):
-    """The former stand-in for a queue on a node that now has a member of it: channels that used it
-    still do."""
-
-    def link_of(self, sender: FlowActor) -> PublishLink | None:
-        """Return the link over which the sender publishes through it; None when it does not."""
-        raise NotImplementedError

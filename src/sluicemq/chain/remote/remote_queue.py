@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from sluicemq.chain.queue.former_queue import FormerQueue
 from sluicemq.chain.queue.queue import (
     CreditLink,
-    FormerQueue,
     LinkEnded,
     PolicyChanged,
     Queue,

@@ -306,7 +306,7 @@ def decode_one(data: bytes, at: int) -> FifoCommand:
 
 def address_of(body: CommandBody) -> ActorAddress:
     """Read an address. Raises UnreadableCommand when there are too few bytes."""
-    return decode_address(body.cut(ADDRESS_BYTES), 0)
+    return decode_address(body.view(ADDRESS_BYTES), 0)
 
 
 def decode_enqueue(body: CommandBody) -> Enqueue:
@@ -316,17 +316,17 @@ def decode_enqueue(body: CommandBody) -> Enqueue:
     )
     if not count or not 0 < first_seq <= SEQ_MAX - count:
         raise UnreadableCommand("an enqueue has no messages, or no number")
-    body.cut(envelope_size)
+    body.skip(envelope_size)
     if body.flags & BODILESS and (content or not body.flags & SAME_SIZE):
         raise UnreadableCommand("an enqueue without contents says that it has some")
     total = count * content
     if not body.flags & SAME_SIZE:
-        total = sum(Struct(f"<{count}I").unpack(body.cut(4 * count)))
+        total = sum(Struct(f"<{count}I").unpack(body.view(4 * count)))
     sizes: list[int] | None = None
     if not body.flags & SAME_BODIES:
-        sizes = [*Struct(f"<{count}I").unpack(body.cut(4 * count))]
-    if len(body.data) - body.at != total:
-        there = len(body.data) - body.at
+        sizes = [*Struct(f"<{count}I").unpack(body.view(4 * count))]
+    there = body.left
+    if there != total:
         raise UnreadableCommand(f"an enqueue with {total} bytes of contents has {there}")
     has_ttl = bool(body.flags & HAS_TTL)
     return Enqueue(sender, first_seq, count, size, sizes, ttl_ms if has_ttl else None, heard_seq)

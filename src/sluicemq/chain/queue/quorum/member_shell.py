@@ -25,7 +25,8 @@ from sluicemq.queues.quorum import commands as q
 
 if TYPE_CHECKING:
     from sluicemq.chain.flow_actor import FlowActor
-    from sluicemq.chain.queue.queue import FormerQueue, PublishLink
+    from sluicemq.chain.queue.former_queue import FormerQueue
+    from sluicemq.chain.queue.queue import PublishLink
     from sluicemq.chain.queue.quorum.shared_replicator import SharedReplicator
     from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.model.definitions import QueueDefinition
