@@ -28,8 +28,9 @@ ONE_OF_SEVERAL: Final = re.compile(
 )
 """`auth_mechanisms.1 = PLAIN`, RabbitMQ's way to write a list."""
 LISTENERS: Final = ("listeners.tcp.", "listeners.ssl.")
-NOT_OPTIONS: Final = ("SLUICEMQ_CONFIG", "SLUICEMQ_TEST_")
-"""The beginnings of variables that are for the command line itself and for the tests."""
+NOT_OPTIONS: Final = ("SLUICEMQ_CONFIG", "SLUICEMQ_COMPILE", "SLUICEMQ_TEST_")
+"""The beginnings of variables that are for the command line itself, for the command of a checkout
+and for the tests."""
 
 KEY_PARTS_MAX: Final = 20
 """The most parts of a key that dots may separate: the longest key there is has four."""

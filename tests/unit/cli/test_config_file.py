@@ -182,7 +182,7 @@ def test_a_variable_is_the_key_in_capitals() -> None:
 
 
 def test_variables_that_are_no_options_are_left_alone() -> None:
-    env = {"SLUICEMQ_CONFIG": "x.toml", "SLUICEMQ_TEST_AMQP_URL": "amqp://there/"}
+    env = {"SLUICEMQ_CONFIG": "x.toml", "SLUICEMQ_COMPILE": "0", "SLUICEMQ_TEST_URL": "amqp://a/"}
     assert load(None, [], env) == Config()
 
 
