@@ -68,39 +68,41 @@ if TYPE_CHECKING:
     from sluicemq.sim.quorum_checks import QuorumChecks
 
 EVERYTHING_EVERY: Final = 32
-"""Checks between two of everything, whatever was touched."""
+"""Everything is checked once in so many checks, even if nothing was touched."""
 
 DEPTH_EVERY: Final = 8
 CONTENTS_EVERY: Final = 64
-"""Checks between two recounts, which cost time in proportion to what is queued."""
+"""Contents are recounted once in so many checks; this takes time in proportion to the queued
+messages."""
 
 FRAME_OVERHEAD: Final = 400
-"""Heads of the frames of one unit of delivery cost: basic.deliver, header, body frames."""
+"""Frame headers of one unit of delivery cost: basic.deliver, header, body frames."""
 
 HEARTBEAT_BYTES: Final = 8
-"""One that has not come whole is all that a client may have sent when everything is still."""
+"""An incomplete heartbeat is all that a client may have sent when everything is still."""
 
 TURN_ADDS: Final = 100_000
-"""What a turn may add to a writer's backlog after its reader was stopped: one got message of the
-largest size, confirms for what is in the chain, answers to what a client asked at once."""
+"""The most that a turn may add to a writer's backlog after its reader was stopped: one message of
+the largest size for basic.get, confirms for everything in the chain, answers to all that a client
+asked at once."""
 
 
 def held_by(channel: Channel) -> int:
-    """Return how many messages a channel keeps behind a question: not taken yet, as far as credit
-    goes."""
+    """Return how many messages wait in a channel behind an unanswered question, as credit counts
+    them."""
     return sum(
         len(each.contents) for each in channel.queued_methods if isinstance(each, AnyPublishes)
     )
 
 
 def held_by_codec(amqp: AmqpConnection) -> int:
-    """Return how many bytes of a client's stream its reader holds, counted anew."""
+    """Return how many bytes of a client's stream its reader holds, recounted."""
     unparsed = len(amqp._buf) + amqp._pieces_bytes + sum(map(len, amqp._chunks))
     return unparsed + sum(content.size() for content in amqp._contents.values())
 
 
 def prefetched(queue: ClassicShell) -> None:
-    """Check that consumers count what is out at them, and that it is no more than they want."""
+    """Check that consumers count their unacknowledged messages, and have no more than they want."""
     for consumer in queue.machine.consumers.all():
         runs = queue.machine.unacked_runs.values()
         held = sum(run.left for run in runs if run.consumer is consumer)
@@ -111,7 +113,8 @@ def prefetched(queue: ClassicShell) -> None:
 
 
 def on_its_way(delayer: Delayer) -> int:
-    """Return the cost of what is due and not safe elsewhere yet, outside of the delayer's inbox."""
+    """Return the cost of messages that are due and not safe elsewhere yet, outside the delayer's
+    inbox."""
     republisher = delayer.republisher
     assert isinstance(republisher, Republisher)
     there = [each for each in republisher.inbox if isinstance(each, Republish)]
@@ -150,10 +153,10 @@ class Checkers:
         self.cost_max = cost_of(body_bytes_max + 200)
         self.channels: dict[Channel, None] = {}
         self.connections: dict[Reader, None] = {}
-        """Those that hold something after the broker has forgotten them, too."""
+        """Includes those that still hold something after the broker has forgotten them."""
         self.queues: dict[ClassicShell, QueueModel] = {}
         self.crashed: dict[ClassicShell, None] = {}
-        """What is left of queues that have had a fault."""
+        """The remains of queues that have had a fault."""
         self.crashed_streams: list[StreamShell] = []
         self.totals = totals
         self.checks = 0
@@ -165,20 +168,20 @@ class Checkers:
         self.links = LinkChecks(self.inboxes)
         self.touched = Touched(node.scheduler)
         self.budget_was = (0, 0)
-        """Epoch and active links of the budget at the last check; what links add to the sums over
-        all depends on them."""
+        """Epoch and active links of the budget at the last check; the links' shares of the sums
+        depend on them."""
         self.has_changed = True
-        """Has anything come or gone since everything was checked?"""
+        """True when something has come or gone since everything was checked."""
         self.known_queue_actors: list[Actor] = []
-        """The queues, and who works for them, as of then."""
+        """The queues and the actors that worked for them then."""
         self.queue_count = 0
         """The number of queues that the broker had then."""
         self.since_recount: dict[Actor, None] = {}
-        """What may have changed since queues were recounted."""
+        """Parts that may have changed since queues were recounted."""
         self.since_rest: dict[Actor, None] = {}
-        """The same since nothing was on its way."""
+        """Parts that may have changed since nothing was in flight."""
         self.opened = 0
-        """The number of sockets that there have been, as of the last look at them."""
+        """The number of sockets ever opened, as of the last look at them."""
         vhost = self.broker.vhosts["/"]
         self._add = vhost.add
         vhost.add = self.add  # type: ignore[method-assign]
@@ -219,7 +222,7 @@ class Checkers:
         self.queues[queue] = QueueModel(queue, self.book, self.durable_image)
 
     def check(self) -> None:
-        """Check what must hold after each event that touched the node."""
+        """Check everything that must hold after an event that touched the node."""
         self.checks += 1
         self.totals.checks += 1
         parts = self.discover()
@@ -250,7 +253,7 @@ class Checkers:
         return [republisher for republisher in found if isinstance(republisher, Republisher)]
 
     def waits_for_disk(self) -> bool:
-        """Tell whether a disk job is under way, or will be started soon or when there is space."""
+        """Tell whether a disk job is running, or will start soon or once there is space."""
         store = self.broker.store
         if self.disk.busy() or store.retrying or store.rereads or store.commits.is_held:
             return True
@@ -259,7 +262,7 @@ class Checkers:
         return any(queue.machine.index.busy for queue in self.queues)
 
     def discover(self) -> list[Actor]:
-        """Return the parts of the node that may be other than at the last check, or are new."""
+        """Return the parts of the node that may have changed since the last check, or are new."""
         parts = self.touched.take()
         self.has_changed |= self.has_budget_changed()
         self.has_changed |= self.queue_count != self.broker.queue_count
@@ -275,7 +278,7 @@ class Checkers:
         return self.everything() if self.has_changed else parts
 
     def everything(self) -> list[Actor]:
-        """Return all parts there are, without those that are no more."""
+        """Return all parts of the node, except those that have ended."""
         for clear in (self.touched.clear, self.inboxes.clear, self.links.shares.clear):
             clear()
         self.connections = {r: None for r in self.connections if not self.is_over(r)}
@@ -294,19 +297,19 @@ class Checkers:
             self.touched.watch(queue, [queue, *workers_of(queue)])
         self.touched.watch(self.broker.store, [self.broker.store])
         for actor in (*vital(self.node), *seldom(self.node)):
-            self.touched.watch(actor, [], [actor])  # they change others by messages alone
+            self.touched.watch(actor, [], [actor])  # they change others only by messages
         return [*self.touched.parts]
 
     def is_over(self, reader: Reader) -> bool:
-        """Tell whether nothing is left of a connection that the broker has forgotten."""
+        """Tell whether a connection that the broker has forgotten is completely gone."""
         writer = reader.writer
         left = writer.scheduled or writer.accounted or reader.accounted
         return reader.connection not in self.broker.connections and writer.closed and not left
 
     def new_connections(self) -> list[Reader]:
-        """Note the connections that were not here yet."""
+        """Note the connections that are new since the last call."""
         self.opened = self.net.opened
-        readers = [socket.reader for socket in self.net.sockets.values()]  # one may have left
+        readers = [socket.reader for socket in self.net.sockets.values()]  # one may have ended
         readers += self.broker.connections.values()
         found = [reader for reader in readers if reader not in self.connections]
         for reader in found:
@@ -316,7 +319,7 @@ class Checkers:
         return found
 
     def note_channels(self, reader: Reader) -> None:
-        """Note the channels of a connection that were not here yet."""
+        """Note the channels of a connection that are new since the last call."""
         for channel in reader.channels.values():
             if channel not in self.channels:
                 self.channels[channel] = None
@@ -330,16 +333,17 @@ class Checkers:
         return before != now
 
     def queue_actors(self) -> list[Actor]:
-        """Return the queues and who works for them."""
+        """Return the queues and the actors that work for them."""
         return [*self.all_queues(), *self.republishers, *self.delayers]
 
     def all_queues(self) -> list[Actor]:
-        """Return the queues, and what is left of those that have had a fault."""
+        """Return the queues, and the remains of those that have had a fault."""
         crashed = (*self.crashed, *self.crashed_streams)
         return [*self.queues, *self.streams, *self.quorum.queues(), *crashed]
 
     def note_queues(self) -> None:
-        """Note who works for queues, and the streams; forget queues that are no more."""
+        """Note the actors that work for queues, and the streams; forget queues that have been
+        deleted."""
         for queue in [q for q in self.queues if q.crash is not None]:
             del self.queues[queue]  # it only answers
             self.crashed[queue] = None
@@ -365,7 +369,7 @@ class Checkers:
         return shut, blocked_ns
 
     def over(self) -> None:
-        """Take the totals of a node that is no more."""
+        """Add the totals of a node that has ended."""
         self.totals.add(*self.gate_figures())
         self.quorum.over()
 
@@ -396,7 +400,7 @@ class Checkers:
                 self.to_store(queue, model)
 
     def publishes_to(self, channel: Channel, queues: Iterable[Queue]) -> None:
-        """Check the links from a channel to those of the queues that it has one to."""
+        """Check the links from a channel to those of the queues to which it has one."""
         links = channel.publishing.links
         overspend_max = 2 * channel.inflow.initial - 1
         for queue in queues:
@@ -407,8 +411,8 @@ class Checkers:
                 self.links.check(CHANNEL, link.outflow, link.inflow, overspend_max, extra)
 
     def deliveries(self, channel: Channel, queues: Iterable[Queue]) -> None:
-        """Check the links from the queues to a channel, where there are any: a delivery is on its
-        way until the socket has it."""
+        """Check the links from the queues to a channel, if there are any: a delivery is in flight
+        until the socket has it."""
         if channel.closing:
             return
         windows = channel.consuming.windows
@@ -421,7 +425,7 @@ class Checkers:
                 self.links.check(DELIVERIES, outflow, inflow, self.cost_max - 1, extra)
 
     def republished(self) -> None:
-        """Check the links of what the broker publishes itself."""
+        """Check the links of messages that the broker publishes itself."""
         for republisher in self.republishers:
             for link in republisher.links.values():
                 assert isinstance(link, CreditLink)
@@ -434,8 +438,8 @@ class Checkers:
                 self.links.check(DELIVERIES, inflow.outflow, inflow, self.cost_max - 1, extra)
 
     def to_store(self, queue: ClassicShell, model: QueueModel) -> None:
-        """Check the link from a queue to the store; what may come before the grants are kept back
-        depends on the senders."""
+        """Check the link from a queue to the store; the senders determine how much may come before
+        the grants are kept back."""
         outflow = queue.storage.to_store
         initial = self.broker.profile.credit_flow_default_credit.initial
         overspend = 2 * len(model.senders) * (3 * initial - 1) - 1 + model.handed_over
@@ -455,7 +459,7 @@ class Checkers:
         return self.broker.connections.get(reader.connection) is reader
 
     def connection(self, reader: Reader) -> None:
-        """Check what holds for every connection."""
+        """Check the rules that hold for every connection."""
         channels = [channel for channel in self.channels if channel.reader is reader]
         if self.is_connected(reader):
             self.connection_window(reader, channels)
@@ -463,8 +467,9 @@ class Checkers:
         self.connection_memory(reader, channels)
 
     def connection_window(self, reader: Reader, channels: list[Channel]) -> None:
-        """Check that what is on its way to one socket is counted, and that who waits for it waits
-        for something. Of a connection that ends because of a fault nobody waits for anything."""
+        """Check that the deliveries in flight to one socket are counted, and that every queue
+        waiting for the window has a reason to. In a connection that ends because of a fault nobody
+        waits."""
         if reader.faults:
             return
         window = reader.window
@@ -472,29 +477,28 @@ class Checkers:
         for channel in channels:
             on_its_way += channel.out_cost
             on_its_way += sum(m.cost for m in channel.inbox if isinstance(m, Deliver))
-        known = window.spent >= on_its_way  # more: to a channel that has gone meanwhile
+        known = window.spent >= on_its_way  # more: to a channel that has ended meanwhile
         promise(known, reader.name, "sent", on_its_way, "not", window.spent)
         waiting = not window.waiting or window.spent > 0
         promise(waiting, reader.name, "lets windows wait for nothing")
 
     def backlog(self, reader: Reader) -> None:
-        """Check the bound of what waits for being written."""
+        """Check the bound on bytes that wait to be written."""
         writer = reader.writer
         backlog = writer.pending_bytes
         limit = writer.backlog_bytes_max + TURN_ADDS
         for channel in reader.channels.values():
             for outflow, _ in channel.consuming.windows.values():
                 limit += (outflow.initial + self.cost_max) * (4096 + FRAME_OVERHEAD)
-        # The channels of one that is being closed are gone; what they had sent is not yet.
+        # The channels of a closing connection are gone, but not yet everything that they had sent.
         bounded = backlog <= limit or reader.phase != RUNNING
         promise(bounded, reader.name, "has a backlog of", backlog, "of", limit)
         self.totals.backlog_bytes = max(self.totals.backlog_bytes, backlog)
         promise(writer.pending_bytes >= 0, reader.name, "has a negative backlog")
 
     def connection_memory(self, reader: Reader, channels: list[Channel]) -> None:
-        """Check that a connection is accounted with what it holds. Between two of its turns that
-        is what it held after the last one; what the socket has not taken may have become less
-        since."""
+        """Check that a connection is accounted with the bytes it holds. Between two turns these are
+        the bytes it held after the last one; the socket may have taken some since then."""
         if not reader.scheduled and not reader.inbox:
             held = held_by_codec(reader.amqp)
             held += reader.rest.size if reader.rest is not None else 0
@@ -537,8 +541,8 @@ class Checkers:
         promise(accounted == reported, "accounted bytes", reported, "are", accounted)
 
     def of_streams(self) -> int:
-        """Return the bytes that streams have not written, and those that were read of them and are
-        kept."""
+        """Return the bytes of streams that are not written yet, and those kept after they were
+        read."""
         chunks = {*self.broker.stream_cache.chunks.values()}
         for stream in self.streams:
             for reader in stream.machine.readers.values():
@@ -547,8 +551,8 @@ class Checkers:
         return sum(chunk.size for chunk in chunks) + sum(s.accounted for s in self.streams)
 
     def nothing_on_its_way(self) -> None:
-        """Check that the two ends of everything agree while all inboxes are empty and the disk
-        rests."""
+        """Check that the two ends of every link agree while all inboxes are empty and the disk is
+        idle."""
         touched, self.since_rest = self.since_rest, {}
         for reader in self.broker.connections.values():
             if reader in touched and reader.phase == RUNNING:
@@ -566,7 +570,7 @@ class Checkers:
             promise(right, queue.name, "does not do what its policy says:", says)
 
     def reader_at_rest(self, reader: Reader) -> None:
-        """Check that a connection is read, or that something holds it up."""
+        """Check that a connection is being read, or that something holds it up."""
         shut = reader.keeper.gates_shut + reader.halts.gates_shut
         promise(not reader.paused or shut > 0, reader.name, "is not read for no reason")
         promise(reader.rest is None or shut > 0, reader.name, "keeps a run for no reason")
@@ -578,8 +582,7 @@ class Checkers:
         promise(not blocked or published, reader.name, "is blocked without ever publishing")
 
     def channel_at_rest(self, channel: Channel) -> None:
-        """Check that what a channel has unacknowledged is what queues count as unacknowledged at
-        it."""
+        """Check that a channel and its queues agree on which messages it has unacknowledged."""
         promise(channel.question is None, channel.name, "waits for an answer for ever")
         promise(not channel.queued_methods, channel.name, "holds methods for ever")
         for linked in channel.publishing.links:
@@ -590,7 +593,7 @@ class Checkers:
         for span in unacked.spans[unacked.head :]:
             queue = span.source.queue
             if isinstance(queue, StreamShell | QuorumShell):
-                continue  # the first knows only how many
+                continue  # the first knows only the number
             assert isinstance(queue, ClassicShell)
             if span.open() and not queue.machine.deleted:
                 here[queue.name, span.run] = [(a, b) for _, a, b in span.parts(span.count)]
@@ -603,8 +606,7 @@ class Checkers:
         promise(here == there, channel.name, "has out", here, "queues say", there)
 
     def all_is_still(self) -> None:
-        """Check that nothing is held back or held up when everything is drained and everyone is
-        served."""
+        """Check that nothing is held back or held up once everything is drained."""
         self.has_changed = True  # so everything is checked
         self.check()
         self.machines(contents=True)
@@ -625,7 +627,7 @@ class Checkers:
         for channel in self.channels:
             promise(channel.keeper.gates_shut == 0, channel.name, "has a shut gate")
             if channel.closing:
-                continue  # what was on its way to it is nobody's any more
+                continue  # messages in flight to it belong to nobody now
             for source, (outflow, _) in channel.consuming.windows.items():
                 promise(source.machine.deleted or not outflow.is_shut, outflow.name, "are shut")
         gates = [(q.name, q.keeper) for q in self.queues if not q.machine.deleted]
@@ -634,13 +636,13 @@ class Checkers:
         promise(self.broker.store.keeper.gates_shut == 0, "the store has a shut gate")
 
     def may_stay(self, sender: Actor) -> bool:
-        """Tell whether a sender may outlive its clients: a republisher, and that of a queue that
-        had a fault until what was refused is taken."""
+        """Tell whether a sender may outlive its clients: a republisher may, and so may the sender
+        to a queue that had a fault, until the refused messages are taken."""
         still_offers = isinstance(sender, Republisher) and bool(sender.refused)
         return sender in self.republishers or still_offers
 
     def everyone_has_left(self) -> None:
-        """Check that the broker has forgotten all clients once they have gone."""
+        """Check that the broker has forgotten all clients once they have left."""
         broker = self.broker
         promise(not broker.connections, "connections left:", len(broker.connections))
         accounted = broker.accounted_bytes - self.of_streams()

@@ -1,8 +1,8 @@
-"""The operator's control commands in a run: some at a time, each of which must be answered, once.
+"""The operator's control commands in a run: a few at a time, each of which must be answered once.
 
-What a command changes is `held` against what the broker knows: from the answer on it is so, over
-every restart; while there is none it may be so or not. Policies hold for every queue when the
-command is answered that sets or clears them.
+The run compares each change with what the broker knows (`held`): once a command is answered its
+change is there, over every restart; before the answer it may be there or not. When a command that
+sets or clears a policy is answered, the policy holds for every queue.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sluicemq.sim.peer import SimPeer, Stage
 
 AT_ONCE_MAX: Final = 3
-"""So many commands are under way at a time."""
+"""The most commands under way at a time."""
 PAUSE_NS: Final = 20 * MS
 
 ASKING: Final = (
@@ -42,7 +42,7 @@ ASKING: Final = (
     "list_unresponsive_queues",
     "list_vhosts",
 )
-"""Commands that only look."""
+"""Commands that change nothing."""
 
 POLICIES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     Policy.KIND: (
@@ -55,15 +55,16 @@ POLICIES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     ),
     OperatorPolicy.KIND: ({"max-length": 5}, {"message-ttl": 100}),
 }
-"""What they say. Only queues are meant that lose nothing by it: what is too much for them dies."""
+"""The definitions of policies. They apply only to queues that may lose messages by them: what
+exceeds a limit is dropped or dead-lettered."""
 PATTERNS: Final = (f"^{DYING}$", f"^{VOLATILE}$", f"^({DYING}|{VOLATILE})")
 QUORUM_PATTERN: Final = f"^({QUORUM_DYING}|{QUORUM_FADING}|{QUORUM_VOLATILE})$"
 SETTERS: Final = {Policy.KIND: "policy", OperatorPolicy.KIND: "operator_policy"}
 
 Record = tuple[str, tuple[str, str]]
-"""Kind and key of what is durable in the definitions."""
+"""Kind and key of a durable definition."""
 Value = dict[str, Any] | None
-"""What a policy says; None: there is none."""
+"""The definition of a policy; None when there is none."""
 
 
 class Steward:
@@ -80,17 +81,17 @@ class Steward:
         self.begun = 0
         self.answered = 0
         self.open: dict[int, str] = {}
-        """Commands that are under way, by number."""
+        """Commands under way, by number."""
         self.changing: dict[int, Record] = {}
-        """What they change."""
+        """The records that they change."""
         self.leaving: dict[int, SimPeer] = {}
-        """Whom they send away."""
+        """The clients whose connections they close."""
         self.held: dict[Record, list[Value]] = {}
-        """What may be so; one when it is known."""
+        """The values that a record may have; a single one when it is known."""
         self.plant_next: Callable[[Task], None] | None = None
         """Plants a mistake in the next command."""
         self.mistaken: dict[int, None] = {}
-        """Those in which there may be one."""
+        """Commands that may hit a planted mistake."""
 
     def begin(self) -> None:
         """Begin to give commands at random times."""
@@ -110,7 +111,7 @@ class Steward:
             self.choose(node)
 
     def choose(self, node: Node) -> None:
-        """Choose a command that looks, or one that changes something."""
+        """Choose a command, which may only look or change something."""
         kind = self.random.randrange(8)
         if kind <= 2:
             name = self.random.choice(ASKING)
@@ -127,7 +128,7 @@ class Steward:
             self.change_policy(node)
 
     def close_connection(self, node: Node) -> None:
-        """Close the connection of one client, which must expect it."""
+        """Close the connection of one client, which is told to expect it."""
         peers = [p for p in self.work.peers[1:] if p.open and not (p.leaving or p.mistaken)]
         peers = [peer for peer in peers if not peer.sent_away]
         if peers and self.work.swarm.breaks:
@@ -137,7 +138,7 @@ class Steward:
             self.give(node, "close_connection", {"connection": peer.socket.reader.name})
 
     def change_policy(self, node: Node) -> None:
-        """Set or clear a policy that is not being changed already."""
+        """Set or clear a policy that no other command is changing."""
         kind = self.random.choice((Policy.KIND, Policy.KIND, OperatorPolicy.KIND))
         record = (kind, ("/", f"p{self.random.randrange(3)}"))
         if record in self.changing.values():
@@ -163,7 +164,7 @@ class Steward:
         self.give(node, name, arguments)
 
     def give(self, node: Node, name: str, arguments: dict[str, Any]) -> None:
-        """Give one command to the node and expect one answer."""
+        """Give one command to the node; one answer must come."""
         self.begun += 1
         number = self.begun
         self.open[number] = name
@@ -183,7 +184,7 @@ class Steward:
     # -- answers
 
     def check(self, node: Node, number: int, name: str, answer: CommandAnswer) -> None:
-        """Check that an answer is true, as far as the run can know."""
+        """Check an answer against what the run knows."""
         record = self.changing.pop(number, None)
         peer = self.leaving.pop(number, None)
         if answer.error:
@@ -203,7 +204,7 @@ class Steward:
             promise(lasting <= listed, "list_queues does not list", *sorted(lasting - listed))
 
     def may_fail(self, number: int, name: str, answer: CommandAnswer) -> bool:
-        """Tell whether a command may fail by no fault of the broker's: something is not there, or
+        """Tell whether a command may fail without a fault of the broker: its target is missing, or
         the disk has failed."""
         if number in self.mistaken and "has failed in this command" in answer.error:
             return True
@@ -217,14 +218,14 @@ class Steward:
         return name.startswith("clear_") and "does not exist" in answer.error
 
     def now(self, record: Record, value: Value) -> None:
-        """Note that `record` has this value for certain."""
+        """Note that `record` certainly has this value."""
         possible = self.held[record]
         promise(value in possible, record, "is", value, "and can only be one of", possible)
         self.held[record] = [value]
 
     def all_have_heard(self, node: Node) -> None:
-        """Check that each queue has the policy that is the one for it, unless there is another
-        change, if only of a command that has failed."""
+        """Check that each queue has the right policy, unless another change is under way, or one
+        has failed."""
         if self.changing or node.broker.policy_rounds.scheduled:
             return
         for vhost in node.broker.vhosts.values():
@@ -236,7 +237,7 @@ class Steward:
     # -- the node's end, and the next one's beginning
 
     def crash(self) -> None:
-        """Expect no more answers from this node; what was being changed may be so or not."""
+        """Expect no more answers from this node; unanswered changes may have happened or not."""
         self.open.clear()
         self.changing.clear()
         self.leaving.clear()
@@ -244,7 +245,7 @@ class Steward:
         self.plant_next = None
 
     def started(self, node: Node) -> None:
-        """Check that a new node knows what was answered before."""
+        """Check that a new node knows all changes that were answered before."""
         for kind in POLICIES:
             records = node.broker.definitions.records[kind]
             for record in [each for each in self.held if each[0] == kind]:

@@ -23,19 +23,22 @@ from sluicemq.sim.units import MS
 
 STYLES: Final = ("single", "multiple", "out of order", "mixed", "late")
 TIMES_MAX: Final = 4
-"""A message is given back at most so often, so that every run comes to an end."""
+"""A consumer requeues a message at most so often, so that every run comes to an end."""
 
 CANCELS: Final = (0, 0, 40)
-"""One in so many times a consumer cancels when it acts; 0: never."""
+"""A consumer cancels once in so many acts; never with 0."""
 CANCELS_QUORUM: Final = (2, 3, 20)
-"""The same where what it was dealt and not sent has to come back: that is seldom there."""
+"""The same for quorum queues where messages dealt to it but not sent have to be requeued: that
+seldom happens."""
 
 NOT_COUNTED: Final = -1
-"""As a consumption's limit: basic.get is not a matter of prefetch."""
+"""The limit of a consumption by basic.get, to which no prefetch applies."""
 
 
 class ReceivingRole(Role):
-    """What consumers and getters have in common: tags, what is held, and settling it."""
+    """What consumers and getters have in common: delivery tags, held messages, and
+    settling them.
+    """
 
     def __init__(self, work: Stage, name: str) -> None:
         self.work = work
@@ -44,15 +47,15 @@ class ReceivingRole(Role):
         self.last_tag = 0
         self.acting = False
         self.asked: list[int] = []
-        """When the questions were asked that are not answered yet."""
+        """When the unanswered questions were asked."""
         self.recovering = 0
-        """basic.recover is under way: what still comes has gone back to its queue already."""
+        """basic.recover is under way: messages that still arrive are already requeued."""
         self.pause_ns = work.dice.choice((MS // 10, 2 * MS, 30 * MS))
 
     def take(
         self, tag: int, by: Consumption, redelivered: bool, no_ack: bool, raw: tuple[bytes, bytes]
     ) -> None:
-        """Check a message that has come, and hold it until it is settled."""
+        """Check a message that has arrived, and hold it until it is settled."""
         promise(tag == self.last_tag + 1, self.holder, "gets tag", tag, "after", self.last_tag)
         self.last_tag = tag
         if self.recovering and not no_ack:
@@ -71,20 +74,20 @@ class ReceivingRole(Role):
             self.held[tag] = delivery
 
     def ask(self, method: Method) -> None:
-        """Send a method that is answered."""
+        """Send a method that the broker answers."""
         self.asked.append(self.work.book.now())
         self.send(method)
 
     def answered(self) -> None:
-        """Note the answer to the oldest question: all that was acknowledged before it has
-        arrived."""
+        """Note the answer to the oldest question: all acknowledgements sent before that question
+        have arrived."""
         self.work.book.answered(self.holder, self.asked.pop(0))
 
     def closed(self) -> None:
         self.work.book.answered(self.holder)
 
     def wake(self) -> None:
-        """Act soon, unless that is planned already."""
+        """Act soon, unless an act is planned already."""
         if not self.acting and not self.over:
             self.acting = True
             pause_ns = self.pause_ns if not self.work.healing else MS // 20
@@ -98,7 +101,7 @@ class ReceivingRole(Role):
             self.work.book.settle(self.held.pop(tag), state)
 
     def ack_multiple(self, tag: int) -> None:
-        """Acknowledge everything that is held up to `tag`, which is included."""
+        """Acknowledge all held messages up to and including `tag`."""
         self.settle([each for each in self.held if each <= tag], ACKED)
         self.send(m.BasicAck(delivery_tag=tag, multiple=True))
 
@@ -107,7 +110,8 @@ class ReceivingRole(Role):
         self.send(m.BasicAck(delivery_tag=tag))
 
     def give_back(self, tag: int) -> None:
-        """Nack or reject a message; it goes back to the queue, unless it was there often enough."""
+        """Nack or reject a message so that it is requeued, unless it has been requeued often
+        enough."""
         message = self.held[tag].message
         queue = self.work.book.queue(self.held[tag].by.queue)
         requeue = len(queue.seen[message]) < TIMES_MAX
@@ -133,13 +137,14 @@ class ReceivingRole(Role):
         self.send_back(tag, requeue)
 
     def reject(self, tag: int) -> None:
-        """Reject a message for good; it becomes a dead letter where there are queues for them."""
+        """Reject a message without requeueing it; it is dead-lettered where the queue has a dead
+        letter exchange."""
         queue = self.work.book.queue(self.held[tag].by.queue)
         self.settle([tag], REJECTED if queue.graves else ACKED)
         self.send_back(tag, requeue=False)
 
     def send_back(self, tag: int, requeue: bool) -> None:
-        """Send basic.nack or basic.reject, whichever chance chooses."""
+        """Send basic.nack or basic.reject, chosen at random."""
         if self.work.dice.randrange(2):
             self.send(m.BasicNack(delivery_tag=tag, requeue=requeue))
         else:
@@ -156,14 +161,14 @@ class ReceivingRole(Role):
         return self.over or not (self.held or self.recovering)
 
     def err(self) -> None:
-        """Acknowledge what is not there, so that the broker closes the channel."""
+        """Acknowledge an unknown delivery tag, so that the broker closes the channel."""
         self.over = True
         self.ended("closed")
         self.send(m.BasicAck(delivery_tag=self.last_tag + 1000))
 
 
 class SimConsumer(ReceivingRole):
-    """Consumes from one queue, on one channel with one or two consumers."""
+    """Consumes from one queue, with one or two consumers on one channel."""
 
     def __init__(self, work: Stage, name: str, queue: str, no_ack: bool, drains: bool) -> None:
         super().__init__(work, name)
@@ -198,7 +203,7 @@ class SimConsumer(ReceivingRole):
             self.begin()
 
     def begin(self) -> None:
-        """Set the limits, then consume."""
+        """Set the prefetch limits, then consume."""
         if self.prefetch:
             self.ask(m.BasicQos(prefetch_count=self.prefetch))
         if self.limit:
@@ -207,13 +212,13 @@ class SimConsumer(ReceivingRole):
             self.consume()
 
     def set_limit(self, limit: int) -> None:
-        """Set the prefetch of all consumers of the channel together; it is only ever raised, or
-        taken away."""
+        """Set the prefetch that all consumers of the channel share; it is only ever raised, or
+        removed."""
         self.ask(m.BasicQos(prefetch_count=limit, global_=True))
         self.holder.limit = limit
 
     def consume(self) -> None:
-        """Begin one more consumer on the channel."""
+        """Begin another consumer on the channel."""
         self.next_consumer += 1
         tag = f"c{self.next_consumer}"
         limit = 0 if self.no_ack else self.prefetch
@@ -243,7 +248,7 @@ class SimConsumer(ReceivingRole):
             promise(well, self.holder, "gets", method)
 
     def cancelled(self, tag: str) -> None:
-        """Start anew on another channel, for the queue was deleted."""
+        """Start anew on another channel, because the queue was deleted."""
         history = self.work.book.queue(self.queue)
         expected = history.promise not in LASTING or history.had_fault
         promise(expected, self.holder, "is cancelled")
@@ -251,8 +256,9 @@ class SimConsumer(ReceivingRole):
             self.close()
 
     def may_be_refused(self, code: int) -> bool:
-        """Tell whether the queue may be deleted before it is consumed from, or is being read
-        back."""
+        """Tell whether the queue may be deleted before the consumer starts, or is being
+        read back.
+        """
         history = self.work.book.queue(self.queue)
         return code == 404 and (history.promise not in LASTING or history.had_fault)
 
@@ -284,7 +290,7 @@ class SimConsumer(ReceivingRole):
             self.wake()
 
     def acknowledge(self) -> None:
-        """Acknowledge some of what is held, in this consumer's style."""
+        """Acknowledge some held messages, in this consumer's style."""
         dice = self.work.dice
         held = list(self.held)
         style = self.style if self.style != "mixed" else dice.choice(STYLES[:3])
@@ -299,11 +305,11 @@ class SimConsumer(ReceivingRole):
             self.ack(tag)
 
     def cancel(self) -> None:
-        """Cancel one consumer; cancel-ok brings the next."""
+        """Cancel one consumer; on cancel-ok another begins."""
         for tag in self.consumptions:
             if tag not in self.cancelling:
                 self.cancelling[tag] = None
-                if self.is_quorum:  # what it was not sent comes back
+                if self.is_quorum:  # messages not sent to it are requeued
                     self.work.book.queue(self.queue).is_shuffled = True
                 self.ask(m.BasicCancel(consumer_tag=tag))
                 return

@@ -1,13 +1,13 @@
-"""The simulated disk: files in memory that know what a power loss would leave of them, and jobs as
-events of the timeline.
+"""The simulated disk: files in memory that know what a power loss would leave, and jobs as events
+of the timeline.
 
-    kill            the process dies: whatever was written stays
+    kill            the process dies: everything written stays
     power loss      what was not synced is kept, dropped or torn, file by file and name by name
     plan            the nth primitive fails with an errno; once
     failed sync     its pages count as clean: a second sync "succeeds", the data is lost anyway
     capacity        ENOSPC from write and allocate, after as much as fitted
     flip            bits of a file turn over at rest
-    before          asked at every primitive; raises Crashed to stop the node right there
+    before          called at every primitive; raises Crashed to stop the node right there
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CHANGES: Final = frozenset(
         "write",
     )
 )
-"""Primitives after which a crash may leave something else than before them."""
+"""Primitives that may change what a crash leaves."""
 
 Before = Callable[[int, str, str], None]
 """(number, action, path)"""
@@ -51,8 +51,9 @@ T = TypeVar("T")
 
 
 class Crashed(BaseException):
-    """The node stops here; only who asked for it catches this. `done` is how much of the primitive
-    still happens: of a write that share of its bytes, of the others all from 1 on."""
+    """The node stops at this primitive; only the code that planned it catches this. `done` is how
+    much of the primitive still happens: a write writes that share of its bytes, others happen only
+    from 1 on."""
 
     def __init__(self, done: float = 0.0) -> None:
         self.done = done
@@ -60,18 +61,17 @@ class Crashed(BaseException):
 
 
 def nothing(_share: float) -> None:
-    """Do nothing: most primitives happen as a whole or not at all."""
+    """Do nothing: most primitives happen completely or not at all."""
 
 
 def parent_of(path: str) -> str:
-    """Return the directory a name is in; "" is the data directory."""
+    """Return the directory that contains a name; "" is the data directory."""
     return path.rpartition("/")[0]
 
 
 class NameChange:
-    """A change of a name that is not durable yet: `inode` is what `path` stands for since then,
-    None when it is gone; `old` is the name it had before. Any of `directories` synced makes it
-    durable."""
+    """A change of a name that is not durable yet: `path` now names `inode`, or nothing when that is
+    None; `old` is the file's name before. A sync of any of `directories` makes it durable."""
 
     __slots__ = ("directories", "inode", "old", "path")
 
@@ -84,7 +84,7 @@ class NameChange:
         self.directories = (parent_of(path), *directories)
 
     def of(self, twins: dict[Inode, Inode]) -> NameChange:
-        """Return the same change of copies of files."""
+        """Return the same change for copies of the files."""
         inode = twins[self.inode] if self.inode is not None else None
         return NameChange(self.path, inode, self.old, self.directories[1:])
 
@@ -106,18 +106,18 @@ class SimFiles(Files):
     def __init__(self, capacity: int | None = None) -> None:
         self.inodes: dict[str, Inode] = {}
         self.durable: dict[str, Inode] = {}
-        """Which names a power loss would leave, if no entry on its way arrived."""
+        """The names that a power loss would leave if no pending change arrived."""
         self.entries: list[NameChange] = []
         self.directories: dict[str, None] = {"": None}
         self.removed: dict[str, None] = {}
-        """Directories whose removal is not durable."""
+        """Directories whose removal is not durable yet."""
         self.capacity = capacity
         self.used = 0
         self.full_code = "ENOSPC"
         self.plan: dict[int, str] = {}
-        """errno by number of the primitive that fails with it."""
+        """The errno of each primitive that is to fail, by its number."""
         self.sync_failures = 0
-        """So many of the next syncs of a file fail with EIO."""
+        """The next so many syncs of files fail with EIO."""
         self.before: Before | None = None
         self.number = 0
         self.counts: dict[str, int] = {}
@@ -125,7 +125,7 @@ class SimFiles(Files):
         self.bytes_written = 0
 
     def copy(self) -> SimFiles:
-        """Return the same files with no fault planned, to see what would be left of them."""
+        """Return the same files without planned faults, to see what would be left of them."""
         twin = SimFiles(self.capacity)
         changed = [entry.inode for entry in self.entries if entry.inode is not None]
         there = {*self.inodes.values(), *self.durable.values(), *changed}
@@ -141,7 +141,7 @@ class SimFiles(Files):
     # -- faults
 
     def crash(self, random: Random) -> None:
-        """Cut the power: only what is durable is left."""
+        """Cut the power: only durable data is left."""
         kept = random.choice((0.0, 0.3, 0.5, 0.9, 1.0))
         names = dict(self.durable)
         for entry in self.entries:
@@ -162,17 +162,17 @@ class SimFiles(Files):
         self.rest()
 
     def kill(self) -> None:
-        """Kill the process: the system still has everything it was given."""
+        """Kill the process: the operating system keeps everything written."""
         self.rest()
 
     def rest(self) -> None:
-        """Plan no fault any more."""
+        """Cancel all planned faults."""
         self.before = None
         self.plan = {}
         self.sync_failures = 0
 
     def flip(self, path: str, offset: int, mask: int = 1) -> None:
-        """Turn over the bits of `mask` in one byte of a durable file."""
+        """Flip the bits of `mask` in one byte of a durable file."""
         self.inodes[path].flip(offset, mask)
 
     def _do(
@@ -183,8 +183,9 @@ class SimFiles(Files):
         partly: Callable[[float], object] = nothing,
         failed: Callable[[], object] | None = None,
     ) -> T:
-        """Do one primitive. `partly` does a share of it, `failed` what happens when it is to
-        fail."""
+        """Do one primitive. `partly` does a share of it, `failed` does what happens
+        when it fails.
+        """
         assert_inside(path)
         self.number += 1
         self.counts[action] = self.counts.get(action, 0) + 1
@@ -291,7 +292,7 @@ class SimFiles(Files):
         inode.resize(size)
 
     def sync(self, path: str) -> None:
-        """Make a file durable. When it fails nothing arrives, and its pages count as clean."""
+        """Make a file durable. When this fails nothing is durable, and its pages count as clean."""
         self._do(
             "sync",
             path,
@@ -311,7 +312,7 @@ class SimFiles(Files):
                 left.append(entry)
                 continue
             entry.apply(self.durable)
-            if entry.old:  # its earlier names are past
+            if entry.old:  # its earlier names no longer count
                 left = [each for each in left if each.inode is not entry.inode]
         self.entries = left
         for name in [name for name in self.removed if parent_of(name) == path]:
@@ -354,7 +355,7 @@ class SimFiles(Files):
         )
 
     def _delete_tree(self, path: str, share: float) -> None:
-        """Delete the first `share` of the files in a directory; the directory itself only with all
+        """Delete the first `share` of the files in a directory; the directory itself only after all
         of them."""
         if path in self.inodes:
             raise DiskFailed("delete_tree", path, "ENOTDIR")
@@ -379,13 +380,13 @@ class SimFiles(Files):
         return inode
 
     def _why_not(self, path: str) -> str:
-        """Return the name of the errno for a path that is no file."""
+        """Return the name of the errno for a path that is not a file."""
         if path in self.directories:
             return "EISDIR"
         return "ENOTDIR" if parent_of(path) in self.inodes else "ENOENT"
 
     def _made(self, action: str, path: str) -> Inode:
-        """Return the file, which is made when missing."""
+        """Return the file, which is created when missing."""
         inode = self.inodes.get(path)
         if inode is None:
             if path in self.directories or parent_of(path) not in self.directories:
@@ -396,7 +397,7 @@ class SimFiles(Files):
 
 
 class Strand:
-    """The jobs of one strand, in order; the first is being done."""
+    """The jobs of one strand, in order; the first is running."""
 
     __slots__ = ("jobs",)
 
@@ -405,8 +406,7 @@ class Strand:
 
 
 class SimDisk(Disk):
-    """Runs jobs in virtual time; now and then one takes very long. A job happens at the moment it
-    is over."""
+    """Runs jobs in virtual time; some take very long. A job takes effect at the moment it ends."""
 
     def __init__(
         self, timeline: Timeline, random: Random, files: SimFiles, delay_ns_max: int = MS
@@ -442,7 +442,7 @@ class SimDisk(Disk):
         self.timeline.after(delay_ns, "disk", job, self._over, (self.strands[strand], strand))
 
     def _over(self, begun: tuple[Strand, int]) -> None:
-        """Do the first job of a strand, unless the node it was for is no more."""
+        """Do the first job of a strand, unless its node has ended."""
         there, strand = begun
         if self.strands.get(strand) is not there:
             return
@@ -450,7 +450,7 @@ class SimDisk(Disk):
         try:
             run(job, self.files)
         except Crashed:
-            del self.strands[strand]  # it has come as far as it gets
+            del self.strands[strand]  # it has got as far as it could
             raise
         there.jobs.popleft()
         self.done += 1
@@ -461,12 +461,12 @@ class SimDisk(Disk):
             del self.strands[strand]
 
     def busy(self) -> bool:
-        """Tell whether any job is not done yet."""
+        """Tell whether any job is unfinished."""
         return bool(self.strands)
 
     def crash(self, power: bool) -> None:
-        """Stop the node's jobs at this moment: of the first job of each strand some primitives have
-        happened, and nobody is told of it. With `power` the power goes, too."""
+        """Stop the node's jobs at this moment: some primitives of the first job of each strand have
+        happened, and nobody is told. With `power` the power is lost, too."""
         files = self.files
         random = self.random
         files.rest()
@@ -503,7 +503,7 @@ class SimDisk(Disk):
 
 
 def run(job: DiskJob, files: Files) -> None:
-    """Run the job; a failure of the disk is stored in it."""
+    """Run the job; a disk failure is stored in it."""
     try:
         job.run(files)
     except DiskFailed as failure:
@@ -511,7 +511,7 @@ def run(job: DiskJob, files: Files) -> None:
 
 
 def stop_at(number: int, done: float = 0.0) -> Before:
-    """Return a hook for `before` that crashes at that primitive, and at all that come after it."""
+    """Return a hook for `before` that crashes at that primitive, and at all later ones."""
 
     def before(n: int, _action: str, _path: str) -> None:
         if n >= number:

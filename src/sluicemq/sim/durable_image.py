@@ -1,5 +1,6 @@
-"""What is really on the simulated disk: read back from the durable part of its files, record by
-record, whatever the node believes."""
+"""What is really on the simulated disk: read from the durable part of its files, record by record,
+independent of the node's view.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ BODIES: Final = "messages/persistent/"
 
 
 class DurableImage:
-    """Follows the journal and the bodies that one node writes, not what was there before, but for
-    what an image of an earlier life has of Raft's logs."""
+    """Follows the journal and the bodies that one node writes. Of earlier lives it knows only the
+    Raft logs, from an image of such a life."""
 
     def __init__(self, files: SimFiles, before: DurableImage | None = None) -> None:
         self.files = files
@@ -30,7 +31,7 @@ class DurableImage:
         """Positions by queue id."""
         self.acknowledged: dict[int, set[int]] = {}
         self.references: dict[tuple[int, int], int] = {}
-        """(queue id, position) -> id of the body, for those that are not in the journal itself."""
+        """(queue id, position) -> id of the body, for messages whose body is not in the journal."""
         self.bodies: set[int] = set()
         self.raft_entries: dict[int, dict[int, int]] = {} if before is None else before.raft_entries
         """By Raft group, the terms of the entries of its log by their indexes."""
@@ -38,7 +39,7 @@ class DurableImage:
         """By group, the term and the vote of the member."""
 
     def look(self) -> None:
-        """Read what has become durable since the last look."""
+        """Read everything that became durable since the last look."""
         for path, inode in self.files.durable.items():
             start = self.ends.get(inode, FILE_HEADER_SIZE)
             if start < len(inode.durable) and path.startswith((JOURNAL, BODIES)):
@@ -82,12 +83,12 @@ class DurableImage:
                 self.raft_states[entry.group] = entry.term, entry.vote
 
     def has_entry(self, group: int, index: int) -> bool:
-        """Tell whether this entry of a Raft group's log would be there after a power loss, as of
-        the last look."""
+        """Tell whether this entry of a Raft group's log would survive a power loss, as of the last
+        look."""
         return index in self.raft_entries.get(group, ())
 
     def has(self, queue_id: int, position: int) -> bool:
-        """Tell whether the message would be there after a power loss, as of the last look."""
+        """Tell whether the message would survive a power loss, as of the last look."""
         if position not in self.published.get(queue_id, ()):
             return False
         reference = self.references.get((queue_id, position))

@@ -1,7 +1,7 @@
-"""What goes wrong in a run: clients that stall, break and err; a slow processor, full memory; a
-disk that is slow, full, or fails; and the end of the node, after which another begins.
+"""The faults of a run: clients stall, disconnect and make errors; the processor is slow, memory is
+full; the disk is slow, full, or fails; and the node ends, after which another starts.
 
-Each kind of fault happens as often as the swarm says, until `FaultInjector.end`.
+The swarm says how often each kind of fault happens, until `FaultInjector.end`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FaultCounts:
 
 
 class FaultInjector:
-    """Makes faults happen to the clients and the World of one run."""
+    """Injects faults into the clients and the World of one run."""
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class FaultInjector:
         return self.random.randrange(100) < percent
 
     def inject(self, _: object) -> None:
-        """Let one fault of each kind this run has happen, by chance."""
+        """Let each kind of fault of this run happen once, by chance."""
         if self.over:
             return
         self.plan()
         if not self.work.up:
             return
-        victims = self.work.peers[1:]  # not the one that set everything up
+        victims = self.work.peers[1:]  # not the client that declared everything
         if self.percent(self.swarm.stall_percent) and victims:
             self.stall(self.random.choice(victims))
         if self.percent(self.swarm.break_percent) and victims:
@@ -126,7 +126,7 @@ class FaultInjector:
     # -- clients
 
     def stall(self, peer: SimPeer) -> None:
-        """Let a client stop reading for a while, but not until the node gives it up."""
+        """Stop a client from reading for a while, but not for so long that the node closes it."""
         socket = peer.socket
         if socket.stalled or socket.left:
             return
@@ -137,8 +137,8 @@ class FaultInjector:
         self.timeline.after(stall_ns, peer.name, "reads again", lambda _: socket.unstall())
 
     def hurt(self, peer: SimPeer) -> None:
-        """Break a connection, perhaps inside a frame, let it fall silent, close it, or let it
-        err."""
+        """Break a connection, perhaps inside a frame, let it fall silent, close it, or make a
+        client error."""
         if not peer.open or peer.leaving or peer.mistaken or peer.sent_away:
             return
         kind = self.random.randrange(6)
@@ -161,7 +161,7 @@ class FaultInjector:
     # -- the World
 
     def fill_memory(self) -> None:
-        """Let the process be large for a while."""
+        """Have the process use much memory for a while."""
         self.faults.memory += 1
         memory = self.memory
         memory.resident = memory.total
@@ -172,7 +172,7 @@ class FaultInjector:
         self.timeline.after(1 + self.random.randrange(500 * MS), "memory", "is freed", free)
 
     def fill_disk(self) -> None:
-        """Leave next to nothing free on the disk for a while."""
+        """Leave almost no free disk space for a while."""
         self.faults.disk_full += 1
         files = self.disk.files
         files.capacity = files.used + self.random.choice((0, 10, 1000, 5000))
@@ -183,7 +183,7 @@ class FaultInjector:
         self.timeline.after(1 + self.random.randrange(2000 * MS), "disk", "has space", free)
 
     def fail_disk(self) -> None:
-        """Let a sync or a write fail soon; then the node is started anew, as an operator would."""
+        """Let a sync or a write fail soon; then restart the node, as an operator would."""
         if self.work.storage_may_fail:
             return
         self.work.storage_may_fail = True
@@ -197,12 +197,12 @@ class FaultInjector:
         self.timeline.after(after_ns, "operator", "restarts", lambda _: self.mend())
 
     def mend(self) -> None:
-        """Start the node anew, unless it has been meanwhile."""
+        """Restart the node, unless it has been restarted meanwhile."""
         if self.work.storage_may_fail:
             self.crash()
 
     def crash(self) -> None:
-        """Crash the node, and start another after a while."""
+        """Crash the node, and start another one after a while."""
         if not self.work.up:
             return
         kind = self.random.choice((KILL, POWER, STOP))
@@ -219,7 +219,7 @@ class FaultInjector:
     # -- the end
 
     def end(self) -> None:
-        """Let no more faults happen, and take back those that last."""
+        """Stop injecting faults, and end those that last."""
         self.mend()
         self.over = self.mistakes.over = True
         self.disk.healed = True

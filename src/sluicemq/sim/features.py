@@ -1,11 +1,11 @@
-"""What a run may have beyond publishers and consumers of plain queues. A seed has some of it, or
-nothing: half of the seeds are what they were before there was any.
+"""What a run may have besides publishers and consumers of plain queues. Each seed has some of it,
+or nothing: half of the seeds have plain queues only.
 
-    dead letters  a queue in which messages die, and the queues to which they go then
-    delays        an exchange that keeps messages back, and the queues to which they go then
-    stream        a log that clients append to, and read from anywhere
+    dead letters  a queue that dead-letters messages, and the queues that get them
+    delays        an exchange that delays messages, and the queues that get them
+    stream        a stream that clients append to, and read from any offset
     quorum        quorum queues of every kind (quorum_plans.py)
-    commands      an operator who asks, purges, deletes, sets policies and sends clients away
+    commands      an operator who looks, purges, deletes, sets policies and closes connections
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ GRAVES: Final = "graves"
 FIRST_GRAVE, SECOND_GRAVE = "grave0", "grave1"
 DEAD: Final = "dead"
 LATE: Final = "late"
-"""The key for all of them."""
+"""The routing key of all delayed messages."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Delays:
-    """An exchange that delays messages, and the type it has besides."""
+    """An exchange that delays messages, and its underlying exchange type."""
 
     exchange_type: str
     durable: bool
@@ -40,9 +40,9 @@ class Delays:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Features:
-    """The features of one run. `dead_letters` is the type of the exchange they go by, "" when there
-    are none. `cache_bytes` is how much of a stream's messages stays in RAM; None when there is no
-    stream. `quorum` are the bounds of quorum queues; None when there are none."""
+    """The features of one run. `dead_letters` is the type of the dead letter exchange, "" without
+    one. `cache_bytes` is how much of a stream's messages stays in RAM; None without a stream.
+    `quorum` has the bounds of quorum queues; None without any."""
 
     dead_letters: str = ""
     cache_bytes: int | None = None
@@ -52,7 +52,7 @@ class Features:
 
     def queues(self, seed: int, plain: tuple[QueuePlan, ...]) -> tuple[QueuePlan, ...]:
         """Return the queues of the plain run, and those that these features need."""
-        if self.commands:  # a policy may have something die that can be lost
+        if self.commands:  # a policy may dead-letter messages that may be lost
             plain = tuple(replace(q, buries=q.promise == VOLATILE) for q in plain)
         dying = dying_queues(seed, self.dead_letters) if self.dead_letters else ()
         late = late_queues(seed, self.delays) if self.delays else ()
@@ -80,7 +80,7 @@ def features_of(seed: int) -> Features:
 
 
 def delays_of(seed: int, kinds: Sequence[str]) -> Delays | None:
-    """Return the delays of a run; None for two seeds in three."""
+    """Return the delays of a run; None for two thirds of the seeds."""
     dice = Random(f"delays {seed}")
     if dice.randrange(3):
         return None
@@ -88,8 +88,9 @@ def delays_of(seed: int, kinds: Sequence[str]) -> Delays | None:
 
 
 def dying_queues(seed: int, exchange_type: str) -> tuple[QueuePlan, ...]:
-    """Return a queue in which messages die, by age, by number, or by what its consumers reply, and
-    the queues they go to. What dies in the first of two of these may go on to the second."""
+    """Return a queue whose messages are dead-lettered by age, by length, or by its consumers'
+    replies, and the queues they go to. The first of two such queues may dead-letter to the second.
+    """
     dice = Random(f"graves {seed}")
     durable = dice.randrange(3) > 0
     graves = (FIRST_GRAVE, SECOND_GRAVE)[: dice.choice((1, 2))]
@@ -123,7 +124,7 @@ def dying_queues(seed: int, exchange_type: str) -> tuple[QueuePlan, ...]:
 
 
 def late_queues(seed: int, delays: Delays) -> tuple[QueuePlan, ...]:
-    """Return the queues that delayed messages go to: all of them to each."""
+    """Return the queues that get delayed messages: each gets all of them."""
     dice = Random(f"late {seed}")
     return tuple(
         QueuePlan(

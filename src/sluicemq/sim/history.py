@@ -1,7 +1,7 @@
-"""What clients have seen, held against what was promised them.
+"""Checks what clients have seen against what was promised them.
 
-Knows nothing of the broker's inside: everything here comes from what clients sent and received.
-(`accepted` and `safe` are told by the model, and make the same promises checkable at once.)
+It knows nothing of the broker's inside: everything here comes from what clients sent and received.
+(The model tells `accepted` and `safe`, so that the same promises can be checked at once.)
 
     lost         confirmed, or sent on a connection that ended well => seen by a consumer of each
                  queue it was routed to; of a connection that broke a prefix is seen, without gaps.
@@ -15,11 +15,11 @@ Knows nothing of the broker's inside: everything here comes from what clients se
                  priorities, those of one are
     prefetch     a consumer never holds more than its limit, nor does a channel
 
-A fault of a queue's own is for that queue what a kill is, though connections stay: what was sent to
-it before it has been read back is there or not, but for what is confirmed and persistent in a
-durable one; it may be refused; and what was dealt with may come again.
+For its queue a queue's own fault is like a kill, though connections stay: a message sent to it
+before it is read back may be there or not, except for confirmed persistent ones in a durable queue;
+it may be refused; and settled messages may come again.
 
-A crash ends all connections at once. Of what was sent before it:
+A crash ends all connections at once. For messages sent before it:
 
     lost         confirmed and persistent in a durable queue => seen, before or after it; of the
                  rest each message may be there or not. After an orderly stop: what is persistent,
@@ -63,7 +63,7 @@ from sluicemq.sim.records import (
 
 
 class History:
-    """What clients know of all publishers and queues of a run."""
+    """What clients know about all publishers and queues of a run."""
 
     told_what_is_safe = True
     """By the models; without them no confirm and no burial is seen to come too early."""
@@ -78,16 +78,18 @@ class History:
         self.redelivered = 0
         self.settled = 0
         self.buried = 0
-        """Messages that have died and gone to graves."""
+        """Messages that were dead-lettered and are in their graves."""
         self.crashes: list[str] = []
         """Kinds of crashes, in order."""
         self.moment = 0
         self.logs: dict[str, LogHistory] = {}
         self.holders: dict[Holder, None] = {}
-        """Those that got something and have not ended."""
+        """Holders that have received something and have not ended."""
 
     def queue(self, name: str, kind: str = VOLATILE, durable: bool = True) -> QueueHistory:
-        """Return the history of that queue name; a new one promises nothing unless told."""
+        """Return the history of that queue name; a new one promises nothing unless
+        `kind` says so.
+        """
         known = self.queues.get(name)
         if known is None:
             known = self.queues[name] = QueueHistory(name, kind, durable)
@@ -102,14 +104,14 @@ class History:
         return known
 
     def now(self) -> int:
-        """Return a new moment, later than all before."""
+        """Return a new moment, later than all earlier ones."""
         self.moment += 1
         return self.moment
 
     # -- publishing
 
     def stream(self, name: str, confirming: bool) -> PublishedStream:
-        """Begin the record of one channel of one publisher."""
+        """Begin the record of one publisher's channel."""
         stream = PublishedStream(len(self.streams), name, confirming)
         self.streams.append(stream)
         return stream
@@ -164,8 +166,8 @@ class History:
         return len(tags)
 
     def reject(self, stream: PublishedStream, tag: int, multiple: bool) -> None:
-        """Check a basic.nack from the broker: a queue has had a fault, is full, or comes and goes.
-        In a batch that was divided among queues the part of such a one refuses all of it."""
+        """Check a basic.nack from the broker: a queue has had a fault, is full, or is being deleted
+        and redeclared. One such queue refuses all of its part of a batch."""
         promise(tag in stream.unconfirmed, stream.name, "is told again, or untimely, of", tag)
         tags = [tag]
         if multiple:
@@ -177,7 +179,7 @@ class History:
             stream.unconfirmed.pop(each).refused = True
 
     def give_back(self, stream: PublishedStream, message: MessageId | None) -> None:
-        """Check a message that came back to its publisher by basic.return."""
+        """Check a message that the broker returned with basic.return."""
         promise(message is not None, stream.name, "gets back what nobody sent")
         assert message is not None
         promise(message[0] == stream.number, stream.name, "gets back", message)
@@ -190,7 +192,7 @@ class History:
         self.returned += 1
 
     def accept(self, queue: str, message: MessageId) -> None:
-        """Note that the queue has taken in a message, which must be the next of its stream."""
+        """Note that the queue has taken a message, which must be the next of its stream."""
         history = self.queue(queue)
         number, sequence = message
         if history.source is not None:
@@ -211,11 +213,11 @@ class History:
         history.accepted[number] = index + 1
 
     def make_safe(self, queue: str, message: MessageId) -> None:
-        """Note that the queue may confirm the message from now on."""
+        """Note that the queue may confirm the message now."""
         self.streams[message[0]].sent[message[1]].safe.append(queue)
 
     def bury(self, queue: str, message: MessageId) -> None:
-        """Note that a message has left the queue by dying, and check that it is safe elsewhere."""
+        """Note that the queue has dead-lettered a message, and check that it is safe elsewhere."""
         history = self.queue(queue)
         history.buried[message] += 1
         self.buried += bool(history.graves)
@@ -225,7 +227,7 @@ class History:
             promise(there, queue, "lets go of", message, "before it is safe in", grave.name)
 
     def may_have(self, history: QueueHistory, message: MessageId) -> bool:
-        """Tell whether the queue can have a message, by where it was published."""
+        """Tell whether the queue may have the message, by where it was published."""
         source = history
         while source.source is not None:
             source = source.source
@@ -233,7 +235,7 @@ class History:
         return source.name in sent.targets or (source.promise in PASSING and sent.spread)
 
     def may_have_copies(self, history: QueueHistory) -> bool:
-        """Tell whether the same message can have come into the queue twice."""
+        """Tell whether the queue may have got the same message twice."""
         if history.source is None:
             return False
         return bool(self.crashes) or history.had_fault or history.source.had_fault
@@ -248,8 +250,8 @@ class History:
         no_ack: bool,
         returns: int = 0,
     ) -> Delivery:
-        """Note that a client has received a message, and check that it may. It has come back so
-        often as `returns` says, if its queue counts that."""
+        """Note that a client has received a message, and check that it may. `returns` is how often
+        it was requeued, if its queue counts that."""
         history = self.queue(by.queue)
         promise(message is not None, by.holder, "receives what nobody sent, from", by.queue)
         assert message is not None
@@ -282,7 +284,7 @@ class History:
             well_refused(history, message, sent)
             if not copies:
                 well_counted(history, message, before, returns, crashes)
-        if in_order and history.source is None:  # in a grave they come as they died
+        if in_order and history.source is None:  # a grave has the order of deaths
             row = number, min(sent.priority, history.highest)
             last = by.last_of.get(row, -1)
             promise(last < sequence, by.holder, "gets", message, "after", last)
@@ -344,7 +346,7 @@ class History:
             delivery.by.holder.held -= 1
 
     def answered(self, holder: Holder, asked: int = NEVER) -> None:
-        """Note an answer: what was acknowledged before the moment `asked` has arrived."""
+        """Note an answer: acknowledgements sent before the moment `asked` have arrived."""
         settled = [each for each in holder.unanswered if each.settled < asked]
         if settled:
             now = self.now()
@@ -353,15 +355,15 @@ class History:
             holder.unanswered = [each for each in holder.unanswered if each.settled >= asked]
 
     def end(self, holder: Holder, how: str) -> None:
-        """Note that the holder's channel is over, from the moment on at which its client wants it
-        to be. What was to end well may break before it has."""
+        """Note that the holder's channel ends, from the moment on at which its client wants that. A
+        channel that was to end well may break first."""
         if not holder.ended:
             self.give_back_unseen(holder)
         holder.ended = how
         self.holders.pop(holder, None)
 
     def give_back_unseen(self, holder: Holder) -> None:
-        """Note that what is on its way to the holder goes back to its queues."""
+        """Note that messages in flight to the holder are requeued."""
         for name in holder.queues:
             queue = self.queue(name)
             queue.given_back_unseen += 1
@@ -369,7 +371,7 @@ class History:
             queue.is_shuffled = True
 
     def fault(self, queue: str) -> None:
-        """Note that the broker has made a mistake in that queue, and reads it back."""
+        """Note that the broker has had a fault in that queue, and reads it back."""
         history = self.queue(queue)
         if not history.had_fault and not history.is_choosy:  # last ones, not how many
             for number, count in history.accepted.items():
@@ -381,15 +383,15 @@ class History:
         self.read_back(queue)
 
     def read_back(self, queue: str) -> None:
-        """Note that the queue promises what it did before its fault."""
+        """Note that the queue promises again what it did before its fault."""
         history = self.queue(queue)
         history.before_fault = {stream.number: len(stream.sent) for stream in self.streams}
 
     # -- the broker's end
 
     def crash(self, kind: str) -> None:
-        """Note that the broker has gone: KILL, POWER or STOP. Call it when the clients' connections
-        have been ended, and before anything new is begun."""
+        """Note that the node has ended: KILL, POWER or STOP. Call it when the clients' connections
+        have ended, and before anything new begins."""
         for stream in self.streams:
             sent = len(stream.sent)
             if kind == STOP:
@@ -407,7 +409,8 @@ class History:
     # -- the end
 
     def all_is_well(self) -> None:
-        """Check that whatever had to be seen has been seen, for everything is drained."""
+        """Check that every message that had to be seen has been seen, now that everything is
+        drained."""
         for log in self.logs.values():
             log.all_is_well()
         for stream in self.streams:

@@ -27,9 +27,9 @@ class Inboxes:
         self.messages: dict[Outflow, int] = {}
         self.grants: dict[Outflow, int] = {}
         self.filled: dict[Actor, None] = {}
-        """The actors in whose inboxes something waits."""
+        """The actors whose inboxes hold something."""
         self._by_actor: dict[Actor, tuple[list[Outflow], list[Outflow]]] = {}
-        """The links of which there are messages, and those of which there are grants."""
+        """The links with messages in the inbox, and those with grants in it."""
 
     def count(self, actor: Actor) -> None:
         """Count what waits in the inbox of the actor now."""

@@ -1,4 +1,5 @@
-"""Links between three nodes in simulation: seeded faults, and every promise of the links checked.
+"""Simulated links between three nodes: faults follow from a seed, every promise of the links is
+checked.
 
 `python -m sluicemq.sim.cluster SEED --count N`.
 """

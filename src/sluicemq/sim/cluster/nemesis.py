@@ -1,4 +1,4 @@
-"""What goes wrong between nodes and with them. A seed has its own mixture."""
+"""Injects faults into the network and the nodes. Each seed has its own mixture."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LinkNemesis:
-    """Acts every so often until it is called off."""
+    """Injects a fault every so often until it is called off."""
 
     def __init__(
         self, timeline: Timeline, network: PipeNetwork, nodes: list[SimNode], random: Random
@@ -58,7 +58,7 @@ class LinkNemesis:
         network.flips = random.choice((0, 0, 0.0005, 0.005))
 
     def begin(self) -> None:
-        """Act from now on, every so often."""
+        """Begin to inject faults, one every so often."""
         self._act_later()
 
     def _act_later(self) -> None:
@@ -74,7 +74,7 @@ class LinkNemesis:
         self._act_later()
 
     def note(self, what: str, line: str) -> None:
-        """Remember that this was done."""
+        """Note a fault that was injected."""
         self.done[what] = self.done.get(what, 0) + 1
         self.notes.append((self.timeline.now_ns, line))
 
@@ -84,14 +84,14 @@ class LinkNemesis:
     # -- processes
 
     def crash(self) -> None:
-        """A process ends without a word."""
+        """Kill the process of one node."""
         node = self._any([each for each in self.nodes if each.is_running])
         if node is not None:
             node.crash()
             self.note("crashes", f"{node.host} crashes")
 
     def blink(self) -> None:
-        """A process ends, and is there again at once."""
+        """Kill a process and start it again at once."""
         node = self._any([each for each in self.nodes if each.is_running])
         if node is not None:
             node.crash()
@@ -99,35 +99,35 @@ class LinkNemesis:
             self.note("crashes", f"{node.host} crashes and starts, life {node.incarnation}")
 
     def start(self) -> None:
-        """One that is not there starts."""
+        """Start a process that is down."""
         node = self._any([each for each in self.nodes if not each.is_running])
         if node is not None:
             node.start()
             self.note("starts", f"{node.host} starts, life {node.incarnation}")
 
     def freeze(self) -> None:
-        """A process does not move."""
+        """Stop a process from running for a while."""
         node = self._any([each for each in self.nodes if each.moves])
         if node is not None:
             node.freeze()
             self.note("freezes", f"{node.host} freezes")
 
     def thaw(self) -> None:
-        """A process that did not move does again."""
+        """Let a frozen process run again."""
         node = self._any([each for each in self.nodes if each.is_frozen])
         if node is not None:
             node.thaw()
             self.note("thaws", f"{node.host} thaws")
 
     def slow_down(self) -> None:
-        """A node computes and reads slowly, or quickly again."""
+        """Make a node compute and read slowly, or fast again."""
         node = self._any(self.nodes)
         if node is not None:
             node.turn_ns = self.random.choice((10_000, 300_000, 20 * MS))
             self.note("slow nodes", f"{node.host} takes {node.turn_ns} ns a turn")
 
     def leave(self) -> None:
-        """A node says goodbye, and ends a little later."""
+        """Have a node say goodbye, and end a little later."""
         node = self._any([each for each in self.nodes if each.moves])
         if node is not None:
             start = node.starts
@@ -141,7 +141,7 @@ class LinkNemesis:
             self.timeline.after(500 * MS, node.host, "has left", end)
 
     def wipe(self) -> None:
-        """A node that is not there loses its data, and starts without."""
+        """Take the data directory from a node that is down, and start it without one."""
         wiped = [each for each in self.nodes if each.is_wiped]
         node = self._any([each for each in self.nodes if each.incarnation])
         if node is not None and not wiped and self._all_met():
@@ -155,7 +155,7 @@ class LinkNemesis:
         return all(len(each.directory.linked) == len(self.nodes) - 1 for each in self.nodes)
 
     def find_disk(self) -> None:
-        """It gets its data back."""
+        """Give a node its lost data directory back."""
         node = self._any([each for each in self.nodes if each.is_wiped])
         if node is not None:
             if node.is_running:
@@ -171,25 +171,25 @@ class LinkNemesis:
         self.note("cuts", line)
 
     def heal(self) -> None:
-        """All ways between machines are whole."""
+        """Make all ways between machines whole."""
         if self.network.cuts:
             self._cut("the network is whole", {})
 
     def isolate(self) -> None:
-        """A node neither hears nor is heard."""
+        """Cut a node off from all others."""
         node = self.random.choice(self.nodes)
         others = [each.host for each in self.nodes if each is not node]
         ways = [(node.host, each) for each in others] + [(each, node.host) for each in others]
         self._cut(f"{node.host} is cut off", dict.fromkeys(ways))
 
     def one_way(self) -> None:
-        """Some ways carry nothing, though the ways back may."""
+        """Cut some ways, perhaps in one direction only."""
         hosts = [each.host for each in self.nodes]
         ways = [(a, b) for a in hosts for b in hosts if a != b and self.random.random() < 0.3]
         self._cut(f"nothing goes {ways}", dict.fromkeys(ways))
 
     def tear(self) -> None:
-        """A connection between two nodes breaks."""
+        """Break a connection between two nodes."""
         nodes = [each for each in self.nodes if each.is_running]
         ends = [end for node in nodes for end in node.net.ends.values() if end.out is not None]
         if ends:

@@ -1,9 +1,9 @@
-"""Simulated TCP between machines, with what goes wrong between machines.
+"""Simulated TCP between machines, with faults of the network.
 
 Each direction of a connection is a Pipe: bytes in order, in seeded fragments with seeded delays, a
-bound on what is on its way, an end behind the last byte. A way between two machines can be cut, in
-one direction alone too: nothing passes then, and what was sent passes when the way is whole again,
-as TCP sends it again. A machine that crashes cannot say so over a way that is cut: the other end
+bound on the bytes in flight, an end behind the last byte. A way between two machines can be cut,
+also in one direction only: nothing passes until it is whole again, and then what was sent arrives,
+because TCP retransmits. A machine that crashes cannot say so over a way that is cut: the other end
 finds out when it sends something and the way is whole.
 """
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 FIRST_CHOSEN_PORT: Final = 40_000
 RETRY_NS: Final = 50 * MS
-"""Between two tries to reach a machine that a cut way leads to."""
+"""Between two attempts to reach a machine over a cut way."""
 LINGER_NS: Final = 5000 * MS
 CLOGGED_TIMES: Final = 40
-"""A step over a way that is clogged takes so many times as long."""
+"""A step over a clogged way takes so many times as long."""
 RESET: Final = "connection reset by peer"
 
 
@@ -38,7 +38,7 @@ class PipeEnd:
         self.number = number
         self.owner: SocketOwner
         self.out: Pipe | None = None
-        """Where what is written goes; None: it is not connected."""
+        """Takes the written bytes; None when not connected."""
         self.is_paused = False
         self.unparsed = 0
         self.is_full = False
@@ -47,22 +47,22 @@ class PipeEnd:
 
     @property
     def reads(self) -> bool:
-        """Tell whether the owner takes more now."""
+        """Tell whether the owner takes more bytes now."""
         return self.is_closing or not (self.is_paused or self.rests)
 
     @property
     def rests(self) -> bool:
-        """Tell whether so much came that the owner has to have done with it first."""
+        """Tell whether the owner has to handle what has arrived before it gets more."""
         return self.unparsed >= self.net.network.window_bytes
 
     def came(self, data: bytes) -> None:
-        """Hand over what has arrived."""
+        """Hand over bytes that have arrived."""
         if not self.is_closing:
             self.unparsed += len(data)
             self.owner.post(Received(data))
 
     def finish(self, reason: str) -> None:
-        """The owner hears the end, once."""
+        """Tell the owner once that the connection has ended."""
         if not self.is_gone:
             self.is_gone = True
             self.net.ends.pop(self.number, None)
@@ -78,11 +78,11 @@ class Pipe:
         self.target = target
         self.data = bytearray()
         self.has_end = False
-        """True when nothing comes behind what is in it."""
+        """True when the connection ends behind the bytes in it."""
         self.is_planned = False
 
     def kick(self) -> None:
-        """Plan the next arrival, if there is something to arrive."""
+        """Plan the next arrival, if anything is in flight."""
         if not self.is_planned and (self.data or self.has_end):
             self.is_planned = True
             network = self.network
@@ -131,33 +131,33 @@ class Pipe:
 
 
 class PipeNetwork:
-    """What all machines of a run are connected to."""
+    """The network that connects all machines of a run."""
 
     def __init__(self, timeline: Timeline, random: Random) -> None:
         self.timeline = timeline
         self.random = random
         self.listeners: dict[tuple[str, int], tuple[PipeNet, Acceptor]] = {}
         self.cuts: dict[tuple[str, str], int] = {}
-        """Since when the ways, from one host to another, carry nothing that do not."""
+        """The cut ways, from one host to another, with the time of the cut."""
         self.clogs: set[tuple[str, str]] = set()
         """Ways that carry everything slowly."""
         self.pipes: list[Pipe] = []
         self.delay_ns_max = 2 * MS
         self.slow = 0.01
-        """How often a step takes fifty times as long."""
+        """The probability that a step takes fifty times as long."""
         self.fragment_max = 8000
         self.high_bytes = 16_000
         self.window_bytes = 16_000
         self.flips = 0.0
-        """How often one bit of a fragment is another one when it arrives."""
+        """The probability that one bit of a fragment is flipped on arrival."""
         self.flipped = 0
 
     def is_cut(self, source: str, target: str) -> bool:
-        """Tell whether nothing passes from that host to that one."""
+        """Tell whether the way from one host to another is cut."""
         return (source, target) in self.cuts
 
     def cut(self, ways: dict[tuple[str, str], None]) -> None:
-        """Let nothing pass these ways, and everything all others."""
+        """Cut these ways, and restore all others."""
         now_ns = self.timeline.now_ns
         self.cuts = {way: self.cuts.get(way, now_ns) for way in ways}
         self.pipes = [each for each in self.pipes if not each.source.is_gone or each.data]
@@ -165,7 +165,7 @@ class PipeNetwork:
             pipe.kick()
 
     def is_carrying(self, source: str) -> bool:
-        """Tell whether something that this host has sent is still on its way."""
+        """Tell whether bytes that this host has sent are still in flight."""
         return any(each.data and each.source.net.host == source for each in self.pipes)
 
     def delay_ns(self) -> int:
@@ -180,12 +180,12 @@ class PipeNetwork:
         return 1 + self.random.randrange(self.fragment_max)
 
     def join(self, one: PipeEnd, other: PipeEnd) -> None:
-        """Make a connection of two ends."""
+        """Connect two ends to each other."""
         one.out, other.out = Pipe(self, one, other), Pipe(self, other, one)
         self.pipes += [one.out, other.out]
 
     def reset(self, end: PipeEnd) -> None:
-        """The other end is no more: this one hears it, if the way to it is whole then."""
+        """Tell this end that the other end is gone, once the way to it is whole."""
         if end.out is not None and not end.is_gone:
             self.timeline.after(self.delay_ns(), end.net.host, "reset", self._reset, end)
 
@@ -195,7 +195,7 @@ class PipeNetwork:
             end.finish(RESET)
 
     def tear(self, end: PipeEnd) -> None:
-        """A connection breaks: what was on its way is lost, and each end hears it by itself."""
+        """Break a connection: bytes in flight are lost, and each end finds out by itself."""
         assert end.out is not None
         other = end.out.target
         for each in (end, other):
@@ -220,7 +220,7 @@ class PipeNet(Net):
         self.last = 0
 
     def crash(self) -> None:
-        """The process is no more, and its sockets with it."""
+        """End the process together with all its sockets."""
         for key in [key for key, (net, _) in self.network.listeners.items() if net is self]:
             del self.network.listeners[key]
         for end in self.ends.values():

@@ -40,21 +40,22 @@ class DataDirectory:
     def __init__(self) -> None:
         self.files = SimFiles()
         self.home = b""
-        """Its mark; nothing: no node has started with it."""
+        """Its mark; empty as long as no node has started with it."""
         self.incarnation = 0
-        """The last life of a node with it."""
+        """The last life of a node with this directory."""
         self.linked: dict[int, tuple[bytes, int]] = {}
-        """Home and life of those to whom a link was open, by number, once it was of a cluster."""
+        """Home and life of the nodes to which a link was open, by number, once it belonged to a
+        cluster."""
         self.cluster = ""
-        """The cluster that a node with it was a member of; "": of none yet."""
+        """The cluster of which a node with this directory was a member; "" for none yet."""
 
     def joined(self, cluster: str) -> None:
-        """A node with it is a member of that cluster, or of none yet."""
+        """Note that the node with this directory joined that cluster, or none yet."""
         keeps(cluster in (self.cluster, self.cluster or cluster), "a member of another cluster")
         self.cluster = cluster
 
     def begun(self, membership: ClusterMembership) -> None:
-        """A node has begun its life with it: check what it has found there."""
+        """Check what a node found in this directory when it started."""
         card = membership.book.card
         members = membership.cluster.roster.members.values()
         keeps(membership.cluster_id or not self.cluster, f"{card} has forgotten its cluster")
@@ -71,7 +72,7 @@ class DataDirectory:
 
 
 class NodeLog(Log):
-    """The log of a node, of which the last lines stay among the notes of the run."""
+    """The log of a node, whose last lines are kept in the notes of the run."""
 
     def __init__(self, node: SimNode) -> None:
         self.node = node
@@ -82,7 +83,7 @@ class NodeLog(Log):
 
 
 class SimNode:
-    """Node `number` of the run. What is left of it when it crashes is on its disk."""
+    """Node `number` of the run. Its disk outlives a crash."""
 
     def __init__(
         self, number: int, nodes: int, timeline: Timeline, network: PipeNetwork, random: Random
@@ -97,18 +98,18 @@ class SimNode:
         self.notes: deque[tuple[int, str]] = deque(maxlen=NOTES)
         self.directory = DataDirectory()
         self.lost: DataDirectory | None = None
-        """The data directory that it had before it lost it; None: it has not."""
+        """The data directory that it lost; None when it has lost none."""
         self.starts = 0
         self.links_seen: dict[int, set[Epoch]] = {}
         self.sent: dict[tuple[int, Epoch, FrameType], int] = {}
         self.is_rude = random.random() < 0.15
-        """Does it pay no heed to its gates?"""
+        """True when it ignores its gates."""
         self.is_running = False
         self.is_frozen = False
         self.changed_ns = 0
-        """When its process came, went, stopped moving or went on last."""
+        """When its process last started, ended, froze or thawed."""
         self.turn_ns = 100_000
-        """About how long a turn takes."""
+        """The approximate duration of a turn."""
         self.membership: ClusterMembership
         self.cluster: NodeCluster
         self.talker: Talker
@@ -117,23 +118,23 @@ class SimNode:
 
     @property
     def incarnation(self) -> int:
-        """Return the last of its lives with the data directory that it has."""
+        """Return the latest life of the node with its present data directory."""
         return self.directory.incarnation
 
     @property
     def moves(self) -> bool:
-        """Tell whether its process is there, and gets turns."""
+        """Tell whether its process is running and gets turns."""
         return self.is_running and not self.is_frozen
 
     @property
     def is_wiped(self) -> bool:
-        """Tell whether it has lost its data, so that nobody may take it in."""
+        """Tell whether it has lost its data, so that no node may accept it."""
         return self.lost is not None
 
     # -- its life
 
     def start(self) -> None:
-        """Its process starts, in its next life."""
+        """Start the process, in its next life."""
         assert not self.is_running
         self.is_running, self.is_frozen = True, False
         self.changed_ns = self.timeline.now_ns
@@ -178,7 +179,7 @@ class SimNode:
         raise error
 
     def crash(self) -> None:
-        """Its process ends without a word, and perhaps the machine's power goes."""
+        """Kill the process, perhaps with a power loss of the machine."""
         self.is_running = self.is_frozen = False
         self.changed_ns = self.timeline.now_ns
         self.net.crash()
@@ -191,23 +192,23 @@ class SimNode:
                 self.links_seen.setdefault(node, set()).add(session.epoch)
 
     def freeze(self) -> None:
-        """Its process does not move, and does not know of it."""
+        """Stop the process from running, without its knowing."""
         self.is_frozen = True
         self.changed_ns = self.timeline.now_ns
 
     def thaw(self) -> None:
-        """Its process moves again, and goes on."""
+        """Let the frozen process run again."""
         self.is_frozen = False
         self.changed_ns = self.timeline.now_ns
         self._wake()
 
     def wipe(self) -> None:
-        """It has lost its data directory, and starts with a new one."""
+        """Take away the data directory; the node starts with a new one."""
         assert not self.is_running
         self.lost, self.directory = self.directory, DataDirectory()
 
     def find_disk(self) -> None:
-        """The data directory that was lost is there again."""
+        """Give the lost data directory back."""
         assert not self.is_running
         assert self.lost is not None
         self.directory, self.lost = self.lost, None
@@ -239,7 +240,7 @@ class SimNode:
     # -- what must hold
 
     def check(self) -> None:
-        """Check what the node holds, and what it says of itself."""
+        """Check the node's state, and what it reports about itself."""
         self.directory.joined(self.membership.cluster_id)
         for peer in self.cluster.peers.values():
             link = peer.link

@@ -10,6 +10,6 @@ class LinkRuleBroken(SluiceError):
 
 
 def keeps(condition: object, *what: object) -> None:
-    """Raise LinkRuleBroken with what has happened, word by word, unless the condition holds."""
+    """Raise LinkRuleBroken with these words unless the condition holds."""
     if not condition:
         raise LinkRuleBroken(" ".join(map(str, what)))

@@ -1,5 +1,6 @@
-"""One run: three nodes with nothing but their links, and what goes wrong; then healing, after which
-all must hear each other and go on doing so."""
+"""One run: three nodes with nothing but their links, and faults; then healing, after which all
+nodes must hear each other and go on doing so.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +23,21 @@ from sluicemq.sim.units import MS
 
 NODES = 3
 FAULTS_MS = 40_000
-"""Virtual time in which something goes wrong."""
+"""Virtual time during which faults are injected."""
 EVENTS_MAX = 25_000
-"""After so many of them nothing goes wrong any more, though the time is not over: where everything
-passes in tiny pieces there are ten times as many."""
+"""Faults end after so many events, even before the time is over: when everything passes in tiny
+pieces there are ten times as many."""
 HEALING_MS = 40_000
-"""Virtual time after which, at the latest, all hear each other again."""
+"""Virtual time within which all nodes must hear each other again."""
 STEADY_MS = 5_000
 CHECK_MS = 10
 NOTICED_NS = LINK_SILENCE_NS + 3000 * MS
-"""An outage of this length has been noticed by who could."""
+"""Every node that could notice an outage of this length has noticed it."""
 
 
 @dataclass(slots=True)
 class LinkReport:
-    """Figures of a run that is over. Plain data: it travels between processes."""
+    """The figures of a finished run. Plain data: it travels between processes."""
 
     seed: int
     failure: str = ""
@@ -55,7 +56,7 @@ class LinkReport:
 
 
 class LinkRun:
-    """A run that is under way."""
+    """A run in progress, with its three nodes."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -70,10 +71,10 @@ class LinkRun:
         self.phase = "faults"
         self.since: dict[tuple[str, ...], int] = {}
         """Since when without a break a way is cut ("cut", from, to), or a node moves ("moves",
-        host) or neither moves nor has anything on its way ("still", host)."""
+        host), or a node neither moves nor has bytes in flight ("still", host)."""
 
     def go(self) -> None:
-        """Go through all of the phases."""
+        """Run all phases, one after the other."""
         for node in self.nodes:
             self.timeline.after(
                 self.random.randrange(2000 * MS), node.host, "starts", self._start, node
@@ -102,7 +103,7 @@ class LinkRun:
             node.start()
 
     def _pass(self, passed_ms: int, is_done: Callable[[], bool]) -> bool:
-        """Let time pass until it is done; tells whether it was."""
+        """Let time pass until a condition holds; return whether it does."""
         timeline = self.timeline
         until_ns = timeline.now_ns + passed_ms * MS
         check_ns = timeline.now_ns
@@ -152,7 +153,7 @@ class LinkRun:
                 self._check_pair(one, other)
 
     def _note(self, is_so: bool, begun_ns: int, *what: str) -> None:
-        """Note that something is so; it began at `begun_ns` at the earliest, the last time."""
+        """Note that something is so; it last began at `begun_ns` at the earliest."""
         if is_so:
             self.since[what] = max(self.since.get(what, self.timeline.now_ns), begun_ns)
         else:
@@ -189,14 +190,14 @@ class LinkRun:
 
 
 def introduced_by(link: NodeLink) -> NodeCard:
-    """Return who is at the other side of a link that is up."""
+    """Return the node at the other end of a link that is up."""
     introduced = link.connections[CONTROL].handshake.other
     assert introduced is not None
     return introduced.card
 
 
 def simulate_links(seed: int) -> LinkReport:
-    """Run a seed, and return what came of it."""
+    """Run a seed, and return its report."""
     report = LinkReport(seed)
     run = LinkRun(seed)
     try:

@@ -1,8 +1,8 @@
 """The user of the links on one simulated node: it sends numbered messages to the others, and checks
-what comes and what it hears.
+the messages and events it gets.
 
-A message says over which link it was sent, and which number it has on its connection there. So who
-gets it can tell whether it is of this link, once, in order, without a gap, and unchanged.
+A message names the link over which it was sent, and its number on that connection. So the receiver
+can tell whether it belongs to this link, came once, in order, without a gap, and unchanged.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ STAMP: Final = Struct("<IIIQQI")
 TYPES: Final = (RAFT_CONTROL, RAFT_DATA)
 FILLING: Final = bytes(range(256)) * 4096
 Epoch = tuple[int, int, int]
-"""The life of the sender, that of the receiver, and the number of the link."""
+"""The life of the sender, the life of the receiver, and the number of the link."""
 
 
 class TalkerSession:
-    """What has come from one node since it came up."""
+    """The messages from one node since its link came up."""
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
@@ -53,8 +53,8 @@ class TalkerSession:
 
 
 class Talker(Actor):
-    """Sends and checks. `seen` are the epochs of sessions that were, by node, also in
-    earlier lives."""
+    """Sends and checks messages. `seen` has the epochs of earlier sessions by node, also of earlier
+    lives."""
 
     def __init__(
         self, cluster: NodeCluster, random: Random, figures: dict[str, int], is_rude: bool
@@ -64,12 +64,12 @@ class Talker(Actor):
         self.random = random
         self.figures = figures
         self.is_rude = is_rude
-        """Does it pay no heed to its gates?"""
+        """True when it ignores its gates."""
         self.sessions: dict[int, TalkerSession] = {}
         self.seen: dict[int, set[Epoch]] = {}
         self.sent: dict[tuple[int, Epoch, FrameType], int] = {}
         self.granted: dict[int, int] = {}
-        """Grants that have come from each node since it came up."""
+        """Grants from each node since its link came up."""
         self.gates: dict[int, Gate] = {}
         for frame_type in (*TYPES, GRANTS):
             cluster.handle(frame_type, self)
@@ -78,7 +78,7 @@ class Talker(Actor):
             self.gates[node] = cluster.feed(node, GateKeeper(cluster.world.clock))
 
     def count(self, what: str) -> None:
-        """Count something that has happened."""
+        """Count an event of that kind."""
         self.figures[what] = self.figures.get(what, 0) + 1
 
     def receive(self, message: object) -> None:
@@ -107,7 +107,7 @@ class Talker(Actor):
             raise AssertionError(f"a talker got {message!r}")
 
     def suspects(self, message: NodeSuspected | NodeTrusted) -> None:
-        """A node is suspected, or is not any more."""
+        """Note that a node is suspected, or no longer."""
         session = self.sessions.get(message.node)
         keeps(session is not None, f"{message} while it is down")
         assert session is not None
@@ -117,7 +117,7 @@ class Talker(Actor):
         self.count("suspicions")
 
     def came(self, message: PeerMessage) -> None:
-        """Check a message that has come."""
+        """Check a message that has arrived."""
         node = message.source.node
         session = self.sessions.get(node)
         keeps(session is not None, "a message came while it is down, of node", node)
@@ -138,7 +138,7 @@ class Talker(Actor):
         self.count("received")
 
     def talk(self) -> None:
-        """Send something to each of the others that is up, as far as the gates allow."""
+        """Send messages to each node that is up, as far as the gates allow."""
         for node, peer in self.cluster.peers.items():
             link = peer.up if peer.up is not None and peer.up.takes else None
             for _ in range(self.random.randrange(4)):
@@ -159,7 +159,7 @@ class Talker(Actor):
                 self.cluster.grant(link.other._replace(serial=1 + self.random.randrange(3)), 5)
 
     def size(self, frame_type: FrameType) -> int:
-        """Return how large the next message is: few are larger than a frame."""
+        """Choose the size of the next message: few are larger than a frame."""
         if frame_type is RAFT_DATA and self.random.randrange(60) == 0:
             return self.random.randrange(len(FILLING))
         return self.random.choice((0, 10, 300, 5000))
