@@ -1,4 +1,6 @@
-"""What waits in the inboxes of a node, by the sender's half of the link on which it came."""
+"""Counts the messages in the inboxes of a node, by the sender's half of the link over which they
+came.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Inboxes:
-    """Counts messages and granted credit in inboxes; what was posted since an inbox was counted is
-    not in it. What comes on one link is in one inbox, and so are its grants."""
+    """Counts messages and granted credit in inboxes, without those posted after the count. All
+    messages of a link are in one inbox, and so are all its grants."""
 
     __slots__ = ("_by_actor", "filled", "grants", "messages")
 
@@ -32,7 +34,7 @@ class Inboxes:
         """The links with messages in the inbox, and those with grants in it."""
 
     def count(self, actor: Actor) -> None:
-        """Count what waits in the inbox of the actor now."""
+        """Count the messages in the actor's inbox now."""
         self.forget(actor)
         if not actor.inbox:
             return
@@ -65,12 +67,12 @@ class Inboxes:
         self._by_actor[actor] = [*messages], [*grants]
 
     def clear(self) -> None:
-        """Count nobody's inbox any more."""
+        """Forget the counts of all inboxes."""
         for counts in (self.messages, self.grants, self.filled, self._by_actor):
             counts.clear()
 
     def forget(self, actor: Actor) -> None:
-        """Count the actor's inbox no more."""
+        """Forget the count of the actor's inbox."""
         self.filled.pop(actor, None)
         messages, grants = self._by_actor.pop(actor, ((), ()))
         for outflow in messages:

@@ -1,11 +1,10 @@
-"""A simulated file: what a reader sees, what is durable, and what is on its way there.
+"""A simulated file: the content that readers see, the durable content, and the steps between them.
 
     write, resize --> data (the page cache) --> steps --sync--> durable
 
-A step remembers the sectors it touched as they were after it. When the power goes, each sector of
-each step has arrived or not, one independent of the other; a sector that has arrived holds all that
-was written to it before. The length is part of the file too: it may arrive without the data, which
-reads as zeroes then, or not at all.
+A step has a copy of the sectors that it touched. At a power loss each sector of each step has
+become durable or not, independent of the others; a durable sector has everything written to it
+before. So may the length: without the data, which then reads as zeroes, or not at all.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class FileChange:
 
 
 class Inode:
-    """The content of a simulated file, whatever its name."""
+    """The content of a simulated file, without its name."""
 
     __slots__ = ("data", "durable", "steps")
 
@@ -40,7 +39,7 @@ class Inode:
         self.steps: list[FileChange] = []
 
     def copy(self) -> Inode:
-        """Return another file that is as this one is now."""
+        """Return another file with the same content and steps."""
         twin = Inode()
         twin.data = self.data.copy()
         twin.durable = self.durable.copy()
@@ -58,12 +57,12 @@ class Inode:
         self.steps.append(FileChange(start, bytes(cache[start:end]), len(cache)))
 
     def resize(self, size: int) -> None:
-        """Cut the file, or fill it up with zeroes."""
+        """Truncate the file, or extend it with zeroes."""
         _fit(self.data, size)
         self.steps.append(FileChange(0, None, size))
 
     def sync(self) -> None:
-        """Make durable all that was written."""
+        """Make durable everything that was written."""
         durable = self.durable
         for step in self.steps:
             if step.sectors is None:
@@ -74,13 +73,13 @@ class Inode:
         self.steps = []
 
     def forget_steps(self) -> None:
-        """Let a sync fail: the pages count as clean from now on, though they never arrived. They
-        can still be read; the next sync passes over them."""
+        """Let a sync fail: the pages count as clean though they never become durable. They can
+        still be read; the next sync skips them."""
         self.steps = []
 
     def lose_power(self, random: Random, kept: float) -> None:
-        """Return the file that is left after a power loss, with nothing on its way. `kept` is the
-        share of steps that arrive as a whole; half of the others are torn."""
+        """Keep what a power loss leaves, with no steps pending. `kept` is the share of steps that
+        arrive completely; half of the others are torn."""
         left = self.durable
         size = len(left)
         for step in self.steps:
@@ -104,7 +103,7 @@ class Inode:
         self.steps = []
 
     def flip(self, offset: int, mask: int) -> None:
-        """Turn over the bits of `mask` in one byte at rest."""
+        """Flip the bits of `mask` in one byte at rest."""
         self.data[offset] ^= mask
         if offset < len(self.durable):
             self.durable[offset] ^= mask

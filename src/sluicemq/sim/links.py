@@ -1,7 +1,7 @@
-"""What must hold of every link of the chain, and of all together.
+"""The rules for every link of the chain, and for all links together.
 
 credit      initial = credit left + messages in the inbox + owed + deferred + withheld + grants
-            on their way
+            in flight
 deferral    while a gate of the receiver stays shut, the sender gets no grant
 adaptive    the windows of the active links together <= max(budget, floor * active links), and
             so in bytes; messages in the chain <= these windows + slack, which is what
@@ -27,7 +27,7 @@ READER, CHANNEL, STORE, DELIVERIES = "reader", "channel", "store", "deliveries"
 
 
 class LinkShare:
-    """What one link adds to the sums over all, in messages but for `window_bytes`."""
+    """The share of one link in the sums over all links, in messages except for `window_bytes`."""
 
     __slots__ = ("inflow", "slack", "waiting", "window", "window_bytes")
 
@@ -38,7 +38,7 @@ class LinkShare:
 
 
 class LinkChecks:
-    """Checks links one by one, and keeps what each adds to the sums until it is checked again."""
+    """Checks single links, and keeps the share of each in the sums until it is checked again."""
 
     def __init__(self, inboxes: Inboxes) -> None:
         self.inboxes = inboxes
@@ -51,7 +51,7 @@ class LinkChecks:
     def check(
         self, kind: str, outflow: Outflow, inflow: Inflow, overspend_max: int, extra: int = 0
     ) -> None:
-        """Check one link. `extra` messages are on their way outside of inboxes."""
+        """Check one link. `extra` messages are in flight outside of inboxes."""
         if outflow not in self.gates:
             self.gates[outflow] = kind
         if not (outflow.attached and inflow.attached):
@@ -87,7 +87,7 @@ class LinkChecks:
                 self.adaptive(outflow, inflow, share)
 
     def deferral(self, outflow: Outflow, inflow: Inflow, with_sender: int) -> None:
-        """Check that nothing more comes to the sender while a gate of the receiver stays shut."""
+        """Check that the sender gets no credit while a gate of the receiver stays shut."""
         keeper = inflow.keeper
         if not keeper.gates_shut:
             promise(not inflow.deferred, outflow.name, "has deferred grants for no reason")
@@ -115,8 +115,7 @@ class LinkChecks:
             share.slack += share.waiting
 
     def in_chain(self, budget: Budget | None) -> int:
-        """Return how many messages are in the chain; check the bound that `adaptive` sets, when
-        there is a budget."""
+        """Return the number of messages in the chain; check its bound if there is a budget."""
         shares = [
             share
             for outflow, share in self.shares.items()

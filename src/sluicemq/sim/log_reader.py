@@ -1,4 +1,4 @@
-"""Simulated readers of a stream: from some place on they get every message there is, in order."""
+"""Simulated readers of a stream: each gets every message from some offset or time on, in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNKNOWN: Final = -1
 
 class LogReader(Role):
     """Reads a stream on one channel. With `drains` it reads from the beginning to the end, and the
-    run waits for that."""
+    run waits until it has."""
 
     def __init__(self, work: Stage, name: str, queue: str, drains: bool) -> None:
         self.work = work
@@ -29,7 +29,7 @@ class LogReader(Role):
         dice = work.dice
         self.prefetch = 40 if drains else 1 + dice.randrange(max(1, work.swarm.prefetch_max))
         self.patience = 1 + dice.randrange(60)
-        """After so many messages it goes, and another comes."""
+        """It leaves after so many messages, and another reader comes."""
         self.pause_ns = dice.choice((MS // 10, 2 * MS, 30 * MS))
         self.next_offset = UNKNOWN
         self.tag = self.settled = 0
@@ -39,7 +39,8 @@ class LogReader(Role):
         self.send(m.BasicQos(prefetch_count=self.prefetch))
 
     def start(self) -> FieldValue:
-        """Return where it begins, as the consumer argument; it knows then what it gets first."""
+        """Choose the place to start from and return it as consumer argument; the reader then knows
+        the first message to expect."""
         read = self.work.book.log(self.queue).entries
         kind = 0 if self.drains else self.work.dice.randrange(4)
         if kind == 0:
@@ -84,14 +85,14 @@ class LogReader(Role):
         return code == 404 and self.work.book.queue(self.queue).had_fault
 
     def wake(self) -> None:
-        """Act soon, unless that is planned already."""
+        """Act soon, unless an act is planned already."""
         if not self.acting and not self.over:
             self.acting = True
             pause_ns = self.pause_ns if not self.work.healing else MS // 20
             self.later(1 + self.work.dice.randrange(pause_ns), "acts", self.act)
 
     def act(self) -> None:
-        """Acknowledge some or all; leave when it has read enough."""
+        """Acknowledge some or all messages; leave after reading enough."""
         self.acting = False
         held = self.tag - self.settled
         if held:
@@ -109,4 +110,4 @@ class LogReader(Role):
         return self.over or self.settled == self.tag
 
     def ended(self, how: str) -> None:
-        """Do nothing: a reader holds nothing that outlives its channel."""
+        """Do nothing: a reader holds nothing beyond its channel."""

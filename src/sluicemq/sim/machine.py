@@ -1,4 +1,4 @@
-"""One simulated machine: a World of its own, and the node that runs on it now."""
+"""One simulated machine: a World of its own, and the node that is running on it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MEMORY_BYTES: Final = 1 << 40
 
 
 class Machine:
-    """Disk, sockets, memory and processor; they outlive the nodes. All machines of a run share its
-    timeline and, if they are to reach each other, a network, in which `host` is the name of this
-    one. `name` is what the log of events calls it. Chance comes from the swarm's seed, for each
-    part and machine its own."""
+    """Disk, sockets, memory and processor of a machine, which outlive its nodes. All machines of a
+    run share its timeline and, if they are connected, a network, in which `host` is this machine's
+    name. The event log calls it `name`. Each part of each machine has its own random numbers, from
+    the swarm's seed."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class Machine:
         clock, dice = SimClock(timeline), SimDice(Random(f"node {seed}"))
         self.world = World(clock, dice, self.disk, self.net, self.memory, self.log)
         self.node: Node
-        """The one that was started last."""
+        """The node that was started last."""
 
     def start(self, config: Config, prepare: Callable[[Node], None]) -> None:
-        """Start a node on what is on the disk; `prepare` gets it before it does anything. Raises
-        what a start raises; an error in the log of one that succeeds is a broken promise, for
-        nothing on the disk is damaged, whatever has happened."""
+        """Start a node on the files on the disk; `prepare` gets it before it does anything. Raises
+        what the start raises; a start that succeeds must log no error, because nothing on the disk
+        is damaged."""
         self.log.errors.clear()
         node = Node(self.world, config, classic_queue=WatchedQueue)
         promise(not self.log.errors, "a start finds fault:", *self.log.errors)
@@ -63,7 +63,7 @@ class Machine:
         self.cpu.attach(node)
 
     def crash(self, power: bool) -> None:
-        """There is no node any more; with a loss of power what was not synced is lost."""
+        """End the node; with a loss of power unsynced data is lost."""
         self.cpu.detach()
         self.net.crash()
         self.disk.crash(power)

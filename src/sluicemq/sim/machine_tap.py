@@ -1,5 +1,5 @@
 """Between a queue actor and its machine: sees each command that is applied, and each call, with the
-effects that answer it. What the machine calls of itself meanwhile is a part of that.
+resulting effects. Calls that the machine makes on itself meanwhile are part of it.
 """
 
 from __future__ import annotations
@@ -19,32 +19,31 @@ if TYPE_CHECKING:
 
 SERVE: Final = "serve"
 ENFORCE: Final = "enforce"
-"""The calls of a machine that deal out, or let go."""
+"""The machine's calls that deliver messages, or drop some."""
 
 
 class Tap:
-    """Sees what one machine is asked from the moment it is made. Everything is handed on."""
+    """Sees every command and call of one machine from its creation on. It passes everything on."""
 
     def __init__(self, machine: ClassicQueue) -> None:
         self.machine = machine
         self.is_inside = False
-        """The machine is at something that has come from outside."""
+        """The machine is handling a command or call from outside."""
         assert isinstance(machine, WatchedQueue), (
             "a simulated node makes queues that can be watched"
         )
         machine.tap = self
 
     def watch(self, command: Command | str, effects: list[Effect]) -> None:
-        """Called with the effects that answered a command, or a call of that name."""
+        """Called with the effects of a command, or of a call of that name."""
         raise NotImplementedError
 
     def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
-        """Called with the effects that answered the machine being told that these writes are
-        durable."""
+        """Called with the effects of telling the machine that these writes are durable."""
         raise NotImplementedError
 
     def published(self, command: Publish) -> None:
-        """Called when a batch has come; its effects are watched later."""
+        """Called when a batch arrives; its effects are watched later."""
         raise NotImplementedError
 
     def handed_to_store(self, count: int) -> None:
@@ -52,7 +51,7 @@ class Tap:
         raise NotImplementedError
 
     def seen(self, effects: list[Effect], call: Callable[[], None]) -> list[Effect]:
-        """The effects of a call, from outside."""
+        """Return the effects of a call from outside the machine."""
         before = len(effects)
         self.is_inside = True
         try:
@@ -62,14 +61,14 @@ class Tap:
         return effects[before:]
 
     def called(self, word: str, effects: list[Effect], call: Callable[[], None]) -> None:
-        """A call that deals out, or lets go."""
+        """Watch a call that delivers messages, or drops some."""
         if self.is_inside:
             call()
         else:
             self.watch(word, self.seen(effects, call))
 
     def applied(self, command: Command, effects: list[Effect], seen: list[Effect]) -> None:
-        """A command was carried out, or most of it."""
+        """Watch a command that was carried out, at least mostly."""
         if isinstance(command, Publish):
             self.published(command)
         rest = self.machine.rest
@@ -81,7 +80,7 @@ class Tap:
     def watch_rest(
         self, rest: Iterator[int], command: Command, seen: list[Effect], effects: list[Effect]
     ) -> Iterator[int]:
-        """The pieces of a long command; it is watched when all are done."""
+        """Watch a long command when all its pieces are done."""
         work: int | None = 0
         while work is not None:
             yield work
@@ -92,8 +91,8 @@ class Tap:
 
 
 class WatchedQueue(ClassicQueue):
-    """The state of a classic queue on a simulated node: once it has a tap, this sees what is asked
-    of it."""
+    """The state of a classic queue on a simulated node; its tap, if it has one, sees all commands
+    and calls."""
 
     tap: Tap | None = None
 

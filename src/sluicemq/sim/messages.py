@@ -1,13 +1,13 @@
-"""The messages of the simulation: each says in its body who it is, and can be made again from that.
+"""The messages of the simulation: each has its identity in its body, and can be rebuilt from that.
 
      0        4          8      10     12
     +--------+----------+------+------+------------- - - -
     | stream | sequence | kind | size | filler
     +--------+----------+------+------+------------- - - -
 
-A stream is what one channel of one publisher sends; `size` is the body's length less HEAD. The
-filler and the properties follow from these numbers, so whoever receives a message can tell whether
-it is the one that was sent, to the last bit.
+A stream is the messages of one channel of one publisher; `size` is the body's length less HEAD. The
+filler and the properties follow from these numbers, so every receiver can tell whether the message
+is the one that was sent, to the last bit.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ PATTERN: Final = bytes(n * 7 % 251 for n in range(1 << 16)) * 2
 
 TRANSIENT, PERSISTENT, TRANSIENT_NAMED, PERSISTENT_NAMED = range(4)
 FORMS: Final = 4
-"""So many kinds are there of each priority."""
+"""The number of kinds for each priority."""
 PRIORITIES: Final = (None, 1, 9)
 
 LATER: Final = "later"
-"""The exchange that keeps messages back."""
+"""The exchange that delays messages."""
 HOLDING: Final = holding_queue(LATER)
-"""The queue in which it does."""
+"""The queue that holds delayed messages."""
 DELAYS_MS: Final = (1, 30, 400)
 DELAY: Final = "x-delay"
 
 
 def forms(priority: int | None = None, **headers: FieldValue) -> list[BasicProperties]:
-    """Return the properties of the kinds of messages with that priority, or with those headers."""
+    """Return the properties for each kind of message with that priority, or with those headers."""
     return [
         BasicProperties(priority=priority, headers=headers or None),
         BasicProperties(delivery_mode=2, priority=priority, headers=headers or None),
@@ -74,7 +74,7 @@ ADDED: Final = (
     "x-first-death-exchange",
     "x-stream-offset",
 )
-"""Headers of the broker's own."""
+"""The headers that the broker adds."""
 
 
 def is_persistent(kind: int) -> bool:
@@ -83,17 +83,17 @@ def is_persistent(kind: int) -> bool:
 
 
 def urgent(kind: int, nth: int) -> int:
-    """Return the kind that is like `kind`, with the nth priority."""
+    """Return the kind like `kind` that has the nth priority."""
     return kind + FORMS * nth
 
 
 def delayed(kind: int, nth: int) -> int:
-    """Return the kind that is like `kind`, which has no priority, with the nth delay."""
+    """Return the kind like `kind`, without priority, that has the nth delay."""
     return len(PLAIN) + FORMS * nth + kind % FORMS
 
 
 def priority_of(kind: int) -> int:
-    """Return the priority that counts for messages of that kind; 0 when they have none."""
+    """Return the effective priority of messages of that kind; 0 when they have none."""
     return (PRIORITIES[kind // FORMS] or 0) if kind < len(PLAIN) else 0
 
 
@@ -112,15 +112,15 @@ def content_of(
 
 
 def id_of_content(content: bytes) -> MessageId:
-    """Return whose content this is. The first body frame holds all of HEAD."""
+    """Return the id of the message with this content. The first body frame has all of HEAD."""
     start = 15 + int.from_bytes(content[3:7])
     stream, sequence, _, _ = HEAD.unpack_from(content, start)
     return stream, sequence
 
 
 def id_of_body(properties: bytes, body: bytes) -> MessageId | None:
-    """Return whose body this is; None if it differs in a single bit from what that publisher
-    sent."""
+    """Return the id of the message with this body; None if a single bit differs from what its
+    publisher sent."""
     if len(body) < HEAD.size:
         return None
     stream, sequence, kind, size = HEAD.unpack_from(body)
@@ -132,8 +132,8 @@ def id_of_body(properties: bytes, body: bytes) -> MessageId | None:
 
 
 def as_sent(properties: bytes) -> bytes:
-    """Return the properties without what the broker has added: how often the message had come back,
-    how it died; and with the delay that it has taken the sign of."""
+    """Return the properties as the publisher sent them: without the headers the broker added about
+    deliveries and dead-lettering, and with the sign of the delay that it changed."""
     decoded = BasicProperties.decode(properties)
     headers = {k: v for k, v in (decoded.headers or {}).items() if k not in ADDED}
     if was_delayed(headers):
@@ -144,14 +144,14 @@ def as_sent(properties: bytes) -> bytes:
 
 
 def was_delayed(headers: Table) -> bool:
-    """Tell whether the broker has kept a message with these headers back."""
+    """Tell whether the broker has delayed a message with these headers."""
     delay = headers.get(DELAY)
     return isinstance(delay, int) and delay < 0
 
 
 def sent_on_by(properties: bytes) -> object:
-    """Return the queue that the message died in first, or the one that has kept it back; None when
-    it comes from its publisher."""
+    """Return the queue that first dead-lettered the message, or the one that delayed it; None when
+    it comes straight from its publisher."""
     if b"x-" not in properties:
         return None
     headers = BasicProperties.decode(properties).headers or {}
@@ -159,12 +159,12 @@ def sent_on_by(properties: bytes) -> object:
 
 
 def offset_of(properties: bytes) -> int:
-    """Return where a message is in its stream."""
+    """Return the offset of a message in its stream."""
     return cast("int", (BasicProperties.decode(properties).headers or {})["x-stream-offset"])
 
 
 def returns_of(properties: bytes) -> int:
-    """Return how often a message has come back to its queue, as its header says; 0 without one."""
+    """Return how often a message was requeued, according to its header; 0 without one."""
     if b"x-delivery-count" not in properties:
         return 0
     return cast("int", (BasicProperties.decode(properties).headers or {})["x-delivery-count"])

@@ -1,9 +1,8 @@
-"""Mistakes in the broker's own code: a turn of some actor ends by an exception, once.
+"""Mistakes in the broker's own code: an exception ends one turn of some actor.
 
-What must come of it depends on whose turn it was (kernel/containment.py): that connection is closed
-and all others go on, that queue is read back with what was confirmed, or the node ends and the next
-one begins with what is on the disk. Nothing else is allowed: a fault that nobody planted is a
-finding.
+The required outcome depends on the actor (kernel/containment.py): that connection is closed and all
+others go on, that queue is read back with everything confirmed, or the node ends and the next one
+starts from the disk. Nothing else is allowed: a fault that was not planted is a finding.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ if TYPE_CHECKING:
     from sluicemq.sim.workload import Workload
 
 VITAL_PERCENT: Final = 10
-"""Of the mistakes: in an actor that all share."""
+"""The share of mistakes in an actor that the whole node shares."""
 
 
 COMMAND_PERCENT: Final = 15
-"""Of the others, where there are any: in a control command."""
+"""The share of the others in a control command, if there are any."""
 
 QUEUE_PERCENT: Final = 50
-"""Of the others: in a queue, whatever was promised of it."""
+"""The share of the rest in a queue, whatever it promises."""
 
 
 TURNS_ONLY: Final = (Intake, Writer, PolicyRounds, Pacer, ConsumerTimeouts, Checkpoints)
-"""Actors that hear too seldom of anything to wait for that."""
+"""Actors that get messages too seldom to wait for one."""
 
 
 class Mistake(Exception):
@@ -55,16 +54,16 @@ class Mistake(Exception):
 
 
 class Mistakes:
-    """Plants mistakes in one run. `happened` has the kinds of the actors, in order."""
+    """Plants mistakes in one run. `happened` has the kinds of the faulty actors, in order."""
 
     def __init__(self, work: Workload, random: Random) -> None:
         self.work = work
         self.random = random
         self.planted: dict[Actor, None] = {}
-        """Actors whose turns will have one."""
+        """Actors in whose turns a mistake is planted."""
         self.happened: list[str] = []
         self.everywhere = work.swarm.features != NO_FEATURES
-        """In actors of every kind, as seeds with features have it."""
+        """Plant mistakes in actors of every kind, as seeds with features do."""
         self.over = False
 
     def plant(self, node: Node) -> None:
@@ -93,7 +92,8 @@ class Mistakes:
             self.plant_in(self.random.choice(kinds), peer)
 
     def of_one_kind(self, queues: list[Actor]) -> list[Actor]:
-        """Return these queues; or, of them and of who works for them, all that are of one kind."""
+        """Return these queues; or all actors of one kind among them and the actors that work for
+        them."""
         if not self.everywhere:
             return queues
         kinds: dict[type[Actor], list[Actor]] = {}
@@ -103,7 +103,7 @@ class Mistakes:
         return self.random.choice([*kinds.values()])
 
     def plant_in_vital(self, node: Node) -> None:
-        """Plant a mistake in an actor that seldom has a turn, and give it one."""
+        """Plant a mistake in an actor that seldom has turns, and give it one."""
         idle = seldom(node) if self.everywhere else []
         actor = self.random.choice([*vital(node), *idle])
         self.plant_in(actor, None)
@@ -111,8 +111,8 @@ class Mistakes:
             actor.schedule()
 
     def sound(self, node: Node) -> list[Actor]:
-        """Return the queues that would be there again after a mistake: one in the life of a node
-        each."""
+        """Return the queues that would be read back after a mistake: each may have one in a node's
+        life."""
         known = self.work.book.queues
         return [
             queue
@@ -122,7 +122,7 @@ class Mistakes:
         ]
 
     def plant_in(self, actor: Actor, peer: SimPeer | None) -> None:
-        """Let a method of the actor end by an exception, before or after its work."""
+        """Make a method of the actor raise an exception, before or after its work."""
         if actor in self.planted:
             return
         self.planted[actor] = None
@@ -135,8 +135,8 @@ class Mistakes:
 
 
 class MistakenTurns(StandIn):
-    """This has the turns of an actor as the actor itself would have them, until its method of that
-    name ends by a mistake, before or after its work."""
+    """Runs the turns of an actor as the actor itself would, until its method of that name fails by
+    a mistake, before or after its work."""
 
     def __init__(
         self, mistakes: Mistakes, actor: Actor, name: str, after: bool, peer: SimPeer | None
@@ -171,7 +171,7 @@ class MistakenTurns(StandIn):
         self.call("receive", partial(self.actor.receive, message))
 
     def call(self, name: str, original: Callable[[], None]) -> None:
-        """Call a method of the actor; if it is the one, make the mistake."""
+        """Call a method of the actor; if it is the chosen one, make the mistake."""
         if self.is_over or name != self.name:
             original()
             return
@@ -195,7 +195,7 @@ class MistakenTurns(StandIn):
 
 
 def queue_of(actor: Actor) -> Queue | None:
-    """Return the queue that a mistake of the actor counts for; None when there is none."""
+    """Return the queue that must bear a mistake of the actor; None without one."""
     if isinstance(actor, Republisher):
         return queue_of(actor.source)
     if isinstance(actor, Delayer):
@@ -204,7 +204,7 @@ def queue_of(actor: Actor) -> Queue | None:
 
 
 def workers_of(queue: Actor) -> list[Actor]:
-    """Return the actors that work for a queue, and for no other."""
+    """Return the actors that work only for a queue."""
     if isinstance(queue, HoldingQueue):
         return [queue.delayer, queue.delayer.republisher]
     if not isinstance(queue, ClassicShell | QuorumShell):
@@ -214,13 +214,13 @@ def workers_of(queue: Actor) -> list[Actor]:
 
 
 def vital(node: Node) -> list[Actor]:
-    """Return the actors that the whole node shares, whose faults end it."""
+    """Return the actors that the whole node shares; a fault in one ends the node."""
     broker = node.broker
     return [broker.store, node.monitor, node.monitor.retargeting, broker.deadlines]
 
 
 def seldom(node: Node) -> list[Actor]:
-    """Return the vital actors that have few turns."""
+    """Return the vital actors that seldom have turns."""
     broker = node.broker
     pacer = broker.pacer
     idle: list[Actor] = [broker.policy_rounds, node.timeouts, broker.store.checkpoints]

@@ -1,13 +1,13 @@
-"""A queue as anyone would write it down: one list of messages by position. Run beside the real one.
+"""A queue in its simplest form: one list of messages by position. It runs beside the real one.
 
 `QueueModel` sits between the queue actor and its machine, sees each command that is applied and
-each call, with the effects that answer it, and does the same to the model. Whatever differs is a
-broken promise: what is delivered is the head of the list, what is requeued goes back to its
-position, what is confirmed is durable or gone again, what has left is said to be removed, and the
-counters are the sums. Where a message is, in RAM or on disk, is no matter to the model.
+each call, with the resulting effects, and does the same to the model. Every difference is a broken
+promise: delivered messages are the head of the list, requeued messages go back to their positions,
+confirmed messages are durable or gone again, messages that have left are reported as removed, and
+the counters are the sums. The model ignores whether a message is in RAM or on disk.
 
-Of a queue that was recovered only the positions are known at first; a message is known when it has
-been seen.
+After a recovery the model only knows the positions of messages; it learns each message when it sees
+it.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ ANSWERS: Final[dict[type | str, tuple[type, ...]]] = {
     Consume: (Consumed, Refuse),
     Cancel: (Cancelled,),
 }
-"""What each command or call may be answered with. basic.gets may wait for the disk, so that their
-answers come with a later one."""
+"""The effects that may answer each command or call. A basic.get may wait for the disk, so that its
+answer comes with a later one."""
 
 
 def apart(envelope: bytes, contents: list[bytes]) -> list[tuple[bytes, bytes]]:
@@ -100,8 +100,8 @@ def kept_size(of_batch: bytes, envelope: bytes, content: bytes) -> int:
 
 
 class Entry:
-    """One message of the queue; its `content` is None when it was not seen yet. `size` is what the
-    queue counts for it: the envelope is in that if its batch was ENVELOPED."""
+    """One message of the queue; its `content` is None until it was seen. `size` is what the queue
+    counts for it, including the envelope if its batch was ENVELOPED."""
 
     __slots__ = (
         "content",
@@ -126,7 +126,7 @@ class Entry:
         self.persistent = persistent
         self.delivered = False
         self.expiry: int | None = None
-        """None: not known any more."""
+        """None when it is no longer known."""
         self.returns = 0
 
     def __lt__(self, other: Entry) -> bool:
@@ -136,7 +136,7 @@ class Entry:
 
 
 class ModelRun:
-    """What one delivery still has unacknowledged; None stands for a settled message."""
+    """The unacknowledged messages of one delivery; None stands for a settled message."""
 
     __slots__ = ("channel", "entries")
 
@@ -146,37 +146,37 @@ class ModelRun:
 
 
 class QueueModel(Tap):
-    """Runs a model beside a queue: it sees what the queue's machine is asked and what it answers,
-    and compares."""
+    """Runs a model beside a queue: it sees the commands and effects of the queue's machine, and
+    compares them with the model."""
 
     def __init__(self, queue: ClassicShell, book: History, durable_image: DurableImage) -> None:
         super().__init__(queue.machine)
         self.queue_id = queue.id
         self.name = queue.name
         self.prefix = queue.prefix_bytes
-        """Bytes that the queue has put before each content."""
+        """Bytes that the queue puts before each content."""
         self.book = book
         self.durable_image = durable_image
         self.unacked_runs: dict[int, ModelRun] = {}
         self.writes: dict[int, tuple[range, list[MessageId]]] = {}
         """Positions and ids by receipt."""
         self.fresh: set[int] = set()
-        """Positions of what has come since the machine last looked at the time: that may be dealt
-        out once, though it has expired while it was on its way."""
+        """Positions of messages that came since the machine last looked at the time: these may be
+        delivered once though they have expired in flight."""
         self.gets: list[Actor] = []
         self.early: tuple[Got | None, Entry | None] = (None, None)
-        """An answer to one of them that is still to come, and the message in it."""
+        """A basic.get whose answer is still to come, and the message in it."""
         self.left: dict[int, Entry] = {}
-        """What has left the queue for good with the command that is watched."""
+        """Messages that left the queue for good by the command being watched."""
         self.deleted = False
         self.senders: dict[Actor, None] = {}
-        """Who published here, since somebody last cleared this."""
+        """Publishers to this queue since this was last cleared."""
         self.handed_over = 0
-        """So many bodies were handed to the message store since then, to have their RAM, or came
-        as dead letters: their publisher waits for credit only when a run of them is through."""
+        """Bodies that went to the message store since then to free RAM, or came as dead letters:
+        their publisher waits for credit only when a whole run has passed."""
         self.highest = queue.settings.max_priority or 0
         self.next_positions: dict[int, int] = {}
-        """By priority."""
+        """The next positions by priority."""
         self.ready: list[Entry] = []
         for mark in queue.machine.marks():
             self.next_positions[mark.priority] = mark.next
@@ -188,7 +188,7 @@ class QueueModel(Tap):
                     insort(self.ready, entry)
         self.recovered = bool(self.ready)
         self.there = {entry.position: entry for entry in self.ready}
-        """All messages, ready or out, by position."""
+        """All messages, ready or unacknowledged, by position."""
 
     def id_of(self, content: bytes) -> MessageId:
         """Return the id of the message with that content."""
@@ -198,7 +198,7 @@ class QueueModel(Tap):
         self.handed_over += count
 
     def published(self, command: Publish) -> None:
-        """Note who has published, and how much."""
+        """Note the publisher, and how much it has published."""
         sender = command.link.sender
         if isinstance(sender, Republisher):
             self.handed_over += len(command.batch.contents)
@@ -233,14 +233,13 @@ class QueueModel(Tap):
         self.compare_removed(effects)
 
     def configure(self) -> None:
-        """Take over the settings. Without a delivery limit nobody counts how often messages come
-        back."""
+        """Apply the settings. Without a delivery limit nobody counts requeues."""
         if self.machine.settings.delivery_limit is None:
             for entry in self.there.values():
                 entry.returns = 0
 
     def answers(self, effects: list[Effect]) -> None:
-        """Check deliveries, and what was asked for, in order."""
+        """Check deliveries, and answers to questions, in order."""
         delivers: list[Deliver] = []
         for at, effect in enumerate(effects):
             if isinstance(effect, DeadLetter) and not delivers:
@@ -254,8 +253,8 @@ class QueueModel(Tap):
         self.serve(delivers)
 
     def take_early(self, effects: list[Effect]) -> None:
-        """Let what a basic.get has got be out before what is behind it dies; it is reported only
-        then, with what is left."""
+        """Make the message of a basic.get unacknowledged before messages behind it die; its answer
+        is checked later, with the rest."""
         got = next((each for each in effects if isinstance(each, Got)), None)
         if got is None or got.content is None or got is self.early[0] or not self.ready:
             return
@@ -291,8 +290,8 @@ class QueueModel(Tap):
             self.answers_get(answer.channel)
 
     def die(self, letter: DeadLetter) -> None:
-        """Check messages that die. What is too old or too much is the head of the list, and out
-        from now on; rejected messages are out already."""
+        """Check dead letters. Expired and excess messages are the head of the list, and
+        unacknowledged from now on; rejected messages are unacknowledged already."""
         count = len(letter.contents)
         known = self.unacked_runs.get(letter.run)
         entries = self.ready[:count] if known is None else [e for e in known.entries if e]
@@ -311,7 +310,7 @@ class QueueModel(Tap):
             self.unacked_runs[letter.run] = ModelRun(self.machine.queue, entries)
 
     def must_go(self, entry: Entry, reason: str, length: int) -> None:
-        """Check that a message which died had to: it is too old, or the queue is too long."""
+        """Check that a message had to die: it has expired, or the queue is too long."""
         if reason == EXPIRED:
             old = entry.expiry is None or 0 < entry.expiry <= self.machine.limits.now_ms
             promise(old, self.name, "buries too early", entry.id)
@@ -323,12 +322,12 @@ class QueueModel(Tap):
             promise(too_many or large, self.name, "has room for", entry.id)
 
     def answers_get(self, channel: Actor) -> None:
-        """Check that basic.gets are answered in order, each once."""
+        """Check that each basic.get is answered once, in order."""
         promise(bool(self.gets) and self.gets[0] is channel, self.name, "answers no basic.get")
         del self.gets[0]
 
     def drop(self, entries: list[Entry] | list[Entry | None]) -> None:
-        """Let entries leave the queue for good; None among them is passed over."""
+        """Remove entries from the queue for good; None among them is skipped."""
         for entry in entries:
             if entry is not None:
                 self.leave(entry)
@@ -336,13 +335,13 @@ class QueueModel(Tap):
             self.ready = []
 
     def leave(self, entry: Entry) -> None:
-        """Let one entry leave the queue for good."""
+        """Remove one entry from the queue for good."""
         del self.there[entry.position]
         self.left[entry.position] = entry
 
     def compare_removed(self, effects: list[Effect]) -> None:
-        """Check that what has left is removed from the disk once, if it would be there after a
-        restart. What was purged on disk is removed without being known one by one."""
+        """Check that messages that left are removed from the disk once, if a restart would bring
+        them back. Purged messages on disk are removed without being listed."""
         removed: list[int] = []
         for effect in effects:
             if isinstance(effect, Remove) and effect.durable:
@@ -356,14 +355,14 @@ class QueueModel(Tap):
         self.left = {}
 
     def is_kept(self, entry: Entry) -> bool:
-        """Tell whether the entry is there after a restart."""
+        """Tell whether the entry survives a restart."""
         return self.machine.durable and entry.persistent
 
     def is_depth(self, count: int, word: str) -> None:
         promise(count == len(self.ready), self.name, word, count, "of", len(self.ready))
 
     def publish(self, command: Publish, effects: list[Effect]) -> None:
-        """Append to the tail; what must be written is safe later, the rest now."""
+        """Append to the tail; messages that must be written are safe later, the others now."""
         batch = command.batch
         messages = apart(batch.traits.envelope, batch.contents)
         ids = [self.id_of(content) for _, content in messages]
@@ -400,15 +399,15 @@ class QueueModel(Tap):
                 promise(not effects, self.name, "answers an unconfirmed publish with", effects)
 
     def is_confirm(self, effect: Effect, link: Link, first_seq: int, count: int) -> None:
-        """Check that an effect is the confirm that is due next."""
+        """Check that an effect is the next confirm that is due."""
         assert isinstance(effect, Confirm)
         right = (effect.link, effect.first_seq, effect.count) == (link, first_seq, count)
         promise(right and effect.channel is link.sender, self.name, "tells somebody else")
         promise(right, self.name, "confirms", effect.first_seq, "not", first_seq)
 
     def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
-        """Check a report of written messages: each was asked for once, and they are durable, or
-        have left again."""
+        """Check a report of written messages: each was asked for once, and is durable, or has left
+        again."""
         promise(len(effects) == len(receipts), self.name, "confirms", effects)
         self.durable_image.look()
         for receipt, effect in zip(receipts, effects, strict=True):
@@ -423,7 +422,7 @@ class QueueModel(Tap):
             self.is_confirm(effect, receipt.link, receipt.first_seq, receipt.count)
 
     def serve(self, delivers: list[Deliver]) -> None:
-        """Check that what is delivered is the head of the list, to each consumer in order."""
+        """Check that deliveries are the head of the list, to each consumer in order."""
         count = sum(len(deliver.contents) for deliver in delivers)
         promise(count <= len(self.ready), self.name, "deals", count, "of", len(self.ready))
         head = {entry.position: entry for entry in self.ready[:count]}
@@ -454,8 +453,8 @@ class QueueModel(Tap):
     def put_first(
         self, copies: list[int], head: dict[int, Entry], deliver: Deliver, index: int
     ) -> None:
-        """Choose which of several copies of a message, which has died twice, is delivered. A no-ack
-        delivery does not name its position; what differs are the headers."""
+        """Choose which copy of a message that has died twice is delivered. A no-ack delivery does
+        not name its position; the copies differ in their headers."""
         if deliver.run:
             position = self.machine.unacked_runs[deliver.run].positions[index]
             promise(position in copies, self.name, "deals what is not its head")
@@ -468,8 +467,9 @@ class QueueModel(Tap):
         copies.insert(0, position)
 
     def recognise(self, head: dict[int, Entry], delivers: list[Deliver]) -> None:
-        """Learn messages of the head that are seen for the first time since the restart. No-ack
-        deliveries do not name positions; those messages leave, so that it does not matter."""
+        """Learn messages of the head that are delivered for the first time since the restart.
+        No-ack deliveries do not name positions; it does not matter, because those messages leave.
+        """
         unknown = {at: entry for at, entry in head.items() if entry.content is None}
         if not unknown:
             return
@@ -496,7 +496,7 @@ class QueueModel(Tap):
         entry.envelope = envelope
 
     def compare(self, entry: Entry, content: bytes, envelope: bytes, redelivered: bool) -> None:
-        """Check that a message is what was published, and flagged if it was delivered before."""
+        """Check that a message is the published one, and is flagged if it was delivered before."""
         promise(content == entry.content, self.name, "changes", entry.id)
         promise(envelope == entry.envelope, self.name, "changes the envelope of", entry.id)
         late = 0 < (entry.expiry or 0) < self.machine.limits.now_ms
@@ -507,8 +507,9 @@ class QueueModel(Tap):
         entry.delivered = True
 
     def hand_out(self, run: int, channel: Actor, no_ack: bool, entries: list[Entry]) -> None:
-        """Note the entries of one delivery as unacknowledged, or as gone without
-        acknowledgements."""
+        """Note the entries of one delivery as unacknowledged; without acknowledgements
+        they leave.
+        """
         promise((run == 0) == no_ack, self.name, "run", run, "for no-ack", no_ack)
         if run:
             promise(run not in self.unacked_runs, self.name, "uses run", run, "twice")
@@ -534,8 +535,8 @@ class QueueModel(Tap):
         self.hand_out(answer.run, answer.channel, answer.run == 0, [entry])
 
     def settle(self, command: Settle) -> None:
-        """Settle parts of deliveries that are out, each once. What is given back to a deleted queue
-        is gone."""
+        """Settle parts of unacknowledged deliveries, each once. Messages requeued to a deleted
+        queue are gone."""
         for number, start, end in command.parts:
             run = self.unacked_runs.get(number)
             if run is None:
@@ -559,20 +560,20 @@ class QueueModel(Tap):
                 del self.unacked_runs[number]
 
     def bury(self, entries: list[Entry | None]) -> None:
-        """Note that entries have died, and are elsewhere now."""
+        """Note that entries were dead-lettered, and are elsewhere now."""
         for entry in entries:
             if entry is not None and entry.id is not None:
                 self.book.bury(self.name, entry.id)
 
     def rejected(self, entries: list[Entry | None]) -> None:
-        """Let entries wait for becoming dead letters, in a run of their own."""
+        """Let rejected entries wait for being dead-lettered, in a run of their own."""
         number = next(n for n in self.machine.unacked_runs if n not in self.unacked_runs)
         self.unacked_runs[number] = ModelRun(
             self.machine.queue, [e for e in entries if e is not None]
         )
 
     def requeue(self, entries: list[Entry | None]) -> None:
-        """Put each entry back to its position, unless it has come back too often."""
+        """Put each entry back at its position, unless it was requeued too often."""
         for too_often, some in groupby(entries, self.comes_back):
             if too_often is None:
                 continue
@@ -586,8 +587,8 @@ class QueueModel(Tap):
                 self.drop([*known])
 
     def comes_back(self, entry: Entry | None) -> bool | None:
-        """Tell whether an entry may come back once more; False when it has too often, None when it
-        is settled."""
+        """Tell whether an entry may be requeued once more; False when it was too often, None when
+        it is settled."""
         if entry is None:
             return None
         limit = self.machine.settings.delivery_limit
@@ -614,7 +615,7 @@ class QueueModel(Tap):
         }
         if all(entry.content is not None for entry in self.there.values()) and (
             not self.recovered or not self.machine.backing.delta.count
-        ):  # what was acknowledged shortly before a crash may still count in delta
+        ):  # a message acknowledged shortly before a crash may still count in delta
             counted["ready_bytes"] = sum(e.size for e in self.ready)
             counted["unacked_bytes"] = sum(e.size for e in out)
         for word, value in counted.items():
@@ -634,8 +635,8 @@ class QueueModel(Tap):
         return total
 
     def compare_contents(self) -> None:
-        """Check that the machine's messages are the model's, position by position, and what is out,
-        too."""
+        """Check that the machine and the model have the same messages at the same positions, and
+        the same unacknowledged ones."""
         if self.deleted or self.machine.rest is not None:
             return
         backing = self.machine.backing
@@ -657,8 +658,7 @@ class QueueModel(Tap):
         self.compare_unacked_runs()
 
     def paged(self) -> set[int]:
-        """Return the positions of delta: on disk, or on their way there, and not out at
-        consumers."""
+        """Return the positions of delta: on disk, or being written, and not unacknowledged."""
         backing = self.machine.backing
         assert isinstance(backing, PlainBacking | PriorityBacking)
         levels = [backing] if isinstance(backing, PlainBacking) else backing.levels.values()
@@ -676,7 +676,7 @@ class QueueModel(Tap):
         return found
 
     def compare_unacked_runs(self) -> None:
-        """Compare what is unacknowledged with the machine's."""
+        """Compare the unacknowledged messages with the machine's."""
         promise(
             self.machine.unacked_runs.keys() == self.unacked_runs.keys(),
             self.name,

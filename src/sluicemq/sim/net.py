@@ -3,9 +3,9 @@
     client --write--> inbound  --fragments--> Received to the owner      unless reading is paused
     client <--read--- outbound <----write---- writer; False above `high`, Writable below `low`
 
-A client may write what `room` says and no more, as with a blocking socket: a node that does not
-read makes its clients stop. A client that does not read makes `outbound` fill. The client may be
-an actor of another machine (`Outgoing`).
+A client may write only as much as `room` says, as with a blocking socket: a node that does not read
+stops its clients. A client that does not read lets `outbound` fill up. The client may be an actor
+of another machine (`Outgoing`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 AMQP_PORT: Final = 5672
 FIRST_PORT: Final = 40_000
-"""Ports that the system chooses are above."""
+"""The system chooses ports above this one."""
 CLIENTS_HOST: Final = "127.0.0.1"
-"""Where clients connect from."""
+"""The host from which clients connect."""
 RESTS_PART = 16
 """A socket rests when so large a part of what it holds was read and is not parsed yet."""
 LINGER_DEFAULT_MS = 5000
@@ -37,27 +37,27 @@ HEALED_FRAGMENT = 16_384
 
 
 class Sockets(Protocol):
-    """How large the buffers of simulated sockets are, and how fast they are."""
+    """The sizes of the buffers of simulated sockets, and their speed."""
 
     @property
     def delay_ns_max(self) -> int:
-        """How long a step of some bytes takes at most, but for one in a hundred."""
+        """Return the longest time of a step, except for one step in a hundred."""
 
     @property
     def fragment_max(self) -> int:
-        """The most bytes that are read at once."""
+        """Return the most bytes that one read returns."""
 
     @property
     def socket_bytes(self) -> int:
-        """What a client may have written that the node has not read."""
+        """Return the most bytes that a client may have written and the node has not read."""
 
     @property
     def high_water_bytes(self) -> int:
-        """Above it the node is told that a socket is full."""
+        """Return the mark above which the node is told that a socket is full."""
 
     @property
     def low_water_bytes(self) -> int:
-        """Below it that it may write again."""
+        """Return the mark below which it may write again."""
 
 
 class Client(Protocol):
@@ -66,13 +66,13 @@ class Client(Protocol):
     name: str
 
     def receive(self, data: bytes) -> None:
-        """Called when bytes came from the node."""
+        """Called when bytes have come from the node."""
 
     def writable(self) -> None:
         """Called when there is room again, after there was none."""
 
     def hung_up(self) -> None:
-        """Called when the node has closed the socket, or it broke."""
+        """Called when the node closed the socket, or the connection broke."""
 
 
 class Socket:
@@ -87,25 +87,25 @@ class Socket:
         self.outbound = bytearray()
         self.paused = False
         self.unparsed = 0
-        """Bytes that arrived since the owner last had done with all."""
+        """Bytes that arrived since the owner had last handled all."""
         self.rests = False
-        """Enough of them: more arrive when the owner has done with these, or pulls."""
+        """Enough of them: more bytes arrive when the owner has handled these, or pulls."""
         self.starved = False
         """The client was told that there is no room."""
         self.full = False
         self.stalled = False
         """The client does not read."""
         self.closing = False
-        """The node has closed: nothing is read any more, what is due still goes out."""
+        """The node has closed the socket: it reads no more, but queued bytes are still sent."""
         self.left = False
-        """The client has gone, orderly or not."""
+        """The client has left, orderly or not."""
         self.gone = False
         self.arriving = False
         self.reading = False
 
     @property
     def reader(self) -> Reader:
-        """The owner of a connection that speaks AMQP."""
+        """Return the owner of a connection that speaks AMQP."""
         assert isinstance(self.owner, Reader), "not a connection of AMQP"
         return self.owner
 
@@ -118,7 +118,7 @@ class Socket:
         return free
 
     def send(self, data: bytes) -> None:
-        """Write from the client's side. What exceeds the room a little is taken all the same."""
+        """Write from the client's side. A small excess over the room is accepted."""
         if not self.left and not self.closing:
             self.inbound += data
             self._fetch()
@@ -133,8 +133,8 @@ class Socket:
         self._offer()
 
     def leave(self, kept_bytes: int | None = None) -> None:
-        """Close the socket from the client's side. Of what the client wrote the node still gets
-        `kept_bytes` (None: all), perhaps half a frame; what is on its way to the client is lost."""
+        """Close the socket from the client's side. The node still gets `kept_bytes` of what the
+        client wrote (None: all), perhaps half a frame; bytes in flight to the client are lost."""
         if self.left:
             return
         self.left = True
@@ -152,7 +152,7 @@ class Socket:
     # -- towards the node
 
     def _fetch(self) -> None:
-        """Plan the arrival of bytes that the client has written, if the reader wants them."""
+        """Plan the arrival of bytes from the client, if the reader wants them."""
         unwanted = self.paused or self.rests or self.gone
         if not self.arriving and not unwanted and (self.inbound or self.left):
             self.arriving = True
@@ -174,8 +174,8 @@ class Socket:
         self._fetch()
 
     def taken(self, pulls: bool) -> bool:
-        """Note that the owner has handled all that arrived. Returns whether the socket rests, so
-        that the owner has to pull more; with `pulls` False it does not rest any longer."""
+        """Note that the owner has handled all bytes that arrived. Returns whether the socket rests,
+        so that the owner must pull more; with `pulls` False it rests no longer."""
         self.unparsed = 0
         if self.rests and not pulls:
             self.rests = False
@@ -183,7 +183,7 @@ class Socket:
         return self.rests
 
     def pull(self) -> bytes:
-        """Return what is there for the owner, if the socket rests and may be read."""
+        """Return the waiting bytes, if the socket rests and may be read."""
         if not self.rests or self.paused or self.gone:
             return b""
         if not self.inbound:
@@ -193,7 +193,7 @@ class Socket:
         return self._take()
 
     def _take(self) -> bytes:
-        """Return the next bytes from the client, which has room again."""
+        """Return the next bytes from the client, which gets room for as many."""
         size = self.net.fragment()
         data = bytes(self.inbound[:size])
         del self.inbound[:size]
@@ -205,7 +205,9 @@ class Socket:
     # -- towards the client
 
     def write(self, data: bytes) -> bool:
-        """Write from the node's side. Returns False when the buffer is over its high-water mark."""
+        """Write from the node's side. Returns False when the buffer is above its
+        high-water mark.
+        """
         if self.gone:
             return True
         if self.left:
@@ -244,7 +246,7 @@ class Socket:
     # -- the end
 
     def close(self, linger_ms: int) -> None:
-        """Close from the node's side: first what is queued goes out, for at most `linger_ms`
+        """Close from the node's side: queued bytes are still sent, for at most `linger_ms`
         milliseconds; 0 is the default time."""
         if self.closing or self.gone:
             return
@@ -284,7 +286,7 @@ class ClientEnd:
         self.owner = owner
         self.name = name
         self.socket: Socket | None = None
-        """None: the connection is being made."""
+        """None while the connection is being made."""
 
     def receive(self, data: bytes) -> None:
         self.owner.post(Received(data))
@@ -293,7 +295,7 @@ class ClientEnd:
         self.owner.writer.post(Writable())
 
     def close(self) -> None:
-        """The owner wants no more: what it wrote still arrives, what is on its way to it does
+        """Close from the owner's side: bytes that it wrote still arrive, bytes in flight to it do
         not."""
         if self.socket is not None:
             self.socket.leave()
@@ -303,13 +305,13 @@ class ClientEnd:
         self.over("closed by the other end")
 
     def over(self, reason: str) -> None:
-        """There is no connection, or none any more."""
+        """Tell the owner that the connection failed or has ended."""
         if self.net.outgoing.pop(self.number, None) is not None:
             self.owner.post(Closed(reason))
 
 
 class Network:
-    """What all machines of a run are connected to: the listeners by host and port."""
+    """The network that connects all machines of a run: the listeners by host and port."""
 
     def __init__(self) -> None:
         self.listeners: dict[tuple[str, int], tuple[SimNet, Acceptor]] = {}
@@ -317,7 +319,7 @@ class Network:
 
 class SimNet(Net):
     """The sockets of one machine, by number. `host` is its name in the network; without one it has
-    a network for itself."""
+    a network of its own."""
 
     def __init__(
         self,
@@ -333,9 +335,9 @@ class SimNet(Net):
         self.network = network or Network()
         self.host = host
         self.sockets: dict[int, Socket] = {}
-        """Those of clients that have connected to this machine."""
+        """The sockets of clients that have connected to this machine."""
         self.outgoing: dict[int, ClientEnd] = {}
-        """Those that its actors have asked for."""
+        """The connections that its actors have asked for."""
         self.opened = 0
         self.healed = False
         self.pauses = 0
@@ -343,8 +345,8 @@ class SimNet(Net):
         self.refusals = 0
 
     def crash(self) -> None:
-        """The machine is no more: every connection is cut, what was on its way is lost. Actors of
-        other machines hear it; the clients of a run are told by who runs it."""
+        """Cut every connection of a machine that crashes; bytes in flight are lost. Actors of other
+        machines are told; whoever runs the clients of a run tells these."""
         for key in [key for key, (net, _) in self.network.listeners.items() if net is self]:
             del self.network.listeners[key]
         for socket in self.sockets.values():
@@ -360,12 +362,12 @@ class SimNet(Net):
         self.outgoing.clear()
 
     def _cut(self, client: ClientEnd) -> None:
-        """The other end of its connection has gone without a word."""
+        """Note that the other end of a client's connection has gone without notice."""
         reason = "connection reset by peer"
         self.timeline.after(self.delay_ns(), client.name, "reset", client.over, reason)
 
     def abort(self) -> None:
-        """Cut the connections of clients that have not gone yet; the node gives them up."""
+        """Cut the connections of clients that are still there; the node gives up on them."""
         for socket in list(self.sockets.values()):
             socket._abort()
 
@@ -379,7 +381,7 @@ class SimNet(Net):
         return port
 
     def enter(self, client: Client, port: int = AMQP_PORT) -> Socket:
-        """A client of the run connects to a listener of this machine."""
+        """Connect a client of the run to a listener of this machine."""
         _, acceptor = self.network.listeners[self.host, port]
         socket = self._socket(client)
         assert acceptor.admits(CLIENTS_HOST)
@@ -388,7 +390,7 @@ class SimNet(Net):
         return socket
 
     def _socket(self, client: Client) -> Socket:
-        """A new one, for whom somebody has to own."""
+        """Return a new socket for a client; its owner is set later."""
         self.opened += 1
         socket = self.sockets[self.opened] = Socket(self, self.opened, client)
         return socket
@@ -403,7 +405,7 @@ class SimNet(Net):
         return client.number
 
     def _reach(self, asked: tuple[ClientEnd, str, int]) -> None:
-        """A connection that was asked for is made, or cannot be."""
+        """Make a connection that was asked for, or report that it cannot be made."""
         client, host, port = asked
         if self.outgoing.get(client.number) is not client:
             return  # its machine has crashed, or its owner has given up
@@ -417,15 +419,14 @@ class SimNet(Net):
         socket.owner = acceptor.accept(socket.number, peer)
 
     def delay_ns(self) -> int:
-        """Return how long one step of some bytes takes; one step in a hundred takes fifty times as
-        long."""
+        """Return the duration of one step; one step in a hundred takes fifty times as long."""
         if self.healed:
             return MS // 10
         delay_ns = 1 + self.random.randrange(self.swarm.delay_ns_max)
         return delay_ns * 50 if self.random.randrange(100) == 0 else delay_ns
 
     def fragment(self) -> int:
-        """Return how many bytes are read at once; a read in twenty gets a few bytes only."""
+        """Return how many bytes one read returns; one read in twenty returns only a few."""
         if self.healed:
             return HEALED_FRAGMENT
         if self.random.randrange(20) == 0:

@@ -1,4 +1,6 @@
-"""Simulated clients that change what is there: set it up, purge, delete, declare anew, listen."""
+"""Simulated clients that change queues: one declares everything, others purge, delete, redeclare,
+or listen.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ ANSWERS: Final = (
 
 
 class Installer(Role):
-    """Declares what the run needs, one thing after the other, then calls `done`."""
+    """Declares everything that the run needs, step by step, then calls `done`."""
 
     def __init__(
         self,
@@ -35,7 +37,7 @@ class Installer(Role):
         self.steps = steps
         self.done = done
         self.may_break = may_break
-        """Is the node down?"""
+        """True when the node may be down."""
 
     def opened(self) -> None:
         self.next()
@@ -59,7 +61,7 @@ class Installer(Role):
 
 
 class Operator(Role):
-    """Purges, deletes and declares one volatile queue, over and over."""
+    """Purges, deletes and redeclares one volatile queue, over and over."""
 
     def __init__(self, work: Stage, queue: str) -> None:
         self.work = work
@@ -74,7 +76,7 @@ class Operator(Role):
         self.later(1 + self.work.dice.randrange(self.pause_ns), "operates", self.act)
 
     def act(self) -> None:
-        """Act once; when that is answered, the next act follows."""
+        """Act once; the next act follows the answer."""
         if self.work.healing:
             return
         declare = self.work.declaration(self.queue)
@@ -114,7 +116,7 @@ class Operator(Role):
 
 
 class Listener(ReceivingRole):
-    """Makes a queue of its own, consumes the news for a while, and leaves."""
+    """Declares a queue of its own, consumes the news for a while, and leaves."""
 
     def __init__(self, work: Stage, name: str) -> None:
         super().__init__(work, name)
@@ -142,7 +144,7 @@ class Listener(ReceivingRole):
             promise(well, self.holder, "gets", method)
 
     def may_be_refused(self, code: int) -> bool:
-        """Tell whether the run is at its end, when queues are cleaned up."""
+        """Tell whether the run is ending, when queues are deleted."""
         return code == 404 and self.work.healing
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
@@ -153,7 +155,7 @@ class Listener(ReceivingRole):
         self.wake()
 
     def act(self) -> None:
-        """Acknowledge all; leave when it has received enough."""
+        """Acknowledge everything; leave after receiving enough."""
         self.acting = False
         if self.held:
             self.ack_multiple(next(reversed(self.held)))

@@ -1,6 +1,6 @@
 """A simulated client: a connection that speaks AMQP bytes, and the channels it runs.
 
-It cuts frames by itself, not with the broker's codec, so that a mistake there is not made twice.
+It parses frames by itself, without the broker's codec, so that a mistake there is not made twice.
 """
 
 from __future__ import annotations
@@ -43,50 +43,51 @@ class Role:
     number: int
     started = False
     closing = False
-    """close() was called: close-ok is awaited, even if a close of the broker's crosses it."""
+    """close() was called: close-ok is awaited, even if a close from the broker crosses it."""
     over = False
-    """The channel is gone, or its client wants nothing more of it."""
+    """The channel has ended, or its client ignores it from now on."""
     refusal_breaks = False
-    """When the broker closes the channel, is what was sent behind the cause lost?"""
+    """True when the methods sent after the cause are lost if the broker closes the channel."""
 
     def opened(self) -> None:
         """Called when channel.open-ok has come."""
         raise NotImplementedError
 
     def on_method(self, method: Method) -> None:
-        """Called with each method that has no content."""
+        """Called with each method that carries no content."""
         raise NotImplementedError
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
-        """Called with each method that has a content."""
+        """Called with each method that carries content."""
         raise NotImplementedError
 
     def on_writable(self) -> None:
         """Called when the socket has room again."""
 
     def ended(self, how: str) -> None:
-        """Called when the channel is over: closed orderly, or broken."""
+        """Called when the channel has ended: closed orderly, or broken."""
         raise NotImplementedError
 
     def closed(self) -> None:
-        """Called when the broker has answered that the channel is closed: it has done all that was
-        asked."""
+        """Called when the broker has confirmed that the channel is closed: everything asked for
+        before is done."""
 
     def may_be_refused(self, code: int) -> bool:
-        """Tell whether the broker may close the channel with this reply code though nobody has made
-        a mistake."""
+        """Tell whether the broker may close the channel with this reply code without anybody's
+        mistake."""
         return False
 
     def is_refused(self, close: m.ChannelClose) -> bool:
-        """Tell whether the broker may close the channel with this method though nobody has made a
-        mistake."""
+        """Tell whether the broker may close the channel with this method without
+        anybody's mistake.
+        """
         return self.may_be_refused(close.reply_code)
 
     def heal(self) -> None:
-        """Behave from now on, and come to an end: there are no more faults."""
+        """Behave well from now on, and come to an end: there are no more faults."""
 
     def is_done(self) -> bool:
-        """Tell whether nothing more is to be waited for."""
+        """Tell whether nothing is left to wait for."""
         return self.over
 
     # -- tools
@@ -95,7 +96,7 @@ class Role:
         self.peer.send(method.frame(self.number))
 
     def later(self, delay_ns: int, what: str, call: Callable[[], None]) -> None:
-        """Call `call` after a delay, unless the channel is over by then."""
+        """Call `call` after a delay, unless the channel has ended by then."""
 
         def unless_over(_: object) -> None:
             if not self.over:
@@ -104,7 +105,9 @@ class Role:
         self.peer.work.timeline.after(delay_ns, self.peer.name, what, unless_over)
 
     def close(self) -> None:
-        """Close the channel; how it ended counts from now on, what still comes is ignored."""
+        """Close the channel; it counts as ended well from now on, and later messages
+        are ignored.
+        """
         self.over = True
         self.closing = True
         self.ended(ENDED_WELL)
@@ -112,7 +115,7 @@ class Role:
 
 
 class PeerStage:
-    """Where a connection belongs to, as the connection sees it."""
+    """The surroundings of a connection, as the connection sees them."""
 
     timeline: Timeline
     net: SimNet
@@ -120,18 +123,17 @@ class PeerStage:
     storage_may_fail: bool
 
     def channel_closed(self, peer: SimPeer, channel: int, role: Role) -> None:
-        """Called when a channel has come to its end, and its connection has not."""
+        """Called when a channel has ended and its connection has not."""
         raise NotImplementedError
 
     def gone(self, peer: SimPeer) -> None:
-        """Called when a connection has ended, whoever has ended it."""
+        """Called when a connection has ended, whichever side ended it."""
         raise NotImplementedError
 
 
 class Stage(PeerStage):
-    """A run, as its clients see it: what there is, what is written down of them, what is going on.
-    Publishers choose from `targets`; `left_behind` are the names of auto-delete queues that may be
-    there at the end."""
+    """A run, as its clients see it: its queues, their histories, its state. Publishers choose from
+    `targets`; `left_behind` are the names of auto-delete queues that may be left at the end."""
 
     swarm: Swarm
     dice: Random
@@ -168,11 +170,11 @@ class SimPeer:
         self.over = False
         self.leaving = False
         self.closed = False
-        """close-ok has come."""
+        """close-ok has arrived."""
         self.mistaken = False
         """The broker has made a mistake in this connection, and must close it."""
         self.sent_away = False
-        """The operator has its connection closed."""
+        """The operator has this connection closed."""
         self.blocked = False
         self.blocked_count = 0
         self.socket: Socket = work.net.enter(self)
@@ -185,7 +187,7 @@ class SimPeer:
     # -- bytes and frames
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the socket and handle the frames that are complete."""
+        """Take bytes from the socket and handle the complete frames."""
         buffer = self.buffer
         buffer += data
         pos = 0
@@ -202,7 +204,7 @@ class SimPeer:
         del buffer[:pos]
 
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
-        """Handle one frame; those of a content come one after the other."""
+        """Handle one frame; the frames of a content follow one another."""
         if kind == 1:
             promise(self.content is None, self.name, "gets a method inside a content")
             ids = int.from_bytes(payload[:4])
@@ -245,7 +247,8 @@ class SimPeer:
                 role.on_content(method, properties, bytes(body))
 
     def method(self, channel: int, method: Method) -> None:
-        """Handle a method without content: closing ones here, others in the channel's role."""
+        """Handle a method without content: here if it closes something, otherwise in the channel's
+        role."""
         if channel == 0:
             self.connection_method(method)
             return
@@ -273,7 +276,7 @@ class SimPeer:
             role.on_method(method)
 
     def channel_closed(self, channel: int) -> None:
-        """Free the channel's number; the client may put another role there."""
+        """Free the channel's number; the client may start another role on it."""
         role = self.roles.pop(channel, None)
         if role is not None and not self.leaving:
             self.work.channel_closed(self, channel, role)
@@ -328,7 +331,7 @@ class SimPeer:
         self.send(method.frame(0))
 
     def beat(self, _: object) -> None:
-        """Send heartbeats, as a client does that is well."""
+        """Send heartbeats, as a healthy client does."""
         if not self.over and not self.leaving:
             if self.socket.room() > 0:
                 self.send(HEARTBEAT)
@@ -351,7 +354,7 @@ class SimPeer:
         self.reply(m.ConnectionClose(reply_code=200))
 
     def break_off(self, kept_bytes: int | None) -> None:
-        """Hang up at once; of what was sent lately, `kept_bytes` still arrive (None: all)."""
+        """Hang up at once; the last `kept_bytes` bytes that were sent still arrive (None: all)."""
         if not self.over:
             self.over = True
             self.end_roles(BROKEN)
@@ -359,14 +362,14 @@ class SimPeer:
             self.work.gone(self)
 
     def cut_off(self) -> None:
-        """End everything, for the node is no more."""
+        """End everything, because the node has ended."""
         if not self.over:
             self.over = True
             self.end_roles(BROKEN)
             self.work.gone(self)
 
     def fall_silent(self) -> None:
-        """Neither read nor write any more, without a word, so that the heartbeat must find out."""
+        """Stop reading and writing without notice, so that the heartbeat must detect it."""
         if not self.over:
             self.socket.stall()
             self.over = True
@@ -374,7 +377,7 @@ class SimPeer:
             self.work.gone(self)
 
     def hung_up(self) -> None:
-        """End everything, for the node has closed the socket."""
+        """End everything, because the node has closed the socket."""
         expected = self.work.stopping or self.mistaken or self.sent_away
         if not self.over and expected and not self.closed:
             self.cut_off()
@@ -384,20 +387,20 @@ class SimPeer:
             self.work.gone(self)
 
     def expect_close(self) -> None:
-        """Expect the connection to be closed after a mistake of the broker in it; nothing else on
-        it counts any more."""
+        """Expect the broker to close the connection after its own mistake; nothing else on it
+        counts any more."""
         self.mistaken = True
         self.end_roles(BROKEN)
 
     def expect_order(self) -> None:
-        """Expect the operator to have the connection closed: what is out here may be elsewhere,
-        before this client is told."""
+        """Expect the operator to have the connection closed: its unacknowledged messages may be
+        requeued before this client is told."""
         self.sent_away = True
         self.end_roles(BROKEN)
 
     def end_roles(self, how: str) -> None:
-        """End all roles. One that wanted to end well and has not been told so yet may still
-        break."""
+        """End all roles. A role that wanted to end well may still break if the broker has not
+        confirmed it."""
         for role in self.roles.values():
             if not role.over or how == BROKEN:
                 role.over = True

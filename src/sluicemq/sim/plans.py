@@ -1,4 +1,4 @@
-"""What queues there are in a run, as the swarm throws them, and where its clients publish."""
+"""The queues of a run, as the swarm chooses them, and the targets of its publishers."""
 
 from __future__ import annotations
 
@@ -8,40 +8,41 @@ from typing import Final
 from sluicemq.amqp.types import Table
 
 NOWHERE: Final = "nowhere"
-"""No such exchange: what dies goes through the broker's own publisher, and is dropped there."""
+"""An exchange that does not exist: dead letters go through the broker's own publisher, and are
+dropped there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueuePlan:
-    """One queue that is there from the start."""
+    """One queue that exists from the start."""
 
     name: str
     durable: bool
     promise: str
     max_priority: int = 0
-    """0: it has no priorities."""
+    """0 without priorities."""
     single_active: bool = False
     lazy: bool = False
     delivery_limit: int | None = None
     message_ttl_ms: int | None = None
     max_length: int | None = None
     graves: tuple[str, ...] = ()
-    """The queues to which all that dies here goes; (): it goes nowhere."""
+    """The queues that get all dead letters of this one; none when empty."""
     buries: bool = False
-    """What dies here goes through the broker's own publisher, even if nowhere."""
+    """Its dead letters go through the broker's own publisher, even if nowhere."""
     dead_letters_by: tuple[str, str | None] = (NOWHERE, None)
-    """The exchange through which it goes there, and the routing key, None: its own."""
+    """The dead letter exchange, and the routing key; None keeps the message's own."""
     bound_to: tuple[str, str] | None = None
-    """For a grave: the exchange and the key by which it is reached."""
+    """For a grave: the exchange and the binding key through which messages reach it."""
 
     segment_bytes: int = 0
-    """Of a stream's files; 0: it is no stream."""
+    """The size of a stream's files; 0 when it is not a stream."""
 
     is_quorum: bool = False
     rejects: bool = False
-    """While it is full it takes nothing, instead of dropping its head."""
+    """While full it rejects publishes, instead of dropping its head."""
     at_least_once: bool = False
-    """What dies here must arrive."""
+    """Its dead letters must arrive."""
     expires_ms: int | None = None
     in_memory_bytes: int | None = None
 
@@ -74,7 +75,7 @@ class QueuePlan:
 
     @property
     def is_got_from(self) -> bool:
-        """Tell whether there is basic.get for its messages."""
+        """Tell whether clients use basic.get on it."""
         return not (self.segment_bytes or (self.is_quorum and self.single_active))
 
     @property
@@ -93,7 +94,7 @@ class QueuePlan:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a publish goes: the queues that are bound there."""
+    """The target of a publish: the queues that are bound there."""
 
     exchange: str
     key: str

@@ -1,4 +1,6 @@
-"""Simulated publishers: bursts into a socket that may be full, with confirms or without."""
+"""Simulated publishers: they send bursts into a socket that may be full, with or
+without confirms.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from sluicemq.sim.units import MS
 
 QUESTION_ONE_IN: Final = 30
 CARELESS_ONE_IN: Final = 8
-"""So many publishers close without waiting for their confirms."""
+"""One publisher in so many closes without waiting for its confirms."""
 
 
 class SimPublisher(Role):
@@ -79,7 +81,7 @@ class SimPublisher(Role):
         self.wake()
 
     def wake(self) -> None:
-        """Act soon, unless that is planned already."""
+        """Act soon, unless an act is planned already."""
         if not self.acting and not self.over:
             self.acting = True
             pause_ns = self.pause_ns if not self.work.healing else MS // 20
@@ -102,7 +104,7 @@ class SimPublisher(Role):
             self.wake()
 
     def must_wait(self) -> bool:
-        """Tell whether it has to wait for room in the socket or for a confirm; either wakes it."""
+        """Tell whether it has to wait for room in the socket or for a confirm, which wakes it."""
         full = len(self.stream.unconfirmed) >= self.in_flight_max
         return self.peer.socket.room() <= 0 or full
 
@@ -142,7 +144,7 @@ class SimPublisher(Role):
         self.peer.send(method.frame(number) + content)
 
     def finish(self) -> None:
-        """Close when nothing is to be waited for."""
+        """Close when nothing is left to wait for."""
         if not self.stream.unconfirmed or (self.careless and not self.work.healing):
             self.close()
 
@@ -150,7 +152,7 @@ class SimPublisher(Role):
         self.stream.ended = how
         if how == BROKEN:
             return
-        self.stream.unconfirmed.clear()  # who leaves early does not hear
+        self.stream.unconfirmed.clear()  # a client that leaves early gets no confirms
 
     def may_be_refused(self, code: int) -> bool:
         """Tell whether the queue it asks about may be being read back after a fault."""
@@ -160,7 +162,7 @@ class SimPublisher(Role):
         self.wake()
 
     def err(self) -> None:
-        """Publish to an exchange that is not there, so that the broker closes the channel."""
+        """Publish to an exchange that does not exist, so that the broker closes the channel."""
         self.over = True
         self.ended("closed")
         method = m.BasicPublish(exchange="missing", routing_key="x")

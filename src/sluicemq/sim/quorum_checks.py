@@ -1,13 +1,13 @@
-"""What must hold inside a node of its quorum queues.
+"""The rules that must hold for quorum queues inside a node.
 
-quanta      a group of the journal with an append to a log has one quantum of what is written for
-            classic queues
-memory      what a queue accounts for are bodies in RAM and what is not agreed on, and at last none
-links       as of any queue; the credit of batches that a channel has too many of is kept back
+quanta      a group of the journal with an append to a log has at most one quantum of
+            writes for classic queues
+memory      a queue accounts for bodies in RAM and uncommitted commands, in the end for none
+links       as of any queue; the credit of a channel's excess batches is kept back
 at rest     what a channel has unacknowledged is what the state has out at it, but for what was
             dealt and waits for room in its window
-settings    what policy and arguments make is agreed on
-after       the state is the one of the life before (quorum_model.py)
+settings    the effective settings of policy and arguments are committed
+after       the state is the same as in the life before (quorum_model.py)
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class QuorumChecks:
         self.bounds = bounds
         self.models: dict[QuorumShell, QuorumModel] = {}
         self.crashed: dict[QuorumShell, None] = {}
-        """What is left of queues that have had a fault."""
+        """The remains of queues that have had a fault."""
         self.groups = 0
-        """The number of groups of the journal as of the last look."""
+        """The number of groups of the journal at the last look."""
 
     def quanta(self, store: MessageStore) -> None:
-        """Check that no append to a log waits for much of what is written for queues."""
+        """Check that no append to a log waits for too many writes of classic queues."""
         commits = store.commits
         if commits.groups == self.groups:
             return
@@ -66,7 +66,7 @@ class QuorumChecks:
             promise(size < store.quantum_bytes, "a quantum was full and got more, at", size)
 
     def watch(self, queue: Queue) -> None:
-        """Watch a queue, if it is a quorum queue, and make its bounds small."""
+        """Watch a queue if it is a quorum queue, and make its bounds small."""
         if not isinstance(queue, QuorumShell):
             return
         self.models[queue] = QuorumModel(queue, self.book, self.durable_image, self.records)
@@ -78,7 +78,7 @@ class QuorumChecks:
         queue.deliveries_due.read_bytes_max = bounds.read_bytes
 
     def replaced(self, queue: Queue, fresh: Queue) -> None:
-        """Note that a queue has had a fault, and what takes its place, which was made of the same
+        """Note that a queue has had a fault, and the queue that replaces it, rebuilt from the same
         log."""
         if isinstance(queue, QuorumShell) and isinstance(fresh, QuorumShell):
             same = queue.fifo.index == fresh.fifo.index and not queue.replicator._left
@@ -86,7 +86,7 @@ class QuorumChecks:
             promise(right, queue.name, "is another after its fault, at", fresh.fifo.index)
 
     def forget(self, channels: dict[Channel, None]) -> None:
-        """Forget queues that are no more, when no channel has a link to them."""
+        """Forget deleted queues once no channel has a link to them."""
         for queue in [q for q in self.models if q.crash is not None]:
             del self.models[queue]
             self.crashed[queue] = None
@@ -95,25 +95,27 @@ class QuorumChecks:
                 del self.models[queue]
 
     def queues(self) -> list[QuorumShell]:
-        """Return the queues, and what is left of those that have had a fault."""
+        """Return the queues, and the remains of those that have had a fault."""
         return [*self.models, *self.crashed]
 
     def over(self) -> None:
-        """Remember the states at the end of the node."""
+        """Remember the states when the node ends."""
         for queue, model in self.models.items():
             if queue.crash is None:
                 model.remember()
 
     @property
     def is_waiting(self) -> bool:
-        """Tell whether something waits in a queue for more, or for the disk."""
+        """Tell whether a queue waits for more messages, or for the disk."""
         return any(
             queue.replicator.gathered or queue.replicator.unagreed_bytes or queue.snapshots.steps
             for queue in self.models
         )
 
     def accounted(self) -> int:
-        """Return the bytes that the queues account for, which must be what they have."""
+        """Return the bytes that the queues account for, after checking them against
+        what they hold.
+        """
         total = 0
         for queue in self.models:
             bodies = queue.bodies
@@ -128,7 +130,8 @@ class QuorumChecks:
         return total
 
     def prefetched(self, queue: QuorumShell) -> None:
-        """Check that consumers count what is out at them, and that it is no more than they want."""
+        """Check that consumers count their unacknowledged messages, and have no more than they
+        want."""
         for end in queue.ends.values():
             for tag, consumer in end.consumers.items():
                 key = end.key(tag)
@@ -138,13 +141,13 @@ class QuorumChecks:
                 promise(not 0 < prefetch.limit < held, tag, "holds", held, "of", prefetch.limit)
 
     def kept_back(self, link: CreditLink) -> int:
-        """Return for how many messages that came over the link no credit was given back yet."""
+        """Return for how many messages of the link no credit has been given back yet."""
         queue = link.queue
         end = queue.ends.get(link.sender) if isinstance(queue, QuorumShell) else None
         return sum(count for each, count, _ in end.withheld if each is link) if end else 0
 
     def at_rest(self, channel: Channel) -> None:
-        """Check that the state has out at a channel what it has unacknowledged."""
+        """Check that the state and a channel agree on the channel's unacknowledged messages."""
         here: dict[tuple[str, str], set[int]] = {}
         unacked = channel.consuming.unacked
         for span in unacked.spans[unacked.head :]:
@@ -188,7 +191,7 @@ class QuorumChecks:
                 found[queue.name, consumer.key.tag] = ids
 
     def do_as_told(self) -> None:
-        """Check that the settings which policies make are agreed on."""
+        """Check that the settings from policies are committed."""
         for queue in self.models:
             policy = queue.policy
             says = settings_of(queue.definition.arguments, policy.definition if policy else {})
@@ -200,8 +203,8 @@ class QuorumChecks:
         return [(queue.name, queue.keeper) for queue in self.models if not queue.machine.deleted]
 
     def all_is_still(self) -> None:
-        """Check that nothing is left of drained queues, and that each is what it was before the
-        node ended."""
+        """Check that drained queues hold nothing, and that each has the state from before the node
+        ended."""
         for queue, model in self.models.items():
             promise(not queue.accounted, queue.name, "still accounts", queue.accounted)
             if queue.id in self.records.states:

@@ -1,9 +1,9 @@
-"""Between a quorum queue and its state: sees each command that is applied, and what follows.
+"""Between a quorum queue and its state: sees each command that is applied, and its effects.
 
-The state itself is held to a model elsewhere (tests/unit/queues/fifo_model.py). Here it is seen
-that nothing is applied before it is durable; that what comes in is what was sent, in order, and
-only while there is room; that a dead letter leaves when it is safe elsewhere; and that the state
-which a node makes of what is on the disk is the one that the node before it had.
+Another model checks the state itself (tests/unit/queues/fifo_model.py). This one checks that
+nothing is applied before it is durable; that messages are those that were sent, in order, and enter
+only while there is room; that a dead letter leaves when it is safe elsewhere; and that a node
+rebuilds from the disk the state that the node before it had.
 """
 
 from __future__ import annotations
@@ -40,21 +40,23 @@ if TYPE_CHECKING:
 
 
 class QuorumRecords:
-    """What is known of the quorum queues of a run, over all lives of the node, by their ids."""
+    """What is known of the quorum queues of a run over all lives of the node, by their ids."""
 
     def __init__(self) -> None:
         self.applied: dict[int, int] = {}
-        """The index of the last entry that was applied in any life."""
+        """The index of the last entry applied in any life."""
         self.messages: dict[int, dict[tuple[int, int], MessageId]] = {}
-        """Which message is at which place of which entry."""
+        """The messages by entry, and by place in it."""
         self.states: dict[int, tuple[int, bytes]] = {}
-        """Index and digest of the state at the end of a life, until the next one has come there."""
+        """Index and digest of the state at the end of a life, until the next life has reached that
+        index."""
         self.compared = 0
-        """The number of states that were the same in the next life."""
+        """The number of states that were equal in the next life."""
 
 
 class SeenFifo(Replicated[FifoCommand, FifoEffect]):
-    """Stands between a queue's replicator and its state, so that the model sees what is applied."""
+    """Stands between a queue's replicator and its state, so that the model sees every applied
+    command."""
 
     def __init__(self, model: QuorumModel) -> None:
         self.model = model
@@ -82,15 +84,15 @@ class QuorumModel:
         self.is_new = False
         """The present entry is applied for the first time in the run."""
         self.dead: dict[int, MessageId] = {}
-        """Dead letters that are on their way and must arrive, by their ids."""
+        """Dead letters in flight that must arrive, by their ids."""
         self.expiries: dict[int, int] = {}
-        """When the messages of an entry expire, by what the queue says; of this life."""
+        """When the messages of an entry expire, according to the queue's settings in this life."""
         self.catch_up()
         queue.replicator.machine = SeenFifo(self)
 
     def catch_up(self) -> None:
-        """Learn the messages of entries that were applied before anybody looked: what a fault had
-        left under way."""
+        """Learn the messages of entries that were applied before anybody looked: a fault may leave
+        such entries."""
         applied = self.records.applied.get(self.queue.id, 0)
         bodies = self.queue.bodies
         for entries in (bodies.stored, bodies.fresh) if applied < self.fifo.index else ():
@@ -103,16 +105,16 @@ class QuorumModel:
     # -- from one life to the next
 
     def remember(self) -> None:
-        """Note what the state is at the end of this life, if it is not within an entry. One that
-        has not come to where the life before it was does not count."""
+        """Note the state at the end of this life, if it is not within an entry. A life that ended
+        before it reached the state of the life before does not count."""
         replicator = self.queue.replicator
         is_within = replicator._left or replicator.current is not None or replicator.waiting
         if self.fifo.index and not is_within and self.queue.id not in self.records.states:
             self.records.states[self.queue.id] = self.fifo.index, self.fifo.digest()
 
     def compare(self) -> None:
-        """Check that the state is the one that the life before this had when it ended, for nothing
-        else was applied in that."""
+        """Check that the state is the same as at the end of the life before, which applied nothing
+        else."""
         index, digest = self.records.states.pop(self.queue.id)
         at = self.fifo.index
         promise(at == index, self.name, "has forgotten what is behind entry", at, "of", index)
@@ -122,7 +124,7 @@ class QuorumModel:
     # -- what is applied
 
     def entered(self, index: int, stamp_ms: int) -> None:
-        """Note that an entry begins, and check that it may."""
+        """Check that an entry may begin now, and note it."""
         queue_id, records = self.queue.id, self.records
         expected = records.states.get(queue_id)
         if expected is not None and index > expected[0]:
@@ -137,7 +139,7 @@ class QuorumModel:
         self.fifo.entered(index, stamp_ms)
 
     def apply(self, command: FifoCommand, effects: list[FifoEffect]) -> None:
-        """Have a command applied, and check what follows."""
+        """Apply a command, and check its effects."""
         place, before = self.fifo.place, len(effects)
         count = self.fifo.messages.count + self.fifo.dead_letters.count
         was_deleted = self.fifo.is_deleted
@@ -158,8 +160,8 @@ class QuorumModel:
     def enqueued(
         self, command: Enqueue, place: int, effects: Sequence[FifoEffect], count: int
     ) -> None:
-        """Note what was taken of a batch, whose first message is at `place`. The queue had `count`
-        messages before."""
+        """Note the messages taken from a batch whose first message is at `place`. The queue had
+        `count` messages before."""
         settings = self.fifo.settings
         most = settings.max_length if settings.overflow == REJECT_PUBLISH else None
         content = self.queue.replicator.raft.member.log.entry_at(self.fifo.index).data
@@ -180,7 +182,7 @@ class QuorumModel:
                     self.book.make_safe(self.name, message)
 
     def settled(self, command: SettleDelivered) -> None:
-        """Note dead letters that leave the queue, which have to be safe elsewhere."""
+        """Note dead letters that leave the queue, and check that they are safe elsewhere."""
         if command.consumer == DEAD_LETTER_WORKER and command.outcome == ACK:
             for start, end in command.ids:
                 for id_ in range(start, end):
@@ -189,14 +191,14 @@ class QuorumModel:
                         self.book.bury(self.name, message)
 
     def died(self, effect: DeadLettered) -> None:
-        """Note dead letters that go on their way."""
+        """Note dead letters that are being published."""
         for part in effect.parts:
             for id_, place in enumerate(part.places, part.first_id):
                 self.dead[id_] = self.messages[part.entry, place]
 
     def delivered(self, effects: Sequence[FifoDelivered]) -> None:
-        """Check that what is dealt has not expired, and that it goes to the active consumer if
-        there is to be only one."""
+        """Check that delivered messages have not expired, and go to the active consumer if only one
+        may be active."""
         consumers = self.fifo.consumers
         for effect in effects:
             active = consumers.active
@@ -208,7 +210,7 @@ class QuorumModel:
                 promise(not late, self.name, "deals after its time", part.entry, part.places)
 
     def limited(self) -> None:
-        """Check that the queue is not longer than it may be, unless it rejects what comes."""
+        """Check that the queue is within its limit, unless it rejects publishes."""
         fifo = self.fifo
         most = fifo.settings.max_length
         if most is not None and fifo.settings.overflow != REJECT_PUBLISH:
@@ -216,7 +218,7 @@ class QuorumModel:
 
 
 def ids_of(content: EntryContent) -> dict[int, MessageId]:
-    """Return the messages of an entry by their places."""
+    """Return the messages of an entry by their places in it."""
     found: dict[int, MessageId] = {}
     for first, _, batch in content.batches():
         messages = apart(batch.traits.envelope, batch.contents)

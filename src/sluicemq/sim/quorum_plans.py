@@ -1,4 +1,4 @@
-"""The quorum queues of a run, and how small the bounds are that they have."""
+"""The quorum queues of a run, and their small bounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sluicemq.sim.plans import QueuePlan
 from sluicemq.sim.records import DYING, FADING, GRAVE, VOLATILE, WORK
 
 QUORUM_GRAVES: Final = "quorum-graves"
-"""The exchange that leads to the graves of the queue whose dead letters must arrive."""
+"""The dead letter exchange of the queue whose dead letters must arrive."""
 QUORUM_WORK: Final = "quorum-work"
 QUORUM_DYING: Final = "quorum-dying"
 QUORUM_FADING: Final = "quorum-fading"
@@ -19,24 +19,23 @@ QUORUM_VOLATILE: Final = "quorum-volatile"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuorumBounds:
-    """How small the bounds of quorum queues are in a run; and after how many entries there is a
-    snapshot."""
+    """The small bounds of quorum queues in a run, and the number of entries between snapshots."""
 
     segment_entries: int
     batch_size: int
     """Appends to logs that share a sync."""
     commands_limit: int
-    """Batches of a channel that are under way."""
+    """Batches of a channel in flight."""
     backlog_bytes: int
     snapshot_entries: int
     bodies_bytes: int
     read_bytes: int
     quantum_bytes: int
-    """Of what is written for classic queues."""
+    """Bytes written for classic queues."""
 
 
 def quorum_bounds_of(seed: int) -> QuorumBounds | None:
-    """Return the bounds of a run; None when it has no quorum queues, as every other one."""
+    """Return the bounds of a run; None for every other seed, which has no quorum queues."""
     dice = Random(f"quorum {seed}")
     if dice.randrange(2):
         return None
@@ -53,8 +52,8 @@ def quorum_bounds_of(seed: int) -> QuorumBounds | None:
 
 
 def quorum_plans(seed: int) -> tuple[QueuePlan, ...]:
-    """Return the quorum queues of a run: one for work at least, and some of those in which messages
-    die, or which come and go."""
+    """Return the quorum queues of a run: at least one for work, and some that dead-letter messages,
+    or are deleted and redeclared."""
     dice = Random(f"quorum queues {seed}")
     plans = [_work(dice)]
     if dice.randrange(2):
@@ -82,7 +81,7 @@ def _work(dice: Random) -> QueuePlan:
 
 
 def _dying(dice: Random) -> list[QueuePlan]:
-    """Return a queue whose dead letters must arrive, and where they do."""
+    """Return a queue whose dead letters must arrive, and the queues that get them."""
     graves = [f"{GRAVE} of {QUORUM_DYING} {n}" for n in range(dice.choice((1, 1, 2)))]
     is_direct = len(graves) == 1 and dice.randrange(2) == 0
     dying = QueuePlan(
@@ -115,7 +114,7 @@ def _dying(dice: Random) -> list[QueuePlan]:
 
 
 def _fading(dice: Random) -> list[QueuePlan]:
-    """Return a queue whose dead letters go on at most once, and where they go."""
+    """Return a queue whose dead letters arrive at most once, and the queues that get them."""
     grave = f"{GRAVE} of {QUORUM_FADING}"
     fading = QueuePlan(
         name=QUORUM_FADING,

@@ -1,10 +1,9 @@
-"""What clients may rely on at a quorum queue, beyond what holds at every queue.
+"""Promises of quorum queues to their clients, beyond those of every queue.
 
-counts       a message says how often it has come back: once more for each time that it was
-             given back or its channel ended, never less than before, over every restart; what
-             comes back because of a crash, or was not sent, does not count. None comes more
-             often than the delivery limit says
-refused      what its publisher was told that a full queue did not take is never delivered
+counts       a message says how often it was requeued: once more whenever it was given back or its
+             channel ended, never less than before, over every restart; a requeue after a crash, or
+             before it was sent, does not count. None exceeds the delivery limit
+refused      a message that a full queue refused by basic.nack is never delivered
 order        as everywhere, as long as nothing that nobody has seen may have come back: that is
              behind what has come back before, and not in its old place
 """
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def well_refused(queue: QueueHistory, message: MessageId, sent: SentMessage) -> None:
-    """Check that a message which the queue delivers is not one that it did not take. Only of what
-    goes to no other queue it is known who has refused it."""
+    """Check that the queue did not refuse the message which it delivers. Only for messages that go
+    to no other queue it is known which queue refused."""
     refused = sent.refused and queue.refuses and sent.targets == (queue.name,)
     promise(not refused or queue.had_fault, message, "was refused, and comes from", queue.name)
 
@@ -36,8 +35,8 @@ def well_counted(
     returns: int,
     crashes: int,
 ) -> None:
-    """Check how often a message has come back, as its header says: `returns`. It was delivered
-    `before`; `crashes` is how many there have been."""
+    """Check `returns`, how often a message was requeued according to its header. It was delivered
+    `before`; there have been `crashes` crashes."""
     comes = f"{message} comes from {queue.name} as returned {returns} times,"
     limit = queue.delivery_limit
     promise(limit is None or returns <= limit, comes, "more than", limit)

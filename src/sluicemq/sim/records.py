@@ -1,6 +1,5 @@
-"""What the history of a run is written down in: streams that were published, deliveries and who
-holds them, queues by name; and the words for what each queue promises and what became of things.
-`history.py` says what must hold of them.
+"""The records of a run's history: published streams, deliveries and their holders, queues by name;
+and the words for the promises of queues and the outcomes of messages. `history.py` checks them.
 """
 
 from __future__ import annotations
@@ -12,33 +11,35 @@ from sluicemq.errors import SluiceError
 from sluicemq.sim.messages import MessageId
 
 WORK: Final = "work"
-"""Nothing may be lost: consumers acknowledge, or are no-ack on connections that do not break."""
+"""It loses nothing: consumers acknowledge, or are no-ack on connections that do not break."""
 LOSSY: Final = "lossy"
-"""No-ack consumers on connections that break: what was on its way to them is gone."""
+"""No-ack consumers on connections that break: messages in flight to them are lost."""
 VOLATILE: Final = "volatile"
-"""Is purged, deleted and declared anew while it is in use."""
+"""It is purged, deleted and redeclared while in use."""
 LISTENING: Final = "listening"
-"""Exclusive or auto-delete, made by who consumes from it, gone with it."""
+"""Exclusive or auto-delete, declared by its consumer, gone with it."""
 
 DYING: Final = "dying"
-"""What is not acknowledged here dies, and goes to the graves."""
+"""Messages that are not acknowledged here are dead-lettered to the graves."""
 GRAVE: Final = "grave"
-"""Takes in what has died elsewhere: in no order, and twice when the broker is killed between."""
+"""Takes dead letters: in no order, and twice when the broker is killed in between."""
 FADING: Final = "fading"
-"""What is not acknowledged here dies, and goes to the graves at most once."""
+"""Messages that are not acknowledged here are dead-lettered to the graves at most once."""
 LOG: Final = "log"
-"""A stream: whatever is in it stays there."""
+"""A stream: everything in it stays."""
 LASTING: Final = (WORK, DYING, GRAVE, LOG)
-"""Queues that are there all the time, and lose nothing."""
+"""Queues that always exist, and lose nothing."""
 
 UNSEEN: Final = (LOSSY, DYING, LOG)
-"""What is confirmed in these may be gone without being on the disk, or is not acknowledged."""
+"""In these a confirmed message may be gone without having been on the disk, or need not be
+acknowledged."""
 PASSING: Final = (VOLATILE, LISTENING)
-"""Queues that come and go: what is sent may or may not get in, and may be gone again."""
+"""Queues that are deleted and redeclared: a message sent to one may get in or not, and may be lost
+again."""
 
 OUT, ACKED, REQUEUED, NO_ACK = "out", "acked", "requeued", "no-ack"
 REJECTED: Final = "rejected"
-"""By a consumer, and dead by that."""
+"""A consumer rejected it, so that it was dead-lettered."""
 
 ENDED_WELL: Final = "closed"
 BROKEN: Final = "broken"
@@ -46,16 +47,16 @@ BROKEN: Final = "broken"
 KILL: Final = "kill"
 """The process is killed."""
 POWER: Final = "power"
-"""The power goes."""
+"""The machine loses its power."""
 STOP: Final = "stop"
 """The broker is stopped orderly."""
 
 NEVER: Final = 1 << 62
-"""As a moment: it is not known to have happened."""
+"""A moment that is not known to have happened."""
 
 
 class PromiseBroken(SluiceError):
-    """A checker's verdict: what was promised and did not hold."""
+    """A checker's verdict: a promise that was not kept."""
 
 
 def promise(kept: bool, *words: object) -> None:
@@ -65,7 +66,7 @@ def promise(kept: bool, *words: object) -> None:
 
 
 class Holder:
-    """One channel of one client, for as long as it is open."""
+    """One channel of one client, while it is open."""
 
     __slots__ = ("ended", "held", "limit", "name", "queues", "unanswered")
 
@@ -77,7 +78,7 @@ class Holder:
         """basic.qos with global: its consumers together hold no more."""
         self.queues: dict[str, None] = {}
         self.unanswered: list[Delivery] = []
-        """Acknowledged, but the broker may not have heard of it yet."""
+        """Acknowledged messages of which the broker may not know yet."""
 
     def __repr__(self) -> str:
         return self.name
@@ -100,8 +101,8 @@ class Consumption:
 
 class Delivery:
     """One message, delivered once to one consumer. `counted`: for prefetch; `crashes`: how many
-    there had been before; `flagged`: it was marked as redelivered; `returns`: so often it had come
-    back, as its header says."""
+    there had been before; `flagged`: it was marked as redelivered; `returns`: how often it was
+    requeued, according to its header."""
 
     __slots__ = (
         "by",
@@ -135,11 +136,11 @@ class Delivery:
         self.settled = NEVER
         """The moment when the client acknowledged it."""
         self.dealt_with = NEVER
-        """The moment from which on the broker surely has heard of that."""
+        """The moment from which on the broker certainly knows that."""
 
 
 class SentMessage:
-    """One published message, where it goes and what has become of it."""
+    """One published message, its targets and its outcome."""
 
     __slots__ = (
         "at",
@@ -168,24 +169,25 @@ class SentMessage:
     ) -> None:
         self.targets = targets
         self.due_ns = due_ns
-        """When it may be delivered, as clients tell the time."""
+        """When it may be delivered, by the clients' time."""
         self.priority = priority
         self.persistent = persistent
         self.at = at
         self.behind: list[int] = []
-        """By target: what was dealt with at that moment is durable when this is confirmed."""
+        """By target: acknowledgements before that moment are durable when this message is
+        confirmed."""
         self.spread = spread
-        """Through the exchange that listeners bind their queues to."""
+        """Published through the exchange to which listeners bind their queues."""
         self.mandatory = mandatory
         self.confirmed = False
         self.returned = False
         self.refused = False
-        """Its publisher was told that a queue did not take it."""
+        """Its publisher got a basic.nack."""
         self.safe: list[str] = []
 
 
 class PublishedStream:
-    """What one channel of one publisher has sent. `ended` is "", closed or broken."""
+    """The messages of one channel of one publisher. `ended` is "", closed or broken."""
 
     __slots__ = (
         "before_crash",
@@ -208,7 +210,7 @@ class PublishedStream:
         self.sent_to: dict[str, list[int]] = {}
         self.unconfirmed: dict[int, SentMessage] = {}
         self.before_crash = 0
-        """So many messages were sent before the last crash."""
+        """The number of messages sent before the last crash."""
         self.before_stop = 0
 
 
@@ -243,74 +245,76 @@ class QueueHistory:
         self.promise = kind
         self.durable = durable
         self.highest = 0
-        """The priority that those above count as."""
+        """Higher priorities count as this one."""
         self.seen: dict[MessageId, list[Delivery]] = {}
         self.accepted: dict[int, int] = {}
         self.given_back_unseen = 0
-        """So often deliveries on their way may have gone back: they come flagged for the first
+        """How often deliveries in flight may have been requeued: they come flagged for the first
         time."""
         self.given_back_since = 0
         """The same since the last crash."""
         self.had_fault = False
+        """It was read back from the disk: unacknowledged or just acknowledged messages may come
+        again."""
         self.before_fault: dict[int, int] = {}
-        """So many messages of each stream were sent before it had been read back after one."""
-        """It was read back from the disk: what was out or just acknowledged may come again."""
+        """How many messages of each stream were sent before it was read back after a fault."""
         self.confirmed = -1
-        """When the last publish was sent that was confirmed, and persistent."""
+        """When the last publish was sent that was persistent and confirmed."""
         self.on_disk = -1
-        """What the broker had dealt with at this moment is durable."""
+        """Acknowledgements known to the broker at this moment are durable."""
         self.on_disk_at_crash: list[int] = []
         """`on_disk` at each crash."""
         self.graves: tuple[QueueHistory, ...] = ()
-        """Where all goes that dies here."""
+        """The queues that get all its dead letters."""
         self.source: QueueHistory | None = None
-        """Where all has died that comes here; None: it is published here."""
+        """The queue whose dead letters come here; None when clients publish here."""
         self.buried: Counter[MessageId] = Counter()
-        """How often each message has died here and left."""
+        """How often each message was dead-lettered here and left."""
         self.is_quorum = False
-        """All that is in it lasts, and messages that come back are behind what has come back before
+        """Everything in it is durable, and requeued messages come behind those requeued before
         (quorum_rules.py)."""
         self.refuses = False
-        """It takes nothing while it is full."""
+        """It rejects publishes while it is full."""
         self.delivery_limit: int | None = None
         self.is_shuffled = False
-        """Messages may have come back that nobody has seen."""
+        """Messages that nobody has seen may have been requeued."""
 
     def is_taken(self, message: MessageId) -> bool:
-        """Tell whether a client is done with a message, which may be confirmed without a disk."""
+        """Tell whether a client has settled a message, which may be confirmed without a disk."""
         return any(each.state in (ACKED, NO_ACK) for each in self.seen.get(message, ()))
 
     def leads_to(self, *graves: QueueHistory) -> None:
-        """Name the queues that messages go to when they die here."""
+        """Name the queues that get the dead letters of this one."""
         self.graves = graves
         for grave in graves:
             grave.source = self
 
     def has_arrived(self, message: MessageId) -> bool:
-        """Tell whether a client has settled the message here, or each dead letter of it."""
+        """Tell whether a client has settled the message here, or each of its dead letters."""
         if not self.graves:
             return message in self.seen
         return self.is_taken(message) or all(each.has_arrived(message) for each in self.graves)
 
     def survives(self, is_persistent: bool) -> bool:
-        """Tell whether a message that was published here is there after a crash, wherever it has
-        got to."""
+        """Tell whether a message that was published here survives a crash, wherever it
+        is by then.
+        """
         kept = self.durable and (is_persistent or self.is_quorum or self.promise == LOG)
         return kept and all(each.survives(is_persistent) for each in self.graves)
 
     @property
     def is_choosy(self) -> bool:
-        """Tell whether messages that are sent to it may not get in, though nothing has failed."""
+        """Tell whether the queue may refuse messages without any failure."""
         return self.promise in PASSING or self.refuses
 
     def sent_before_fault(self, stream: int) -> int:
-        """Return how many messages of the stream were sent before a fault was mended."""
+        """Return how many messages of the stream were sent before the queue was read back."""
         there = (each.sent_before_fault(stream) for each in self.graves)
         return max(self.before_fault.get(stream, 0), *there, 0)
 
 
 class LogHistory:
-    """Which messages are where in one stream of the broker ("log" here): they never move."""
+    """The messages of one stream of the broker ("log" here) by offset: they never move."""
 
     __slots__ = ("entries", "history", "read_to")
 
@@ -319,10 +323,10 @@ class LogHistory:
         self.entries: dict[int, MessageId] = {}
         """By offset, as far as somebody has read it."""
         self.read_to = 0
-        """One who reads all of it has come there."""
+        """The offset that a reader of the whole stream has reached."""
 
     def read(self, offset: int, message: MessageId | None) -> None:
-        """Check what a client has read at `offset` of the stream."""
+        """Check a message that a client has read at `offset` of the stream."""
         promise(message is not None, self.history.name, "has what nobody sent, at", offset)
         assert message is not None
         known = self.entries.setdefault(offset, message)
