@@ -4,8 +4,8 @@ quanta      a group of the journal with an append to a log has at most one quant
             writes for classic queues
 memory      a queue accounts for bodies in RAM and uncommitted commands, in the end for none
 links       as of any queue; the credit of a channel's excess batches is kept back
-at rest     what a channel has unacknowledged is what the state has out at it, but for what was
-            dealt and waits for room in its window
+at rest     channel and state agree on the channel's unacknowledged messages, except for those
+            assigned to it that wait for room in its window
 settings    the effective settings of policy and arguments are committed
 after       the state is the same as in the life before (quorum_model.py)
 """

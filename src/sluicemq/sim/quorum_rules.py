@@ -4,8 +4,8 @@ counts       a message says how often it was requeued: once more whenever it was
              channel ended, never less than before, over every restart; a requeue after a crash, or
              before it was sent, does not count. None exceeds the delivery limit
 refused      a message that a full queue refused by basic.nack is never delivered
-order        as everywhere, as long as nothing that nobody has seen may have come back: that is
-             behind what has come back before, and not in its old place
+order        as everywhere, as long as no message that nobody has seen was requeued: such a message
+             is behind those requeued before, and not in its old place
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a run has to say: verdict, digest, figures; and the short log of its last events.
+"""The report of a run: verdict, digest, figures; and the short log of its last events.
 
-The short log has one line an event and one column an actor of the chain:
+The short log has one line for each event and one column for each kind of actor in the chain:
 
     reader    connections not read / all       channel  messages waiting, channels held up
     queue     messages waiting, ready, unacked   store    messages waiting, writes to be synced
@@ -39,8 +39,8 @@ HEADING: Final = (
 
 
 class ReportedRun:
-    """A run, as it is reported: who takes part in it, and how far it has come. Its first phase has
-    at most `steps` events."""
+    """A run as it is reported: its clients, and its progress. Its first phase has at most `steps`
+    events."""
 
     swarm: Swarm
     steps: int
@@ -58,7 +58,7 @@ class ReportedRun:
 
 
 class ShortLog:
-    """Keeps the last lines of the short log; with 0 it prints each as it comes."""
+    """Keeps the last lines of the short log; with 0 it prints each line at once."""
 
     def __init__(self, kept: int) -> None:
         self.printing = kept == 0
@@ -74,7 +74,7 @@ class ShortLog:
 
 
 def line_of(run: ReportedRun) -> str:
-    """Return the state of the chain as one line."""
+    """Return the state of the chain in one line."""
     timeline = run.timeline
     at_ns, who, what = timeline.last
     broker = run.node.broker
@@ -108,7 +108,7 @@ def line_of(run: ReportedRun) -> str:
 
 
 class RunReport:
-    """The figures of a run that is over. Plain data: it travels between processes."""
+    """The figures of a finished run. Plain data: it travels between processes."""
 
     def __init__(self, run: ReportedRun, failure: str, trace: str) -> None:
         swarm = run.swarm
@@ -140,7 +140,7 @@ class RunReport:
 
 
 def figures_of(run: ReportedRun) -> dict[str, int]:
-    """Return what happened, in numbers: above all, that flow control had to do something."""
+    """Return the run's counts: above all, those that show flow control at work."""
     book = run.work.book
     checkers = run.checkers
     totals = run.totals

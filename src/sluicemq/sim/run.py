@@ -40,21 +40,21 @@ STEPS: Final = 4000
 """Events of the safety phase."""
 
 DRAIN_NS: Final = 20_000 * MS
-"""Virtual time in which everything must have drained, and again everyone have left."""
+"""Virtual time within which everything must drain, and the same for everyone to leave."""
 
 IDLE_EVERY: Final = 64
 
 EVENTS_MAX: Final = 1_000_000
-"""A run that is not over by then goes in circles."""
+"""A run with more events goes in circles."""
 
 DOWN_NS_MAX: Final = 300 * MS
-"""How long there is no node after a crash."""
+"""The longest time without a node after a crash."""
 
 STOP_NS: Final = 3000 * MS
-"""How long clients may take to go when the node is stopped."""
+"""The time that clients have to leave when the node is stopped."""
 
 RECOVERY_CRASH_MAX: Final = 40
-"""A crash while the node starts comes at one of its first so many primitives."""
+"""A crash during the start comes at one of its first so many primitives."""
 
 
 def simulate(
@@ -65,8 +65,8 @@ def simulate(
     plain: bool = False,
     check_every: int = 1,
 ) -> RunReport:
-    """Run a seed to its verdict; with `plain` without features. The inside of the node is checked
-    after each event that touches it, or after each so manieth."""
+    """Run a seed to its verdict; with `plain` without features. The checkers look inside the node
+    after each event that touches it, or once in `check_every` such events."""
     return Simulation(swarm_of(seed, profile, plain), steps, log, check_every).run()
 
 
@@ -84,7 +84,7 @@ class Simulation(ReportedRun):
         self.steps = steps
         self.check_every = check_every
         self.unchecked = 0
-        """Events that have touched the node since it was checked."""
+        """Events that have touched the node since the last check."""
         self.log = log
         self.random = Random(f"crash {swarm.seed}")
         self.timeline = Timeline()
@@ -94,7 +94,7 @@ class Simulation(ReportedRun):
         self.quorum_records = QuorumRecords()
         self.phase = "safety"
         self.finding: Exception | None = None
-        """A fault that nobody planted."""
+        """A fault that was not planted."""
         self.is_broken = False
         """The node has to end."""
         self._start()
@@ -118,12 +118,12 @@ class Simulation(ReportedRun):
         self._shrink(node)
 
     def _witness(self, actor: Actor, error: Exception) -> None:
-        """Note that a turn has had a fault. One that nobody planted is a finding."""
+        """Note a fault in a turn. A fault that was not planted is a finding."""
         if not isinstance(error, Mistake):
             self.finding = self.finding or error
 
     def _broken(self) -> None:
-        """End the node at once, as if killed; whoever runs it starts another."""
+        """End the node at once, as if killed; another one starts later."""
         self.is_broken = True
 
     def _checkers(self) -> Checkers:
@@ -145,7 +145,7 @@ class Simulation(ReportedRun):
         )
 
     def stop(self) -> None:
-        """Stop the node orderly, as the host does it."""
+        """Stop the node orderly, as its host does."""
         self.work.stop()
         self.node.shut_down()
         self._wait_for_stop(self.timeline.now_ns + STOP_NS)
@@ -172,8 +172,8 @@ class Simulation(ReportedRun):
         self.timeline.after(delay_ns, "operator", "starts", self._start_again)
 
     def _start_again(self, _: object) -> None:
-        """Start a node; sometimes it crashes while it starts. Without space on the disk it gives
-        up, and whoever started it tries again."""
+        """Start a node; sometimes it crashes while it starts. Without free disk space the start
+        fails and is tried again later."""
         files = self.disk.files
         if self.random.randrange(4) == 0:
             last = files.number + 1 + self.random.randrange(RECOVERY_CRASH_MAX)
@@ -191,7 +191,7 @@ class Simulation(ReportedRun):
         self.work.started()
 
     def _shrink(self, node: Node) -> None:
-        """Make those bounds of the chain small that nobody can set, so that they are met."""
+        """Make the fixed bounds of the chain small, so that they are reached."""
         broker = node.broker
         swarm = self.swarm
         node.scheduler.turn_max = swarm.turns.messages
@@ -223,13 +223,13 @@ class Simulation(ReportedRun):
             self.until_nothing(self.staying)
             self.checkers.everyone_has_left()
             self.work.book.all_is_well()
-        except Exception as error:  # whatever is raised in there is a finding
+        except Exception as error:  # every exception in there is a finding
             failure = f"{type(error).__name__}: {error}"
             trace = traceback.format_exc()
         return RunReport(self, failure, trace)
 
     def step(self) -> None:
-        """Let one event happen, then check; only runs of the node change what the checkers look
+        """Let one event happen, then check; only turns of the node change what the checkers look
         at."""
         self.timeline.step()
         if self.finding is not None:
@@ -246,7 +246,7 @@ class Simulation(ReportedRun):
             self.log.write(self)
 
     def until_nothing(self, hinders: Callable[[], str]) -> None:
-        """Go on until nothing hinders any more, for a bounded number of events."""
+        """Go on until nothing hinders any more, for at most a fixed number of events."""
         deadline_ns = self.timeline.now_ns + DRAIN_NS
         while hindrance := hinders():
             late = self.timeline.now_ns > deadline_ns or self.timeline.happened > EVENTS_MAX
@@ -254,18 +254,18 @@ class Simulation(ReportedRun):
             self.step()
 
     def is_idle(self) -> bool:
-        """Tell whether nothing is published any more, so that little will happen; it is not asked
-        at every event."""
+        """Tell whether nothing is published any more, so that little will happen; not called at
+        every event."""
         timeline = self.timeline
         return timeline.happened % IDLE_EVERY == 0 and self.work.is_over() and not self.undrained()
 
     def down(self) -> str:
-        """Return why there is no node; "" when clients can connect."""
+        """Return why no node is up; "" when clients can connect."""
         return "" if self.work.up else "the node is down"
 
     def undrained(self) -> str:
-        """Return what is not over yet; "" when publishers have closed, queues are empty, and
-        nothing is on its way anywhere."""
+        """Return what is unfinished; "" when publishers have closed, queues are empty, and nothing
+        is in flight."""
         broker = self.node.broker
         if not self.work.up:
             return "the node is down"
@@ -288,7 +288,7 @@ class Simulation(ReportedRun):
         return self.work.undone()
 
     def staying(self) -> str:
-        """Return who has not left yet; "" when all have."""
+        """Return a client that has not left yet; "" when all have."""
         names = [socket.client.name for socket in self.net.sockets.values()]
         if names:
             return f"{names[0]} has not left"

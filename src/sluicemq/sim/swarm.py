@@ -1,4 +1,4 @@
-"""What one seed's run looks like: all its parameters, thrown once from the seed.
+"""The parameters of one seed's run, all chosen once by the seed.
 
 Swarm testing: a run does not do a little of everything, but much of some things. One has a slow
 disk and tiny credits, the next a thousand reconnects, a third one publisher and a stalled reader.
@@ -28,11 +28,12 @@ from sluicemq.sim.units import MS
 CREDITS: Final = ((1, 1), (2, 1), (4, 2), (4, 4), (8, 3), (16, 4), (50, 20), (200, 50))
 STORE_CREDITS: Final = ((1, 1), (3, 2), (8, 4), (8, 8), (20, 5), (100, 30), (2000, 500))
 SWARM_PROFILES: Final = ("adaptive", "rabbitmq-3.5", "rabbitmq-3.8")
-"""The others differ from the last in what they set for quorum queues, and that the swarm chooses by
-itself."""
+"""The other profiles differ from the last one only in settings of quorum queues, and in settings
+that the swarm chooses itself."""
 ROOMY: Final = 64 * MIB
-"""A memory limit that the messages of a run do not reach. Below it a connection that publishes and
-consumes can lock itself out, as in RabbitMQ: blocked, it does not acknowledge what fills memory."""
+"""A memory limit that the messages of a run never reach. With a lower one a connection that both
+publishes and consumes can lock itself up, as in RabbitMQ: while blocked it does not acknowledge the
+messages that fill memory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,8 +51,8 @@ class StoragePlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnPlan:
-    """How much an actor may handle in a turn, in messages and in units of work, and the units that
-    a connection's actors get of a round."""
+    """How much an actor may handle in a turn, in messages and in units of work, and the units of a
+    round for a connection's actors."""
 
     messages: int
     work: int
@@ -61,7 +62,7 @@ class TurnPlan:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Swarm:
     """The parameters of one run. Times are virtual nanoseconds; `turns_max` is how many turns the
-    node gets before sockets are looked at."""
+    node has before the sockets get theirs."""
 
     seed: int
     profile: str
@@ -178,7 +179,7 @@ class Swarm:
 
 
 def swarm_of(seed: int, profile: str | None = None, plain: bool = False) -> Swarm:
-    """Return the parameters of a seed. `profile` replaces the one it would choose, and nothing
+    """Return the parameters of a seed. `profile` replaces the seed's choice, and changes nothing
     else; with `plain` there are no features."""
     swarm = _thrown(seed, profile)
     features = NO_FEATURES if plain else features_of(seed)
@@ -190,20 +191,20 @@ def swarm_of(seed: int, profile: str | None = None, plain: bool = False) -> Swar
 
 
 def _thrown(seed: int, profile: str | None) -> Swarm:
-    """Return all parameters but mistakes and features, which came later."""
+    """Return all parameters except mistakes and features, which came later."""
     dice = Random(f"swarm {seed}")
     chosen = dice.choice(SWARM_PROFILES)
     profile = profile or chosen
     credit: tuple[int, int] | None = dice.choice(CREDITS)
     if dice.randrange(3) and profile == "adaptive":
-        credit = None  # the budget's windows
+        credit = None  # the budget sets the windows
     floor = dice.choice((1, 1, 2, 4))
     ceiling = floor + dice.choice((0, 1, 3, 8, 40))
     window = dice.choice((1, 4, 16, 64, 1024))
     fragment_max = dice.choice((60, 200, 600, 2000, 8000))
     body_bytes_max = dice.choice((40, 120, 300, 1000, 5000, 50_000))
     socket_bytes = dice.choice((400, 1500, 4000, 16_000))
-    # The node's work is bounded by bytes on the wire and by messages, whichever is less.
+    # Bytes on the wire and messages both bound the node's work.
     wire_bytes = min(800_000, fragment_max * 300)
     publishers = dice.randrange(1, 6)
     channels_each = dice.choice((1, 1, 2, 3))
@@ -298,7 +299,7 @@ def _with_limits(plans: tuple[QueuePlan, ...], seed: int) -> tuple[QueuePlan, ..
 
 
 def _with_arguments(plans: tuple[QueuePlan, ...], seed: int) -> tuple[QueuePlan, ...]:
-    """Give every other queue some arguments. Messages are only lost where they may be."""
+    """Give every other queue some arguments. Messages are only lost where the queue allows it."""
     dice = Random(f"arguments {seed}")
     return tuple(
         replace(

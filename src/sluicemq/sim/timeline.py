@@ -1,6 +1,6 @@
-"""Virtual time: what happens next, and a digest of all that has happened.
+"""Virtual time: the coming events, and a digest of all past ones.
 
-Events are taken in order of time and, at one time, in the order in which they were asked for, so
+Events happen in order of time and, at the same time, in the order in which they were planned, so
 nothing depends on hashes or addresses. Every event and every byte the node writes goes into the
 digest: two runs with equal digests were equal.
 """
@@ -36,18 +36,18 @@ class Timeline:
         call: Callable[[Any], None],
         argument: object = None,
     ) -> None:
-        """Call `call(argument)` in `delay_ns`; `who` and `what` are words for people."""
+        """Call `call(argument)` in `delay_ns`; `who` and `what` are for the short log."""
         self._asked += 1
         entry = (self.now_ns + delay_ns, self._asked, who, what, call, argument)
         heapq.heappush(self._heap, entry)
 
     @property
     def is_due(self) -> bool:
-        """Tell whether there is an event to come."""
+        """Tell whether another event is planned."""
         return bool(self._heap)
 
     def step(self) -> None:
-        """Make the next event happen; there has to be one."""
+        """Make the next event happen; there must be one."""
         at_ns, order, who, what, call, argument = heapq.heappop(self._heap)
         self.now_ns = at_ns
         self.happened += 1
@@ -60,5 +60,5 @@ class Timeline:
         self._digest.update(b"%d %d %d\n" % (number, len(data), crc32(data)))
 
     def digest(self) -> str:
-        """Return the digest of all that has happened until now, in hexadecimal."""
+        """Return the digest of everything until now, in hexadecimal."""
         return self._digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Figures of a run over all its nodes."""
+"""Figures of a run, summed over all its nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KINDS: Final = (READER, CHANNEL, STORE, DELIVERIES, FULL)
 
 
 class RunTotals:
-    """Figures of a run over all its nodes. The highest ones show that the bounds were neared."""
+    """Figures of a run over all its nodes. The maxima show whether the bounds were approached."""
 
     __slots__ = (
         "alarms",
@@ -37,7 +37,7 @@ class RunTotals:
         self.quiet = 0
         self.failed_starts = 0
         self.shut = dict.fromkeys(KINDS, 0)
-        """How often gates have been shut, by kind; of nodes that are no more."""
+        """How often gates of ended nodes have been shut, by kind."""
         self.blocked_ns = dict.fromkeys(KINDS, 0)
 
     def add(self, shut: dict[str, int], blocked_ns: dict[str, int]) -> None:

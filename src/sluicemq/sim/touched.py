@@ -1,6 +1,6 @@
-"""What an event may have changed: the parts of the node whose actors had a turn in it, or were
-posted something. Whoever had no turn and got nothing is as it was, but for what others do to it in
-turns of theirs."""
+"""The parts of the node that an event may have changed: those whose actors had a turn or got a
+message. An actor without either is unchanged, except for what other actors do to it in their turns.
+"""
 
 from __future__ import annotations
 
@@ -16,43 +16,44 @@ if TYPE_CHECKING:
 
 
 class RecordedTurns(deque[Actor]):
-    """The run queue of a scheduler, which notes who is taken out of it: it has a turn then."""
+    """The run queue of a scheduler, which notes every actor taken out of it, because that actor has
+    a turn then."""
 
     def __init__(self, actors: Iterable[Actor], had_turns: dict[Actor, None]) -> None:
         super().__init__(actors)
         self.had_turns = had_turns
 
     def popleft(self) -> Actor:
-        """Take out who is next, and note it."""
+        """Take out the next actor, and note it."""
         actor = super().popleft()
         self.had_turns[actor] = None
         return actor
 
 
 class Touched:
-    """Watches the turns of one scheduler, and the inboxes of those actors that it is told of. Each
-    of them is of a part, which is named by one of its actors."""
+    """Watches the turns of one scheduler, and the inboxes of registered actors. Each actor belongs
+    to a part, which is named by one of its actors."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.had_turns: dict[Actor, None] = {}
-        """Who had one since `take`; of the members of a share, only the share."""
+        """Actors that had a turn since `take`; for members of a share only the share."""
         self.part_of: dict[Actor, Actor] = {}
         self.parts: dict[Actor, list[Actor]] = {}
         """The actors of each part whose inboxes are watched."""
         self.inbox_sizes: dict[Actor, int] = {}
-        """The messages in each, as of the last `take`."""
+        """The messages in each inbox at the last `take`."""
         scheduler.ready = RecordedTurns(scheduler.ready, self.had_turns)
         self._popleft = scheduler.patient.popleft
         scheduler.patient.popleft = self._next_patient  # type: ignore[method-assign]
 
     def _next_patient(self) -> Actor:
-        """Take out who is next of those that bring work in, and note it."""
+        """Take out the next of the actors that bring work in, and note it."""
         actor = self._popleft()
         self.had_turns[actor] = None
         return actor
 
     def clear(self) -> None:
-        """Forget all actors that are watched."""
+        """Forget all watched actors."""
         self.part_of.clear()
         self.parts.clear()
         self.inbox_sizes.clear()
@@ -69,8 +70,8 @@ class Touched:
             self.part_of[actor] = part
 
     def take(self) -> list[Actor] | None:
-        """Return the parts that were touched since the last call; None when an actor had a turn
-        that is of none."""
+        """Return the parts touched since the last call; None when an actor that belongs to no part
+        had a turn."""
         touched: dict[Actor, None] = {}
         part_of = self.part_of
         is_known = True

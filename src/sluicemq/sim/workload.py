@@ -1,9 +1,9 @@
-"""Who takes part in a run, and how it comes to an end.
+"""The clients of a run, and how the run ends.
 
 First everything is declared; then publishers, consumers and the rest begin, and faults with them.
-When the node has ended, the next one must have what is durable; the rest is declared again before
-anybody comes back. `heal` is called when faults are over: who stalls reads again, the net is quick,
-every queue has a consumer that acknowledges. From then on everything must drain.
+When the node has ended, the next one must have everything durable; the rest is declared again
+before other clients come back. `heal` is called when faults are over: stalled clients read again,
+the net is fast, every queue has a consumer that acknowledges. From then on everything must drain.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ TOPIC: Final = "topic"
 PUBLISHER, CONSUMER, GETTER, LISTENER = "publisher", "consumer", "getter", "listener"
 READER: Final = "reader"
 MIXED: Final = "mixed"
-"""Publishes and consumes on one connection: under an alarm its acknowledgements wait too."""
+"""Publishes and consumes on one connection: during an alarm its acknowledgements are
+blocked, too.
+"""
 
 
 class Workload(Stage):
@@ -64,9 +66,11 @@ class Workload(Stage):
         self.peers: list[SimPeer] = []
         self.begun = False
         self.up = True
-        """A node is there and has what clients need; set by them and by `crash`."""
+        """A node is up and has everything that clients need; they set this, and `crash`
+        resets it.
+        """
         self.away = 0
-        """Connections that will come again."""
+        """Connections that will come back."""
         self.healing = False
         self.leaving = False
         self.named = 0
@@ -74,7 +78,7 @@ class Workload(Stage):
         self.stopping = False
         """The node is being stopped orderly."""
         self.storage_may_fail = False
-        """The disk has failed, or will; until the next start."""
+        """The disk has failed, or will, until the next start."""
         self.left_behind: dict[str, None] = {}
         """Auto-delete queues: one that never had a consumer stays."""
         self.steward = Steward(self)
@@ -99,7 +103,7 @@ class Workload(Stage):
     # -- what there is
 
     def names_at(self, exchange: str) -> list[str]:
-        """Return the names of the dead letter queues to which the exchange leads."""
+        """Return the names of the dead letter queues behind the exchange."""
         plans = self.swarm.queues
         return [plan.name for plan in plans if plan.bound_to and plan.bound_to[0] == exchange]
 
@@ -123,8 +127,8 @@ class Workload(Stage):
         )
 
     def _steps(self, again: bool) -> list[Method]:
-        """Return the methods that declare exchanges, queues and bindings. With `again` the
-        declarations of what is durable are passive."""
+        """Return the methods that declare exchanges, queues and bindings. With `again` durable ones
+        are declared passively."""
         work = [plan.name for plan in self.swarm.queues if plan.promise == WORK]
         lasting = [plan.name for plan in self.swarm.queues if plan.promise in LASTING]
         kept = [name for name in lasting if again and self.plan_of(name).durable]
@@ -146,7 +150,7 @@ class Workload(Stage):
                     arguments=plan.arguments,
                 )
                 for plan in self.swarm.queues
-                if plan.expires_ms is None  # whoever uses it declares it
+                if plan.expires_ms is None  # its users declare it
             ],
             *[
                 m.QueueBind(queue=queue, exchange=exchange, routing_key=key)
@@ -157,7 +161,9 @@ class Workload(Stage):
         return steps
 
     def _exchanges(self, again: bool) -> list[m.ExchangeDeclare]:
-        """Return the declarations of exchanges. With `again` the durable ones are passive."""
+        """Return the declarations of exchanges. With `again` durable ones are declared
+        passively.
+        """
         features = self.swarm.features
         kinds: list[tuple[str, str, bool, Table]] = [
             (NEWS, "fanout", False, {}),
@@ -191,7 +197,7 @@ class Workload(Stage):
     # -- who takes part
 
     def begin(self) -> None:
-        """Connect all clients, for everything is declared."""
+        """Connect all clients, now that everything is declared."""
         self.begun = True
         swarm = self.swarm
         for _ in range(swarm.publishers):
@@ -230,7 +236,7 @@ class Workload(Stage):
         return SimPublisher(self, self.name("stream"), total)
 
     def consumer(self) -> Role:
-        """Make a consumer. No-ack consumers stay away from connections that break, unless loss is
+        """Make a consumer. No-ack consumers stay off connections that break, unless loss is
         allowed."""
         plan = self.dice.choice([plan for plan in self.swarm.queues if plan.promise != LOG])
         no_ack = self.dice.randrange(3) == 0 and (
@@ -255,7 +261,7 @@ class Workload(Stage):
         return Listener(self, self.name("listener"))
 
     def replacement(self, role: Role) -> Role | None:
-        """Return the role that goes on where this one ended; None when nobody does."""
+        """Return the role that continues where this one ended; None without one."""
         if isinstance(role, SimConsumer) and role.drains and not self.leaving:
             return self.drain(role.queue)
         if isinstance(role, LogReader) and role.drains and not self.leaving:
@@ -281,7 +287,7 @@ class Workload(Stage):
             peer.add(channel, successor)
 
     def gone(self, peer: SimPeer) -> None:
-        """Note that a connection has ended. A broken one is opened again after a while."""
+        """Note that a connection has ended. A broken one is reopened after a while."""
         self.peers.remove(peer)
         self.blocked_told += peer.blocked_count
         roles = [self.replacement(role) for role in peer.roles.values()]
@@ -305,7 +311,7 @@ class Workload(Stage):
     # -- the node's end, and the next one's beginning
 
     def crash(self, kind: str) -> None:
-        """Cut everybody off, for the node is no more; nobody can connect for a while."""
+        """Cut all clients off because the node has ended; for a while nobody can connect."""
         self.up = False
         for peer in list(self.peers):
             peer.cut_off()
@@ -315,12 +321,14 @@ class Workload(Stage):
         self.left_behind.clear()
 
     def stop(self) -> None:
-        """Let everybody be sent away by the node; nobody can connect for a while."""
+        """Let the node send all clients away; for a while nobody can connect."""
         self.up = False
         self.stopping = True
 
     def started(self) -> None:
-        """Go on with another node: check that it has what is durable, declare the rest, connect."""
+        """Go on with another node: check that it has everything durable, declare the
+        rest, connect.
+        """
         self.steward.started(self.node)
         self.peers.insert(0, self.installer(self._steps(again=True), self.go_on))
 
@@ -328,14 +336,15 @@ class Workload(Stage):
         self.up = True
 
     def installer(self, steps: list[Method], done: Callable[[], None]) -> SimPeer:
-        """Return the client that sets everything up; it stays."""
+        """Return the client that declares everything; it stays."""
         return SimPeer(self, "setup", [Installer(steps, done, lambda: not self.up)])
 
     # -- how it ends
 
     def heal(self) -> None:
-        """Let all clients behave and come to an end, and drain what queues hold: there are no more
-        faults."""
+        """Let all clients behave well and finish, and drain the queues: there are no
+        more faults.
+        """
         self.healing = True
         self.net.healed = True
         for peer in list(self.peers):
@@ -351,13 +360,15 @@ class Workload(Stage):
         self.connect("cleaner", [Installer(deletes, lambda: None)])
 
     def is_over(self) -> bool:
-        """Tell whether everything has begun, and all that was to be published has been."""
+        """Tell whether every client has begun, and all publishing is done."""
         roles = [role for peer in self.peers for role in peer.roles.values()]
         busy = not self.up or self.away or any(isinstance(r, SimPublisher) for r in roles)
         return self.begun and not busy
 
     def undone(self) -> str:
-        """Return which publisher has not closed, or who holds something; "" when there is none."""
+        """Return a publisher that has not closed, or a client that holds something; ""
+        without any.
+        """
         for name in self.steward.open.values():
             return f"{name} is not answered"
         for peer in self.peers:

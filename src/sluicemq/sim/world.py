@@ -1,8 +1,8 @@
 """The simulated World: a clock that jumps from event to event, seeded dice, and memory.
 
-The siblings of `host/`. `net.py` has the sockets, `disk.py` the files; `run.py` puts them together.
-The CPU is simulated too: the node gets a few turns at a time, for a price, so that inboxes really
-fill.
+The counterparts of `host/`. `net.py` has the sockets, `disk.py` the files; `run.py` puts them
+together. The CPU is simulated too: the node gets a few turns at a time, which cost time, so that
+inboxes really fill up.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class CpuPace(Protocol):
-    """How fast a simulated processor is."""
+    """The speed of a simulated processor."""
 
     @property
     def turns_max(self) -> int:
-        """Turns that it has at most before sockets are looked at."""
+        """Return the most turns before sockets are looked at."""
 
     @property
     def turn_ns_max(self) -> int:
-        """How long one takes at most."""
+        """Return the longest duration of a turn."""
 
 
 class Program(Protocol):
-    """What a simulated processor runs."""
+    """The program that a simulated processor runs."""
 
     scheduler: Scheduler
 
     def run(self, turns_max: int) -> bool:
-        """Run so many turns at most. Returns whether there is more to do now."""
+        """Run at most so many turns. Returns whether there is more to do now."""
 
 
 class SimClock(Clock):
@@ -83,8 +83,7 @@ class SimLog(Log):
 
 
 class SimMemory(Memory):
-    """The memory of the simulation: RSS is what the script sets; the accounted bytes are the
-    broker's own."""
+    """The memory of the simulation: the script sets RSS; the broker counts the accounted bytes."""
 
     def __init__(self, total_bytes: int) -> None:
         self.total = total_bytes
@@ -117,19 +116,19 @@ class Cpu:
         self.node: Program | None = None
 
     def attach(self, node: Program) -> None:
-        """Run this node from now on; it may have something to do already."""
+        """Run this node from now on; it may have work already."""
         self.node = node
         node.scheduler.wake = self.wake
         self.wake()
 
     def detach(self) -> None:
-        """Stop running the node, which is no more."""
+        """Stop running the node, which has ended."""
         if self.node is not None:
             self.node.scheduler.wake = lambda: None
             self.node = None
 
     def wake(self) -> None:
-        """Plan turns of the node, which has something to do."""
+        """Plan turns of the node, which has work."""
         self.timeline.after(self._cost_ns(1), self.name, "run", self._run, self.node)
 
     def _run(self, node: object) -> None:

@@ -1,4 +1,4 @@
-"""Whole nodes of one cluster in simulation, clients at each of them, and what goes wrong.
+"""Simulates whole nodes of one cluster, clients at each node, and faults.
 
 `python -m sluicemq.sim.nodes SEED --count N`, `sluicemq sim --nodes 3 SEED`.
 """

@@ -1,5 +1,6 @@
-"""`python -m sluicemq.sim.nodes SEED --count N`: a line a seed, and what has happened in those that
-failed. The exit code is 1 when something did."""
+"""`python -m sluicemq.sim.nodes SEED --count N`: prints one line for each seed, and the trace of
+those that failed. The exit code is 1 when a seed failed.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from typing import Final
 from sluicemq.sim.nodes.run import simulate_mirrored, simulate_moving, simulate_nodes
 
 YOUNG: Final = 50_000
-"""So many new objects are looked through for garbage at once; with Python's 700 a seed takes a
-quarter longer."""
+"""The garbage collector runs after so many new objects; with Python's 700 a seed takes a quarter
+longer."""
 
 
 def main() -> int:
-    """Run what the command line says."""
+    """Run the seeds that the command line names."""
     gc.set_threshold(YOUNG)
     parser = argparse.ArgumentParser(prog="python -m sluicemq.sim.nodes", description=__doc__)
     parser.add_argument("seed", type=int, help="the first seed")

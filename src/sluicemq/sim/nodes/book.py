@@ -1,4 +1,4 @@
-"""What clients of several nodes have seen, held against what was promised them.
+"""Checks what clients of several nodes have seen against what was promised them.
 
     lost         a confirmed message is seen by a consumer of each queue it was for, in the end; a
                  transient one only if the queue's node has not ended since; but for queues that
@@ -18,8 +18,8 @@
                  members until something may have come back that nobody has seen
     prefetch     a consumer never holds more than its limit
 
-An outage of a queue for the clients at a node is the end of the queue's node, or of the link
-between the two, as either of them sees it.
+For the clients at a node an outage of a queue is the end of the queue's node, or of the link
+between the two nodes, as either of them sees it.
 """
 
 from __future__ import annotations
@@ -51,36 +51,36 @@ FIGURES: Final = (
     "buried",
 )
 NEVER_NS: Final = 1 << 62
-"""When something happened that has not."""
+"""The time of something that has not happened."""
 
 
 class Outages:
-    """What has ended in a run: processes by node, and links by pair of nodes."""
+    """The outages of a run: ended processes by node, and ended links by pair of nodes."""
 
     def __init__(self) -> None:
         self.ends: Counter[int] = Counter()
         self.links: Counter[frozenset[int]] = Counter()
         self.stopping: set[int] = set()
-        """Nodes that are about to end in order. They close the connections of their clients first,
-        and what these have sent may stay unread."""
+        """Nodes about to stop in order. They close their clients' connections first, and may leave
+        sent bytes unread."""
 
     @property
     def are_none(self) -> bool:
-        """Tell whether nothing has ended yet."""
+        """Tell whether no process and no link has ended yet."""
         return not (self.ends or self.links)
 
     @property
     def all_ends(self) -> int:
-        """The number of processes and links that have ended."""
+        """Return the number of processes and links that have ended."""
         return self.ends.total() + self.links.total()
 
     def standing(self, home: int, node: int) -> Standing:
-        """Return what the clients at `node` have seen of outages of a queue at `home`."""
+        """Return the outages of a queue at `home` that the clients at `node` have seen."""
         return self.ends[home], self.links[frozenset((home, node))]
 
 
 class SentToCluster:
-    """One published message: where it goes and what its publisher has heard."""
+    """One published message: its queues, and the answer to its publisher."""
 
     __slots__ = ("confirmed_ns", "is_persistent", "queues", "state")
 
@@ -92,7 +92,7 @@ class SentToCluster:
 
 
 class ClusterStream:
-    """What one channel of one publisher at `node` has sent. `ended` is "", closed or broken."""
+    """The messages of one channel of one publisher at `node`. `ended` is "", closed or broken."""
 
     __slots__ = ("confirms", "ended", "name", "node", "number", "sent", "unconfirmed")
 
@@ -107,7 +107,7 @@ class ClusterStream:
 
 
 class ChannelHolder:
-    """One channel of a client at `node`, which holds messages while it is open."""
+    """One channel of a client at `node`, which holds messages while open."""
 
     __slots__ = ("ended", "name", "node")
 
@@ -121,8 +121,8 @@ class ChannelHolder:
 
 
 class BookedConsumer:
-    """One consumer on a holder's channel. `limit` is its prefetch, 0 none. `life` is the id of the
-    queue: the one that it has, or a later one."""
+    """One consumer on a holder's channel. `limit` is its prefetch, 0 for none. `life` is the lowest
+    id that its queue can have."""
 
     __slots__ = ("held", "holder", "last_of", "life", "limit", "queue", "standing")
 
@@ -137,11 +137,11 @@ class BookedConsumer:
         """Of the queue when it began. What it gets may have been on its way for long."""
         self.held = 0
         self.last_of: dict[int, int] = {}
-        """By stream, the last that came unflagged."""
+        """By stream, the last message that came unflagged."""
 
 
 class BookedDelivery:
-    """One message that a consumer has got."""
+    """One message delivered to a consumer."""
 
     __slots__ = ("consumer", "message", "state")
 
@@ -176,26 +176,26 @@ class BookedQueue:
         self.is_log = plan.is_log
         self.must_arrive = plan.must_arrive
         self.grave: BookedQueue | None = None
-        """The queue for what dies in this one."""
+        """The queue that gets this one's dead letters."""
         self.source: BookedQueue | None = None
-        """The queue in which all has died that is in this one."""
+        """The queue whose dead letters come here."""
         self.entries: dict[int, MessageId] = {}
-        """What is where in a stream, by offset, as far as somebody has read it."""
+        """The messages of a stream by offset, as far as somebody has read it."""
         self.read_to = 0
-        """The offset up to which one has come who reads all of a stream."""
+        """The offset that a reader of the whole stream has reached."""
         self.home = 0
-        """The node that has it; 0: it is not declared yet."""
+        """The node that has it; 0 while it is not declared."""
         self.seen: dict[MessageId, list[BookedDelivery]] = {}
         self.was_given_back = False
-        """Something that was on its way to a consumer may have come back."""
+        """Messages in flight to a consumer may have been requeued."""
 
     def leads_to(self, grave: BookedQueue) -> None:
-        """Note that what dies in this queue goes to that one."""
+        """Note that messages that die in this queue go to that one."""
         self.grave, grave.source = grave, self
 
     def has_arrived(self, message: MessageId) -> bool:
-        """Tell whether a consumer has seen a message; where it may die, whether one has
-        acknowledged it, or seen it in its grave."""
+        """Tell whether a consumer has seen a message; in a queue that dead-letters, whether it was
+        acknowledged, or seen in its grave."""
         if self.grave is None:
             return message in self.seen
         is_done = any(each.state == ACKED for each in self.seen.get(message, ()))
@@ -208,7 +208,7 @@ class BookedQueue:
 
 
 class ClusterBook:
-    """What clients know of all publishers and queues of a run."""
+    """What clients know about all publishers and queues of a run."""
 
     def __init__(
         self,
@@ -221,11 +221,11 @@ class ClusterBook:
         self.timeline = timeline
         self.outages = outages
         self.changes = changes
-        """How often groups have had another leader, or other members."""
+        """How often groups have had another leader or other members."""
         self.births = births
-        """When queues were declared, by their ids, which are the higher the later."""
+        """When queues were declared, by their ids; later ids are higher."""
         self.is_calm = False
-        """Nothing has gone wrong yet, and all nodes are there."""
+        """No fault has happened yet, and all nodes are up."""
         self.streams: list[ClusterStream] = []
         self.queues = {each.name: BookedQueue(each) for each in plan.queues}
         for each in plan.queues:
@@ -236,7 +236,7 @@ class ClusterBook:
     # -- publishing
 
     def stream(self, name: str, node: int, confirms: bool) -> ClusterStream:
-        """Begin the record of one channel of one publisher."""
+        """Begin the record of one publisher's channel."""
         stream = ClusterStream(len(self.streams), name, node, confirms)
         self.streams.append(stream)
         return stream
@@ -263,7 +263,7 @@ class ClusterBook:
         self.figures["refused" if refused else "confirmed"] += len(tags)
 
     def answered(self, sent: SentToCluster, state: int) -> None:
-        """Note what has become of a message."""
+        """Note the outcome of a message."""
         sent.state = state
         if state == CONFIRMED:
             sent.confirmed_ns = self.timeline.now_ns
@@ -276,9 +276,9 @@ class ClusterBook:
         return BookedConsumer(holder, queue, limit, self._standing(queue, holder.node), life)
 
     def _standing(self, queue: BookedQueue, node: int) -> Standing:
-        """Return what the clients at `node` have seen of outages of a queue: of a quorum queue
-        those of all nodes and leaders are, and changes of members; and of one that passes, for
-        nobody knows where it is."""
+        """Return the outages of a queue that the clients at `node` have seen: for a quorum queue
+        those of all nodes and leaders, and changes of members; the same for a queue that is
+        redeclared, because its node is unknown."""
         if queue.is_replicated or queue.passes:
             return self.outages.all_ends, self.changes()
         return self.outages.standing(queue.home, node)
@@ -296,7 +296,7 @@ class ClusterBook:
         is_late = consumer.standing != self._standing(consumer.queue, holder.node)
         copies = self._may_have_copies(queue)
         elsewhere = () if queue.source is None else queue.source.seen.get(message, ())
-        if not (is_late or copies):  # it may have been on its way for long
+        if not (is_late or copies):  # it may have been in flight for long
             for earlier in (*before, *elsewhere):
                 self._may_come_again(message, earlier, consumer)
             buried = queue.grave is not None and message in queue.grave.seen
@@ -326,7 +326,8 @@ class ClusterBook:
     def _sent(
         self, message: MessageId | None, queue: BookedQueue
     ) -> tuple[MessageId, SentToCluster]:
-        """Return what was sent of a message that a queue has, and check that it may have it."""
+        """Return the published message that a queue delivers, after checking that the queue may
+        have it."""
         promise(message is not None, "nobody has sent what comes from", queue.name)
         assert message is not None
         number, sequence = message
@@ -339,7 +340,7 @@ class ClusterBook:
         return message, sent
 
     def read(self, name: str, offset: int, message: MessageId | None) -> None:
-        """Check what a client has read at that offset of a stream."""
+        """Check a message that a client has read at that offset of a stream."""
         queue = self.queues[name]
         message, _ = self._sent(message, queue)
         known = queue.entries.setdefault(offset, message)
@@ -348,8 +349,8 @@ class ClusterBook:
         self.figures["read"] += 1
 
     def _may_have_copies(self, queue: BookedQueue) -> bool:
-        """Tell whether a message may have died twice, as its queue had not heard that it was safe,
-        so that it is there and in the grave, or twice in the grave."""
+        """Tell whether a message may have died twice, because its queue did not hear that it was
+        safe, so that it is in the queue and the grave, or twice in the grave."""
         dying = queue.source or queue
         is_smooth = self.is_calm and self.outages.are_none
         return dying.grave is not None and dying.must_arrive and not is_smooth
@@ -379,13 +380,14 @@ class ClusterBook:
         self.figures["settled"] += 1
 
     def give_back(self, queue: BookedQueue) -> None:
-        """Note that what is on its way to a consumer goes back to the queue."""
+        """Note that messages in flight to a consumer are requeued."""
         queue.was_given_back = True
 
     # -- the end
 
     def all_is_well(self) -> None:
-        """Check that whatever had to be seen has been seen, for everything is drained."""
+        """Check that every message that had to be seen has been seen, now that everything is
+        drained."""
         for queue in self.queues.values():
             self._has_no_gaps(queue)
         for stream in self.streams:
@@ -404,8 +406,8 @@ class ClusterBook:
             last[number] = sequence
 
     def _must_be_seen(self, stream: ClusterStream, sent: SentToCluster, queue: BookedQueue) -> bool:
-        """Tell whether a message cannot be gone: it was confirmed, or nothing has ended that could
-        have taken it along."""
+        """Tell whether a message cannot be lost: it was confirmed, or nothing has ended that could
+        have lost it."""
         is_smooth = self.is_calm and self.outages.are_none
         if queue.passes or not (queue.must_arrive or is_smooth):
             return False

@@ -1,4 +1,4 @@
-"""Clients of one node of several: who publishes there, and who consumes."""
+"""Clients of one node of several: publishers and consumers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from sluicemq.sim.nodes.site_port import SitePort
 
 AWAY: Final = "is down or inaccessible"
-"""So ends what is said of a queue whose node is not reached."""
+"""The end of a broker's text about a queue whose node is unreachable."""
 GONE: Final = (
     AWAY,
     "has lost this node's channels",
     "any more",
 )
-"""So ends what is said of a queue that a channel cannot go on with, and may begin anew with."""
+"""The ends of texts about a queue that a channel cannot go on using, but a new channel may."""
 TO_ALL: Final = "to all"
 """The exchange that is bound to all queues."""
 TIMES_MAX: Final = 4
-"""A message is given back at most so often, so that every run comes to an end."""
+"""A consumer requeues a message at most so often, so that every run comes to an end."""
 
 
 class SiteRole(Role):
@@ -40,7 +40,7 @@ class SiteRole(Role):
         self.is_planned = False
 
     def wake(self) -> None:
-        """Act soon, unless that is planned already."""
+        """Act soon, unless an act is planned already."""
         if not self.is_planned and not self.over:
             self.is_planned = True
             pause_ns = MS // 20 if self.site.is_healing else self.pause_ns
@@ -51,19 +51,20 @@ class SiteRole(Role):
         self.act()
 
     def act(self) -> None:
-        """Do what is to be done next."""
+        """Do the next thing that is due."""
         raise NotImplementedError
 
     def heal(self) -> None:
         self.wake()
 
     def successor(self) -> SiteRole | None:
-        """Return who goes on where this one ended, on another channel; None when nobody does."""
+        """Return the role that continues where this one ended, on another channel; None without
+        one."""
         raise NotImplementedError
 
 
 def publish(role: SiteRole, stream: ClusterStream, queue: str) -> None:
-    """Publish a message to the queue, or now and then to all queues of the run."""
+    """Publish a message to the queue, or sometimes to all queues of the run."""
     site = role.site
     plan, random = site.plan, site.random
     kind = PERSISTENT if random.randrange(100) < plan.persistent_percent else TRANSIENT
@@ -79,8 +80,8 @@ def publish(role: SiteRole, stream: ClusterStream, queue: str) -> None:
 
 
 def is_gone(site: SitePort, queue: str, close: m.ChannelClose) -> bool:
-    """Tell whether a channel is closed because its queue is not there just now, or its storage has
-    failed, perhaps on another node."""
+    """Tell whether a channel is closed because its queue is unavailable, or its storage has failed,
+    perhaps on another node."""
     text = close.reply_text
     if site.plan.queue(queue).passes and (close.reply_code == 404 or "have not agreed" in text):
         return True
@@ -128,7 +129,7 @@ class SitePublisher(SiteRole):
         self.wake()
 
     def act(self) -> None:
-        """Publish some; close after the last when all are answered."""
+        """Publish some messages; close after the last once all are answered."""
         is_over = len(self.stream.sent) >= self.total or self.site.is_healing
         if is_over and not self.stream.unconfirmed:
             self.close()
@@ -140,7 +141,7 @@ class SitePublisher(SiteRole):
         self.wake()
 
     def _must_wait(self) -> bool:
-        """Tell whether it waits for room in its socket, or for confirms; either wakes it."""
+        """Tell whether it waits for room in its socket, or for confirms, which wake it."""
         return self.peer.socket.room() <= 0 or len(self.stream.unconfirmed) >= self.in_flight_max
 
     def _publish(self) -> None:
@@ -162,7 +163,7 @@ class SitePublisher(SiteRole):
 
 
 class SiteConsumer(SiteRole):
-    """Consumes from one queue on one channel. One that drains gives nothing back, and stays."""
+    """Consumes from one queue on one channel. One that drains requeues nothing, and stays."""
 
     def __init__(self, site: SitePort, name: str, queue: str, drains: bool) -> None:
         super().__init__(site)
@@ -181,7 +182,7 @@ class SiteConsumer(SiteRole):
         self.held: dict[int, BookedDelivery] = {}
         self.last_tag = 0
         self.consumer: BookedConsumer | None = None
-        """None: it does not consume now."""
+        """None while it does not consume."""
 
     def opened(self) -> None:
         if self.prefetch:
@@ -199,7 +200,7 @@ class SiteConsumer(SiteRole):
         self.later(delay_ns, "consumes again", self.consume)
 
     def consume(self) -> None:
-        """Begin to consume from its queue."""
+        """Begin to consume from the queue."""
         site = self.site
         life = site.life_of(self.queue)
         self.consumer = site.book.consumer(self.holder, self.queue, self.prefetch, life)
@@ -216,8 +217,8 @@ class SiteConsumer(SiteRole):
             promise(well, self.name, "gets", method)
 
     def _cancelled(self) -> None:
-        """The queue's node is lost: what is held is nothing any more, and comes again from there.
-        Who was cancelling already hears of that, too."""
+        """Handle a basic.cancel because the queue's node is lost: held messages no longer count,
+        and come again from that node. A consumer that is already cancelling is told, too."""
         is_deleted = self.site.plan.queue(self.queue).passes
         promise(is_deleted or not self.site.book.is_calm, self.name, "is cancelled")
         self.consumer = None
@@ -238,7 +239,7 @@ class SiteConsumer(SiteRole):
         self.wake()
 
     def act(self) -> None:
-        """Settle some of what is held."""
+        """Settle some of the held messages."""
         if not self.held:
             return
         random = self.site.random
@@ -268,7 +269,7 @@ class SiteConsumer(SiteRole):
         self.send(method)
 
     def cancel(self) -> None:
-        """Stop consuming; cancel-ok brings the next consumer."""
+        """Stop consuming; on cancel-ok the next consumer begins."""
         self.is_cancelling = True
         self.site.book.give_back(self.site.book.queues[self.queue])
         self.send(m.BasicCancel(consumer_tag="c"))

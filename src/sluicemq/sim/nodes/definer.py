@@ -1,4 +1,4 @@
-"""Clients that declare, delete and look for exchanges of a few names, all at once at all nodes."""
+"""Clients that declare, delete and look up exchanges of a few names, concurrently at all nodes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ MOVES: Final = (DECLARE, DECLARE, DELETE, LOOK)
 
 
 class SiteDefiner(SiteRole):
-    """Makes one move at a time on a channel; one that the node refuses ends the channel. The last
-    moves of a run look for every name, once all is healed."""
+    """Makes one move at a time on a channel; a refused move ends the channel. The last moves of a
+    run look up every name, once all is healed."""
 
     refusal_breaks = True
 
@@ -39,7 +39,7 @@ class SiteDefiner(SiteRole):
         self.pause_ns = site.random.choice((20 * MS, 100 * MS, 400 * MS))
         self.name = ""
         self.move: RegisterMove | None = None
-        """What is under way; None: nothing."""
+        """The move under way; None without one."""
         self.looks_for = [*NAMES]
 
     def opened(self) -> None:
@@ -60,7 +60,7 @@ class SiteDefiner(SiteRole):
             self.ask(random.choice(MOVES), random.choice(NAMES), random.choice(TYPES))
 
     def ask(self, what: str, name: str, value: str) -> None:
-        """Begin a move, of which the answer is noted."""
+        """Begin a move, whose answer will be noted."""
         site = self.site
         now = float(site.timeline.now_ns)
         registers = site.registers
@@ -77,7 +77,7 @@ class SiteDefiner(SiteRole):
         self.send(method)
 
     def over_with(self, answer: str) -> None:
-        """Note what became of the move that is under way."""
+        """Note the outcome of the move under way."""
         assert self.move is not None
         now = float(self.site.timeline.now_ns)
         done = self.move._replace(answer=answer)

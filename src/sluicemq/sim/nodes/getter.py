@@ -1,4 +1,4 @@
-"""Clients that ask for one message at a time."""
+"""Clients that use basic.get."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class SiteGetter(SiteRole):
         self.held: dict[int, BookedDelivery] = {}
         self.last_tag = 0
         self.asked: BookedConsumer | None = None
-        """For whom a message is asked now; None: for nobody."""
+        """The record for the basic.get under way; None without one."""
         self.last_of: dict[int, int] = {}
 
     def opened(self) -> None:
         self.wake()
 
     def act(self) -> None:
-        """Settle one of what is held, or ask for another one."""
+        """Settle one held message, or ask for another one."""
         if self.site.is_healing and self.asked is None:
             self.settle_all()
         elif self.held and (len(self.held) >= HELD_MAX or not self.site.random.randrange(2)):
@@ -62,7 +62,7 @@ class SiteGetter(SiteRole):
             self.send(m.BasicAck(last, multiple=True))
 
     def settle_one(self) -> None:
-        """Acknowledge one, or give it back."""
+        """Acknowledge one message, or requeue it."""
         random = self.site.random
         tag = random.choice([*self.held])
         delivery = self.held[tag]

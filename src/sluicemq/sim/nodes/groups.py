@@ -1,14 +1,12 @@
-"""What must hold of Raft groups whose members are in whole nodes, seen by somebody who sees all
-nodes and all disks.
+"""Checks Raft groups whose members are in whole nodes, with a view of all nodes and all disks.
 
-election safety        one leader a term, and one vote a member and term
-log matching           an index and a term name one entry, with one entry before it
-leader completeness    who is elected has every committed entry
-commitment             of the leader's own term, and on the disks of a majority
-application            the same index leaves the same bytes everywhere
-durability             what is acknowledged or voted is on the disk
+election safety one leader a term, and one vote a member and term log matching an index and a term
+name one entry, with one entry before it leader completeness every elected leader has every
+committed entry commitment entries of the leader's own term, on the disks of a majority application
+the same index leaves the same bytes everywhere durability acknowledged entries and votes are on the
+disk
 
-A member is looked at when its node had a turn in which it has changed.
+A member is checked after a turn of its node in which it has changed.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class GroupMember(NamedTuple):
-    """A member of a group in the present life of its node. `disk` is what that has durably."""
+    """A member of a group in the present life of its node. `disk` is its durable state."""
 
     group: int
     node: int
@@ -35,12 +33,12 @@ class GroupMember(NamedTuple):
 
     @property
     def name(self) -> int:
-        """Its name in the group."""
+        """Return its name in the group."""
         return self.raft.member.name
 
     def has(self, index: int, term: int) -> bool:
-        """Tell whether it has this entry on its disk. Below its snapshot it has everything, and
-        what a start has found was there."""
+        """Tell whether it has this entry on its disk. It has everything below its snapshot, and
+        everything that a start found."""
         log = self.raft.member.log
         if index <= log.snapshot.index:
             return True
@@ -50,25 +48,26 @@ class GroupMember(NamedTuple):
 
 
 class GroupHistory:
-    """All that has happened in one group."""
+    """Everything that has happened in one group."""
 
     def __init__(self, group: int) -> None:
         self.title = f"group {group}"
         self.members: dict[int, GroupMember] = {}
-        """By node, those that are there."""
+        """The present members by node."""
         self.leaders: dict[int, int] = {}
-        """By term."""
+        """The leaders by term."""
         self.votes: dict[tuple[int, int], int] = {}
-        """By voter and term."""
+        """The votes by voter and term."""
         self.known: dict[tuple[int, int], tuple[int, int]] = {}
         """By index and term: the term before it, and a digest of the entry."""
         self.committed: dict[int, tuple[int, int]] = {}
-        """By index, the term of what was committed, and that of the leader who did so first."""
+        """By index, the term of the committed entry, and the term of the leader that committed it
+        first."""
         self.digests: dict[int, int] = {}
-        """By index, that of the state when it had been applied."""
+        """By index, the digest of the state after applying it."""
         self.commit = 0
         self.seen: dict[int, tuple[int, ...]] = {}
-        """By node, how its member was when it was looked at last, in the present life."""
+        """By node, the state of its member when last checked, in the present life."""
         self.commit_seen: dict[int, int] = {}
         self.led: dict[int, int] = {}
         """By node, the last term in which it led."""
@@ -76,13 +75,13 @@ class GroupHistory:
     # -- a member after a turn of its node
 
     def begin(self, each: GroupMember) -> None:
-        """Note a member that is new, or in a new life of its node: all of it is looked at."""
+        """Note a member that is new, or in a new life of its node, and check all of it."""
         self.members[each.node] = each
         self.seen.pop(each.node, None)
         self.commit_seen.pop(each.node, None)
 
     def look(self, each: GroupMember) -> None:
-        """Look at a member, if it has changed since the last time."""
+        """Check a member, if it has changed since the last time."""
         member, log = each.raft.member, each.raft.member.log
         leads = each.raft.is_leader
         now = (member.term, member.vote, log.last_index, log.last_term, log.commit, leads)
@@ -94,7 +93,7 @@ class GroupHistory:
         for index in range(first, log.last_index + 1):
             entry = log.entry_at(index)
             before = log.term_at(index - 1)
-            # What is committed may have been trimmed, and contents are costly.
+            # Committed entries may have been trimmed, and contents are costly.
             is_plain = index > log.commit and isinstance(entry.data, bytes)
             digest = crc32(bytes(entry.data)) if is_plain else 0
             was = self.known.setdefault((index, entry.term), (before, digest))
@@ -115,7 +114,8 @@ class GroupHistory:
         promise(self.leaders[term] == each.node, self.title, "has two leaders in term", term)
 
     def _is_complete(self, each: GroupMember) -> None:
-        """Leaders of later terms may have committed more before this one heard of its election."""
+        """Check a new leader's log. Leaders of later terms may have committed more before it heard
+        of its election."""
         member = each.raft.member
         for index in range(member.log.snapshot.index + 1, self.commit + 1):
             term, by = self.committed[index]
@@ -123,7 +123,7 @@ class GroupHistory:
             promise(there, self.title, "is led by", each.node, "which lacks", index)
 
     def _commits(self, each: GroupMember, first: int) -> None:
-        """Look at what a member has committed from the index `first` on."""
+        """Check what a member has committed from the index `first` on."""
         member, log = each.raft.member, each.raft.member.log
         led = self.led.get(each.node, 0)
         if led and log.commit > self.commit:
@@ -143,8 +143,8 @@ class GroupHistory:
             promise(term == log.term_at(index), self.title, "has committed two at", index)
 
     def _is_on_majority(self, each: GroupMember, term: int) -> None:
-        """Of those who were members when it was committed, in that term: the next change of members
-        may have been begun in the same turn."""
+        """Check the voters at the time of the commit, in that term: the next change of members may
+        have begun in the same turn."""
         log = each.raft.member.log
         for other in self.members.values():
             other.disk.look()
@@ -158,7 +158,7 @@ class GroupHistory:
     # -- what a member says and does
 
     def says(self, each: GroupMember, message: RaftMessage) -> None:
-        """Check that whatever a message promises is on the disk of who sends it."""
+        """Check that everything a message promises is on the sender's disk."""
         if isinstance(message, AppendAnswer) and message.match:
             log = each.raft.member.log
             if message.match > log.snapshot.index:
@@ -176,7 +176,7 @@ class GroupHistory:
             promise(was == message.to, self.title, twice)
 
     def applied(self, node: int, index: int, content: bytes) -> None:
-        """Check that the state at a node is what it was elsewhere when that much was applied."""
+        """Check that the state at a node equals that of other nodes at the same index."""
         digest = crc32(content)
         was = self.digests.setdefault(index, digest)
         promise(was == digest, self.title, "is another at node", node, "after", index)

@@ -1,5 +1,6 @@
-"""One machine of a cluster: its disk and its clock, which outlast the node, and the node's process,
-which comes and goes."""
+"""One machine of a cluster: its disk and its clock, which outlive the node, and the node's process,
+which ends and restarts.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +36,14 @@ if TYPE_CHECKING:
 
 SECRET: Final = b"a secret of some length"
 NOTES_MAX: Final = 60
-"""Lines of its log that are kept."""
+"""Kept lines of its log."""
 BOUNDS: Final = LinkBounds(
     gate_shut_bytes=60_000, gate_open_bytes=15_000, queue_bytes=1_200_000, write_bytes=20_000
 )
 WRITERS: Final = (ClusterMembership, NodeCluster)
-"""Actors that the failure of a write ends, and their node with them."""
+"""Actors that end, and their node with them, when a write fails."""
 RECOVERY_CRASH_MAX: Final = 60
-"""A crash while the node starts comes at one of its first so many primitives."""
+"""A crash during the start comes at one of its first so many primitives."""
 
 
 class MachineClock(SimClock):
@@ -55,12 +56,12 @@ class MachineClock(SimClock):
 
 
 class MachineCpu(Cpu):
-    """A processor on which the node's process may be stopped for a while, without knowing it."""
+    """A processor that can freeze the node's process for a while without its knowing."""
 
     is_frozen = False
 
     def thaw(self) -> None:
-        """Let the process go on."""
+        """Let the frozen process go on."""
         self.is_frozen = False
         self.wake()
 
@@ -70,7 +71,7 @@ class MachineCpu(Cpu):
 
 
 class MachineLog(Log):
-    """The log of a node; its last lines stay among the notes of the run."""
+    """The log of a node; its last lines are kept in the notes of the run."""
 
     def __init__(self, host: NodeHost) -> None:
         self.host = host
@@ -85,8 +86,8 @@ class MachineLog(Log):
 
 class NodeHost:
     """A machine of the run, whose node has that number in the cluster: the machine's own, unless
-    `machine` says another one. `faulted` is called with each exception in a turn of its node that
-    nobody expects."""
+    `machine` gives another one. `faulted` is called with each unexpected exception in a turn of its
+    node."""
 
     def __init__(
         self,
@@ -114,17 +115,17 @@ class NodeHost:
         self.log = MachineLog(self)
         self.dice = SimDice(Random(f"node {seed}"))
         self.image = DurableImage(self.disk.files)
-        """What is durable there, of this life."""
+        """The durable content of its disk in this life."""
         self.syncs_seen = 0
         self.is_running = False
         self.is_stopping = False
         self.is_removed = False
-        """The cluster has removed its node, and that has heard it."""
+        """The cluster has removed its node, and the node knows it."""
         self.lives = 0
-        """Starts that succeeded."""
+        """The number of successful starts."""
         self.failed_starts = 0
         self.lost_files: SimFiles | None = None
-        """The data directory that it had before it lost it; None: it has not."""
+        """The data directory that it lost; None when it has lost none."""
         self.node: Node
         self.links: PipeNet
         self.on_begin: Callable[[NodeHost], None]
@@ -140,22 +141,22 @@ class NodeHost:
 
     @property
     def moves(self) -> bool:
-        """Tell whether its process is there, and gets turns."""
+        """Tell whether its process is running and gets turns."""
         return self.is_running and not self.cpu.is_frozen
 
     @property
     def is_open(self) -> bool:
-        """Tell whether clients can connect."""
+        """Tell whether clients can connect to the node."""
         return (self.name, AMQP_PORT) in self.clients.network.listeners
 
     @property
     def is_member(self) -> bool:
-        """Tell whether its process is there, and knows of its cluster."""
+        """Tell whether its process is running and knows its cluster."""
         return self.is_running and self.membership.is_member
 
     @property
     def membership(self) -> ClusterMembership:
-        """Its node's part in the cluster."""
+        """Return its node's part in the cluster."""
         membership = self.node.membership
         assert membership is not None
         return membership
@@ -169,7 +170,7 @@ class NodeHost:
         return self.plan.config(self.number)
 
     def look_at_disk(self) -> None:
-        """Take into the image what has been synced since the last time."""
+        """Take into the image everything synced since the last time."""
         syncs = self.disk.files.counts.get("sync", 0)
         if syncs != self.syncs_seen:
             self.syncs_seen = syncs
@@ -178,8 +179,8 @@ class NodeHost:
     # -- its life
 
     def start(self, crashes: bool = False) -> bool:
-        """Start its process, in its next life; with `crashes` it may crash while it starts. Returns
-        whether it runs."""
+        """Start its process, in its next life; with `crashes` it may crash during the start.
+        Returns whether it runs."""
         assert not self.is_running
         self.links = PipeNet(self.network, self.name)
         net = NodeNet(self.clients, self.links)
@@ -227,23 +228,23 @@ class NodeHost:
         self.cpu.attach(node)
 
     def _open(self) -> None:
-        """The node has all that is declared in its cluster: clients may connect."""
+        """Let clients connect, because the node has all definitions of its cluster."""
         self.clients.listen(self.node, self.name, AMQP_PORT)
         self.node.listens()
         self.on_open(self)
 
     def _witness(self, actor: Actor, error: Exception) -> None:
-        """Note a fault. A node that cannot write down who belongs to its cluster ends by one."""
+        """Note a fault. A node that cannot store its membership ends by one."""
         is_meant = isinstance(error, DiskFailed) and isinstance(actor, WRITERS)
         if not is_meant:
             self.faulted(error)
 
     def _broken(self) -> None:
-        """The node cannot go on: its process ends at once, as if killed."""
+        """End the node's process at once, as if killed."""
         self.timeline.after(0, self.name, "exits", self._exit, self.lives)
 
     def _removed(self, sentence: str) -> None:
-        """Its node does not belong to the cluster any more, and ends."""
+        """End the node, because the cluster has removed it."""
         self.note(f"hears: {sentence}")
         self.is_removed = True
         self._broken()
@@ -253,7 +254,7 @@ class NodeHost:
             self.crash(power=False)
 
     def crash(self, power: bool) -> None:
-        """Its process ends without a word, perhaps with the machine's power."""
+        """Kill its process, perhaps with a power loss of the machine."""
         self.is_running = self.is_stopping = self.cpu.is_frozen = False
         self.cpu.detach()
         self.links.crash()
@@ -262,7 +263,7 @@ class NodeHost:
         self.on_end(self)
 
     def stop(self) -> None:
-        """Stop the node in order, as its host does it."""
+        """Stop the node in order, as its host does."""
         self.is_stopping = True
         self.node.hand_over()
         self._wait_for_heirs((self.lives, self.timeline.now_ns + 1000 * MS))
@@ -297,20 +298,20 @@ class NodeHost:
         self.timeline.after(5 * MS, self.name, "stops", self._wait_for_stop, asked)
 
     def freeze(self) -> None:
-        """Its process does not move, and does not know of it."""
+        """Stop the process from running, without its knowing."""
         self.cpu.is_frozen = True
 
     def thaw(self) -> None:
-        """Its process moves again, and goes on."""
+        """Let the frozen process run again."""
         self.cpu.thaw()
 
     def lose_files(self) -> None:
-        """It has a new data directory, with nothing in it."""
+        """Replace its data directory by an empty one."""
         assert not self.is_running
         self.lost_files, self.disk.files = self.disk.files, SimFiles()
 
     def find_files(self) -> None:
-        """It has the data directory again that it had lost."""
+        """Give it back the lost data directory."""
         assert not self.is_running
         assert self.lost_files is not None
         self.disk.files, self.lost_files = self.lost_files, None

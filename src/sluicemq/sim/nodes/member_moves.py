@@ -1,4 +1,4 @@
-"""Members of quorum queues come and go, and leaders move, while clients use the queues."""
+"""Adds and removes members of quorum queues and moves leaders, while clients use the queues."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ NO_REMOVAL: Final[Moves] = (AddMember, AddMember, MoveLeader)
 
 
 def ask_for_a_move(hosts: list[NodeHost], random: Random, moves: Moves = ANY_MOVE) -> str:
-    """Have an operator at one of the nodes that are open ask for another member, one less, or
-    another leader of a queue, and return what he asks for; "" when there is nobody to ask. What
-    cannot be done is refused."""
+    """Have an operator at an open node ask to add or remove a member of a queue, or to move its
+    leader, and return the request; "" when no node is open. Impossible moves are refused."""
     able = [host for host in hosts if host.moves and host.is_open and not host.is_stopping]
     if not able:
         return ""
@@ -43,8 +42,9 @@ def ask_for_a_move(hosts: list[NodeHost], random: Random, moves: Moves = ANY_MOV
 
 
 def unmoved(hosts: list[NodeHost]) -> str:
-    """Return which quorum queue does not have the members yet that are declared, and where; ""
-    when all do."""
+    """Return a quorum queue that does not have its declared members yet, and where; ""
+    without one.
+    """
     for host in hosts:
         for declared in quorum_queues(host.node.broker.agreement.state):
             if declared.leaving:
@@ -55,7 +55,7 @@ def unmoved(hosts: list[NodeHost]) -> str:
 
 
 def as_declared(node: Node, declared: DeclaredQueue) -> str:
-    """Return what a node has of a quorum queue that is not as declared; "" when it is."""
+    """Return how a quorum queue on a node differs from its declaration; "" if it does not."""
     assert node.membership is not None
     vhost = node.broker.vhosts["/"]
     queue = vhost.queues[declared.definition.name]

@@ -1,4 +1,4 @@
-"""The policy of the mirrored queues of a run: there before they are, and often another one."""
+"""The policy of the mirrored queues of a run: set before they are declared, and often changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRST: Final[dict[str, Any]] = {"ha-mode": "all"}
 
 
 def is_set(node: Node) -> bool:
-    """Tell whether a node knows of the policy."""
+    """Tell whether a node has the policy."""
     host = node.broker.definitions.hosts.get("/")
     return host is not None and len(host.topology.policies) > 0
 
@@ -30,8 +30,8 @@ def set_policy(node: Node, definition: dict[str, Any]) -> None:
 
 
 def ask_for_mirrors(hosts: list[NodeHost], random: Random) -> str:
-    """Have an operator at one of the nodes that are open ask for other mirrors, and return what he
-    asks for; "" when there is nobody to ask."""
+    """Have an operator at an open node ask for other mirrors, and return the request; "" when no
+    node is open."""
     able = [host for host in hosts if host.moves and host.is_open and not host.is_stopping]
     if not able:
         return ""
@@ -51,7 +51,7 @@ def ask_for_mirrors(hosts: list[NodeHost], random: Random) -> str:
 
 
 def unmirrored(hosts: list[NodeHost]) -> str:
-    """Return which mirrored queue is not as its policy wants it yet, and where; "" when all are."""
+    """Return a mirrored queue that is not as its policy wants it yet, and where; "" without one."""
     for host in hosts:
         broker = host.node.broker
         for declared in queues_with_members(broker.agreement.state):

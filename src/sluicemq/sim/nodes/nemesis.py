@@ -1,5 +1,6 @@
-"""What goes wrong in a cluster of whole nodes. A seed has its own mixture, and a bound on how many
-nodes are away at once: in most of them a majority is always there."""
+"""Injects faults into a cluster of whole nodes. Each seed has its own mixture, and a bound on how
+many nodes are down at once: for most seeds a majority is always up.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ Way = tuple[str, str]
 
 
 class NodesNemesis:
-    """Acts every so often until it is called off."""
+    """Injects a fault every so often until it is called off."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class NodesNemesis:
         self.done: dict[str, int] = {}
         self.notes: list[tuple[int, str]] = []
         self.away_max = random.choice((1, (plan.nodes - 1) // 2, (plan.nodes - 1) // 2, plan.nodes))
-        """So many processes at most do not move at once."""
+        """The most processes that are down or frozen at once."""
         deeds: list[tuple[Callable[[], None], int]] = [
             (self.crash, 4),
             (self.blink, 4),
@@ -95,7 +96,7 @@ class NodesNemesis:
         network.window_bytes = random.choice((8000, 16_000, 100_000))
 
     def begin(self) -> None:
-        """Act from now on, every so often."""
+        """Begin to inject faults, one every so often."""
         delay_ns = 1 + int(self.random.expovariate(1 / (self.plan.fault_interval_ms * MS)))
         self.timeline.after(delay_ns, "nemesis", "acts", self._act)
 
@@ -107,7 +108,7 @@ class NodesNemesis:
             self.begin()
 
     def note(self, what: str, line: str) -> None:
-        """Remember that this was done."""
+        """Note a fault that was injected."""
         self.done[what] = self.done.get(what, 0) + 1
         self.notes.append((self.timeline.now_ns, line))
 
@@ -116,7 +117,7 @@ class NodesNemesis:
         return self.random.choice(found) if found else None
 
     def _victim(self, only_leaders: bool = False) -> NodeHost | None:
-        """One whose process may be taken away now."""
+        """Choose a node whose process may be taken down now."""
         moving = [host for host in self.hosts if host.moves]
         if len(self.hosts) - len(moving) >= self.away_max:
             return None
@@ -127,21 +128,21 @@ class NodesNemesis:
     # -- processes
 
     def crash(self) -> None:
-        """A process ends without a word, perhaps with the power."""
+        """Kill a process, perhaps with a power loss."""
         host = self._victim()
         if host is not None:
             host.crash(power=self.random.random() < 0.5)
             self.note("crashes", f"{host.name} crashes")
 
     def crash_leader(self) -> None:
-        """The same, and its node leads a group."""
+        """Kill the process of a node that leads a group."""
         host = self._victim(only_leaders=True)
         if host is not None:
             host.crash(power=self.random.random() < 0.5)
             self.note("crashes", f"{host.name}, which leads, crashes")
 
     def blink(self) -> None:
-        """A process ends, and is there again at once."""
+        """Kill a process and start it again at once."""
         host = self._victim()
         if host is not None:
             host.crash(power=self.random.random() < 0.5)
@@ -157,7 +158,7 @@ class NodesNemesis:
             self.note("stops", f"{host.name} stops")
 
     def start(self) -> None:
-        """One that is not there starts; now and then it crashes while it does."""
+        """Start a process that is down; sometimes it crashes during the start."""
         host = self._any(host for host in self.hosts if not host.is_running)
         if host is not None:
             crashes = self.random.random() < 0.25
@@ -167,27 +168,27 @@ class NodesNemesis:
                 self.note("failed starts", f"{host.name} does not come to start")
 
     def freeze(self) -> None:
-        """A process does not move."""
+        """Stop a process from running for a while."""
         host = self._victim()
         if host is not None:
             host.freeze()
             self.note("freezes", f"{host.name} freezes")
 
     def thaw(self) -> None:
-        """A process that did not move does again."""
+        """Let a frozen process run again."""
         host = self._any(host for host in self.hosts if host.is_frozen)
         if host is not None:
             host.thaw()
             self.note("thaws", f"{host.name} thaws")
 
     def slow_down(self) -> None:
-        """A node computes slowly for a while."""
+        """Make a node compute slowly for a while."""
         host = self.random.choice(self.hosts)
         host.cpu.slow_until_ns = self.timeline.now_ns + self.random.randrange(500 * MS)
         self.note("slow nodes", f"{host.name} computes slowly")
 
     def jump(self) -> None:
-        """A clock shows another time of day from now on."""
+        """Change the time of day of one clock."""
         host = self.random.choice(self.hosts)
         host.clock.offset_ms = self.random.choice((-60_000, -300, 0, 300, 60_000))
         self.note("clock jumps", f"{host.name} is wrong by {host.clock.offset_ms} ms")
@@ -195,13 +196,13 @@ class NodesNemesis:
     # -- disks
 
     def slow_disk(self) -> None:
-        """A disk does nothing for a while."""
+        """Make a disk do nothing for a while."""
         host = self.random.choice(self.hosts)
         host.disk.stalled_until_ns = self.timeline.now_ns + self.random.randrange(1500 * MS)
         self.note("slow disks", f"the disk of {host.name} stalls")
 
     def fill_disk(self) -> None:
-        """A disk has next to nothing free for a while."""
+        """Leave almost no free space on a disk for a while."""
         host = self.random.choice(self.hosts)
         files = host.disk.files
         files.capacity = files.used + self.random.choice((0, 10, 1000, 5000))
@@ -213,7 +214,7 @@ class NodesNemesis:
         self.note("full disks", f"the disk of {host.name} is full")
 
     def fail_disk(self) -> None:
-        """A sync or a write fails soon; then the node is started anew, as an operator would."""
+        """Let a sync or a write fail soon; then restart the node, as an operator would."""
         host = self._victim()
         if host is None:
             return
@@ -235,7 +236,7 @@ class NodesNemesis:
             host.crash(power=False)
 
     def wipe(self) -> None:
-        """A member loses its data and starts without: nobody may take it in."""
+        """Take a member's data, and start it without: no node may accept it."""
         host = self._victim()
         lost = any(each.lost_files is not None for each in self.hosts)
         if host is not None and not lost and all(each.is_member for each in self.hosts):
@@ -245,7 +246,7 @@ class NodesNemesis:
             self.note("wipes", f"{host.name} has lost its data")
 
     def find_files(self) -> None:
-        """It has its data again."""
+        """Give a member its lost data back."""
         host = self._any(host for host in self.hosts if host.lost_files is not None)
         if host is not None:
             if host.is_running:
@@ -266,29 +267,28 @@ class NodesNemesis:
         return [way for way in permutations(names, 2) if (way[0] in some) != (way[1] in some)]
 
     def heal(self) -> None:
-        """All ways are whole and free."""
+        """Make all ways whole and fast."""
         self.network.clogs.clear()
         if self.network.cuts:
             self._cut("the network is whole", ())
 
     def isolate(self) -> None:
-        """A node neither hears nor is heard."""
+        """Cut a node off from all others."""
         name = self.random.choice(self.hosts).name
         self._cut(f"{name} is cut off", self._between([name]))
 
     def isolate_leader(self) -> None:
-        """The same, and its node leads a group."""
+        """Cut off a node that leads a group."""
         host = self._any(host for host in self.hosts if host.moves and leads(host.node))
         if host is not None:
             self._cut(f"{host.name}, which leads, is cut off", self._between([host.name]))
 
     def depose(self) -> None:
-        """One leader after the other is cut off soon after it was elected, when the one before is
-        back."""
+        """Cut off each new leader soon after its election, after restoring the one before."""
         self._depose(1 + self.random.randrange(4))
 
     def _depose(self, times: int) -> None:
-        """Cut off the leader that is not cut off, so often."""
+        """Cut off the connected leader, so many times."""
         if not self.is_over and times:
             cut_off = {way[0] for way in self.network.cuts}
             new = [host for host in self.hosts if host.moves and leads(host.node)]
@@ -299,19 +299,21 @@ class NodesNemesis:
             self.timeline.after(wait_ns, "nemesis", "deposes", self._depose, times - 1)
 
     def halve(self) -> None:
-        """Two parts do not hear each other."""
+        """Split the nodes into two parts without contact."""
         names = [host.name for host in self.hosts]
         some = self.random.sample(names, 1 + self.random.randrange(len(names) // 2))
         self._cut(f"{some} are parted from the others", self._between(some))
 
     def one_way(self) -> None:
-        """Some ways carry nothing, though the ways back may."""
+        """Cut some ways, perhaps in one direction only."""
         names = [host.name for host in self.hosts]
         ways = [way for way in permutations(names, 2) if self.random.random() < 0.3]
         self._cut(f"nothing goes {ways}", ways)
 
     def bridge(self) -> None:
-        """Each hears only its neighbours in a ring; of three two hear only the third."""
+        """Let each node hear only its neighbours in a ring; of three nodes two hear
+        only the third.
+        """
         names = [host.name for host in self.hosts]
         self.random.shuffle(names)
         far = [(names[0], names[2])] if len(names) == 3 else []
@@ -321,14 +323,14 @@ class NodesNemesis:
         self._cut(f"{far} do not hear each other", [*far, *[(b, a) for a, b in far]])
 
     def clog(self) -> None:
-        """Some ways carry everything slowly."""
+        """Make some ways carry everything slowly."""
         names = [host.name for host in self.hosts]
         ways = [way for way in permutations(names, 2) if self.random.random() < 0.3]
         self.network.clogs = {*ways}
         self.note("clogs", f"{ways} are clogged")
 
     def tear(self) -> None:
-        """A connection between two nodes breaks."""
+        """Break a connection between two nodes."""
         running = [host for host in self.hosts if host.is_running]
         ends = [end for host in running for end in host.links.ends.values() if end.out is not None]
         if ends:
@@ -339,7 +341,7 @@ class NodesNemesis:
     # -- clients
 
     def stall(self) -> None:
-        """A client does not read for a while."""
+        """Stop a client from reading for a while."""
         peers = [peer for site in self.sites.values() for peer in site.peers if peer.open]
         if peers:
             socket = self.random.choice(peers).socket
@@ -349,7 +351,7 @@ class NodesNemesis:
             self.note("stalls", f"{socket.client.name} does not read")
 
     def break_off(self) -> None:
-        """A client's connection breaks, perhaps inside a frame."""
+        """Break a client's connection, perhaps inside a frame."""
         peers = [peer for site in self.sites.values() for peer in site.peers[1:] if peer.open]
         if peers:
             peer = self.random.choice(peers)
@@ -359,23 +361,23 @@ class NodesNemesis:
     # -- the operator
 
     def move_members(self) -> None:
-        """A quorum queue is to have other members, or another leader."""
+        """Ask for other members of a quorum queue, or another leader."""
         moves = NO_REMOVAL if self.plan.moves_nodes else ANY_MOVE
         if asked := ask_for_a_move(self.hosts, self.random, moves):
             self.note("moves of members", asked)
 
     def join(self) -> None:
-        """A node joins, or crashes while it does."""
+        """Have a node join, which may crash meanwhile."""
         if done := self.node_moves.join():
             self.note("steps of joining", done)
 
     def forget(self) -> None:
-        """A node that is lost is to be removed."""
+        """Ask to remove a node that is lost."""
         if asked := self.node_moves.forget():
             self.note("forgotten nodes", asked)
 
     def move_mirrors(self) -> None:
-        """Mirrored queues are to have other mirrors."""
+        """Ask for other mirrors of mirrored queues."""
         if asked := ask_for_mirrors(self.hosts, self.random):
             self.note("moves of mirrors", asked)
 

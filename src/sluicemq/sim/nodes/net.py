@@ -1,5 +1,6 @@
-"""The sockets of one node: its clients' are those of `sim/net.py`, those to other nodes those of
-`sim/cluster/net.py`, which know cut ways. A connection's number tells which it is."""
+"""The sockets of one node: clients use those of `sim/net.py`, other nodes those of
+`sim/cluster/net.py`, where ways can be cut. A connection's number tells its kind.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from sluicemq.sim.net import SimNet
 
 LINKS_FROM: Final = 1 << 20
-"""Connections to other nodes have numbers above."""
+"""Connections to other nodes have higher numbers."""
 
 
 class NodeNet(Net):

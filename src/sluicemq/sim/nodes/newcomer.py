@@ -1,5 +1,6 @@
-"""A machine whose node joins a cluster that is there: first it asks to be let in, then it is a node
-like the others."""
+"""A machine whose node joins an existing cluster: first it asks to join, then it is a node like the
+others.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +29,22 @@ if TYPE_CHECKING:
     from sluicemq.sim.timeline import Timeline
 
 AGAIN_NS = 200 * MS
-"""Who was refused is started again after that time."""
+"""A refused node is started again after that time."""
 
 
 class JoiningProgram:
-    """The process of a node that asks to be let in."""
+    """The process of a node that asks to join."""
 
     def __init__(self) -> None:
         self.scheduler = Scheduler()
 
     def run(self, turns_max: int) -> bool:
-        """Run so many turns at most. Returns whether there is more to do now."""
+        """Run at most so many turns. Returns whether there is more to do now."""
         return self.scheduler.run(turns_max)
 
 
 class Newcomer(NodeHost):
-    """One such machine, which asks the founders. Its number is 0 until it is let in."""
+    """A machine whose node asks the founders to join. Its number is 0 until it has joined."""
 
     def __init__(
         self,
@@ -55,9 +56,9 @@ class Newcomer(NodeHost):
     ) -> None:
         super().__init__(0, plan, timeline, network, faulted, machine)
         self.is_asking = False
-        """Does its process ask to be let in, and is no broker yet?"""
+        """True while its process asks to join, before it is a broker."""
         self.asked = 0
-        """So often it has begun to ask."""
+        """How often it has begun to ask."""
 
     def config(self) -> Config:
         return replace(self.plan.config(1), cluster=self.cluster_config())
@@ -102,7 +103,7 @@ class Newcomer(NodeHost):
         self.faulted(error)
 
     def _joined(self, _: str) -> None:
-        """It is a member, durably: it goes on as a broker, in the same process."""
+        """Go on as a broker in the same process, now that the membership is durable."""
         self.note("is let in")
         self.timeline.after(1, self.name, "is a broker", self._go_on, self.asked)
 
@@ -125,7 +126,7 @@ class Newcomer(NodeHost):
             self.start()
 
     def crash_asking(self, power: bool) -> None:
-        """Its process ends without a word while it asks."""
+        """Kill its process while it asks."""
         self._end_asking()
         self.disk.crash(power)
 

@@ -1,5 +1,6 @@
-"""Which Raft groups the nodes of a run are in, and what is looked at after each turn of those who
-have their members."""
+"""The Raft groups of a run's nodes, and the checks after each turn of the actors that own their
+members.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
     from sluicemq.sim.timeline import Timeline
 
 COMPARED_EVERY: Final = 8
-"""States of quorum queues are compared at each so manieth entry."""
+"""States of quorum queues are compared once in so many entries."""
 DECLARED_EVERY: Final = 4
-"""What is declared is compared at each so manieth entry, and in the end."""
+"""Definitions are compared once in so many entries, and at the end."""
 
 
 def members_of(node: Node) -> Iterator[tuple[int, Raft, SharedShell | MirrorMember | None]]:
-    """Give the groups that a node has a member of, with the member and the queue whose group it is;
-    None: it is that of the definitions."""
+    """Yield the groups of which a node has a member, with the member and its queue; the queue is
+    None for the definitions' group."""
     agreement = node.broker.clustered
     if agreement is not None and agreement.member is not None:
         yield DEFINITIONS_GROUP, agreement.member.raft, None
@@ -54,13 +55,13 @@ def members_of(node: Node) -> Iterator[tuple[int, Raft, SharedShell | MirrorMemb
 
 
 def leads(node: Node) -> bool:
-    """Tell whether a node leads a group, as far as it knows."""
+    """Tell whether a node believes that it leads a group."""
     return any(raft.is_leader for _, raft, _ in members_of(node))
 
 
 class ComparedFifo(Replicated[FifoCommand, FifoEffect]):
-    """Stands between a replicator and the state of a quorum queue, and compares that every so often
-    before an entry is applied."""
+    """Stands between a replicator and the state of a quorum queue, and compares the state every so
+    often before an entry is applied."""
 
     def __init__(self, fifo: Fifo, node: int, history: GroupHistory) -> None:
         self.fifo = fifo
@@ -81,32 +82,32 @@ class ComparedFifo(Replicated[FifoCommand, FifoEffect]):
 
 
 class NodeGroups:
-    """All groups of a run."""
+    """All Raft groups of a run."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
         self.births: dict[int, int] = {}
-        """When some node had each queue declared first, by the queues' ids."""
+        """When the first node had each queue declared, by the queues' ids."""
         self.histories: dict[int, GroupHistory] = {}
         self.owners: dict[int, dict[Actor, None]] = {}
-        """By node, who has a member of a group, or will have one."""
+        """By node, the actors that own a member of a group, or will own one."""
         self.had_turns: dict[int, dict[Actor, None]] = {}
-        """By node, who had a turn since it was looked at."""
+        """By node, the owners that had a turn since the last look."""
         self.applied: dict[int, int] = {}
-        """By node, up to where it had applied the definitions when it was looked at last."""
+        """By node, the last entry of the definitions that it had applied at the last look."""
         self.states: dict[Fifo | Mirror, None] = {}
-        """The states of queues that are watched."""
+        """The watched states of queues."""
         self.formations: set[object] = set()
-        """The members that groups have had, and those that were declared for them."""
+        """The members that groups have had, and those declared for them."""
         self.formation_of: dict[Raft, Configuration] = {}
-        """Of each member, the one of these that it has had last."""
+        """The last formation of each member."""
         self.serving: dict[int, dict[int, Raft]] = {}
-        """By node and group, the members that channels used when the node was looked at last."""
+        """By node and group, the members that channels used at the last look."""
         self.departures = 0
-        """How often channels have used a member no more."""
+        """How often channels have stopped using a member."""
 
     def watch(self, host: NodeHost) -> None:
-        """Hear what the node that has just begun says to others in its groups."""
+        """Watch the messages that a node which has just begun sends in its groups."""
         post = host.node.raft_post
         assert post is not None
         post.witness = partial(self._said, host)
@@ -140,8 +141,8 @@ class NodeGroups:
         return member
 
     def look(self, host: NodeHost) -> None:
-        """Look at the members on a node that has had turns, and at what is durable there now: what
-        the node deletes it has asked for in a later turn than it has heard of a sync."""
+        """Check the members on a node that has had turns, and what is durable there now: a node
+        asks for deletions only in a turn after it heard of the sync."""
         host.look_at_disk()
         had_turns = self.had_turns[host.number]
         owners = self.owners[host.number]
@@ -180,14 +181,14 @@ class NodeGroups:
                     self.births.setdefault(declared.id, self.timeline.now_ns)
 
     def _compare_declared(self, node: int, agreement: ClusterAgreement) -> None:
-        """Compare what a node has declared with what others had after the same entry."""
+        """Compare a node's definitions with those of other nodes after the same entry."""
         assert agreement.member is not None
         history = self.histories[DEFINITIONS_GROUP]
         history.applied(node, agreement.member.applied, agreement.state.snapshot())
 
     def _watch_state(self, node: int, group: int, shell: SharedShell | MirrorMember) -> None:
-        """Compare the state of a queue with those of the other members, every so often, before the
-        next entry is applied to it."""
+        """Compare the state of a queue with those of its other members, every so often, before it
+        applies the next entry."""
         history = self.histories[group]
         if isinstance(shell, SharedShell):
             self.states[shell.fifo] = None
@@ -205,13 +206,13 @@ class NodeGroups:
         state.entered = entered  # type: ignore[method-assign]
 
     def changes(self) -> int:
-        """Return how often groups have had another leader or other members, so that what consumers
-        had may have come back."""
+        """Return how often groups have had another leader or other members, so that unacknowledged
+        messages may have been requeued."""
         leaders = sum(len(history.leaders) for history in self.histories.values())
         return leaders + len(self.formations) + self.departures
 
     def backlog(self, hosts: list[NodeHost]) -> str:
-        """Return which node does not know all that is agreed on in its groups; "" when all do."""
+        """Return a node that does not know all committed entries of its groups; "" without one."""
         for host in hosts:
             for group, raft, _ in members_of(host.node):
                 history = self.histories[group]
@@ -220,7 +221,7 @@ class NodeGroups:
         return ""
 
     def disagreement(self, hosts: list[NodeHost]) -> str:
-        """Return which node is behind with the definitions; "" when all have applied the same."""
+        """Return a node that is behind with the definitions; "" when all have applied the same."""
         upto = self.histories[DEFINITIONS_GROUP].commit
         for host in hosts:
             agreement = host.node.broker.clustered

@@ -1,4 +1,4 @@
-"""An operator who has nodes join the cluster, and forgets some that are lost."""
+"""An operator who has nodes join the cluster, and removes some that are lost."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class NodeMoves:
-    """What he does. `hosts` are those whose nodes belong to the cluster, as far as they know; those
-    that he has join are `make` made, each on the machine of that number."""
+    """The operator's moves. `hosts` have nodes that belong to the cluster, as far as they know;
+    `make` makes the host of a joining node on the machine of that number."""
 
     def __init__(
         self,
@@ -32,18 +32,18 @@ class NodeMoves:
         self.random = random
         self.make = make
         self.machines = len(hosts)
-        """So many machines there have been."""
+        """The number of machines there have been."""
         self.joins_left = random.choice((1, 1, 2))
         self.ends_left = random.choice((0, 1, 1, 2))
-        """So many are forgotten at most."""
+        """At most so many more nodes are removed."""
         self.forgotten: dict[int, int] = {}
-        """By number of the node, the machine of those of which he has said so."""
+        """The machines of nodes that the operator has removed, by number of the node."""
         self.newcomers: list[Newcomer] = []
-        """Those that have never been brokers."""
+        """Newcomers that have never been brokers."""
 
     def join(self) -> str:
-        """Have a node join, on a new machine, or on one whose node is forgotten and has gone;
-        return what was done, "" for nothing."""
+        """Have a node join, on a new machine or on one whose removed node has ended; return what
+        was done, "" for nothing."""
         if self.joins_left and not self.newcomers:
             self.joins_left -= 1
             used = [each.machine for each in self.hosts]
@@ -63,7 +63,7 @@ class NodeMoves:
         return ""
 
     def began(self, host: NodeHost) -> bool:
-        """Note that the node of a machine begins a life. Returns whether it is a new one."""
+        """Note that the node of a machine begins a life. Returns whether it is a new node."""
         is_new = host not in self.hosts
         if is_new:
             self.hosts.append(host)
@@ -71,7 +71,7 @@ class NodeMoves:
         return is_new
 
     def forget(self) -> str:
-        """Have a node removed that is down, if it is not needed; return what was asked for."""
+        """Have a node removed that is down and not needed; return the request."""
         able = [each for each in self.hosts if each.moves and each.is_open and not each.is_stopping]
         lost = [each for each in self.hosts if not each.is_running or each.lost_files is not None]
         lost = [each for each in lost if each.number not in self.forgotten]
@@ -90,8 +90,8 @@ class NodeMoves:
         return f"{host.name} is asked to forget node {victim.number} of {victim.name}"
 
     def _is_spared(self, victim: NodeHost) -> bool:
-        """Tell whether each group has a majority without this node and those that he has forgotten,
-        as far as any member knows who is in it."""
+        """Tell whether each group has a majority without this node and the removed ones, as far as
+        any member knows its group."""
         gone = {victim.number, *self.forgotten}
         for host in self.hosts:
             for _, raft, _ in members_of(host.node):
@@ -101,14 +101,14 @@ class NodeMoves:
         return True
 
     def heal(self) -> None:
-        """Start whoever is still to join."""
+        """Start the nodes that have yet to join."""
         for each in self.newcomers:
             each.cpu.healed = each.disk.healed = True
             if not (each.is_asking or each.is_running):
                 each.start()
 
     def unfinished(self) -> str:
-        """Return who has not come, or not gone, yet; "" when all have."""
+        """Return a node that has not joined, or not left, yet; "" without one."""
         for each in self.newcomers:
             return f"{each.name} has not joined"
         for host in self.hosts:

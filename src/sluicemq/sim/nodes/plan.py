@@ -1,4 +1,4 @@
-"""What one run of several nodes looks like: its parameters, thrown once from the seed."""
+"""The parameters of one run of several nodes, chosen once by the seed."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
 
 PORT: Final = 25_672
-"""Where nodes reach each other."""
+"""The port at which nodes reach each other."""
 ROOMY: Final = 64 * MIB
 FIVE_ONE_IN: Final = 12
-"""So many runs have five nodes, when nobody says how many."""
+"""One run in so many has five nodes, unless the number is given."""
 DYING_ONE_IN: Final = 4
-"""In one run of so many messages of the last queue die, and go to another one."""
+"""In one run in so many the last queue dead-letters messages to another one."""
 LOG_ONE_IN: Final = 5
-"""In one run of so many there is a stream, too."""
+"""One run in so many has a stream, too."""
 PASSING_ONE_IN: Final = 4
-"""In one run of so many the first queue is deleted and declared again while it is used."""
+"""In one run in so many the first queue is deleted and redeclared while in use."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedQueue:
-    """One queue that clients at all nodes work with. A classic one is where it is declared first,
-    unless it `is_mirrored`; a quorum queue has `members` at first, 0: as many as one that says
-    nothing of that."""
+    """One queue that clients at all nodes use. A classic queue lives on the node that declares it
+    first, unless it `is_mirrored`; a quorum queue has `members` at first, 0 for the default number.
+    """
 
     name: str
     is_quorum: bool
     members: int = 0
     is_mirrored: bool = False
     passes: bool = False
-    """Do clients delete it and declare it again?"""
+    """True when clients delete and redeclare it."""
     is_log: bool = False
-    """Is it a stream?"""
+    """True when it is a stream."""
     grave: str = ""
-    """The queue that messages go to which die in this one; "": none dies."""
+    """The queue that gets this one's dead letters; "" without one."""
     source: str = ""
-    """The queue in which all has died that comes to this one; "": clients publish here."""
+    """The queue whose dead letters come to this one; "" when clients publish here."""
     ttl_ms: int = 0
-    """After which messages die, where there is a grave."""
+    """The message TTL, if there is a grave."""
     must_arrive: bool = True
-    """Does a dead letter arrive at least once? Those of a quorum queue may get lost instead, and
+    """True when dead letters arrive at least once. Those of a quorum queue may be lost instead, and
     arrive at most once."""
 
     @property
@@ -59,14 +59,14 @@ class PlannedQueue:
 
     @property
     def arguments(self) -> Table:
-        """The arguments with which it is declared."""
+        """Return the arguments with which it is declared."""
         if self.grave:
             return {**self._type, **self._burial}
         return self._type
 
     @property
     def _burial(self) -> Table:
-        """The arguments about dead letters."""
+        """Return the arguments about dead letters."""
         burial: Table = {
             "x-message-ttl": self.ttl_ms,
             "x-dead-letter-exchange": "",
@@ -78,7 +78,7 @@ class PlannedQueue:
 
     @property
     def _type(self) -> Table:
-        """The arguments that say what kind of queue it is, and how large."""
+        """Return the arguments for the queue's type and size."""
         if self.is_log:
             return {"x-queue-type": "stream"}
         if not self.is_quorum:
@@ -87,19 +87,19 @@ class PlannedQueue:
         return {"x-queue-type": "quorum", **size}
 
     def declaration(self) -> Method:
-        """Return the method that declares it, whether it is there or not."""
+        """Return the method that declares this queue."""
         return m.QueueDeclare(queue=self.name, durable=True, arguments=self.arguments)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodesPlan:
-    """The parameters of one run. Times are virtual; of the network they are thrown by the nemesis,
-    which has a mixture of its own."""
+    """The parameters of one run. Times are virtual; the nemesis chooses those of the network, by a
+    mixture of its own."""
 
     seed: int
     nodes: int
     is_calm_at_first: bool
-    """Do faults begin only when all nodes are there?"""
+    """True when faults begin only after all nodes are up."""
     faults_ms: int
     fault_interval_ms: int
     queues: tuple[PlannedQueue, ...]
@@ -107,22 +107,22 @@ class NodesPlan:
     consumers: int
     messages_each: int
     fans_out: bool
-    """Is something published to an exchange that is bound to all queues?"""
+    """True when clients publish to an exchange that is bound to all queues."""
     readers: int
-    """At each node, at most: clients that read a stream, if there is one."""
+    """The most clients at each node that read the stream, if there is one."""
     getters: int
-    """At each node, at most: clients that ask for one message at a time."""
+    """The most clients at each node that use basic.get."""
     transactors: int
-    """At each node, at most: clients that publish in transactions."""
+    """The most clients at each node that publish in transactions."""
     moves_each: int
-    """What a client at each node does with exchanges; 0: nothing."""
+    """Moves of a client at each node with exchanges; 0 for none."""
     remakes_each: int
-    """How often a client at each node deletes queues that pass, or declares them."""
+    """How often a client at each node deletes or redeclares passing queues."""
     moves_members: bool
-    """Do members of quorum queues come and go, and leaders move?"""
+    """True when quorum queues get and lose members, and leaders move."""
     moves_nodes: bool = False
-    """Do nodes join the cluster, and are some forgotten? Then members of queues come, and go only
-    with their nodes."""
+    """True when nodes join the cluster, and some are removed. Then queues get members, and lose
+    them only with their nodes."""
     confirm_percent: int
     persistent_percent: int
     requeue_percent: int
@@ -137,7 +137,7 @@ class NodesPlan:
     high_water_bytes: int
     sync_ns_max: int
     append_entries: int
-    """Entries of a Raft group that go to another member at once."""
+    """Entries of a Raft group that are sent to another member at once."""
     segment_entries: int
     journal_file_bytes: int
     store_file_bytes: int
@@ -148,32 +148,32 @@ class NodesPlan:
 
     @property
     def work(self) -> list[PlannedQueue]:
-        """The queues that clients empty: all but streams."""
+        """Return the queues that clients empty: all except streams."""
         return [each for each in self.queues if not each.is_log]
 
     @property
     def targets(self) -> list[PlannedQueue]:
-        """The queues that clients publish to: all but those for dead letters."""
+        """Return the queues that clients publish to: all except those for dead letters."""
         return [each for each in self.queues if not each.source]
 
     @property
     def fanned(self) -> list[PlannedQueue]:
-        """The queues that are bound to the exchange of all: those that are there all the time."""
+        """Return the queues bound to the exchange of all: those that always exist."""
         return [each for each in self.targets if self.fans_out and not each.passes]
 
     @property
     def log(self) -> PlannedQueue | None:
-        """The stream that clients publish to and read; None: there is none."""
+        """Return the stream that clients publish to and read; None without one."""
         return next((each for each in self.queues if each.is_log), None)
 
     @property
     def has_mirrors(self) -> bool:
-        """Tell whether a policy is to mirror queues."""
+        """Tell whether a policy mirrors queues of this run."""
         return any(each.is_mirrored for each in self.queues)
 
     @property
     def low_water_bytes(self) -> int:
-        """The mark below which a client's socket takes more."""
+        """Return the mark below which a client's socket takes more."""
         return self.high_water_bytes // 4
 
     def config(self, number: int) -> Config:
@@ -198,17 +198,17 @@ class NodesPlan:
         )
 
     def lines(self) -> list[str]:
-        """Return the parameters as text, one a line."""
+        """Return the parameters as text, one on each line."""
         return [f"{each.name:22} {getattr(self, each.name)}" for each in fields(self)]
 
 
 def shortened(plan: NodesPlan) -> NodesPlan:
-    """Return a plan with half the messages in half the time, and all else as it is."""
+    """Return a plan with half the messages in half the time, otherwise the same."""
     return replace(plan, faults_ms=plan.faults_ms // 2, messages_each=plan.messages_each // 2)
 
 
 def mirrored_plan(seed: int, nodes: int | None = None) -> NodesPlan:
-    """Return the parameters of a seed, with mirrored queues in the place of all others."""
+    """Return the parameters of a seed, with mirrored queues in place of all others."""
     plan = lasting_plan(seed, nodes)
     queues = tuple(
         PlannedQueue(name=f"mirrored{nth}", is_quorum=False, is_mirrored=True)
@@ -218,8 +218,8 @@ def mirrored_plan(seed: int, nodes: int | None = None) -> NodesPlan:
 
 
 def moving_plan(seed: int, nodes: int | None = None) -> NodesPlan:
-    """Return the parameters of a seed with nodes that come and go. All queues are quorum queues:
-    what lives on one node alone goes with it."""
+    """Return the parameters of a seed with nodes that join and are removed. All queues are quorum
+    queues, because a queue on a single node would go with it."""
     plan = lasting_plan(seed, nodes)
     dice = Random(f"moves {seed}")
     passes = dice.randrange(PASSING_ONE_IN) == 0
@@ -240,7 +240,7 @@ def moving_plan(seed: int, nodes: int | None = None) -> NodesPlan:
 
 
 def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:
-    """Return the parameters of a seed. `nodes` replaces the number it would choose, and nothing
+    """Return the parameters of a seed. `nodes` replaces the seed's choice, and changes nothing
     else."""
     plan = lasting_plan(seed, nodes)
     dice = Random(f"lives {seed}")
@@ -262,7 +262,7 @@ def nodes_plan(seed: int, nodes: int | None = None) -> NodesPlan:
 
 
 def dying_queues(queue: PlannedQueue, dice: Random) -> tuple[PlannedQueue, PlannedQueue]:
-    """Return the queue as one in which messages die, and another one, to which they go."""
+    """Return the queue as one that dead-letters messages, and the queue that gets them."""
     dying = replace(
         queue,
         grave="grave",
@@ -274,8 +274,7 @@ def dying_queues(queue: PlannedQueue, dice: Random) -> tuple[PlannedQueue, Plann
 
 
 def lasting_plan(seed: int, nodes: int | None) -> NodesPlan:
-    """Return the parameters of a seed as they are with queues that are there all the time, and from
-    which consumers take everything."""
+    """Return the parameters of a seed whose queues always exist, and are emptied by consumers."""
     dice = Random(f"nodes {seed}")
     chosen = 5 if dice.randrange(FIVE_ONE_IN) == 0 else 3
     nodes = nodes or chosen

@@ -1,10 +1,10 @@
-"""Exchanges as registers: what each client has done with a name and was answered, and whether there
-is an order of all that in which every answer is right (Wing and Gong's search).
+"""Exchanges as registers: the moves of each client with a name, their answers, and whether all
+moves have an order in which every answer is right (Wing and Gong's search).
 
-What changes a name takes effect between question and answer, on any node. One that only looks is
-answered by its own node, which may be behind what others see: it sees nothing older than what its
-node has answered before, in its present life; and while all nodes are well, every change that was
-answered before anywhere. What was not answered may have taken effect, at any time later.
+A move that changes a name takes effect between question and answer, on any node. A move that only
+looks is answered by its own node, which may be behind others: it sees nothing older than what its
+node has answered before, in its present life; and while all nodes are well, it sees every change
+that was answered before anywhere. An unanswered move may have taken effect at any later time.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 DECLARE, DELETE, LOOK = "declares", "deletes", "looks for"
 DONE, OTHER, MISSING = "done", "there is another", "there is none"
 MOVES_MAX: Final = 200_000
-"""A search that takes more moves than that gives up, and finds nothing wrong."""
+"""A search that takes more moves gives up, and finds nothing wrong."""
 State = str | None
-"""What a name stands for; None: nothing."""
+"""The value of a name; None for nothing."""
 
 
 class RegisterMove(NamedTuple):
-    """Something that a client at `node`, in that life of it, did with a name, from `began` to
-    `ended`, inf if it never heard. `is_exact`: all nodes were well. `answer` "" is none."""
+    """A move of a client at `node`, in that life of the node, with a name, from `began` to `ended`,
+    which is inf without an answer. `is_exact`: all nodes were well. `answer` "" is none."""
 
     node: int
     life: int
@@ -40,7 +40,7 @@ class RegisterMove(NamedTuple):
     answer: str = ""
 
     def is_behind(self, other: RegisterMove) -> bool:
-        """Tell whether it can only have been made when the other one had been."""
+        """Tell whether it can only have been made after the other one."""
         if other.ended >= self.began:
             return False
         if self.what != LOOK or (self.node, self.life) == (other.node, other.life):
@@ -49,8 +49,7 @@ class RegisterMove(NamedTuple):
 
 
 class NameHistory:
-    """What was done with one name, until there is nothing under way: then what it stands for is
-    known."""
+    """The moves with one name until none is under way, when the value of the name is known."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -68,8 +67,8 @@ class RegisterBook:
     def __init__(self) -> None:
         self.names: dict[str, NameHistory] = {}
         self.lives: Counter[int] = Counter()
-        """How often each node has ended. What it applies after a start may be older than what it
-        has said before."""
+        """How often each node has ended. After a start it may apply less than it has answered
+        before."""
         self.answers = 0
         self.is_calm = False
         """Nothing has gone wrong yet: all nodes are up, so that answers have waited for them."""
@@ -79,12 +78,12 @@ class RegisterBook:
         self.lives[node] += 1
 
     def done(self, name: str, move: RegisterMove) -> None:
-        """Note a move that is over, or whose client has given up."""
+        """Note a move that is over, or that its client has given up."""
         self.names.setdefault(name, NameHistory(name)).moves.append(move)
         self.answers += bool(move.answer)
 
     def check(self) -> None:
-        """Check what was done with each name."""
+        """Check the moves with each name."""
         for history in self.names.values():
             history.check()
 
@@ -97,8 +96,8 @@ def shown(move: RegisterMove) -> str:
 
 
 def after(move: RegisterMove, state: State) -> Iterator[State]:
-    """Give what a name may stand for after a move that was made on that state, if its answer is
-    right; without an answer it took effect here or had none."""
+    """Yield the possible values of a name after a move from that state, if its answer is right; a
+    move without an answer took effect here or not at all."""
     if move.what == LOOK:
         if move.answer == (MISSING if state is None else DONE):
             yield state
@@ -112,8 +111,8 @@ def after(move: RegisterMove, state: State) -> Iterator[State]:
 
 
 def is_linearizable(moves: list[RegisterMove]) -> bool:
-    """Tell whether there is such an order. It is looked for move by move: the next one is behind
-    none of those that are left."""
+    """Tell whether there is such an order. The search goes move by move: the next one is behind
+    none of the remaining moves."""
     before = [
         sum(1 << at for at, other in enumerate(moves) if move.is_behind(other)) for move in moves
     ]

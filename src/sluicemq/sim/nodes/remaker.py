@@ -1,4 +1,4 @@
-"""Clients that delete queues and declare them again, while others use them."""
+"""Clients that delete and redeclare queues while others use them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 class SiteRemaker(SiteRole):
-    """Deletes one of the queues that pass, or declares it, `total` times. Who drains them declares
-    them at last."""
+    """Deletes or redeclares one of the passing queues, `total` times. The clients that drain the
+    queues declare them at last."""
 
     def __init__(self, site: SitePort, total: int) -> None:
         super().__init__(site)
         self.total = total
         self.pause_ns = site.random.choice((50 * MS, 200 * MS, 500 * MS))
         self.awaited: type[Method] | None = None
-        """The answer that is waited for; None: none is."""
+        """The awaited answer; None without one."""
 
     def opened(self) -> None:
         self.wake()
 
     def act(self) -> None:
-        """Ask for the next deletion or declaration, or close after the last."""
+        """Ask for the next deletion or declaration; close after the last."""
         if self.awaited is not None:
             return
         random = self.site.random
@@ -58,12 +58,12 @@ class SiteRemaker(SiteRole):
 
     def is_refused(self, close: m.ChannelClose) -> bool:
         if close.reply_code == 404:
-            return True  # its home knows already that it is deleted, or is away
+            return True  # its home already knows of the deletion, or is away
         text = close.reply_text
         return any(each in text for each in ("have not agreed on it", "storage"))
 
     def ended(self, how: str) -> None:
-        """Do nothing: whether the last one has happened nobody needs to know."""
+        """Do nothing: nobody needs to know whether the last change happened."""
 
     def is_done(self) -> bool:
         return self.over
@@ -75,5 +75,5 @@ class SiteRemaker(SiteRole):
 
 
 def passing(site: SitePort) -> list[PlannedQueue]:
-    """Return the queues of the run that are deleted and declared again."""
+    """Return the queues of the run that are deleted and redeclared."""
     return [each for each in site.plan.queues if each.passes]

@@ -1,5 +1,6 @@
-"""What must hold of a node when everything is delivered and nothing is on its way: credit is whole,
-and no gate is shut."""
+"""Checks a node when everything is delivered and nothing is in flight: credit is whole, and no gate
+is shut.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from sluicemq.node import Node
 
 ANY: Final = 1 << 30
-"""What may be overspent here: it is no matter at rest."""
+"""An unlimited overspend, which does not matter at rest."""
 
 
 def unrest(node: Node) -> str:
-    """Return what of a node is not at rest: a gate that is shut, credit that is still on its way,
-    or lost; "" when nothing is."""
+    """Return what on a node is not at rest: a shut gate, or credit in flight or lost; "" when
+    nothing is."""
     try:
         node_at_rest(node)
     except PromiseBroken as broken:
@@ -31,7 +32,7 @@ def unrest(node: Node) -> str:
 
 
 def kept_of_streams(broker: Broker) -> int:
-    """Return how many bytes of streams a broker keeps while nobody reads them."""
+    """Return how many bytes of streams a broker keeps without readers."""
     streams = [each for each in broker.all_with_messages() if isinstance(each, StreamShell)]
     chunks = broker.stream_cache.chunks.values()
     return sum(each.size for each in chunks) + sum(each.accounted for each in streams)
@@ -39,7 +40,7 @@ def kept_of_streams(broker: Broker) -> int:
 
 def kept_of_mirrors(broker: Broker) -> int:
     """Return how many bytes of the newest entries members of mirrored queues keep, until a snapshot
-    or a checkpoint is without them."""
+    or a checkpoint no longer needs them."""
     tables = [each.mirrored.members for each in broker.vhosts.values() if each.mirrored is not None]
     members = [each for table in tables for each in table.values()]
     for each in members:
@@ -62,7 +63,7 @@ def node_at_rest(node: Node) -> None:
 
 
 def channel_at_rest(checks: LinkChecks, channel: Channel) -> None:
-    """Check that what a channel's links were given is all there again."""
+    """Check that all credit of a channel's links has come back."""
     promise(not channel.keeper.gates_shut, channel.name, "has a shut gate")
     promise(not channel.queued_methods, channel.name, "holds methods for ever")
     for link in channel.publishing.links.values():

@@ -1,5 +1,5 @@
-"""One run of whole nodes: they found a cluster, clients work at each, and something goes wrong.
-Then everything is healed, all that was confirmed is delivered, the queues are empty.
+"""One run of whole nodes: they found a cluster, clients use each node, and faults happen. Then
+everything is healed, all confirmed messages are delivered, the queues are empty.
 
 founding   the nodes start, in any order; faults begin when some time has passed, founded or not,
            or when all nodes are there
@@ -49,18 +49,18 @@ if TYPE_CHECKING:
 FOUNDING_MS: Final = 300
 """Faults begin within that time."""
 CALM_MS: Final = 500
-"""So long all nodes are well before faults begin, in runs that are calm at first."""
+"""Time without faults at first, in runs that are calm at first."""
 IN_TIME_MS: Final = 30_000
-"""Virtual time after which, at the latest, a phase behind the faults is over."""
+"""Virtual time within which each phase after the faults must end."""
 LOOK_MS: Final = 20
-"""Between two looks at what changes slowly, or whether a phase is over."""
+"""The interval of checks whether slow changes have happened or a phase is over."""
 EVENTS_MAX: Final = 300_000
-"""A run that is not over by then goes in circles."""
+"""A run with more events goes in circles."""
 
 
 @dataclass(slots=True)
 class NodesReport:
-    """Figures of a run that is over. Plain data: it travels between processes."""
+    """The figures of a finished run. Plain data: it travels between processes."""
 
     seed: int
     nodes: int
@@ -75,7 +75,7 @@ class NodesReport:
     notes: list[str] = field(default_factory=list)
 
     def line(self) -> str:
-        """Return one line, for a run among others."""
+        """Return one line about the run, for a list of runs."""
         verdict = f"FAILED in {self.phase}: {self.failure}" if self.failure else "passed"
         words = ("published", "confirmed", "delivered", "crashes", "cuts", "freezes")
         shown = " ".join(f"{self.figures.get(word, 0):3} {word}" for word in words)
@@ -85,13 +85,13 @@ class NodesReport:
         )
 
     def lines(self) -> list[str]:
-        """Return all there is to say, as lines of text."""
+        """Return the whole report as lines of text."""
         shown = [f"{name:22} {value}" for name, value in self.figures.items()]
         return [*self.parameters, "", *self.notes, "", *shown, "", self.line()]
 
 
 class NodesRun:
-    """A run that is under way."""
+    """A run in progress, with its nodes."""
 
     def __init__(self, plan: NodesPlan) -> None:
         self.plan = plan
@@ -120,9 +120,9 @@ class NodesRun:
             plan, self.timeline, self.network, self.hosts, self.sites, self.node_moves
         )
         self.departed: list[NodeHost] = []
-        """Those whose nodes have been removed from the cluster."""
+        """Hosts whose nodes have been removed from the cluster."""
         self.cluster_id = ""
-        """The cluster that some node has been a member of; "": of none yet."""
+        """The cluster of which some node has been a member; "" for none yet."""
 
     def _site(self, host: NodeHost) -> ClientSite:
         return ClientSite(host, self.plan, self.timeline, self.book, self.registers)
@@ -163,7 +163,7 @@ class NodesRun:
     # -- phases
 
     def go(self) -> None:
-        """Go through all of the phases."""
+        """Run all phases, one after the other."""
         for host in self.hosts:
             delay_ns = self.random.randrange(FOUNDING_MS * MS)
             self.timeline.after(delay_ns, host.name, "starts", self._start, host)
@@ -237,7 +237,7 @@ class NodesRun:
                 promise(host.membership.cluster_id == known, "there are two clusters")
 
     def not_up(self) -> str:
-        """Return which node is not there for all others and for clients; "" when all are."""
+        """Return a node that other nodes or clients cannot use yet; "" without one."""
         if hindrance := self.node_moves.unfinished():
             return hindrance
         for host in self.hosts:
@@ -250,8 +250,8 @@ class NodesRun:
         return ""
 
     def undrained(self) -> str:
-        """Return what is not over yet; "" when publishers have closed and queues are empty, as far
-        as anybody knows."""
+        """Return what is unfinished; "" when publishers have closed and queues are empty, as far as
+        anybody knows."""
         if hindrance := self.groups.backlog(self.hosts):
             return hindrance
         for site in self.sites.values():
@@ -272,7 +272,7 @@ class NodesRun:
         return unmoved(self.hosts) or unmirrored(self.hosts)
 
     def staying(self) -> str:
-        """Return who has not left; "" when all have and the nodes have forgotten them."""
+        """Return a client that has not left; "" when all have and the nodes have forgotten them."""
         for host in self.hosts:
             broker = host.node.broker
             if broker.connections:
@@ -285,32 +285,32 @@ class NodesRun:
 
 
 def simulate_mirrored(seed: int, nodes: int | None = None, short: bool = False) -> NodesReport:
-    """Run a seed with mirrored queues; else as `simulate_nodes`."""
+    """Run a seed with mirrored queues; otherwise like `simulate_nodes`."""
     plan = mirrored_plan(seed, nodes)
     return simulated(shortened(plan) if short else plan)
 
 
 def simulate_moving(seed: int, nodes: int | None = None, short: bool = False) -> NodesReport:
-    """Run a seed with nodes that come and go; else as `simulate_nodes`."""
+    """Run a seed with nodes that join and are removed; otherwise like `simulate_nodes`."""
     plan = moving_plan(seed, nodes)
     return simulated(shortened(plan) if short else plan)
 
 
 def simulate_nodes(seed: int, nodes: int | None = None, short: bool = False) -> NodesReport:
-    """Run a seed, and return what came of it. `nodes` is how many there are; None: the seed
-    chooses. A `short` run has half the messages in half the time."""
+    """Run a seed, and return its report. `nodes` is their number; None lets the seed choose. A
+    `short` run has half the messages in half the time."""
     plan = nodes_plan(seed, nodes)
     return simulated(shortened(plan) if short else plan)
 
 
 def simulated(plan: NodesPlan) -> NodesReport:
-    """Go through the run of a plan, and return what came of it."""
+    """Run a plan, and return its report."""
     seed = plan.seed
     report = NodesReport(seed, plan.nodes, parameters=plan.lines())
     run = NodesRun(plan)
     try:
         run.go()
-    except Exception as error:  # whatever is raised in there is a finding
+    except Exception as error:  # every exception in there is a finding
         report.failure = f"{type(error).__name__}: {error}"
         report.trace = traceback.format_exc()
     report.phase = run.phase

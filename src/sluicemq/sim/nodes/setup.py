@@ -1,4 +1,4 @@
-"""Who has the queues of the run declared at each node, and knows of them there."""
+"""Declares the queues of the run at each node, and records which ones the node knows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class SiteSetup(SiteRole):
     """Declares each queue of the plan that the clients of its node have not found yet. A queue
-    whose node is away is found all the same. Then it binds them to the exchange of all, if there is
+    whose node is down counts as found. Then it binds the queues to the exchange of all, if there is
     one."""
 
     def __init__(self, site: SitePort) -> None:
@@ -71,14 +71,14 @@ class SiteSetup(SiteRole):
             self._found()
             return True
         if self.todo and self.todo[0].passes and close.reply_code == 404:
-            return True  # its home knows already that it is deleted
+            return True  # its home already knows of the deletion
         return any(each in close.reply_text for each in (*GONE, "have not agreed on it", "storage"))
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
         promise(False, self.peer.name, "gets", method)
 
     def ended(self, how: str) -> None:
-        """Do nothing: what is not done is done by the next one."""
+        """Do nothing: the next setup does what this one has not done."""
 
     def is_done(self) -> bool:
         return self.over or not (self.todo or self.to_bind)

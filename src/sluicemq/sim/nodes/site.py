@@ -1,4 +1,6 @@
-"""The clients of one node: they come when it lets them, lose it when it ends, and come again."""
+"""The clients of one node: they connect when it is open, lose their connections when it ends, and
+reconnect.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,11 @@ if TYPE_CHECKING:
     from sluicemq.sim.timeline import Timeline
 
 CHANNELS_MAX: Final = 5
-"""Clients that share a connection at most."""
+"""The most clients that share a connection."""
 ASKS_ONE_IN: Final = 4
-"""So often the clients at a node declare also what that knows of when it opens."""
+"""Once in so many openings the clients also redeclare what the node already knows."""
 AGAIN_NS: Final = 100 * MS
-"""A client comes again within that time, and tries again after it when nobody answers."""
+"""A client reconnects within that time, and retries after it without an answer."""
 
 
 class ClientSite(SitePort):
@@ -57,13 +59,13 @@ class ClientSite(SitePort):
         self.stopping = self.storage_may_fail = False
         self.peers: list[SimPeer] = []
         self.is_up = False
-        """Can clients come: does the node let them, and know of all queues?"""
+        """True when clients can connect: the node is open, and knows all queues."""
         self.known: dict[str, None] = {}
         self.is_bound = not plan.fans_out
-        """Does the node know that all queues are bound to the exchange of all?"""
+        """True when the node knows that all queues are bound to the exchange of all."""
         self.is_healing = self.is_leaving = False
         self.waiting: list[list[SiteRole]] = []
-        """Connections that are made when the node is there."""
+        """Clients of each connection to be made when the node is open."""
         self.named = 0
 
     @property
@@ -71,7 +73,7 @@ class ClientSite(SitePort):
         return self.host.node
 
     def name(self, kind: str) -> str:
-        """Return a name that nobody else has."""
+        """Return a name that no other client has."""
         self.named += 1
         return f"{kind}{self.number}-{self.named}"
 
@@ -106,8 +108,8 @@ class ClientSite(SitePort):
     # -- who takes part
 
     def bring_clients(self) -> None:
-        """Have its share of the run's clients come when the node is there, some of them over one
-        connection: to connect costs as much as some messages do."""
+        """Have its share of the run's clients connect when the node is open, some of them over one
+        connection: connecting costs as much as several messages."""
         roles = [*self.clients()]
         self.random.shuffle(roles)
         while roles:
@@ -116,7 +118,7 @@ class ClientSite(SitePort):
             del roles[:count]
 
     def clients(self) -> Iterator[SiteRole]:
-        """Give its share of the run's clients."""
+        """Yield its share of the run's clients."""
         plan = self.plan
         if plan.moves_each:
             yield SiteDefiner(self, plan.moves_each)
@@ -137,16 +139,15 @@ class ClientSite(SitePort):
             yield SiteRemaker(self, plan.remakes_each)
 
     def come(self, roles: list[SiteRole]) -> None:
-        """Connect when the node is there: now, or later."""
+        """Connect these clients when the node is open: now, or later."""
         if self.is_up:
             self.peers.append(SimPeer(self, self.name("client"), roles))
         else:
             self.waiting.append(roles)
 
     def opened(self) -> None:
-        """The node lets clients connect: see that it knows what it has known, look for what else is
-        needed, and let the others come. What other nodes have declared meanwhile it mostly need not
-        be asked for."""
+        """Handle the node's opening: check that it still knows what it knew, set up the rest, and
+        let the others connect. Definitions from other nodes meanwhile are mostly trusted."""
         declared = self.host.node.broker.definitions.hosts["/"].queues
         for name in self.known:
             there = name in declared or self.book.queues[name].passes
@@ -168,7 +169,7 @@ class ClientSite(SitePort):
     # -- what ends
 
     def lost_node(self) -> None:
-        """The node has ended, and all connections with it."""
+        """Handle the end of the node, and of all connections with it."""
         self.is_up = False
         for peer in list(self.peers):
             peer.cut_off()
@@ -176,7 +177,7 @@ class ClientSite(SitePort):
         self.book.outages.stopping.discard(self.number)
 
     def node_stops(self) -> None:
-        """The node begins to stop: it sends its clients away."""
+        """Note that the node begins to stop: it closes the clients' connections."""
         self.is_up = False
         self.stopping = True
         self.book.outages.stopping.add(self.number)
@@ -202,7 +203,7 @@ class ClientSite(SitePort):
     # -- how it ends
 
     def heal(self, queues: list[PlannedQueue]) -> None:
-        """Let all clients come to an end, and drain these queues: there are no more faults."""
+        """Let all clients finish, and drain these queues: there are no more faults."""
         self.is_healing = True
         self.net.healed = True
         for peer in self.peers:
@@ -214,7 +215,7 @@ class ClientSite(SitePort):
             self.come([self.drain(queue)])
 
     def drain(self, queue: PlannedQueue) -> SiteRole:
-        """Return who sees all that a queue has."""
+        """Return the role that gets everything a queue has."""
         name = self.name("drain")
         if queue.is_log:
             return SiteReader(self, name, queue.name, drains=True)
@@ -227,7 +228,7 @@ class ClientSite(SitePort):
             peer.close()
 
     def undone(self) -> str:
-        """Return who of its clients is not done; "" when all are."""
+        """Return a client of it that is not done; "" when all are."""
         if not self.is_up:
             return f"no client can connect to node {self.number}"
         for peer in self.peers:

@@ -1,4 +1,4 @@
-"""The clients of one node, as each of them sees the others and the run."""
+"""The interface of a node's site to its clients: the other clients and the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SitePort(PeerStage):
-    """This is the site of node `number`, as its clients see it."""
+    """The site of node `number`, as its clients see it."""
 
     number: int
     plan: NodesPlan
@@ -24,15 +24,15 @@ class SitePort(PeerStage):
     registers: RegisterBook
     random: Random
     known: dict[str, None]
-    """The queues of which its node knows."""
+    """The queues that its node knows."""
     is_healing: bool
-    """Are there no more faults, and is everybody to come to an end?"""
+    """True when there are no more faults, and all clients are to finish."""
     is_leaving: bool
-    """Are all to close their connections?"""
+    """True when all clients are to close their connections."""
 
     @property
     def node(self) -> Node:
-        """The node that its clients connect to, which runs."""
+        """Return the running node that its clients connect to."""
         raise NotImplementedError
 
     def found(self, queue: str) -> None:
@@ -44,8 +44,8 @@ class SitePort(PeerStage):
         raise NotImplementedError
 
     def life_of(self, queue: str) -> int:
-        """Return the id of this queue as its node knows it; that of the next one that is declared
-        there, when it is not."""
+        """Return the id of this queue as its node knows it; if it does not, the id of the next
+        queue declared there."""
         raise NotImplementedError
 
     def any_queue(self) -> str:

@@ -1,4 +1,6 @@
-"""Clients that read a stream of the broker's: from some place on they get all of it, in order."""
+"""Clients that read a stream of the broker: each gets every message from some offset or time on, in
+order.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 class SiteReader(SiteRole):
     """Reads a stream on one channel, for a while from each place. With `drains` it reads from the
-    beginning to the end, and stays there."""
+    beginning to the end, and stays."""
 
     def __init__(self, site: SitePort, name: str, queue: str, drains: bool) -> None:
         super().__init__(site)
@@ -31,7 +33,7 @@ class SiteReader(SiteRole):
         """After so many messages it begins at another place, on another channel."""
         self.pause_ns = random.choice((2 * MS, 30 * MS))
         self.next_offset: int | None = None
-        """Of the message that it gets next; None: that of any one."""
+        """The offset of the next message; None allows any."""
         self.tag = self.settled = 0
 
     def opened(self) -> None:
@@ -44,7 +46,8 @@ class SiteReader(SiteRole):
         self.send(m.BasicConsume(queue=self.queue, consumer_tag="r", arguments=arguments))
 
     def place(self) -> FieldValue:
-        """Return where it begins, as the consumer argument; it knows then what it gets first."""
+        """Choose the place to start from and return it as consumer argument; the reader then knows
+        the first message to expect."""
         random = self.site.random
         known = self.site.book.queues[self.queue].entries
         kind = 0 if self.drains else random.randrange(4)
@@ -82,7 +85,7 @@ class SiteReader(SiteRole):
         self.wake()
 
     def act(self) -> None:
-        """Acknowledge some or all; leave when it has read enough."""
+        """Acknowledge some or all messages; leave after reading enough."""
         held = self.tag - self.settled
         if held:
             is_healing = self.site.is_healing
@@ -100,7 +103,7 @@ class SiteReader(SiteRole):
         return self.over or self.settled == self.tag
 
     def ended(self, how: str) -> None:
-        """Do nothing: a reader holds nothing that outlives its channel."""
+        """Do nothing: a reader holds nothing beyond its channel."""
 
     def successor(self) -> SiteRole | None:
         if self.site.is_leaving or (self.site.is_healing and not self.drains):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SiteTransactor(SiteRole):
-    """Publishes some messages, and commits them or rolls them back. What was not committed must
+    """Publishes some messages, and commits or rolls back. Messages that were not committed must
     never be seen."""
 
     refusal_breaks = True
@@ -30,9 +30,9 @@ class SiteTransactor(SiteRole):
         self.pause_ns = random.choice((10 * MS, 50 * MS, 150 * MS))
         self.stream = site.book.stream(name, site.number, confirms=False)
         self.pending: list[SentToCluster] = []
-        """What the transaction has."""
+        """The messages of the open transaction."""
         self.ending: type[Method] | None = None
-        """The answer that is waited for; None: none is."""
+        """The awaited answer; None without one."""
 
     def opened(self) -> None:
         self.ending = m.TxSelectOk

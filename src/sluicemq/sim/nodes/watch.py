@@ -1,4 +1,4 @@
-"""What is written down at each node of a run as it happens."""
+"""Records events at each node of a run as they happen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LinkWatch(Actor):
-    """Notes each end of a link that its node hears of, at once: it has no turns."""
+    """Notes the end of each link of its node at once: it has no turns."""
 
     def __init__(self, cluster: NodeCluster, outages: Outages) -> None:
         super().__init__(cluster.scheduler)
