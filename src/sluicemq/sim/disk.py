@@ -166,7 +166,7 @@ class SimFiles(Files):
         self.rest()
 
     def rest(self) -> None:
-        """Cancel all planned faults."""
+        """Cancel all faults that are planned."""
         self.before = None
         self.plan = {}
         self.sync_failures = 0

@@ -53,7 +53,7 @@ class Touched:
         return actor
 
     def clear(self) -> None:
-        """Forget all watched actors."""
+        """Forget all actors that are watched."""
         self.part_of.clear()
         self.parts.clear()
         self.inbox_sizes.clear()

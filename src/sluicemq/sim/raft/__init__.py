@@ -1,4 +1,5 @@
-"""Raft in simulation, on a register: seeded faults, and every rule checked after every event.
+"""Simulates Raft with a register as state machine: seeded faults, and every rule checked after
+every event.
 
 `python -m sluicemq.sim.raft SEED --count N`; docs/raft.md says how to read it.
 """

@@ -1,5 +1,6 @@
-"""`python -m sluicemq.sim.raft SEED --count N --steps N --storage --mirrored`: a line a seed, and
-the trace of what failed. The exit code is 1 when something did."""
+"""`python -m sluicemq.sim.raft SEED --count N --steps N --storage --mirrored`: prints one line for
+each seed, and the trace of those that failed. The exit code is 1 when a seed failed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from sluicemq.sim.raft.run import STEPS, simulate
 
 
 def main() -> int:
-    """Run what the command line says."""
+    """Run the seeds that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m sluicemq.sim.raft", description=__doc__)
     parser.add_argument("seed", type=int, help="the first seed")
     parser.add_argument("--count", type=int, default=1, help="run so many seeds, from SEED on")

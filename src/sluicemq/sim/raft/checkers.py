@@ -1,10 +1,10 @@
-"""What must hold after every event, seen by somebody who sees all members and all disks.
+"""The rules checked after every event, with a view of all members and all disks.
 
 election safety        one leader a term, and one vote a member and term
 log matching           an index and a term name one entry, with one entry before it
-leader completeness    who is elected has every committed entry
+leader completeness    every elected leader has every committed entry
 state machine safety   every index is applied as the same entry, and leaves the same bytes
-durability             what is acknowledged or voted is on the disk, what is committed on those
+durability             acknowledged entries and votes are on the disk, committed ones on those
                        of a majority
 members                one change at a time, none before the leader's own term is committed;
                        a snapshot has the configuration that was committed below it
@@ -27,34 +27,35 @@ if TYPE_CHECKING:
 
 
 class RaftCheckers:
-    """What one run is held to."""
+    """Checks the rules for one run."""
 
     def __init__(self, birth: Configuration) -> None:
         self.hosts: dict[int, CheckedMember] = {}
         self.leaders: dict[int, int] = {}
-        """By term."""
+        """The leaders by term."""
         self.votes: dict[tuple[int, int], int] = {}
-        """By voter and term."""
+        """The votes by voter and term."""
         self.known: dict[tuple[int, int], tuple[LogEntry, int]] = {}
         """By index and term: the entry, and the term before it."""
         self.committed: dict[int, tuple[int, int]] = {}
-        """By index, the term of what some leader has committed, and the term of that leader."""
+        """By index, the term of the entry that some leader has committed, and the term of that
+        leader."""
         self.commit = 0
         self.last_applied: dict[int, LogEntry] = {}
         self.digests: dict[int, int] = {0: 0}
         self.configurations: list[tuple[int, Configuration]] = [(0, birth)]
-        """Those that were committed, with their index."""
+        """The committed configurations with their indexes."""
         self.commit_seen: dict[int, int] = {}
-        """By member, where its commit was."""
+        """By member, its last commit index."""
         self.led: dict[int, int] = {}
         """By member, the last term in which it led."""
         self.happened = dict.fromkeys(("truncations", "snapshots", "silences", "pieces"), 0)
-        """What the rules are put to the test by."""
+        """Counts of the events that put the rules to the test."""
 
     # what members do
 
     def started(self, host: CheckedMember) -> None:
-        """A member has started, with what its disk has."""
+        """Note that a member has started with the content of its disk."""
         self.hosts[host.name] = host
         member = host.raft.member
         self.commit_seen[host.name] = member.log.commit
@@ -62,7 +63,7 @@ class RaftCheckers:
         rule(vote == member.vote or host.is_amnesiac, f"{host.name} has forgotten its vote")
 
     def look(self, host: CheckedMember, ready: RaftReady) -> None:
-        """After an event at a member, before anything of it is done."""
+        """Check a member after an event, before it acts on it."""
         if ready is NOTHING:
             leading = host.raft.leading
             if leading is not None and leading.is_quiet:
@@ -105,7 +106,8 @@ class RaftCheckers:
             self._is_silent(host)
 
     def _is_complete(self, host: CheckedMember) -> None:
-        """Leaders of later terms may have committed more before this one heard of its election."""
+        """Check a new leader's log. Leaders of later terms may have committed more before it heard
+        of its election."""
         member = host.raft.member
         for index in range(member.log.snapshot.index + 1, self.commit + 1):
             term, in_term = self.committed[index]
@@ -148,18 +150,18 @@ class RaftCheckers:
             rule(log.last_index >= last, f"the group is quiet, and {name} does not have {last}")
 
     def applied(self, host: CheckedMember, entry: LogEntry) -> None:
-        """A member has applied an entry."""
+        """Note that a member has applied an entry."""
         was = self.last_applied.setdefault(entry.index, entry)
         rule(was == entry, f"two entries are applied at {entry.index}")
         self._same_bytes(host, entry.index)
 
     def installed(self, host: CheckedMember, snapshot: LogSnapshot) -> None:
-        """A member has taken a snapshot for its machine."""
+        """Note that a member has taken a snapshot for its machine."""
         self._same_bytes(host, snapshot.index)
         self.snapshot(host, snapshot)
 
     def snapshot(self, host: CheckedMember, snapshot: LogSnapshot) -> None:
-        """A member takes a snapshot, its own or a leader's, for its log."""
+        """Note that a member takes a snapshot, its own or a leader's, for its log."""
         rule(snapshot.index <= self.commit, f"{host.name} has a snapshot of what is not committed")
         held = next(held for at, held in reversed(self.configurations) if at <= snapshot.index)
         rule(
@@ -174,7 +176,7 @@ class RaftCheckers:
     # what members say
 
     def says(self, host: CheckedMember, message: RaftMessage) -> None:
-        """A member sends a message: whatever it promises must be on its disk."""
+        """Check that everything a member's message promises is on its disk."""
         platter = host.disk.platter
         if isinstance(message, AppendAnswer) and message.match:
             log = host.raft.member.log

@@ -1,4 +1,4 @@
-"""Clients of the registers: one operation after the other each, at any member that leads."""
+"""Clients of the registers: each does one operation after the other, at any member that leads."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from sluicemq.sim.raft.host import SimMember
 
 PATIENCE_MS = 40
-"""A client that has heard nothing for so long begins with something else."""
+"""A client without an answer for so long begins another operation."""
 
 
 class SimClients:
-    """Those who use a group until the run is over."""
+    """Clients that use a group until the run ends."""
 
     is_over: bool
 
     def answers(self) -> list[int]:
-        """How many answers of each kind they have got."""
+        """Return how many answers of each kind they have received."""
         raise NotImplementedError
 
     def figures(self) -> dict[str, int]:
-        """What they have done, by name."""
+        """Return the numbers of their operations, by name."""
         raise NotImplementedError
 
 
 class Clients(SimClients):
-    """Several of them. Each write has a value of its own."""
+    """Several clients. Each write has a unique value."""
 
     def __init__(self, events: Events, hosts: dict[int, SimMember], count: int) -> None:
         self.events = events
@@ -52,13 +52,13 @@ class Clients(SimClients):
         return {"writes": self.writes, "reads": self.reads}
 
     def next(self) -> None:
-        """One client's next operation, after a while."""
+        """Plan one client's next operation, after a while."""
         if not self.is_over:
             self.events.after(self.events.random.expovariate(1 / self.pause_ms), self.begin)
 
     def begin(self) -> None:
-        """At a member that takes itself for the leader: rather writes at the newest, reads at the
-        oldest."""
+        """Begin an operation at a member that believes it leads: writes prefer the newest, reads
+        the oldest."""
         leading = [each for each in self.hosts.values() if each.raft.leading and each.is_up]
         if not leading or self.is_over:
             self.next()
@@ -89,7 +89,7 @@ class Clients(SimClients):
     def write(
         self, host: SimMember, key: str, once: Callable[[Callable[[], None]], Callable[[], None]]
     ) -> None:
-        """Write; an answer that comes after the client has given up counts too."""
+        """Write; an answer after the client has given up counts, too."""
         self.value += 1
         value = self.value
         history = self.histories[key]
@@ -105,7 +105,7 @@ class Clients(SimClients):
     def read(
         self, host: SimMember, key: str, once: Callable[[Callable[[], None]], Callable[[], None]]
     ) -> None:
-        """Read what is there when it may be answered."""
+        """Read the register once that may be answered."""
         start = self.events.now_ms
 
         def done() -> None:

@@ -1,5 +1,6 @@
-"""A member's disk: what it was handed is durable after a sync, in order. A crash keeps some of what
-was not, from its beginning, and tears the rest."""
+"""A member's disk: records become durable by a sync, in order. A crash keeps some of the first
+other records, and tears the rest.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """The log is cut off from here on."""
+    """The log is truncated from this index on."""
 
     start: int
 
 
 @dataclass(frozen=True, slots=True)
 class Install:
-    """The pieces before it are a snapshot, which replaces the log."""
+    """The snapshot made of the pieces before this record replaces the log."""
 
     snapshot: LogSnapshot
 
@@ -50,7 +51,7 @@ Record = State | Truncate | Install | TakenSnapshot | SnapshotPiece | LivePiece 
 
 @dataclass(slots=True)
 class Platter:
-    """What is there after a crash."""
+    """The content of the disk after a crash."""
 
     term: int = 0
     vote: int = 0
@@ -58,12 +59,12 @@ class Platter:
     content: bytes = b""
     entries: list[LogEntry] = field(default_factory=list)
     live: dict[int, LogEntry] = field(default_factory=dict)
-    """What the snapshot needs of the entries up to its index."""
+    """The entries that the snapshot needs of those up to its index."""
     staged: bytes = b""
     staged_live: dict[int, LogEntry] = field(default_factory=dict)
 
     def write(self, record: Record) -> None:
-        """One record is there now."""
+        """Add one record to the content."""
         if isinstance(record, LogEntry):
             assert record.index == self.last_index + 1, "the disk's log has no gap"
             self.entries.append(record)
@@ -92,11 +93,11 @@ class Platter:
 
     @property
     def last_index(self) -> int:
-        """Of the last entry that is here."""
+        """Return the index of the last entry on the disk."""
         return self.snapshot.index + len(self.entries)
 
     def has(self, index: int, term: int) -> bool:
-        """Whether that entry is here, or a snapshot that stands for it."""
+        """Tell whether that entry is here, or a snapshot that replaces it."""
         if index <= self.snapshot.index:
             return True
         return index <= self.last_index and (
@@ -104,22 +105,22 @@ class Platter:
         )
 
     def durable(self) -> Durable:
-        """What a member finds when it starts."""
+        """Return the state that a member finds when it starts."""
         return Durable(self.term, self.vote, self.snapshot, [*self.entries])
 
 
 class RaftDisk:
-    """One sync at a time; what comes meanwhile is in the next."""
+    """A disk that does one sync at a time; records that come meanwhile are in the next one."""
 
     def __init__(self) -> None:
         self.platter = Platter()
         self.waiting: list[tuple[int, Record]] = []
-        """With the number of its append; 0: none."""
+        """Records with the number of their append, 0 for none."""
         self.syncing = 0
-        """So many of them are in the sync under way; 0: there is none."""
+        """The number of these records in the present sync; 0 without one."""
 
     def write(self, ready: RaftReady) -> None:
-        """Hand over what a RaftReady says is to be written, in its order."""
+        """Hand over everything that a RaftReady wants written, in its order."""
         records: list[Record] = [*ready.pieces]
         if ready.state is not None:
             records.insert(0, State(*ready.state))
@@ -130,14 +131,14 @@ class RaftDisk:
         self.waiting += ((ready.number, record) for record in (*records, *ready.entries))
 
     def begin_sync(self) -> bool:
-        """Begin one, if there is anything to sync and none is under way."""
+        """Begin a sync, if anything needs it and none is under way."""
         if self.syncing or not self.waiting:
             return False
         self.syncing = len(self.waiting)
         return True
 
     def end_sync(self) -> tuple[int, list[LogSnapshot]]:
-        """It is durable: returns the number of the last append, and the member's own snapshots."""
+        """End the sync: return the number of the last append, and the member's own snapshots."""
         records, self.waiting = self.waiting[: self.syncing], self.waiting[self.syncing :]
         self.syncing = 0
         for _, record in records:
@@ -146,7 +147,7 @@ class RaftDisk:
         return max(number for number, _ in records), taken
 
     def crash(self, random: Random) -> int:
-        """Lose what was not synced, or all but some of its first records; returns how many."""
+        """Lose unsynced records, except perhaps some of the first; return how many were lost."""
         kept = random.choice([0, random.randint(0, len(self.waiting)), len(self.waiting)])
         for _, record in self.waiting[:kept]:
             self.platter.write(record)

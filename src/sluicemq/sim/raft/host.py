@@ -1,4 +1,4 @@
-"""A member's process: a Raft, its disk, its register, and the clients' operations it is at."""
+"""A member's process: a Raft, its disk, its register, and the clients' open operations."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ SETTINGS = RaftSettings(
     piece_bytes=24,
     promote_lag_entries=6,
 )
-"""So small that every bound is met."""
+"""So small that every bound is reached."""
 
 TICK_MS = 5
 
 
 class SimMember(CheckedMember):
-    """A member that starts, runs, stops moving, crashes and starts again. What is posted to it
-    while it does not move waits; what is posted while it is down is lost."""
+    """A member that starts, runs, freezes, crashes and restarts. Messages to a frozen member wait;
+    messages to one that is down are lost."""
 
     disk_type: Callable[[], RaftDisk] = RaftDisk
     register_type: type[Register] = Register
@@ -55,7 +55,7 @@ class SimMember(CheckedMember):
         self.checkers = checkers
         self.version = 1
         self.life = 0
-        """Grows with every start, so that what was meant for an earlier one is known."""
+        """Grows with every start, so that events of an earlier life can be told apart."""
         self.is_up = False
         self.is_paused = False
         self.is_amnesiac = False
@@ -67,7 +67,7 @@ class SimMember(CheckedMember):
     # life
 
     def start(self) -> None:
-        """Begin with what is on the disk."""
+        """Start with the content of the disk."""
         self.life += 1
         self.is_up = True
         durable = self.disk.platter.durable()
@@ -83,12 +83,12 @@ class SimMember(CheckedMember):
         self.register.restore(self.disk.platter.content)
         self.applied = durable.snapshot.index
         self.contents = {durable.snapshot: self.disk.platter.content}
-        """Of the snapshots that are pinned."""
+        """The contents of pinned snapshots."""
         self.incoming = b""
         self.is_taking = False
-        """A snapshot is on its way to the disk."""
+        """A snapshot is being written to the disk."""
         self.proposed: dict[int, tuple[int, Callable[[], None]]] = {}
-        """By index, the term and whom to tell when the entry is applied."""
+        """By index, the term and the function to call when the entry is applied."""
         self.reads: list[Read] = []
         self.raft.member.lost = {
             *(other for pair in self.net.links for other in pair if self._is_cut_off(other))
@@ -100,7 +100,7 @@ class SimMember(CheckedMember):
         return other != self.name and not self.net.is_linked(self.name, other)
 
     def crash(self) -> None:
-        """Everything in memory is gone."""
+        """Lose everything that is in memory."""
         lost = self.disk.crash(self.events.random)
         self.is_up = False
         self.is_paused = False
@@ -108,13 +108,13 @@ class SimMember(CheckedMember):
         self.events.note(f"{self.name} crashes and loses {lost} records")
 
     def damage(self) -> None:
-        """Have what is on the disk lost, which is found out at the next start."""
+        """Lose the content of the disk, which the next start detects."""
         self.is_amnesiac = True
         self.disk = self.disk_type()
         self.checkers.started(self)
 
     def check_log(self) -> None:
-        """Hold that what the newest snapshot needs of the log is there."""
+        """Check that the log has everything that the newest snapshot needs."""
 
     def do(self, action: Callable[[], object]) -> None:
         """Do it now, or when this member moves again."""
@@ -127,7 +127,7 @@ class SimMember(CheckedMember):
             self.pump()
 
     def resume(self) -> None:
-        """Move again. What has come meanwhile came by different ways, in no order."""
+        """Let the member move again. The messages that came meanwhile arrive in no order."""
         self.is_paused = False
         postponed, self.postponed = self.postponed, []
         self.events.random.shuffle(postponed)
@@ -135,7 +135,7 @@ class SimMember(CheckedMember):
             self.do(action)
 
     def hear(self, message: RaftMessage) -> None:
-        """Take in a message, now or when this member moves again."""
+        """Handle a message, now or when this member moves again."""
         if self.is_up and not self.is_paused:
             self.raft.step(message)
             self.pump()
@@ -157,7 +157,7 @@ class SimMember(CheckedMember):
     # operations of clients
 
     def write(self, data: bytes, done: Callable[[], None]) -> bool:
-        """Propose a write; `done` is called when it is applied here, if ever."""
+        """Propose a write; `done` is called when it is applied here, if it ever is."""
         index = self.raft.propose(data)
         if index:
             self.proposed[index] = (self.raft.member.term, done)
@@ -165,7 +165,7 @@ class SimMember(CheckedMember):
         return index != 0
 
     def read(self, done: Callable[[], None]) -> bool:
-        """Have `done` called when the register may be read."""
+        """Call `done` when the register may be read."""
         taken = self.raft.read(done)
         if taken:
             self.pump()
@@ -174,7 +174,7 @@ class SimMember(CheckedMember):
     # what Raft wants done
 
     def pump(self) -> None:
-        """Do what Raft says is to be done."""
+        """Do everything that Raft wants done."""
         ready = self.raft.ready()
         self.checkers.look(self, ready)
         if ready is not NOTHING:

@@ -1,4 +1,4 @@
-"""Is a history of reads and writes one that a single register could have had?
+"""Checks that a single register could have had a history of reads and writes.
 
 Every write has a value of its own, so the reads of a value belong to its write, and a history can
 be judged by these clusters alone, without a search (Gibbons and Korach, "Testing Shared Memories").
@@ -15,7 +15,7 @@ from sluicemq.sim.raft.promise import rule
 
 
 class Cluster:
-    """A value: its write, and the reads that saw it. Its zone is from `low` to `high`."""
+    """A value: its write, and the reads that returned it. Its zone is from `low` to `high`."""
 
     __slots__ = (
         "earliest_end",
@@ -34,21 +34,21 @@ class Cluster:
         self.earliest_end = inf
         self.latest_start = start
         self.is_seen = False
-        """Its write was answered, or somebody read it: then it has happened."""
+        """Its write was answered, or a client has read it: so it has happened."""
         self.low = start
         self.high = inf
         self.is_forward = False
-        """An operation of it ended before another began."""
+        """One of its operations ended before another began."""
 
     def answered(self, start: float, end: float) -> None:
-        """One of its operations began and ended then."""
+        """Note an operation that began and ended at these times."""
         self.earliest_end = end = min(self.earliest_end, end)
         self.latest_start = start = max(self.latest_start, start)
         self.is_forward = end < start
         self.low, self.high = (end, start) if end < start else (start, end)
 
     def is_apart(self, other: Cluster) -> bool:
-        """Tell whether a register may have had both values."""
+        """Tell whether one register may have had both values."""
         if not (self.low < other.high and other.low < self.high):
             return True
         if self.is_forward and other.is_forward:
@@ -59,7 +59,7 @@ class Cluster:
 
 
 class RegisterHistory:
-    """Of one register, judged with each answer. It begins with a value that was always there."""
+    """The history of one register, checked with each answer. It begins with an initial value."""
 
     def __init__(self, value: int) -> None:
         first = Cluster(value, -inf)
@@ -67,20 +67,20 @@ class RegisterHistory:
         first.is_seen = True
         self.clusters = {value: first}
         self.seen = [first]
-        """Those of them that have happened."""
+        """The clusters that have happened."""
         self.answers = 0
 
     def write_begins(self, value: int, start: float) -> None:
-        """Somebody asks for a value that nobody has written before."""
+        """Note that a client begins to write a new value."""
         assert value not in self.clusters
         self.clusters[value] = Cluster(value, start)
 
     def write_ends(self, value: int, end: float) -> None:
-        """The write of that value was answered."""
+        """Note that the write of that value was answered."""
         self._answered(self.clusters[value], self.clusters[value].written_from, end)
 
     def read_ends(self, value: int, start: float, end: float) -> None:
-        """A read that began then was answered."""
+        """Note that a read which began at `start` was answered."""
         cluster = self.clusters.get(value)
         rule(cluster is not None, f"{value} was read, and nobody has written it")
         assert cluster is not None
@@ -94,7 +94,7 @@ class RegisterHistory:
             self.seen.append(cluster)
         cluster.answered(start, end)
         low, high = cluster.low, cluster.high
-        # Most of them were long ago, and cannot be in the way.
+        # Most clusters are too old to overlap.
         for other in [each for each in self.seen if low < each.high and each.low < high]:
             rule(
                 other is cluster or cluster.is_apart(other),

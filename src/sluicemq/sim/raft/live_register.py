@@ -1,5 +1,6 @@
-"""The registers again, as a machine whose snapshots need entries of the log: a quorum queue's name
-the messages that are in it, and do not have them."""
+"""Registers whose snapshots need entries of the log, as those of a quorum queue do: these name the
+queue's messages without having them.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from sluicemq.sim.raft.register import KEYS, Register
 from sluicemq.storage.raft.live_places import LivePlaces
 
 KEPT = 12
-"""Writes that are needed for a while."""
+"""Writes needed for a while."""
 FOR_EVER = 3
-"""Writes that are needed until the end, whatever comes behind them."""
+"""Writes needed until the end, whatever follows them."""
 
 
 class NeedyRegister(Register):
@@ -21,22 +22,22 @@ class NeedyRegister(Register):
 
     @property
     def live(self) -> frozenset[int]:
-        """The entries that are still needed."""
+        """Return the indexes of entries that are still needed."""
         raise NotImplementedError
 
     def places(self, entries: dict[int, bytes]) -> LivePlaces:
-        """Of each of these entries, all that are needed, the places that are."""
+        """Return, for each of these entries, which all are needed, the needed places."""
         raise NotImplementedError
 
     @staticmethod
     def trim(data: bytes, places: Sequence[range]) -> bytes:
-        """What is needed of an entry for the messages at these places."""
+        """Return the part of an entry that the messages at these places need."""
         raise NotImplementedError
 
 
 class LiveRegister(NeedyRegister):
-    """Needs the last write of each register, some of the others for a while, and few for ever. Of
-    each it needs all but the blanks."""
+    """Needs the last write of each register, some other writes for a while, and a few for ever. It
+    needs all of a write except its blanks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,5 +83,5 @@ class LiveRegister(NeedyRegister):
 
 
 def needed_of(data: bytes) -> bytes:
-    """What is needed of an entry: its only message, without the blanks behind it."""
+    """Return the needed part of an entry: its only message, without the blanks behind it."""
     return data.rstrip()

@@ -1,11 +1,11 @@
-"""What a mirrored queue promises, beside what Raft does, seen by somebody who sees all members.
+"""The promises of a mirrored queue beside those of Raft, checked with a view of all members.
 
-confirms     what is confirmed is on the disks of all of the in-sync set, and whoever serves later
+confirms     a confirmed message is on the disks of the whole in-sync set, and every later master
              has it, unless it was removed
-removals     what is agreed to be removed never comes again
-flags        what has been delivered comes again flagged
-mastership   who serves has all that was agreed on, and is no witness
-credit       nobody waits for a mirror that is not in the set
+removals     a message whose removal is committed never comes again
+flags        a delivered message comes again only flagged
+mastership   a master has everything committed, and is no witness
+credit       no publisher waits for a mirror that is not in the set
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ if TYPE_CHECKING:
 
 
 class MirroredCheckers(RaftCheckers):
-    """What one run is held to."""
+    """Checks the promises for one run."""
 
     def __init__(self, birth: Configuration) -> None:
         super().__init__(birth)
         self.witnesses: set[int] = set()
         self.settings = NO_SETTINGS
-        """Of the queue."""
+        """The settings of the queue."""
         self.in_sync: dict[int, frozenset[int]] = {0: frozenset()}
-        """The set after each entry, as far as any member has applied."""
+        """The in-sync set after each entry, as far as any member has applied."""
         self.entries: dict[int, bytes] = {}
-        """What is agreed on, by index."""
+        """The committed entries by index."""
         self.last_id = 0
         self.place_of: dict[int, tuple[int, int, int]] = {}
-        """By the id that is in a message: its position, the index of its entry, and the term."""
+        """By the id in a message: its position, the index of its entry, and the term."""
         self.id_at: dict[tuple[int, int, int], int] = {}
-        """The other way round."""
+        """The inverse of `place_of`."""
         self.confirmed: set[int] = set()
         self.removing: set[int] = set()
-        """Messages whose removal somebody has asked for; it may have come to nothing."""
+        """Messages that some master wanted removed, perhaps in vain."""
         self.removed: set[int] = set()
-        """Positions of messages that are agreed to be removed."""
+        """Positions of messages whose removal is committed."""
         self.delivered: set[int] = set()
         self.served = 0
-        """The newest term in which somebody has served."""
+        """The newest term in which a member has served."""
         self.happened |= dict.fromkeys(
             (
                 "masters",
@@ -71,7 +71,7 @@ class MirroredCheckers(RaftCheckers):
         )
 
     def term_of(self, index: int) -> int:
-        """The term of what is committed at that index."""
+        """Return the term of the committed entry at that index."""
         return self.committed[index][0]
 
     def applied(self, host: CheckedMember, entry: LogEntry) -> None:
@@ -98,12 +98,12 @@ class MirroredCheckers(RaftCheckers):
     # what masters do
 
     def new_id(self) -> int:
-        """Return what is in the next message."""
+        """Return the content of the next message."""
         self.last_id += 1
         return self.last_id
 
     def messages_of(self, mirror: Mirror) -> dict[int, int]:
-        """Return the ids of all messages that a mirror has, by position."""
+        """Return the ids of all messages of a mirror, by position."""
         return {
             position: self.id_at[position, run.index, self.term_of(run.index)]
             for run in mirror.runs()
@@ -112,22 +112,22 @@ class MirroredCheckers(RaftCheckers):
         }
 
     def writes(self, run: Run, index: int, term: int) -> None:
-        """A master has these messages written in the entry at an index."""
+        """Note that a master has these messages written in the entry at an index."""
         assert run.contents is not None
         for position, content in zip(run.positions, run.contents, strict=True):
             self.place_of[int(content)] = (position, index, term)
             self.id_at[position, index, term] = int(content)
 
     def removes(self, ids: set[int]) -> None:
-        """A master wants it agreed on that messages have left the queue."""
+        """Note that a master wants the removal of these messages committed."""
         self.removing |= ids
 
     def serves(self, name: int, term: int, there: set[int]) -> None:
-        """A member begins to serve clients, and has these messages."""
+        """Check a member that begins to serve clients and has these messages."""
         self.happened["masters"] += 1
         rule(name not in self.witnesses, f"{name} is a witness, and serves")
         if term < self.served:
-            return  # it does not know yet that it is not the one
+            return  # it does not know yet that it has been replaced
         self.served = term
         lost = self.confirmed - self.removing - there
         rule(not lost, f"{name} serves, and lacks what was confirmed: {sorted(lost)[:3]}")
@@ -135,8 +135,8 @@ class MirroredCheckers(RaftCheckers):
         rule(not again, f"{name} serves, and has again what was removed: {sorted(again)[:3]}")
 
     def delivers(self, term: int, number: int, redelivered: bool) -> None:
-        """The master of that term gives a message to a client. A lease has to keep one from that
-        whose term is over, and there is none here."""
+        """Check a delivery by the master of that term. A lease has to prevent deliveries after a
+        term has ended, and there is none here."""
         self.happened["delivered"] += 1
         self.happened["flagged"] += redelivered
         if term >= self.served:
@@ -145,7 +145,7 @@ class MirroredCheckers(RaftCheckers):
         self.delivered.add(number)
 
     def confirms(self, applied: int, ids: list[int]) -> None:
-        """A master that has applied everything up to there says that messages are safe."""
+        """Check the confirms of a master that has applied everything up to that index."""
         self.happened["confirms"] += 1
         for number in ids:
             _, index, term = self.place_of[number]
@@ -160,7 +160,8 @@ class MirroredCheckers(RaftCheckers):
             self.confirmed.add(number)
 
     def holds_up(self, applied: int, mirrors: list[int]) -> None:
-        """A master that has applied so much has its publishers wait for these mirrors."""
+        """Check that a master, having applied so much, lets publishers wait only for in-sync
+        mirrors."""
         self.happened["held up"] += len(mirrors)
         others = {*mirrors} - self.in_sync[applied]
         rule(not others, f"publishers wait for {sorted(others)}, which are not in sync")

@@ -1,4 +1,6 @@
-"""Clients of a mirrored queue: one operation after the other each, at any member that serves."""
+"""Clients of a mirrored queue: each does one operation after the other, at any member
+that serves.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,13 @@ if TYPE_CHECKING:
 
 PAUSE_MS = 5.0
 CALM_PAUSE_MS = 40.0
-"""A client pauses for so long on the average: when all is well again longer, so that who has lagged
-behind catches up."""
+"""The average pause of a client once all is healed: longer, so that laggards catch up."""
 READY_MAX = 30
-"""Nobody publishes when there are more messages."""
+"""Clients do not publish while more messages are ready."""
 
 
 class MirroredClients(SimClients):
-    """Several that publish and consume."""
+    """Several clients that publish and consume."""
 
     def __init__(self, events: Events, hosts: dict[int, MirroredMember], count: int) -> None:
         self.events = events
@@ -38,12 +39,12 @@ class MirroredClients(SimClients):
         return {"published": self.confirmed, "asked": self.asked}
 
     def next(self) -> None:
-        """One client's next operation, after a while."""
+        """Plan one client's next operation, after a while."""
         if not self.is_over:
             self.events.after(self.events.random.expovariate(1 / self.pause_ms), self.begin)
 
     def begin(self) -> None:
-        """At one that serves, perhaps not the one that really does."""
+        """Begin an operation at a member that serves, perhaps not the true master."""
         serving = [each for each in self.hosts.values() if each.is_up and each.master is not None]
         if not serving or self.is_over:
             self.next()
@@ -57,7 +58,7 @@ class MirroredClients(SimClients):
             self.publish(host)
 
     def publish(self, host: MirroredMember) -> None:
-        """Publish, and go on when that is confirmed, or after a while."""
+        """Publish, and go on once that is confirmed, or after a while."""
         is_over = False
 
         def end() -> None:
@@ -79,7 +80,7 @@ class MirroredClients(SimClients):
         self.events.after(PATIENCE_MS, end)
 
     def consume(self, host: MirroredMember) -> None:
-        """Get some messages, or do what is done seldom."""
+        """Get some messages, or do a rarer operation."""
         master = host.master
         if master is None:
             return

@@ -1,4 +1,4 @@
-"""A member of a mirrored queue's group: a mirror, and the queue while it is master."""
+"""A member of a mirrored queue's group: it is a mirror, and has the queue while it is master."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MirrorRegister(Register):
-    """A mirror, in place of the registers."""
+    """A mirror as state machine, in place of the registers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class MirrorRegister(Register):
         self.digest = self.digested()
 
     def digested(self) -> int:
-        """Return what is equal for equal mirrors."""
+        """Return a number that is equal for equal mirrors."""
         return int.from_bytes(digest_of(self.mirror), "little")
 
     def content(self) -> bytes:
@@ -48,7 +48,7 @@ class MirrorRegister(Register):
 
 
 class MirroredMember(SimMember, MasterHost):
-    """A member that may be a mirror, or a witness."""
+    """A member that is a mirror, or a witness."""
 
     register_type = MirrorRegister
     settings = replace(SETTINGS, piece_bytes=4000)
@@ -62,14 +62,14 @@ class MirroredMember(SimMember, MasterHost):
 
     @property
     def mirrors(self) -> set[int]:
-        """Return everybody but the witnesses."""
+        """Return all members except the witnesses."""
         return {*self.raft.configuration.members} - self.checkers.witnesses
 
     def standing(self) -> GroupStanding:
         return standing_of(self.raft)
 
     def entries(self, indexes: list[int]) -> list[bytes]:
-        """Take them from where all logs are the same."""
+        """Return committed entries, which are the same in all logs."""
         return [self.checkers.entries[index] for index in indexes]
 
     def pump(self) -> None:
@@ -78,8 +78,7 @@ class MirroredMember(SimMember, MasterHost):
             super().pump()
 
     def _look(self) -> bool:
-        """Begin to serve, or end; have an entry agreed on. Returns whether Raft has got something
-        to do."""
+        """Begin or end serving; propose an entry. Returns whether Raft has work."""
         raft = self.raft
         if self.master is not None and not (raft.is_leader and self.is_of_this_term(self.master)):
             self.master = None
@@ -95,11 +94,12 @@ class MirroredMember(SimMember, MasterHost):
         return self._propose(self.master)
 
     def is_of_this_term(self, master: SimMaster) -> bool:
-        """Tell whether that mastership is not over."""
+        """Tell whether that mastership is still valid."""
         return master.term == self.raft.member.term
 
     def _hand_over(self) -> bool:
-        """A witness serves nobody, also one that has served until a policy has made it one."""
+        """Hand the lead to a mirror: a witness serves no clients, even if it served before a policy
+        made it one."""
         raft = self.raft
         heir = raft.best_heir(self.mirrors)
         if raft.is_handing_over or heir not in self.mirrors:

@@ -1,5 +1,6 @@
-"""One run of a mirrored queue's group: as that of the registers, with masters, mirrors and perhaps
-a witness."""
+"""One run of a mirrored queue's group: like that of the registers, with masters, mirrors and
+perhaps a witness.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ SETTINGS = (
     QueueSettings(max_length=9, overflow=REJECT_PUBLISH),
     QueueSettings(delivery_limit=2),
 )
-"""What the queue of a run may be like."""
+"""The possible settings of a run's queue."""
 POLICY_MS = 500
-"""So long a policy holds, on the average."""
+"""The average time that a policy holds."""
 
 
 class MirroredGroupRun(RaftRun):
-    """A run that is under way."""
+    """A run in progress, of mirrors."""
 
     member_type = MirroredMember
     checkers: MirroredCheckers
@@ -47,8 +48,8 @@ class MirroredGroupRun(RaftRun):
         return checkers
 
     def change_policy(self) -> None:
-        """Say who is no mirror: nobody, or one member, which may be the master. It is said anew
-        every so often."""
+        """Choose the witness: none, or one member, perhaps the master. This is repeated every so
+        often."""
         if self.nemesis.is_over:
             return
         name = self.events.random.choice([*self.hosts])
@@ -65,7 +66,7 @@ class MirroredGroupRun(RaftRun):
         return super().is_repaired()
 
     def has_answered(self, before: list[int]) -> bool:
-        """Clients got answers, and all mirrors have joined again."""
+        """Tell whether clients got answers, and all mirrors have joined again."""
         leader = self.leader()
         if leader is None or not super().has_answered(before):
             return False
@@ -81,5 +82,5 @@ class StoredMirrorRun(MirroredGroupRun):
 
 
 def simulate_mirrored(seed: int, steps: int = STEPS, *, with_storage: bool = False) -> Report:
-    """Run a seed, as `simulate` does."""
+    """Run a seed, like `simulate`, with mirrors."""
     return outcome_of((StoredMirrorRun if with_storage else MirroredGroupRun)(seed, steps))

@@ -1,4 +1,4 @@
-"""What goes wrong, and what an operator does meanwhile. A seed has its own mixture."""
+"""Injects faults, and acts as operator meanwhile. Each seed has its own mixture."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from sluicemq.sim.raft.net import RaftNet
 
 MEMBERS_MAX = 6
-"""In a group with those that were added."""
+"""The most members of a group, with added ones."""
 
 QUICK: list[tuple[float, float]] = [(0.2, 1), (0.5, 4)]
 MIXED: list[tuple[float, float]] = [*QUICK, (2, 15), (20, 200)]
 SLOW: list[tuple[float, float]] = [(2, 15), (20, 80), (40, 200)]
-"""How many milliseconds syncs take: with slow ones an index is overwritten before it is durable."""
+"""Durations of syncs in milliseconds: with slow ones an index is overwritten before it
+is durable.
+"""
 
 
 class Nemesis:
@@ -99,63 +101,63 @@ class Nemesis:
         self.done[deed.__name__] = self.done.get(deed.__name__, 0) + 1
         self._act_later()
 
-    # who there is
+    # the members
 
     @property
     def hosts(self) -> list[SimMember]:
-        """All members there ever were, and still are."""
+        """Return all members that there are."""
         return [*self.group.values()]
 
     def leader(self) -> SimMember | None:
-        """One that leads, or believes so."""
+        """Return a member that leads, or believes so."""
         leading = [each for each in self.hosts if each.is_up and each.raft.is_leader]
         moving = [each for each in leading if not each.is_paused]
         return self.events.random.choice(moving) if moving else None
 
     def any_of(self, hosts: list[SimMember]) -> SimMember | None:
-        """One of them by chance, if there is one."""
+        """Return a random one of them, None without any."""
         return self.events.random.choice(hosts) if hosts else None
 
     # processes
 
     def crash(self) -> None:
-        """A process ends with whatever was not synced."""
+        """Kill a process, which loses unsynced data."""
         host = self.any_of([each for each in self.hosts if each.is_up])
         if host is not None:
             self.crash_of(host)
 
     def crash_of(self, host: SimMember) -> None:
-        """The process of this member ends."""
+        """Kill the process of this member."""
         host.crash()
         self.net.down.add(host.name)
         self.net.look()
 
     def blink(self) -> None:
-        """A process ends and is there again at once."""
+        """Kill a process and start it again at once."""
         host = self.any_of([each for each in self.hosts if each.is_up])
         if host is not None:
             self.crash_of(host)
             self.start_of(host)
 
     def start(self) -> None:
-        """One that is down starts again, perhaps with a disk of another pace."""
+        """Start a process that is down, perhaps with a disk of another speed."""
         host = self.any_of([each for each in self.hosts if not each.is_up])
         if host is not None:
             self.start_of(host)
 
     def start_of(self, host: SimMember) -> None:
-        """The process of this member starts."""
+        """Start the process of this member."""
         self.net.down.discard(host.name)
         host.start()
         self.net.look()
         self.events.note(f"{host.name} starts")
 
     def pause(self) -> None:
-        """A process does not move for a while, and does not know of it."""
+        """Freeze a process for a while, without its knowing."""
         self._pause(self.any_of([each for each in self.hosts if each.is_up]))
 
     def pause_leader(self) -> None:
-        """The same, and it leads."""
+        """Freeze the process of a leader."""
         self._pause(self.leader())
 
     def _pause(self, host: SimMember | None) -> None:
@@ -166,33 +168,33 @@ class Nemesis:
             self.events.note(f"{host.name} stops moving")
 
     def resume(self) -> None:
-        """One of those moves again."""
+        """Let a frozen process run again."""
         host = self.any_of([each for each in self.hosts if each.is_paused])
         if host is not None:
             self.resume_of(host)
 
     def resume_of(self, host: SimMember) -> None:
-        """This member's process moves again."""
+        """Let this member's process run again."""
         self.net.down.discard(host.name)
         self.net.look()
         self.events.note(f"{host.name} moves again")
         host.resume()
 
     def upgrade(self) -> None:
-        """From its next start on a member knows a newer machine version."""
+        """Give a member a newer machine version from its next start on."""
         host = self.any_of(self.hosts)
         if host is not None and host.version < 3:
             host.version += 1
 
     def disks(self) -> None:
-        """A disk gets slower, or quicker."""
+        """Make a disk slower, or faster."""
         host = self.any_of(self.hosts)
         if host is not None:
             self._temper(host)
 
     def damage(self) -> None:
-        """A disk is found damaged at the start: the member has forgotten something, and knows that.
-        Only as long as a majority has not."""
+        """Damage a disk, which the next start detects: the member has forgotten something, and
+        knows it. A majority never has."""
         voters = {name for each in self.hosts for name in each.raft.configuration.voters}
         sizes = [len(each.raft.configuration.voters) for each in self.hosts]
         forgetful = sum(self.group[name].is_amnesiac for name in voters)
@@ -206,23 +208,23 @@ class Nemesis:
     # the network
 
     def block(self, what: str, pairs: set[tuple[int, int]]) -> None:
-        """Have nothing go these ways."""
+        """Block these ways of the network."""
         self.events.note(what)
         self.net.block(pairs)
 
     def heal(self) -> None:
-        """All links are there again."""
+        """Restore all links between members."""
         if self.net.blocked:
             self.block("the network is whole", set())
 
     def isolate(self) -> None:
-        """A member hears nobody and is heard by nobody."""
+        """Cut a member off from all others."""
         host = self.any_of(self.hosts)
         if host is not None:
             self._isolate(host)
 
     def isolate_leader(self) -> None:
-        """The same, and it leads."""
+        """Cut a leader off from all others."""
         host = self.leader()
         if host is not None:
             self._isolate(host)
@@ -233,14 +235,14 @@ class Nemesis:
         self.block(f"{host.name} is cut off", ways)
 
     def split(self) -> None:
-        """Two parts that do not hear each other."""
+        """Split the members into two parts without contact."""
         one = {name for name in self.group if self.events.chance(0.5)}
         other = {*self.group} - one
         ways = {way for a in one for b in other for way in ((a, b), (b, a))}
         self.block(f"{sorted(one)} and {sorted(other)} are parted", ways)
 
     def one_way(self) -> None:
-        """Some ways carry nothing, though the ways back do."""
+        """Block some ways in one direction only."""
         names = [*self.group]
         ways = {(a, b) for a in names for b in names if a != b and self.events.chance(0.3)}
         self.block(f"nothing goes {sorted(ways)}", ways)
@@ -248,7 +250,7 @@ class Nemesis:
     # the operator
 
     def transfer(self) -> None:
-        """Another member is to lead."""
+        """Make another member the leader."""
         host = self.leader()
         if host is not None:
             heir = self.events.random.choice(host.raft.configuration.voters)
@@ -257,7 +259,7 @@ class Nemesis:
             host.do(lambda: raft.transfer(heir))
 
     def let_wait(self) -> None:
-        """Nobody waits at some members' hosts for what is agreed on."""
+        """Tell the leader that nobody at some members waits for commits."""
         host = self.leader()
         if host is not None:
             members = host.raft.configuration.members
@@ -267,7 +269,7 @@ class Nemesis:
             host.do(lambda: raft.let_wait(patient))
 
     def add(self) -> None:
-        """A new member is added, as a learner with nothing on its disk."""
+        """Add a new member, as a learner with an empty disk."""
         host = self.leader()
         if host is None or len(host.raft.configuration.members) >= MEMBERS_MAX:
             return
@@ -283,7 +285,7 @@ class Nemesis:
             self._temper(new)
 
     def promote(self) -> None:
-        """A learner is to be a voter."""
+        """Make a learner a voter."""
         host = self.leader()
         if host is not None and host.raft.configuration.learners:
             name = self.events.random.choice(host.raft.configuration.learners)
@@ -291,21 +293,21 @@ class Nemesis:
             host.do(lambda: self._told(raft.promote(name), f"{host.name} promotes {name}"))
 
     def remove(self) -> None:
-        """A member is removed, perhaps the leader itself."""
+        """Remove a member, perhaps the leader itself."""
         host = self.leader()
         if host is not None and len(host.raft.configuration.voters) > 2:
             name = self.events.random.choice(host.raft.configuration.members)
             self.remove_of(host, name)
 
     def remove_of(self, host: SimMember, name: int) -> None:
-        """This one; the group must not be left with too few that remember."""
+        """Remove this member, unless too few would be left that remember."""
         raft = host.raft
         left = [self.group[each] for each in raft.configuration.voters if each != name]
         if sum(each.is_amnesiac for each in left) <= (len(left) - 1) // 2:
             host.do(lambda: self._told(raft.remove(name), f"{host.name} removes {name}"))
 
     def change_early(self) -> None:
-        """Members are changed as soon as there is a leader, whatever it knows."""
+        """Change members as soon as there is a leader, whatever it knows."""
         for host in self.hosts:
             leading = host.raft.leading
             if host.is_up and not host.is_paused and leading and not leading.knows_commit:
@@ -318,7 +320,7 @@ class Nemesis:
     # afterwards
 
     def call_off(self) -> None:
-        """Heal everything: the links, the processes, the disks' pace."""
+        """Heal everything: the links, the processes, the disks' speed."""
         self.is_over = True
         self.events.note("everything is healed")
         self.net.loss = self.net.doubling = self.net.slow = 0

@@ -1,5 +1,7 @@
 """The network between members: it delays, loses, doubles and reorders messages, and may carry them
-in one direction only. Who cannot hear the other is told of the lost link a little later."""
+in one direction only. A member that cannot hear another is told a little later that the link is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class RaftNet:
-    """Between all members; `deliver` and `tell_link` hand on to them what comes."""
+    """The network between all members; `deliver` and `tell_link` pass messages and links on to
+    them."""
 
     def __init__(
         self,
@@ -23,24 +26,24 @@ class RaftNet:
     ) -> None:
         self.events = events
         self.random = events.random.random
-        """A number below 1, by chance."""
+        """Returns a random number below 1."""
         self.deliver = deliver
         self.tell_link = tell_link
         self.blocked: set[tuple[int, int]] = set()
-        """From whom to whom nothing goes."""
+        """The blocked ways, from one member to another."""
         self.down: set[int] = set()
-        """Members that are not running, or not moving."""
+        """Members that are down, or frozen."""
         self.links: dict[tuple[int, int], bool] = {}
-        """Of each pair, whether it is linked, as far as it was noticed."""
+        """For each pair, whether it is linked, as far as it was noticed."""
         self.told_at: dict[tuple[int, int], float] = {}
         self.loss = 0.0
         self.doubling = 0.0
         self.slow = 0.0
-        """How often a message is late."""
+        """The probability that a message is late."""
         self.sent = 0
 
     def send(self, message: RaftMessage) -> None:
-        """Carry a message, unless it gets lost."""
+        """Carry a message, unless it is lost."""
         self.sent += 1
         random = self.random
         for _ in range(2 if random() < self.doubling else 1):
@@ -55,12 +58,12 @@ class RaftNet:
             self.deliver(message)
 
     def block(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """From now on nothing goes that way, whatever was blocked before."""
+        """Block exactly these ways from now on."""
         self.blocked = {*pairs}
         self.look()
 
     def is_linked(self, one: int, other: int) -> bool:
-        """Whether both can talk to each other."""
+        """Tell whether both members can talk to each other."""
         return not (
             (one, other) in self.blocked
             or (other, one) in self.blocked
@@ -69,7 +72,7 @@ class RaftNet:
         )
 
     def look(self) -> None:
-        """Links may have come or gone: those at their ends will be told, in order."""
+        """Tell members of links that have come or gone, in order."""
         for pair, was in self.links.items():
             now = self.is_linked(*pair)
             if now != was:
@@ -89,6 +92,6 @@ class RaftNet:
         events.after(at_ms - events.now_ms, tell)
 
     def join(self, name: int, others: Iterable[int]) -> None:
-        """A member is there that was not before."""
+        """Connect a new member to the others."""
         for other in others:
             self.links[min(name, other), max(name, other)] = self.is_linked(name, other)

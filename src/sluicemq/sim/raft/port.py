@@ -1,4 +1,4 @@
-"""What those who check see of a member's process."""
+"""A member's process as the checkers see it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sluicemq.sim.raft.register import Register
 
 
 class CheckedMember:
-    """A member as it is, with nothing of what may be done to it."""
+    """A member's state, without any means to change it."""
 
     name: int
     raft: Raft

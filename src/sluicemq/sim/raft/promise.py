@@ -1,10 +1,10 @@
-"""A rule of Raft that did not hold."""
+"""A violated rule of Raft."""
 
 from __future__ import annotations
 
 
 class RuleBroken(AssertionError):
-    """The simulation has found what must never be."""
+    """The simulation has found a broken rule."""
 
 
 def rule(holds: bool, broken: str) -> None:

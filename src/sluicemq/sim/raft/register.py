@@ -1,4 +1,4 @@
-"""The machine that the group agrees on: a few registers with numbers in them."""
+"""The group's state machine: a few registers that hold numbers."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class Register:
     def __init__(self) -> None:
         self.values: dict[str, int] = dict.fromkeys(KEYS, 0)
         self.digest = 0
-        """Of everything that was applied."""
+        """The digest of everything applied."""
 
     def apply(self, data: bytes, index: int) -> None:
-        """A batch of writes, the entry of the log at that index."""
+        """Apply a batch of writes, the entry of the log at that index."""
         for write in data.decode().split():
             key, _, value = write.partition("=")
             self.values[key] = int(value)
         self.digest = crc32(data, self.digest)
 
     def content(self) -> bytes:
-        """All of it, as a snapshot."""
+        """Return the whole state, as a snapshot."""
         return json.dumps([self.values, self.digest], sort_keys=True).encode()
 
     def restore(self, content: bytes) -> None:
-        """Become what a snapshot says; an empty one is a group's birth."""
+        """Take the state from a snapshot; an empty one is that of a new group."""
         self.values, self.digest = json.loads(content) if content else (dict.fromkeys(KEYS, 0), 0)

@@ -1,5 +1,6 @@
-"""One run: a group of three or five, its clients, what goes wrong; then healing, after which there
-must be progress, equal logs, and silence."""
+"""One run: a group of three or five, its clients, faults; then healing, after which there must be
+progress, equal logs, and silence.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +25,15 @@ STEPS = 9000
 """Events of the phase with faults."""
 
 HEALING_MS = 20_000
-"""A healed group must be done within so long; a few election timeouts are what it takes."""
+"""A healed group must be done within that time; it takes a few election timeouts."""
 
 LATEST_MS = 200
-"""No message is under way for so long."""
+"""No message travels longer than that."""
 
 
 @dataclass(slots=True)
 class Report:
-    """Figures of a run that is over. Plain data: it travels between processes."""
+    """The figures of a finished run. Plain data: it travels between processes."""
 
     seed: int
     failure: str = ""
@@ -44,14 +45,14 @@ class Report:
     notes: list[str] = field(default_factory=list)
 
     def line(self) -> str:
-        """One line, for a run among others."""
+        """Return one line about the run, for a list of runs."""
         shown = " ".join(f"{value} {name}" for name, value in self.figures.items())
         verdict = f"FAILED in {self.phase}: {self.failure}" if self.failure else "passed"
         return f"seed {self.seed:6} {self.digest:08x} {self.events:6} events {shown}  {verdict}"
 
 
 class RaftRun:
-    """A run that is under way."""
+    """A run in progress, with its group."""
 
     member_type: type[SimMember] = SimMember
 
@@ -75,24 +76,24 @@ class RaftRun:
         self.nemesis = Nemesis(events, self.net, self.checkers, self.hosts, self.member_type)
 
     def make_checkers(self, birth: Configuration) -> RaftCheckers:
-        """Who holds the run to what is promised."""
+        """Return the checkers of the run's promises."""
         return RaftCheckers(birth)
 
     def make_clients(self, count: int) -> SimClients:
-        """Those who use the group."""
+        """Return the clients of the group."""
         return Clients(self.events, self.hosts, count)
 
     def deliver(self, message: RaftMessage) -> None:
-        """A message has come to a member."""
+        """Give a member a message that has arrived."""
         self.hosts[message.to].hear(message)
 
     def tell_link(self, name: int, other: int, is_up: bool) -> None:
-        """A member hears of its link to another."""
+        """Tell a member about its link to another."""
         host = self.hosts[name]
         host.do(lambda: (host.raft.link_back if is_up else host.raft.link_lost)(other))
 
     def go(self) -> None:
-        """Go through all of the phases."""
+        """Run all phases, one after the other."""
         self.phase = "faults"
         self.events.go_on(self.steps)
         self.phase = "healing"
@@ -114,27 +115,27 @@ class RaftRun:
                 host.check_log()
 
     def until(self, condition: Callable[[], bool], failure: str) -> None:
-        """Go on until it holds."""
+        """Go on until the condition holds."""
         end_ms = self.events.now_ms + HEALING_MS
         while not condition():
             rule(self.events.now_ms < end_ms, failure)
             self.events.step()
 
     def pass_ms(self, duration_ms: float) -> None:
-        """Go on for a while."""
+        """Go on for so many milliseconds."""
         end_ms = self.events.now_ms + duration_ms
         while self.events.now_ms < end_ms:
             self.events.step()
 
     def leader(self) -> SimMember | None:
-        """Who leads in the newest term."""
+        """Return the leader of the newest term."""
         leading = [each for each in self.hosts.values() if each.raft.is_leader]
         return max(leading, key=lambda each: each.raft.member.term, default=None)
 
     def is_repaired(self) -> bool:
-        """The leader's group has no member that has forgotten anything, and all of them have, and
-        have applied, all of its log; whoever was removed has gone. A leader that does not know what
-        is agreed on may be followed by one of another group; so may one whose term is over."""
+        """Tell whether no member of the leader's group has forgotten anything, all have and have
+        applied all of its log, and removed members have gone. A leader that does not know what is
+        committed may be followed by one of another group; so may one whose term is over."""
         leader = self.leader()
         if leader is None or leader.raft.leading is None or not leader.raft.leading.knows_commit:
             return False
@@ -158,7 +159,7 @@ class RaftRun:
         return True
 
     def replace(self, leader: SimMember, name: int) -> None:
-        """Remove a member that has forgotten something, as soon as that is possible."""
+        """Remove a member that has forgotten something, as soon as possible."""
         try:
             leader.raft.remove(name)
             leader.pump()
@@ -166,12 +167,12 @@ class RaftRun:
             return
 
     def has_answered(self, before: list[int]) -> bool:
-        """Clients got answers of every kind."""
+        """Tell whether clients got answers of every kind."""
         answers = self.clients.answers()
         return all(now >= was + 3 for now, was in zip(answers, before, strict=True))
 
     def is_quiet(self) -> bool:
-        """Whether all members are quiet."""
+        """Tell whether all members are quiet."""
         leader = self.leader()
         return leader is not None and all(
             self.hosts[name].raft.is_quiet and not self.hosts[name].disk.waiting
@@ -179,7 +180,7 @@ class RaftRun:
         )
 
     def report(self, failure: str, trace: str) -> Report:
-        """What there is to say."""
+        """Return the report of this run."""
         rafts = [host.raft for host in self.hosts.values()]
         figures = {
             "members": len(rafts),
@@ -202,18 +203,18 @@ class RaftRun:
 
 
 class StoredRun(RaftRun):
-    """A run in which the members keep their logs in the storage of a node."""
+    """A run whose members keep their logs in the storage of a node."""
 
     member_type = StoredMember
 
 
 def simulate(seed: int, steps: int = STEPS, *, with_storage: bool = False) -> Report:
-    """Run a seed. With storage the members keep their logs in that of a node."""
+    """Run a seed. With storage the members keep their logs in the storage of a node."""
     return outcome_of((StoredRun if with_storage else RaftRun)(seed, steps))
 
 
 def outcome_of(run: RaftRun) -> Report:
-    """Go through a run. An assertion that fails, here or in Raft, is its failure."""
+    """Run everything. An assertion that fails, here or in Raft, is the run's failure."""
     try:
         run.go()
     except AssertionError as broken:

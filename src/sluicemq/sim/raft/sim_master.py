@@ -1,5 +1,6 @@
-"""The queue of one mastership: a ClassicQueue as nodes have it, over bodies that are read from the
-log. Its only client is one channel, which publishes, gets and settles."""
+"""The queue of one mastership: a ClassicQueue as in nodes, with bodies read from the log. Its only
+client is one channel, which publishes, gets and settles.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +38,13 @@ BOUNDS = MirrorBounds(
     rejoin_max_ms=80,
     mark_ahead=6,
 )
-"""So small that every bound is met."""
+"""So small that every bound is reached."""
 READ_MS = (0.5, 8)
-"""So long it takes to read bodies from the log."""
+"""The time to read bodies from the log."""
 
 
 class MasterHost:
-    """Who has a master, as that sees it."""
+    """The host of a master, as the master sees it."""
 
     events: Events
     checkers: MirroredCheckers
@@ -51,15 +52,15 @@ class MasterHost:
 
     @property
     def mirrors(self) -> set[int]:
-        """Return who is to be a mirror."""
+        """Return the members that are to be mirrors."""
         raise NotImplementedError
 
     def standing(self) -> GroupStanding:
-        """Return how the group stands that this one leads."""
+        """Return the standing of the group that this member leads."""
         raise NotImplementedError
 
     def entries(self, indexes: list[int]) -> list[bytes]:
-        """Return what is needed at least of these entries, from the log."""
+        """Return at least the needed part of these entries, from the log."""
         raise NotImplementedError
 
     def do(self, action: Callable[[], object]) -> None:
@@ -68,7 +69,7 @@ class MasterHost:
 
 
 class Published(NamedTuple):
-    """Messages of the client, by what is in them, and who hears when they are safe."""
+    """Messages of the client, by their ids, and the function to call when they are safe."""
 
     ids: list[int]
     done: Callable[[], None]
@@ -97,10 +98,10 @@ class SimMaster:
         )
         self.queue = MirroredMaster(self.machine, mirror, name, BOUNDS, int(host.events.now_ms))
         self.ids = self.checkers.messages_of(mirror)
-        """What is in the messages that are in the queue, as far as the log knows, by position."""
+        """The ids of the queue's messages, as far as the log knows, by position."""
         self.effects: list[Effect] = []
         self.published: dict[int, Published] = {}
-        """By the number of the first message."""
+        """Published messages by the number of the first message."""
         self.next_seq = 1
 
     # -- what its client does
@@ -111,7 +112,7 @@ class SimMaster:
         return self.machine.depth.ready
 
     def publish(self, number: int, done: Callable[[], None]) -> None:
-        """Take so many messages, and call `done` when they are safe, if any of them was taken."""
+        """Take so many messages, and call `done` when they are safe, or all were rejected."""
         ids = [self.checkers.new_id() for _ in range(number)]
         contents = [b"%0*d" % (each % 20 + 8, each) for each in ids]
         persistent = self.host.events.chance(0.7)
@@ -135,7 +136,7 @@ class SimMaster:
         self.submit(Purge(self.channel))
 
     def go_down(self) -> None:
-        """Have the channel end; what it has comes back."""
+        """End the channel; its unacknowledged messages are requeued."""
         self.submit(Down(self.channel))
 
     def submit(self, command: Command) -> None:
@@ -148,7 +149,7 @@ class SimMaster:
     # -- turns
 
     def turn(self) -> None:
-        """Do what a turn of the queue does at its end."""
+        """Do the end of a queue's turn."""
         host, queue, machine = self.host, self.queue, self.machine
         now_ms = int(host.events.now_ms)
         machine.enforce(now_ms, self.effects)
@@ -163,7 +164,7 @@ class SimMaster:
             self.read(chunk)
 
     def read(self, chunk: Chunk) -> None:
-        """Have the bodies of a chunk read."""
+        """Read the bodies of a chunk after a while."""
         assert chunk.id_base == LOG_IDS, "only bodies in the log have left RAM"
         host, queue = self.host, self.queue
 
@@ -173,7 +174,7 @@ class SimMaster:
         host.events.after(host.events.between(*READ_MS), lambda: host.do(was_read))
 
     def written(self, index: int, commands: list[MirrorCommand]) -> None:
-        """Hear that this is the entry at that index."""
+        """Note that these commands are in the entry at that index."""
         for run in [each.run for each in commands if isinstance(each, WriteMessages)]:
             self.checkers.writes(run, index, self.term)
             assert run.contents is not None
@@ -199,7 +200,7 @@ class SimMaster:
                 self.settle_later(effect)
 
     def settle_later(self, got: Got) -> None:
-        """Acknowledge a message after a while, or have it come back."""
+        """Acknowledge a message after a while, or requeue it."""
         events = self.host.events
         outcome = REQUEUE if events.chance(0.2) else ACK
         assert got.link is not None

@@ -1,4 +1,4 @@
-"""The storage of one member's process: the message store that a node has, over simulated files."""
+"""The storage of one member's process: the message store of a node, on simulated files."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ CONFIG: Final = replace(
 
 
 class LifeTimeline(Timeline):
-    """The time of one life of a process, within the events of a whole simulation."""
+    """The time of one life of a process, within the events of the simulation."""
 
     def __init__(self, events: Events) -> None:
         super().__init__()
         self.events = events
         self.is_over = False
-        """The process is gone: nothing that it waits for happens to it."""
+        """The process has ended: nothing that it waits for happens to it."""
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Go by the time that it is in the simulation."""
+        """Set the time to the simulation's."""
         self.now_ns = int(self.events.now_ms * MS)
 
     def after(
@@ -74,7 +74,7 @@ class LifeTimeline(Timeline):
 
 
 class Ear(Actor):
-    """Hands on what the store says."""
+    """Passes on the messages of the store."""
 
     def __init__(self, scheduler: Scheduler, heard: Callable[[object], None]) -> None:
         super().__init__(scheduler)
@@ -85,8 +85,8 @@ class Ear(Actor):
 
 
 class StoreNode:
-    """One life. `heard` is told what the store says to the owner of the member, and `may_run`
-    whether the process moves."""
+    """One life of the storage. `heard` gets the store's messages to the owner of the member, and
+    `may_run` tells whether the process moves."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class StoreNode:
         recovery.run(persistent, transient)
         self.groups = recovery.groups
         self.errors = log.errors
-        """What the start has found fault with."""
+        """Errors that the start has logged."""
         services = Services(world, CONFIG, self.scheduler, recovery)
         limit = storage.journal_file_size_limit
         journal = Journal(recovery.journal_number, limit, self.file_id, recovery.manifest)
@@ -134,16 +134,16 @@ class StoreNode:
         return self.dice.token(16)
 
     def fault(self, actor: Actor, error: Exception) -> None:
-        """End the run: nothing goes wrong in here that anybody expects."""
+        """End the run: no fault is expected here."""
         raise error
 
     def run_soon(self) -> None:
-        """Have the actors run: they have something to do."""
+        """Run the actors soon, because they have work."""
         delay_ns = 1 + self.events.random.randrange(MS // 50)
         self.timeline.after(delay_ns, "node", "run", lambda _: self.run())
 
     def run(self) -> None:
-        """Run the actors until none of them has anything to do, if the process moves."""
+        """Run the actors until all are idle, if the process moves."""
         if self.may_run():
             self.timeline.catch_up()
             while self.scheduler.run(TURNS):
@@ -154,22 +154,24 @@ class StoreNode:
         self.disk.crash(power)
         self.timeline.is_over = True
 
-    # what is there
+    # the content
 
     @property
     def group(self) -> RaftGroup | None:
-        """The group, as the storage has it."""
+        """Return the group, as the storage has it."""
         return self.groups.groups.get(GROUP)
 
     def found(self) -> tuple[Durable, bytes] | None:
-        """What the start has found, with the content of the snapshot; None: there is no group."""
+        """Return what the start has found, with the content of the snapshot; None
+        without a group.
+        """
         durable = self.groups.found.pop(GROUP, None)
         content = self.groups.contents.pop(GROUP, b"")
         return None if durable is None else (durable, content)
 
     def has_of(self, indexes: Iterable[int]) -> dict[int, bytes | None]:
-        """Read these entries at once, below the snapshot too. None: it is on its way to a segment.
-        What is not there is missing."""
+        """Read these entries at once, also below the snapshot. None means on the way to a segment.
+        Entries that are not there are left out."""
         group = self.group
         assert group is not None
         top = self.raft.reads.tops.get(GROUP, group.top)
@@ -188,5 +190,5 @@ class StoreNode:
         return found
 
     def submit(self, job: DiskJob) -> None:
-        """Have a job run that only reads; the ear hears of it."""
+        """Run a job that only reads; the ear is told when it is done."""
         self.disk.submit(job, self.ear, READ_STRAND)

@@ -1,6 +1,7 @@
-"""A member's disk as it really is: the storage of Raft's logs in the node's journal and segments,
-over simulated files. What it was handed, and what it has said is durable, is kept beside it, so
-that what a start finds can be held against that."""
+"""A member's real disk: the storage of Raft's logs in the node's journal and segments, on simulated
+files. Records handed to it, and records it has called durable, are kept beside it, so that a start
+can be checked against them.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +25,24 @@ if TYPE_CHECKING:
 
 
 class StoredDisk(RaftDisk):
-    """`platter` is what the storage has said is durable, `waiting` what it was handed since."""
+    """`platter` is what the storage has called durable, `waiting` what it was handed since."""
 
     needed_of: Callable[[bytes], bytes] = staticmethod(needed_of)
-    """Returns what is needed of an entry, if that is all that there is to be known of it."""
+    """Returns the needed part of an entry, if that can be known from the entry alone."""
 
     def __init__(self) -> None:
         super().__init__()
         self.files = SimFiles()
         self.node: StoreNode | None = None
         self.taken: TakenSnapshot | None = None
-        """A snapshot of the member's own that is on its way."""
+        """A snapshot of the member's own that is being written."""
         self.is_damaged = False
-        """A start has found that something is lost."""
+        """A start has found something lost."""
 
     def start(
         self, events: Events, heard: Callable[[object], None], may_run: Callable[[], bool]
     ) -> StoreNode:
-        """Begin a life with what is in the files, and hold that against what was promised."""
+        """Begin a life with the content of the files, and check that against the promises."""
         self.node = node = StoreNode(events, self.files, heard, may_run)
         group = node.group
         self.is_damaged = group is not None and group.is_amnesiac
@@ -61,8 +62,8 @@ class StoredDisk(RaftDisk):
         return node
 
     def promised(self, found: tuple[Durable, bytes] | None) -> Platter:
-        """Return what was found, which must be what was said to be durable, or with it what was
-        handed over next."""
+        """Return what was found: it must be everything called durable, perhaps with the next
+        records handed over."""
         for platter in self.possible():
             if found is None:
                 if platter.snapshot.index == platter.last_index == platter.term == 0:
@@ -77,7 +78,9 @@ class StoredDisk(RaftDisk):
         raise AssertionError
 
     def possible(self) -> Iterator[Platter]:
-        """Give what may be found: all that is durable, and of the rest the first appends."""
+        """Yield what may be found: everything durable, and with it the first of the
+        other appends.
+        """
         platter = deepcopy(self.platter)
         platter.staged, platter.staged_live = b"", {}
         yield from self.with_taken(platter)
@@ -88,7 +91,7 @@ class StoredDisk(RaftDisk):
             yield from self.with_taken(platter)
 
     def with_taken(self, platter: Platter) -> Iterator[Platter]:
-        """Give that, and the same with the member's own snapshot, if that is on its way."""
+        """Yield that, and the same with the member's own snapshot, if one is being written."""
         yield deepcopy(platter)
         taken = self.taken
         if taken is not None and platter.last_index >= taken.snapshot.index:
@@ -96,19 +99,21 @@ class StoredDisk(RaftDisk):
             later.write(taken)
             yield later
 
-    # what the storage says
+    # what the storage tells
 
     def begin_sync(self) -> bool:
-        """The storage does that by itself."""
+        """Do nothing: the storage syncs by itself."""
         return False
 
     def appended(self, number: int) -> None:
-        """It says that this append is durable, with all before it."""
+        """Note that this append is durable, with all before it."""
         while self.waiting and self.waiting[0][0] <= number:
             self.platter.write(self.waiting.pop(0)[1])
 
     def kept(self, index: int) -> LogSnapshot | None:
-        """It says that the member's own snapshot counts; None: one of a leader has overtaken it."""
+        """Note that the member's own snapshot counts; None when one of a leader has
+        overtaken it.
+        """
         taken, self.taken = self.taken, None
         assert taken is not None
         assert taken.snapshot.index == index
@@ -117,9 +122,9 @@ class StoredDisk(RaftDisk):
         return None if is_late else taken.snapshot
 
     def check_live(self, node: StoreNode, live: dict[int, LogEntry]) -> None:
-        """Hold that all entries below the snapshot are there that it needs. Once the storage counts
-        on a newer one, what that needs is held when the member hears of it, or a start finds it:
-        the rest may be gone."""
+        """Check that all entries are there that the snapshot needs. Once the storage counts on a
+        newer one, its entries are checked when the member hears of it, or a start finds it: others
+        may be gone."""
         if not live or self.is_overtaken(node):
             return
         found = node.has_of(live)
@@ -132,9 +137,9 @@ class StoredDisk(RaftDisk):
             )
 
     def is_overtaken(self, node: StoreNode) -> bool:
-        """Tell whether the storage counts on a newer snapshot than the member has heard of: it does
-        so from when that is put into the journal, and what says that it is durable may be in the
-        member's inbox behind what is said of an earlier one."""
+        """Tell whether the storage counts on a newer snapshot than the member knows: it does so
+        once the snapshot is put into the journal, and the news that it is durable may be in the
+        member's inbox behind news of an earlier one."""
         group = node.group
         if group is None or group.snapshot.index <= self.platter.snapshot.index:
             return False
@@ -151,7 +156,7 @@ class StoredDisk(RaftDisk):
 
 
 def shown(found: tuple[Durable, bytes] | None) -> str:
-    """What was found, for people."""
+    """Return what was found as text."""
     if found is None:
         return "nothing"
     durable, content = found
@@ -160,7 +165,7 @@ def shown(found: tuple[Durable, bytes] | None) -> str:
 
 
 def shown_platter(platter: Platter) -> str:
-    """What is durable, for people."""
+    """Return what is durable as text."""
     terms = [entry.term for entry in platter.entries]
     snapshot = platter.snapshot.index, platter.snapshot.term, len(platter.content)
     return f"term {platter.term} vote {platter.vote} snapshot {snapshot} then terms {terms}"

@@ -1,5 +1,6 @@
-"""A member's process with its log in a real storage, and a machine whose snapshots need entries of
-that log."""
+"""A member's process with its log in a real storage, and a state machine whose snapshots need
+entries of that log.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class StoredMember(SimMember):
-    """What changes is how its log is kept."""
+    """A member that differs in how its log is kept."""
 
     disk_type: Callable[[], RaftDisk] = StoredDisk
     register_type: type[Register] = LiveRegister
@@ -51,7 +52,7 @@ class StoredMember(SimMember):
         self.is_amnesiac |= self.disk.is_damaged
         self.reading: dict[RaftLiveRead, LivePiece] = {}
         self.wanted: dict[int, LivePiece] = {}
-        """By member, the last piece with entries that it is to be sent."""
+        """By member, the last piece with entries to be sent to it."""
         self.written: dict[int, LogEntry] = {
             entry.index: entry for entry in self.disk.platter.entries
         } | self.disk.platter.live
@@ -61,7 +62,7 @@ class StoredMember(SimMember):
             self._append(0, [RaftSnapshot(GROUP, self.disk.platter.snapshot)])
 
     def damage(self) -> None:
-        """Have something of the disk lost: all of it, or a byte of the journal."""
+        """Lose something on the disk: all of it, or a byte of the journal."""
         files = self.disk.files
         journal = [path for path in sorted(files.durable) if path.startswith("journal/")]
         if len(journal) < 2 or self.events.chance(0.5):
@@ -174,7 +175,7 @@ class StoredMember(SimMember):
             self.node.submit(job)
 
     def _live_read(self, job: RaftLiveRead) -> None:
-        """Entries were read: send them, unless something else is wanted meanwhile."""
+        """Send entries that were read, unless the receiver wants others by now."""
         message = self.reading.pop(job)
         if self.wanted.get(message.to) is message and job.upto > message.after:
             del self.wanted[message.to]

@@ -1,5 +1,6 @@
-"""A member of a mirrored queue's group with its log in a real storage: bodies are read from there,
-and what is needed of entries stays there, and is sent to laggards."""
+"""A member of a mirrored queue's group with its log in a real storage: bodies are read from it, and
+needed parts of entries stay in it, and are sent to laggards.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class StoredMirrorRegister(MirrorRegister, NeedyRegister):
-    """A mirror that says what it needs of the log."""
+    """A mirror that names what it needs of the log."""
 
     @property
     def live(self) -> frozenset[int]:
@@ -39,13 +40,14 @@ class StoredMirrorRegister(MirrorRegister, NeedyRegister):
 
 
 class MirrorDisk(StoredDisk):
-    """What is left of an entry changes as messages go: what is read of it is looked at then."""
+    """A disk on which entries shrink as messages leave: checks look at what is left when they read
+    it."""
 
     needed_of: Callable[[bytes], bytes] = staticmethod(lambda _: b"")
 
 
 class StoredMirror(MirroredMember, StoredMember):
-    """What changes is where bodies come from."""
+    """A mirror that reads bodies from its own log."""
 
     disk_type: Callable[[], RaftDisk] = MirrorDisk
     register_type = StoredMirrorRegister
@@ -53,8 +55,8 @@ class StoredMirror(MirroredMember, StoredMember):
     disk: StoredDisk
 
     def entries(self, indexes: list[int]) -> list[bytes]:
-        """Read them from this member's own log; what of them is in the queue must be there. One may
-        be on its way to a segment, or to the disk at all: then the storage has it in RAM."""
+        """Read entries from this member's own log, which must have everything that is in the queue.
+        Entries on the way to a segment, or to the disk, are in the storage's RAM."""
         found = self.node.has_of(indexes)
         needed = dict(self.register.mirror.live())
         read: list[bytes] = []
