@@ -1,1 +1,1 @@
-"""What lies on the disk: the formats of its files, and who reads and writes them."""
+"""The formats of all files on the disk, and the code that reads and writes them."""

@@ -1,10 +1,10 @@
-"""Is a segment's file what the checkpoint says it is? Reads only.
+"""Checks whether a segment's file is what the checkpoint says. It only reads.
 
     sound      the file that is meant, with all its bytes
     mendable   its header is damaged, its records are not: they know which file they belong to
     lost       it is missing, short, another file, or nothing in it can be read
 
-A damaged block in a file that is there is no matter of this: whoever reads it notices.
+Damaged blocks in a file are not its concern: the reader of a block notices them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from sluicemq.storage.queue_index import Segment
 
 UNREADABLE: Final = ("EIO", "EISDIR", "ENOTDIR", "EUCLEAN", "EBADMSG")
-"""With these a read fails each time, so whoever accepts a loss does without the file; with others,
-such as EMFILE, the next start may succeed."""
+"""With these errors a read fails each time, so a start that accepts a loss does without the file;
+with others, such as EMFILE, the next start may succeed."""
 
 
 class Loss(NamedTuple):
-    """Something that must be there and is not: `text` says of `path` what is lost. The start does
-    not go on from there unless it was told to."""
+    """Something that must be there and is missing: `text` says what is lost of `path`. A start
+    refuses to go on from it unless told to."""
 
     path: str
     text: str
@@ -38,11 +38,12 @@ class Loss(NamedTuple):
 
 
 class Audit:
-    """What one look at a segment's file has found.
+    """The result of checking a segment's file.
 
     `given_up` are errors of the disk with which the file counts as lost. `problem` says what is
     wrong with the file as a whole, "" when nothing is. `lost` has the bits of live positions that
-    cannot be read for that reason. `end` says how many bytes of the file can be used."""
+    cannot be read for that reason. `end` says how many bytes of the file can be used.
+    """
 
     def __init__(
         self,
@@ -61,15 +62,15 @@ class Audit:
         self.lost = 0
         self.end = segment.length
         self.is_ours = False
-        """Is it the file that the checkpoint means?"""
+        """True for the file that the checkpoint means."""
         self.is_mendable = False
-        """Only its header is damaged."""
+        """True when only its header is damaged."""
         self.is_short = False
         self.is_damaged = False
         self.size = -1
 
     def run(self) -> None:
-        """Look at the file. Raises Refused when a newer version wrote it or a directory is in its
+        """Check the file. Raises Refused when a newer version wrote it or a directory is in its
         place, and DiskFailed when the disk fails in a way that is not `given_up`."""
         try:
             self._look()
@@ -113,7 +114,8 @@ class Audit:
                 self.problem = f"has {self.size} of {segment.length} bytes"
 
     def _readable(self) -> int:
-        """Bits of what is in blocks before `end`, which becomes the end of the last of them."""
+        """Return the bits of positions in blocks before `end`, and set `end` to the end of the last
+        of them."""
         segment = self.segment
         places, _ = scan_places(self.files, segment.path, segment.file_id, self.end)
         self.end = max((place.end for place in places), default=FILE_HEADER_SIZE)
@@ -121,7 +123,7 @@ class Audit:
 
     def read_all(self) -> list[Run]:
         """Return all runs of the file up to `end` that can be read; `is_damaged` tells afterwards
-        whether there were others."""
+        whether others could not."""
         segment = self.segment
         path, file_id = segment.path, segment.file_id
         found: list[Run] = []
@@ -136,7 +138,7 @@ class Audit:
 
 
 def demand_no_directory(files: Files, path: str) -> None:
-    """Raise Refused when a directory is where a file of ours is, or has to be made."""
+    """Raise Refused when a directory is in the place of one of our files."""
     if files.is_directory(path):
         raise Refused(f"{path} is a directory, where a file must be: move it away")
 

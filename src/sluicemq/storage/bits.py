@@ -16,7 +16,7 @@ from typing import Final
 from sluicemq.errors import Corrupt
 
 BITS_MAX: Final = 65_536
-"""The largest segment has so many entries."""
+"""The number of entries of the largest segment."""
 
 RANGES: Final = 0
 BITMAP: Final = 1
@@ -25,8 +25,9 @@ ONES: Final = re.compile("1+")
 
 
 def bits_of(positions: range, base: int) -> int:
-    """Return a bit for each of an ascending range of positions, none of them below `base`, which is
-    bit 0."""
+    """Return a bit for each position of an ascending range; none is below `base`, which
+    is bit 0.
+    """
     count = len(positions)
     if not count:
         return 0
@@ -57,7 +58,7 @@ def encode_bits(bits: int) -> bytes:
 
 
 def decode_bits(data: bytes) -> int:
-    """Return the set of bits that encode_bits was given. Raises Corrupt for what it never
+    """Return the set of bits that encode_bits was given. Raises Corrupt for bytes that it never
     writes."""
     kind = data[0] if data else None
     if kind == BITMAP:

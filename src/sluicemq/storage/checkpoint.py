@@ -1,4 +1,4 @@
-"""Checkpoints: what is durable where, as of some moment. One file each, with one record.
+"""Checkpoints: what is durable at some moment, and where. Each is one file with one record.
 
     payload         flags u8 (1: clean) | 0 u8 | 0 u16 | queues u32 | journal first u64
                     | next message id u64 | next queue id u64 | node id 16
@@ -12,9 +12,9 @@
     stream          queue u64 | first u64 | last u64 | end u64 | size u64, as in `entries`
     raft group      length u32 | 0 u32 | so many bytes, as in `raft/group_state.py`
 
-All numbers are little-endian; bits are as `bits` encodes them. A file is written beside its name,
-made durable, and renamed: under its name it is whole, unless the disk has damaged it. The one
-before is kept for that case.
+All numbers are little-endian; bits are as `bits` encodes them. A file is written under another
+name, made durable, and renamed: under its own name it is whole, unless the disk has damaged it. For
+that case the previous one is kept.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ CLEAN: Final = 1
 HEAD: Final = Struct("<BBHIQQQ16sII")
 QUEUE: Final = Struct("<QQQQII")
 NO_STREAMS_FORMAT: Final = 2
-"""Up to this format nothing is said of streams."""
+"""Up to this format a checkpoint has no streams."""
 NO_GROUPS_FORMAT: Final = 3
-"""Up to this format nothing is said of Raft groups."""
+"""Up to this format a checkpoint has no Raft groups."""
 QUEUE_1: Final = Struct("<QQQQI")
-"""Of format 1, without marks."""
+"""A queue in format 1, without marks."""
 MARK: Final = Struct("<QQQ")
 SEGMENT: Final = Struct("<QQ16sI")
 STREAMS: Final = Struct("<II")
@@ -70,8 +70,8 @@ NAME: Final = re.compile(r"(\d{1,19})\.ckp")
 
 
 class SegmentState:
-    """A segment file of a queue, as a checkpoint has it. The first `length` bytes are durable. Bit
-    i of `live` says that the segment's position i is in there, and not acknowledged."""
+    """A segment file of a queue in a checkpoint. The first `length` bytes are durable. Bit i of
+    `live` says that the segment's position i is in them, and not acknowledged."""
 
     __slots__ = ("file_id", "length", "live", "number")
 
@@ -84,9 +84,9 @@ class SegmentState:
 
 
 class QueueState:
-    """A durable queue, as a checkpoint has it. `next_position` and `delivered` are as in Mark
-    (`positions.py`); `marks` are those of priorities above 0. `size` is for people: the bytes of
-    the live persistent messages, of which what a journal adds or takes away is estimated."""
+    """A durable queue in a checkpoint. `next_position` and `delivered` are as in Mark
+    (`positions.py`); `marks` are those of priorities above 0. `size` is for users: the bytes of the
+    live persistent messages; what the journal adds or removes is estimated."""
 
     __slots__ = ("delivered", "id", "marks", "next_position", "segments", "size")
 
@@ -108,13 +108,14 @@ class QueueState:
 
 
 class Checkpoint:
-    """What is durable, as of some moment.
+    """What is durable at some moment.
 
     Journal files before the number `journal_first` are no longer needed. `clean` says that nothing
-    was written after it: the broker has stopped in order. `segment_entry_count` is the number of
-    positions of a segment: the numbers and bits of all segments mean nothing without it, so what
-    the configuration says counts for a new data directory only. `streams` has the files of each
-    stream, `groups` every Raft group, encoded; `format` is that of the file it was read from."""
+    was written after it, because the broker stopped in order. `segment_entry_count` is the number
+    of positions of a segment: without it the numbers and bits of all segments mean nothing, so the
+    configured value counts for a new data directory only. `streams` has the files of each stream,
+    `groups` every Raft group, encoded; `format` is that of the file it was read from.
+    """
 
     __slots__ = (
         "clean",
@@ -167,8 +168,7 @@ def checkpoint_path(number: int) -> str:
 
 
 def encode_queue_state(state: QueueState) -> bytes:
-    """Return one queue as it stands in a checkpoint's file; the bytes may be kept until the queue
-    changes."""
+    """Return the encoding of one queue for a checkpoint; it may be kept until the queue changes."""
     counts = len(state.segments), len(state.marks)
     head = (state.id, state.next_position, state.delivered, state.size, *counts)
     parts = [QUEUE.pack(*head)]
@@ -181,8 +181,8 @@ def encode_queue_state(state: QueueState) -> bytes:
 
 
 def encode_checkpoint(checkpoint: Checkpoint, states: Sequence[bytes] | None = None) -> bytes:
-    """Return the bytes of a checkpoint's file. `states`, when not None, are the queues already
-    encoded, and `checkpoint.queues` is not looked at then."""
+    """Return the bytes of a checkpoint's file. `states`, when not None, has the encoded queues, and
+    replaces `checkpoint.queues`."""
     if states is None:
         states = [encode_queue_state(state) for state in checkpoint.queues]
     file_id = file_id_of(checkpoint)
@@ -209,14 +209,14 @@ def encode_checkpoint(checkpoint: Checkpoint, states: Sequence[bytes] | None = N
 
 
 def file_id_of(checkpoint: Checkpoint) -> bytes:
-    """Return the id of a checkpoint's file, made of the node's and the number: it need not be
-    random where a file is written once."""
+    """Return the id of a checkpoint's file, made of the node's id and the number: it need not be
+    random because each file is written once."""
     return checkpoint.node_id[:8] + U64.pack(checkpoint.number)
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
-    """Return the checkpoint in the bytes of a whole file. Raises Corrupt when there is none that is
-    whole, Refused when a newer version wrote it."""
+    """Return the checkpoint in the bytes of a whole file. Raises Corrupt when it is not whole,
+    Refused when a newer version wrote it."""
     header = decode_header(data, "checkpoint")
     record = read_record(data, FILE_HEADER_SIZE, header.file_id)
     if record is None:
@@ -257,7 +257,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
 
 def decode_streams(data: bytes, at: int, version: int) -> tuple[list[StreamFiles], int]:
     """Return the streams at data[at:] of a file of format `version`, and where they end. Raises
-    Corrupt or struct.error when there are none that are whole."""
+    Corrupt or struct.error when they are not whole."""
     if version <= NO_STREAMS_FORMAT:
         return [], at
     count, zero = STREAMS.unpack_from(data, at)
@@ -268,8 +268,8 @@ def decode_streams(data: bytes, at: int, version: int) -> tuple[list[StreamFiles
 
 
 def decode_groups(data: bytes, at: int, version: int) -> tuple[list[bytes], int]:
-    """Return the Raft groups at data[at:] of a file of format `version`, each as it is encoded, and
-    where they end. Raises Corrupt or struct.error when there are none that are whole."""
+    """Return the encoded Raft groups at data[at:] of a file of format `version`, and where they
+    end. Raises Corrupt or struct.error when they are not whole."""
     groups: list[bytes] = []
     if version <= NO_GROUPS_FORMAT:
         return groups, at
@@ -287,7 +287,7 @@ def decode_groups(data: bytes, at: int, version: int) -> tuple[list[bytes], int]
 
 def decode_queue_state(data: bytes, at: int, version: int) -> tuple[QueueState, int]:
     """Return the queue at data[at:] of a file of format `version`, and where it ends. Raises
-    Corrupt or struct.error when there is none that is whole."""
+    Corrupt or struct.error when it is not whole."""
     head = QUEUE_1 if version == 1 else QUEUE
     fields = head.unpack_from(data, at)
     number, next_position, delivered, total, count = fields[:5]
@@ -314,9 +314,8 @@ def cut(data: bytes, at: int, size: int) -> tuple[bytes, int]:
 def write_checkpoint(
     files: Files, checkpoint: Checkpoint, states: Sequence[bytes] | None = None
 ) -> None:
-    """Make this checkpoint the one that counts; then delete all but it and the one before. After
-    DiskFailed either the one before still counts, or this one does. `states` is as in
-    encode_checkpoint."""
+    """Make this checkpoint the current one; then delete all except it and the one before. After
+    DiskFailed either this one or the one before is current. `states` is as in encode_checkpoint."""
     path = checkpoint_path(checkpoint.number)
     unfinished = path + UNFINISHED
     files.make_directory(DIRECTORY)
@@ -335,27 +334,27 @@ def write_checkpoint(
 
 
 def files_in(files: Files) -> list[str]:
-    """Return the names of the files in the checkpoints' directory; directories are left out, for no
-    broker has made them."""
+    """Return the names of the files in the checkpoints' directory, without directories, because no
+    broker made these."""
     names = files.names(DIRECTORY)
     return [name for name in names if not files.is_directory(f"{DIRECTORY}/{name}")]
 
 
 def numbered(names: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the names that are those of checkpoints with their numbers, newest first."""
+    """Return the names of checkpoints among these, with their numbers, newest first."""
     found = [(int(match[1]), name) for name in names if (match := NAME.fullmatch(name))]
     return sorted(found, reverse=True)
 
 
 def is_ours(name: str) -> bool:
-    """Tell whether a name is that of a checkpoint, or of one that was not finished."""
+    """Tell whether a name is that of a checkpoint, finished or not."""
     return NAME.fullmatch(name.removesuffix(UNFINISHED)) is not None
 
 
 def read_newest(files: Files) -> tuple[Checkpoint | None, list[str]]:
-    """Return the newest valid checkpoint, and what is wrong with those that are newer. None and no
-    problems is a new directory, None and problems one that has lost its state. Raises Refused when
-    a newer version wrote one: an older one would undo what that has done."""
+    """Return the newest valid checkpoint, and what is wrong with newer ones. None and no problems
+    means a new directory, None and problems one that has lost its state. Raises Refused when a
+    newer version wrote one: an older one would undo what that version has done."""
     problems: list[str] = []
     for number, name in numbered(files_in(files)):
         path = f"{DIRECTORY}/{name}"

@@ -1,9 +1,9 @@
-"""Getting space back: two files become one, files with nothing alive go.
+"""Reclaims space: combines two files into one, and deletes files without live messages.
 
-Records are only ever copied into a new file, and the old files stay until the index points to the
-new one and nobody reads from them. So a crash at any point leaves each message at least once; of
-two copies a start takes the first it finds. A copy is made in steps of at most SPAN_BYTES or one
-record, each one job, so that writes get their turn in between.
+Records are only copied into new files, and the old files stay until the index points to the new one
+and nobody reads from them. So a crash at any point leaves each message at least once; a start takes
+the first of two copies. A copy is made in steps of at most SPAN_BYTES or one record, each one job,
+so that writes get their turn in between.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ GARBAGE_FRACTION: Final = 0.5
 """Above this share of garbage files are combined (RabbitMQ's GARBAGE_FRACTION)."""
 QUARANTINE: Final = "quarantine"
 COPY_BYTES: Final = 4 << 20
-"""Of a damaged file, copied at a time."""
+"""Bytes of a damaged file that are copied at a time."""
 
 
 def is_wanted(files: int, total_bytes: int, valid_bytes: int, file_size_limit: int) -> bool:
-    """Tell whether there is enough garbage to be worth copying, or there are far more files than
-    the messages need, as starts leave them, which never append to an old file."""
+    """Tell whether there is enough garbage to be worth copying, or far more files than the messages
+    need: starts leave many, because they never append to an old file."""
     if total_bytes > 2 * file_size_limit:
         garbage = total_bytes - valid_bytes
         if garbage > GARBAGE_FRACTION * total_bytes:
@@ -39,8 +39,7 @@ def is_wanted(files: int, total_bytes: int, valid_bytes: int, file_size_limit: i
 def choose(
     candidates: Iterable[MessageFile], file_size_limit: int
 ) -> tuple[MessageFile, MessageFile] | None:
-    """Return the eldest two neighbours whose valid records fit into one file; None when there are
-    none."""
+    """Return the two oldest neighbours whose valid records fit into one file; None without any."""
     for left, right in pairwise(candidates):
         if left.valid + right.valid <= file_size_limit:
             return left, right
@@ -48,11 +47,12 @@ def choose(
 
 
 class Compaction(DiskJob):
-    """Copies `wanted`, (id, entry) in the two `sources`, into `target`: one span each time it is
-    run, and with a last run the end of the target. A run that failed is simply run again.
+    """Copies `wanted`, (id, entry) in the two `sources`, into `target`: each run copies one span,
+    the last run writes the end of the target. A run that failed is simply repeated.
 
     `moved` has (id, entry it was copied from, offset in the target). Damage is not copied: when a
-    span is `damaged` the copy ends, and the target is to be deleted."""
+    span is `damaged` the copy ends, and the target is to be deleted.
+    """
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Compaction(DiskJob):
         self.begin()
 
     def begin(self) -> None:
-        """Go back to where nothing is copied yet."""
+        """Go back to the start of the copy."""
         self.next_span = 0
         self.end = FILE_HEADER_SIZE
         self.moved: list[tuple[int, int, int]] = []
@@ -89,8 +89,8 @@ class Compaction(DiskJob):
             self.complete(files)
 
     def copy(self, files: Files, span: ReadSpan) -> None:
-        """Read and verify the records of a span, and write them anew, for the crc of a record holds
-        for one place only. Damage is kept in `damaged`."""
+        """Read and verify the records of a span, and encode them anew, because a record's crc is
+        valid for one place only. Damage is kept in `damaged`."""
         contents, _ = span.read(files)
         if span.problem:
             self.damaged = span
@@ -113,13 +113,13 @@ class Compaction(DiskJob):
         self.next_span += 1
 
     def complete(self, files: Files) -> None:
-        """Make the copies durable, before anybody is told to read them, and write the target's
-        directory. When the sync fails the copy begins anew, for what was written may be lost."""
+        """Make the copies durable before anybody reads them, and write the target's directory. When
+        the sync fails the copy begins anew, because the written data may be lost."""
         if self.sync:
             try:
                 files.sync(self.target.path)
             except DiskFailed:
-                self.begin()  # what was written may be lost, whatever a second sync says
+                self.begin()  # written data may be lost, whatever a second sync says
                 raise
             files.sync_directory(self.directory)
         listed = self.contents()
@@ -127,7 +127,7 @@ class Compaction(DiskJob):
         self.is_complete = True
 
     def contents(self) -> Directory:
-        """Return the directory of the target: what was copied so far, and where it is."""
+        """Return the directory of the target: the messages copied so far, and their places."""
         return Directory(
             [message_id for message_id, _, _ in self.moved],
             [offset for _, _, offset in self.moved],
@@ -136,8 +136,8 @@ class Compaction(DiskJob):
 
 
 class Deletion(DiskJob):
-    """Deletes files that nobody reads and in which nothing is alive. Those that are damaged are put
-    aside, for whoever wants to look into them."""
+    """Deletes files that nobody reads and that have no live messages. Damaged files are put aside
+    for later inspection."""
 
     def __init__(self, directory: str, doomed: list[MessageFile]) -> None:
         self.directory = directory
@@ -174,7 +174,7 @@ def keep_copy(files: Files, path: str) -> str:
 
 
 def place_for(files: Files, path: str) -> str:
-    """Return a path in the quarantine that nothing has yet, made of the file's path."""
+    """Return an unused path in the quarantine, made of the file's path."""
     files.make_directory(QUARANTINE)
     name = "-".join(path.split("/"))
     kept = f"{QUARANTINE}/{name}"

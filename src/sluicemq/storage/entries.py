@@ -1,4 +1,4 @@
-"""Entries: what a group of the journal and a block of a segment are made of.
+"""Entries: the contents of a group of the journal and of a block of a segment.
 
 They follow one another without padding; the record around them has the length and the crc. All
 numbers are little-endian.
@@ -14,7 +14,7 @@ numbers are little-endian.
     of Raft groups  7 to 12, see raft/codec.py
 
 Flags of a run: 1 same size, 2 persistent, 4 embedded, 8 expires. `size` is the size of each content
-when all have the same, else 0. Per message there is no Python statement in either direction:
+when all have the same, else 0. No Python statement runs for single messages in either direction:
 contents are joined and cut in C.
 """
 
@@ -61,7 +61,8 @@ EMBEDDED: Final = 4
 EXPIRES: Final = 8
 
 COUNT_MAX: Final = 1 << 20
-"""Messages of a run, ranges of an ack: far beyond any batch, and what a reader can hold."""
+"""The most messages of a run and ranges of an ack: far beyond any batch, and small enough for a
+reader to hold."""
 
 U64_MAX: Final = (1 << 64) - 1
 
@@ -80,9 +81,10 @@ class Run:
 
     `contents` is None when the bodies are in the message store, under the ids `first_id`,
     `first_id` + `id_step`, …; embedded ones have a `first_id` of 0. `sizes` has the bytes of each
-    content, also when all are the same (`same_size`). Of `traits` all but the `copies` is on the
-    disk. `expiry` is the time from which on they count no more, in milliseconds since the epoch; 0
-    means that they never expire."""
+    content, also when all are the same (`same_size`). All `traits` except the `copies` are on the
+    disk. `expiry` is the time at which the messages expire, in milliseconds since the epoch; 0
+    means never.
+    """
 
     __slots__ = (
         "contents",
@@ -126,12 +128,13 @@ class Run:
 
     @property
     def positions(self) -> range:
-        """The positions of the messages in the queue."""
+        """Return the positions of the messages in the queue."""
         return range(self.first, self.first + self.step * self.count, self.step)
 
     @property
     def ids(self) -> range:
-        """The ids of the messages in the message store; an empty range when they are embedded."""
+        """Return the ids of the messages in the message store; an empty range when they are
+        embedded."""
         if self.contents is not None:
             return range(0)
         return range(self.first_id, self.first_id + self.id_step * self.count, self.id_step)
@@ -155,7 +158,7 @@ class Run:
 
 
 class Ack(NamedTuple):
-    """The messages of a queue at these positions are done with."""
+    """The messages of a queue at these positions have left it for good."""
 
     queue: int
     ranges: list[range]
@@ -169,20 +172,20 @@ class Delivered(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """A change of what clients have declared, as JSON."""
+    """A change of the definitions by clients, as JSON."""
 
     change: bytes
 
 
 class QueueDeleted(NamedTuple):
-    """A queue and all that is in it is gone."""
+    """A queue and all its messages are deleted."""
 
     queue: int
 
 
 class StreamFiles(NamedTuple):
-    """Which files of a stream there must be: those that begin with the offsets `first` to `last`,
-    with all messages from `first` to before `end`. The newest file has at least `size` bytes."""
+    """The files that a stream must have: those that begin with the offsets `first` to `last`, with
+    all messages from `first` to before `end`. The newest file has at least `size` bytes."""
 
     queue: int
     first: int
@@ -191,8 +194,8 @@ class StreamFiles(NamedTuple):
     size: int
 
     def after(self, other: StreamFiles) -> StreamFiles:
-        """Return what holds when this and `other` were said of one stream, in either order: each
-        number only ever grows."""
+        """Return what holds after this and `other` for one stream, in either order: each number
+        only grows."""
         newest = max(self, other, key=lambda each: (each.last, each.size))
         first, end = max(self.first, other.first), max(self.end, other.end)
         return StreamFiles(self.queue, first, newest.last, end, newest.size)
@@ -245,8 +248,8 @@ def encode_run(parts: list[bytes], run: Run) -> int:
 
 
 def encode_ack(parts: list[bytes], queue: int, ranges: list[range]) -> int:
-    """Append the positions that were acknowledged, as ascending ranges, to `parts`, and return the
-    number of bytes appended."""
+    """Append the acknowledged positions, as ascending ranges, to `parts`, and return the number of
+    bytes appended."""
     ranges = [each for each in ranges if each]
     count = len(ranges)
     assert count <= COUNT_MAX
@@ -274,19 +277,19 @@ def encode_definition(parts: list[bytes], change: bytes) -> int:
 
 
 def encode_queue_deleted(parts: list[bytes], queue: int) -> int:
-    """Append to `parts` that a queue is gone, and return the number of bytes appended."""
+    """Append to `parts` that a queue is deleted, and return the number of bytes appended."""
     parts.append(QUEUE_DELETED_ENTRY.pack(QUEUE_DELETED, 0, queue))
     return QUEUE_DELETED_ENTRY.size
 
 
 def encode_stream_files(parts: list[bytes], files: StreamFiles) -> None:
-    """Append to `parts` which files of a stream there must be."""
+    """Append to `parts` which files a stream must have."""
     parts.append(STREAM_FILES_ENTRY.pack(STREAM_FILES, 0, *files))
 
 
 def decode_entries(payload: bytes | memoryview) -> list[Entry]:
-    """Return all entries of a payload in order. Raises Corrupt when they are none: behind a good
-    crc that is a mistake of the writer, or the writer is a newer version."""
+    """Return all entries of a payload in order. Raises Corrupt for anything else: behind a good crc
+    that is a bug of the writer, or a newer version wrote it."""
     data = memoryview(payload)
     entries: list[Entry] = []
     at = 0
@@ -303,7 +306,7 @@ def decode_entries(payload: bytes | memoryview) -> list[Entry]:
 
 def decode_run(data: memoryview, at: int, has_bodies: bool = True) -> tuple[Run, int]:
     """Return the run at data[at:], and where it ends; without its contents unless `has_bodies`.
-    Raises ValueError or struct.error when there is none."""
+    Raises ValueError or struct.error for anything else."""
     fields = RUN_HEAD.unpack_from(data, at)
     _, flags, channel_number, count, queue, first, first_id, step, id_step, size, length, zero = (
         fields
@@ -356,21 +359,21 @@ def decode_run(data: memoryview, at: int, has_bodies: bool = True) -> tuple[Run,
 
 
 def cut_same_size(body: memoryview, size: int, count: int) -> list[bytes]:
-    """Return the contents of a run, each of them `size` bytes long."""
+    """Return the contents of a run, each `size` bytes long."""
     if size == 0:
         return [b""] * count
     return list(chain.from_iterable(struct.iter_unpack(f"{size}s", body)))
 
 
 def cut_mixed_sizes(body: bytes, sizes: list[int]) -> list[bytes]:
-    """Return the contents of a run, which have these sizes in bytes."""
+    """Return the contents of a run with these sizes in bytes."""
     ends = list(accumulate(sizes))
     return list(map(body.__getitem__, map(slice, [0, *ends[:-1]], ends)))
 
 
 def decode_ack(data: memoryview, at: int) -> tuple[Ack, int]:
-    """Return the ack at data[at:], and where it ends. Raises ValueError or struct.error when there
-    is none."""
+    """Return the ack at data[at:], and where it ends. Raises ValueError or struct.error for
+    anything else."""
     kind, count, queue = ACK_HEAD.unpack_from(data, at)
     demand(kind == ACK and count <= COUNT_MAX, "ranges of an ack")
     at += ACK_HEAD.size
@@ -383,15 +386,15 @@ def decode_ack(data: memoryview, at: int) -> tuple[Ack, int]:
 
 def decode_delivered(data: memoryview, at: int) -> tuple[Delivered, int]:
     """Return the delivered entry at data[at:], and where it ends. Raises ValueError or struct.error
-    when there is none."""
+    for anything else."""
     kind, zero, queue, position = DELIVERED_ENTRY.unpack_from(data, at)
     demand(kind == DELIVERED and zero == 0, "delivered entry")
     return Delivered(queue, position), at + DELIVERED_ENTRY.size
 
 
 def decode_definition(data: memoryview, at: int) -> tuple[Definition, int]:
-    """Return the definition at data[at:], and where it ends. Raises ValueError or struct.error when
-    there is none."""
+    """Return the definition at data[at:], and where it ends. Raises ValueError or struct.error for
+    anything else."""
     kind, length = DEFINITION_HEAD.unpack_from(data, at)
     demand(kind == DEFINITION, "definition")
     at += DEFINITION_HEAD.size
@@ -400,7 +403,7 @@ def decode_definition(data: memoryview, at: int) -> tuple[Definition, int]:
 
 def decode_queue_deleted(data: memoryview, at: int) -> tuple[QueueDeleted, int]:
     """Return the queue deleted entry at data[at:], and where it ends. Raises ValueError or
-    struct.error when there is none."""
+    struct.error for anything else."""
     kind, zero, queue = QUEUE_DELETED_ENTRY.unpack_from(data, at)
     demand(kind == QUEUE_DELETED and zero == 0, "queue deleted entry")
     return QueueDeleted(queue), at + QUEUE_DELETED_ENTRY.size
@@ -408,7 +411,7 @@ def decode_queue_deleted(data: memoryview, at: int) -> tuple[QueueDeleted, int]:
 
 def decode_stream_files(data: memoryview, at: int) -> tuple[StreamFiles, int]:
     """Return the stream files entry at data[at:], and where it ends. Raises ValueError or
-    struct.error when there is none."""
+    struct.error for anything else."""
     kind, zero, *fields = STREAM_FILES_ENTRY.unpack_from(data, at)
     demand(kind == STREAM_FILES and zero == 0, "numbers of a stream's files")
     return StreamFiles(*fields), at + STREAM_FILES_ENTRY.size

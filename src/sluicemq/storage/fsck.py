@@ -1,9 +1,10 @@
-"""Is everything in a data directory that should be there? Read-only, and all of it is read.
+"""Checks that a data directory has everything it should have. It changes nothing, and reads
+everything.
 
-This does what a start does (`recovery`), but in its own words and without mending anything: what
-the newest checkpoint and the journal behind it say is alive is looked for, position by position.
-Everything read on the way is checked too, alive or not. What a start itself would say is asked of
-it, so that both agree on whether there will be one.
+This repeats the work of a start (`recovery`) with its own code and without mending anything: it
+looks for every message that is alive according to the newest checkpoint and the journal behind it,
+position by position. It also checks everything else it reads, alive or not. It asks a start for its
+own verdict, so that both agree on whether a start will succeed.
 """
 
 from __future__ import annotations
@@ -80,16 +81,16 @@ RANGES_SHOWN: Final = 8
 
 
 class Finding(NamedTuple):
-    """Something that is to be said about a file, or about the directory `path`."""
+    """A statement about a file, or about the directory `path`."""
 
     path: str
     text: str
 
 
 class Verdict:
-    """What a check has found. `findings` mean that something is lost or damaged, `notes` do not.
-    `losses` are what a start does not go on from unless it is told to. `counted` says how much was
-    looked at."""
+    """The result of a check. `findings` mean that something is lost or damaged, `notes` do not.
+    `losses` are those from which a start does not go on unless told to. `counted` says how much was
+    checked."""
 
     def __init__(self) -> None:
         self.losses: list[Loss] = []
@@ -117,8 +118,7 @@ class Verdict:
 
 
 class Unchanged(Files):
-    """Files that can only be looked at. A recovery that would keep a copy of something gets
-    DiskFailed (EROFS)."""
+    """Files that can only be read. A recovery that tries to keep a copy gets DiskFailed (EROFS)."""
 
     def __init__(self, files: Files) -> None:
         self.names = files.names  # type: ignore[method-assign]
@@ -131,29 +131,29 @@ class Unchanged(Files):
 
 
 class QueueLook:
-    """What is known so far of one queue: which positions are alive, and which of them can be
+    """The knowledge so far about one queue: which positions are alive, and which of them can be
     read."""
 
     def __init__(self, index: QueueIndex) -> None:
         self.index = index
         self.segments: dict[int, SegmentState] = {}
         self.live: dict[int, int] = {}
-        """Bits, by segment: not acknowledged."""
+        """Bits, by segment, of positions that are not acknowledged."""
         self.promised: dict[int, int] = {}
-        """Those of them that the checkpoint says are in the segment's file."""
+        """Those of them that are in the segment's file according to the checkpoint."""
         self.readable: dict[int, int] = {}
-        """Bits: found in the journal, or in a block of a segment."""
+        """Bits of positions found in the journal, or in a block of a segment."""
         self.references: list[tuple[range, range]] = []
-        """(positions, ids) of what refers to the message store."""
+        """(positions, ids) of messages that refer to the message store."""
 
     def adopt(self, state: QueueState) -> None:
-        """Begin with the segments and live positions that a checkpoint says there are."""
+        """Begin with the segments and live positions in a checkpoint."""
         for segment in state.segments:
             self.segments[segment.number] = segment
             self.live[segment.number] = self.promised[segment.number] = segment.live
 
     def found(self, run: Run) -> None:
-        """Take note that these messages can be read."""
+        """Note that these messages can be read."""
         for number, part in self.index.parts(run.positions):
             bits = bits_of(part, number * self.index.entry_count)
             self.readable[number] = self.readable.get(number, 0) | bits
@@ -161,21 +161,21 @@ class QueueLook:
             self.references.append((run.positions, run.ids))
 
     def published(self, run: Run) -> None:
-        """Take note that the journal has these messages: they are alive, and can be read."""
+        """Note that the journal has these messages: they are alive, and can be read."""
         self.found(run)
         for number, part in self.index.parts(run.positions):
             bits = bits_of(part, number * self.index.entry_count)
             self.live[number] = self.live.get(number, 0) | bits
 
     def acknowledged(self, positions: range) -> None:
-        """Take note that the messages at these positions are done with."""
+        """Note that the messages at these positions have left the queue."""
         for number, part in self.index.parts(positions):
             left = ~bits_of(part, number * self.index.entry_count)
             self.live[number] = self.live.get(number, 0) & left
             self.promised[number] = self.promised.get(number, 0) & left
 
     def lost(self) -> list[range]:
-        """Return the positions that are alive and in nothing that can be read, in order."""
+        """Return the positions, in order, that are alive but cannot be read anywhere."""
         count = self.index.entry_count
         return [
             positions
@@ -184,7 +184,7 @@ class QueueLook:
         ]
 
     def needed(self) -> set[int]:
-        """Return the ids of bodies in the message store that live messages refer to."""
+        """Return the ids of bodies in the message store to which live messages refer."""
         ids: set[int] = set()
         for positions, run_ids in self.references:
             offset = 0
@@ -199,7 +199,7 @@ class QueueLook:
 
 
 class Check:
-    """One look at one data directory; it may be run once."""
+    """A single check of one data directory; it may be run once."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -209,14 +209,14 @@ class Check:
         self.definitions = DurableTables()
         self.entry_count = 0
         self.streams: dict[int, StreamFiles] = {}
-        """What is known of the files of streams."""
+        """The known files of streams."""
         self.groups = RaftGroups()
         self.sequence = 0
-        """Of the group before; 0: there was none."""
+        """The sequence of the previous group; 0 without one."""
 
     def run(self) -> Verdict:
-        """Look at everything in the directory, and return what was found. Raises Refused when a
-        newer version wrote some of it."""
+        """Check everything in the directory, and return the result. Raises Refused when a newer
+        version wrote some of it."""
         checkpoint = self.checkpoint()
         if checkpoint is not None:
             self.adopt(checkpoint)
@@ -236,7 +236,7 @@ class Check:
         return self.verdict
 
     def put_aside(self, path: str) -> None:
-        """Note what a file in the quarantine is. That of a message may have been cut off: then the
+        """Note what a file in the quarantine is. A message's file may have been cut off: then the
         message is still in its queue."""
         if not path.endswith(EXTENSION):
             self.note(path, "was put aside because it was damaged")
@@ -248,8 +248,8 @@ class Check:
             self.note(path, f"a message that was to be set aside cannot be read there: {error}")
 
     def ask_the_start(self) -> None:
-        """Have a start look at the directory without changing it, and add to the verdict what it
-        would miss, and what else it would log."""
+        """Let a start look at the directory without changing it, and add its losses and other log
+        lines to the verdict."""
         told: list[tuple[str, str]] = []
         recovery = Recovery(
             Unchanged(self.files),
@@ -260,7 +260,7 @@ class Check:
         )
         try:
             recovery.look(MessageFiles(PERSISTENT, DictIndex(), 1, bytes))
-        except Corrupt as error:  # what nobody can write: it stops a start, whatever it is told
+        except Corrupt as error:  # nobody can write this: it stops a start, whatever options it has
             told.append(("error", str(error)))
         self.verdict.losses = recovery.losses
         known = {finding.path for finding in self.verdict.findings}
@@ -286,8 +286,7 @@ class Check:
     # The checkpoint
 
     def checkpoint(self) -> Checkpoint | None:
-        """Return the checkpoint that counts, None when there is none. Those that are damaged become
-        findings."""
+        """Return the current checkpoint, None without one. Damaged ones become findings."""
         checkpoint, problems = read_newest(self.files)
         for problem in problems:
             path, _, text = problem.partition(": ")
@@ -306,8 +305,8 @@ class Check:
         return checkpoint
 
     def older_checkpoint(self, path: str) -> None:
-        """Look at a checkpoint that is kept in case the newest is damaged; if it is so itself, that
-        is a finding."""
+        """Check a checkpoint that is kept in case the newest is damaged; its own damage is a
+        finding."""
         data = self.all_of(path)
         try:
             decode_checkpoint(data or b"")
@@ -315,7 +314,7 @@ class Check:
             self.finding(path, str(error))
 
     def adopt(self, checkpoint: Checkpoint) -> None:
-        """Begin with what a checkpoint says of definitions, queues and streams."""
+        """Begin with a checkpoint's definitions, queues and streams."""
         self.entry_count = checkpoint.segment_entry_count
         try:
             self.definitions = DurableTables(checkpoint.definitions)
@@ -332,7 +331,7 @@ class Check:
                 self.finding(CHECKPOINTS, f"checkpoint {checkpoint.number} has {error}")
 
     def look(self, queue: int) -> QueueLook:
-        """Return what is known of the queue with that id; nothing for one that is new."""
+        """Return the knowledge about the queue with that id; none yet for a new one."""
         known = self.queues.get(queue)
         if known is None:
             index = QueueIndex(queue, f"{QUEUES}/{queue}", self.entry_count, bytes)
@@ -342,8 +341,7 @@ class Check:
     # The journal
 
     def journal(self, checkpoint: Checkpoint | None) -> None:
-        """Look at all files of the journal that count, in order. Those that must be there and are
-        not become findings."""
+        """Check all files of the journal that count, in order. Missing ones become findings."""
         found = read_manifest(self.files, checkpoint.node_id if checkpoint else None)
         manifest = found.manifest
         if found.problem:
@@ -364,8 +362,8 @@ class Check:
             self.journal_file(number, number == behind[-1], manifest)
 
     def journal_file(self, number: int, is_last: bool, manifest: Manifest | None) -> None:
-        """Look at one file of the journal, and apply its groups; a torn end is a finding unless it
-        is the last file."""
+        """Check one file of the journal, and apply its groups; a torn end is a finding unless it is
+        the last file."""
         path = journal_path(number)
         self.count("journal_files")
         data = self.all_of(path)
@@ -393,8 +391,9 @@ class Check:
                 self.group(path, record)
 
     def group(self, path: str, record: Record) -> None:
-        """Apply the entries of one group. A gap between groups, or a group that makes no sense, is
-        a finding."""
+        """Apply the entries of one group. A gap between groups, or a senseless group,
+        is a finding.
+        """
         self.count("groups")
         if self.sequence and record.sequence != self.sequence + 1:
             gap = f"group {record.sequence} follows group {self.sequence}"
@@ -409,8 +408,8 @@ class Check:
             self.finding(path, f"record at {record.offset}: {error}")
 
     def apply(self, entry: Entry) -> None:
-        """Apply one entry of the journal to what is known. Raises Corrupt for a change of the
-        definitions that makes no sense."""
+        """Apply one entry of the journal to the knowledge. Raises Corrupt for a senseless change of
+        the definitions."""
         if isinstance(entry, Definition):
             self.definitions.apply(entry.change)
         elif isinstance(entry, StreamFiles):
@@ -434,7 +433,7 @@ class Check:
     # Queues
 
     def queue(self, queue: QueueLook) -> None:
-        """Look at all segments of a queue; live messages that cannot be read after that are a
+        """Check all segments of a queue; live messages that still cannot be read then are a
         finding."""
         self.count("queues")
         directory = queue.index.directory
@@ -457,18 +456,18 @@ class Check:
             )
 
     def segment(self, queue: QueueLook, state: SegmentState, path: str) -> None:
-        """Look at the file of one segment, as far as the checkpoint counts on it. Raises DiskFailed
+        """Check the file of one segment, as far as the checkpoint counts on it. Raises DiskFailed
         when it cannot be read."""
         live = queue.promised[state.number]
         size = self.files.size(path)
         if size < 0:
-            if live:  # without, it was deleted after the checkpoint
+            if live:  # otherwise it was deleted after the checkpoint
                 self.finding(path, f"is missing, with {live.bit_count()} live messages")
             return
         data = self.files.read(path, 0, FILE_HEADER_SIZE)
         header = self.header(path, data, "segment", state.number)
         if header and (header.file_id, header.queue) != (state.file_id, queue.index.queue_id):
-            if live:  # without, it was deleted and made anew
+            if live:  # otherwise it was deleted and made anew
                 self.finding(path, "is not the file that the checkpoint means")
             return
         self.count("segments")
@@ -493,7 +492,7 @@ class Check:
     # The message store
 
     def message_files(self) -> set[int]:
-        """Look at all files of the message store, and return the ids whose bodies can be read."""
+        """Check all files of the message store, and return the ids whose bodies can be read."""
         present: set[int] = set()
         for name in self.files.names(MESSAGES):
             number = number_in(name)
@@ -516,8 +515,8 @@ class Check:
         return present
 
     def messages(self, path: str, found: Scan) -> array[int]:
-        """Return the ids of the messages in one file; a directory at its end that does not fit them
-        is a finding."""
+        """Return the ids of the messages in one file; a directory at its end that does not match
+        them is a finding."""
         self.ranges(path, found, torn_is_fine=True)
         ids = array("Q")
         places: set[tuple[int, int, int]] = set()
@@ -540,8 +539,7 @@ class Check:
         return ids
 
     def bodies(self, present: set[int]) -> None:
-        """Make a finding of bodies that live messages refer to and that are not `present`, for each
-        queue."""
+        """Report bodies to which live messages refer and that are not `present`, for each queue."""
         for queue in self.queues.values():
             missing = queue.needed() - present
             if missing:
@@ -554,8 +552,8 @@ class Check:
     # Raft groups
 
     def raft_groups(self) -> None:
-        """Look at the segments of all Raft groups; what they lack of their logs is a finding. A
-        member that was silenced by damage before is noted."""
+        """Check the segments of all Raft groups; missing parts of logs are findings. A member that
+        earlier damage has silenced is noted."""
         silent = [group for group in self.groups.groups.values() if group.is_amnesiac]
         audit = RaftAudit(
             self.files, self.groups, self.finding, self.damage, UNREADABLE, thorough=True
@@ -573,7 +571,7 @@ class Check:
             self.note(path, "no Raft group refers to it; the next start deletes it")
 
     def damage(self, text: str) -> None:
-        """Make a finding of a text that begins with the path it is about."""
+        """Report a text that begins with the path it is about."""
         path, _, what = text.partition(": ")
         self.finding(path, what)
 
@@ -588,7 +586,7 @@ class Check:
             return None
 
     def header(self, path: str, data: bytes, kind: str, number: int) -> FileHeader | None:
-        """Return the header of a file; None, with a finding, when it is none of that kind. Raises
+        """Return the header of a file; None, with a finding, when it is not of that kind. Raises
         Refused when a newer version wrote it."""
         try:
             header = decode_header(data, kind)
@@ -602,8 +600,9 @@ class Check:
         return header
 
     def ranges(self, path: str, found: Scan, torn_is_fine: bool) -> None:
-        """Make findings of the damage in a file. A torn end becomes a note when it is fine, else a
-        finding, too."""
+        """Report the damage in a file. A torn end becomes a note when it is fine, else
+        a finding.
+        """
         for start, end in found.damaged:
             self.finding(path, f"bytes {start} to {end} hold no valid record, though one follows")
         if found.torn and torn_is_fine:

@@ -1,7 +1,6 @@
-"""Are the segments of queues what the checkpoint says, and what can be done about it if not?
+"""Checks whether the segments of queues are what the checkpoint says, and mends what it can.
 
-`look` reads only. What it finds is done later: `mend` for files that can be used again, `aside` for
-those that cannot.
+`look` only reads. Later `mend` repairs files that can be used again; `aside` has those that cannot.
 """
 
 from __future__ import annotations
@@ -23,11 +22,12 @@ if TYPE_CHECKING:
 
 
 class IndexAudit:
-    """Looks at the segments of queues, and mends what it can.
+    """Checks the segments of queues, and mends what it can.
 
-    `losses` gets what must be there and is not; `say` takes lines for the log, as (level, text).
-    `given_up` are errors of the disk with which a file counts as lost. When it is `thorough`,
-    segments are read whole."""
+    `losses` gets what is missing; `say` takes lines for the log, as (level, text). `given_up` are
+    errors of the disk with which a file counts as lost. When it is `thorough`, segments are read
+    whole.
+    """
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ class IndexAudit:
         self.given_up = given_up
         self.thorough = thorough
         self.mended: list[Audit] = []
-        """Segments that get back their header, or lose what was behind their end."""
+        """Segments that get their header back, or lose the bytes behind their end."""
         self.aside: list[str] = []
-        """Files that are not what they have to be."""
+        """Files that are not what they must be."""
 
     def look(self, queue: QueueReplica, title: str) -> None:
-        """Look whether the file of each segment of a queue is there, and the one that is meant;
-        `title` names the queue. Segments whose files are not are forgotten. Raises Refused when a
-        newer version wrote one, or a directory is in its place."""
+        """Check that the file of each segment of a queue is there, and is the right one; `title`
+        names the queue. Segments without such a file are forgotten. Raises Refused when a newer
+        version wrote one, or a directory is in its place."""
         index = queue.index
         gone: list[int] = []
         for number in queue.alive:
@@ -65,11 +65,12 @@ class IndexAudit:
         queue.forget_segments(gone)
 
     def is_there(self, audit: Audit, title: str) -> bool:
-        """Tell whether the segment's file can be used. Live messages that cannot be read are taken
-        out of it, and become a loss.
+        """Tell whether the segment's file can be used. Unreadable live messages are taken out of
+        it, and become a loss.
 
-        Without a live message the file may be gone: it was deleted then, and there may be another
-        in its place. The journal has all that is in a newer file."""
+        Without a live message the file may be missing: it was deleted then, and another may be in
+        its place. The journal has everything that is in a newer file.
+        """
         segment = audit.segment
         is_usable = audit.is_ours or audit.is_mendable
         if audit.lost:
@@ -86,7 +87,7 @@ class IndexAudit:
         return is_usable
 
     def is_whole(self, audit: Audit, queue: QueueReplica, title: str) -> bool:
-        """Tell whether everything in a segment can be read. If not, what can be read is published
+        """Tell whether everything in a segment can be read. If not, its readable part is published
         to the queue again, as if it came from the journal, and the file is to be put aside."""
         segment = audit.segment
         base = segment.number * queue.index.entry_count
@@ -105,8 +106,8 @@ class IndexAudit:
         return False
 
     def mend(self) -> None:
-        """Write headers that are damaged anew, and cut files to the length that counts; a copy is
-        kept of each file that was damaged or too short. Raises DiskFailed."""
+        """Rewrite damaged headers, and cut files to the length that counts; a copy is kept of each
+        file that was damaged or too short. Raises DiskFailed."""
         for audit in self.mended:
             files, segment = self.files, audit.segment
             if audit.is_mendable or audit.is_short:

@@ -1,4 +1,6 @@
-"""What a file holds, in words: for `sluicemq inspect`, and for whoever has to understand a file."""
+"""Describes the contents of a file, for `sluicemq inspect` and anyone who has to
+understand a file.
+"""
 
 from __future__ import annotations
 
@@ -75,17 +77,17 @@ EXPECTED: Final = {
     "raft segment": (RAFT_ENTRY, RAFT_TRIMMED),
     "raft snapshot": (RAFT_CONTENT,),
 }
-"""Which types of records a file of a kind has."""
+"""The types of records in each kind of file."""
 
 ESCAPED: Final = "backslashreplace"
-"""How bytes that are no text are shown."""
+"""How bytes that are not text are shown."""
 
 BODY_SHOWN: Final = 1000
-"""Bytes of the body of a message that was set aside."""
+"""Shown bytes of the body of a message that was set aside."""
 
 
 class Described(NamedTuple):
-    """One valid record and what is in it. Each of `contents` has its kind under "entry"; `offset`
+    """One valid record and its contents. Each of `contents` has its kind under "entry"; `offset`
     and `size` are bytes."""
 
     offset: int
@@ -96,9 +98,9 @@ class Described(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """What a file holds. `damaged` and `torn` are as the tail rule has them, `end` is behind the
-    last valid record, and `problems` are whole sentences about everything else. A `header` of None
-    means that it cannot be read."""
+    """The contents of a file. `damaged` and `torn` follow the tail rule, `end` is behind the last
+    valid record, and `problems` are whole sentences about everything else. A `header` of None means
+    that it cannot be read."""
 
     size: int
     header: FileHeader | None
@@ -110,13 +112,13 @@ class Inspection(NamedTuple):
 
     @property
     def is_sound(self) -> bool:
-        """Whether all that was written is there; a torn tail was never written."""
+        """Tell whether everything written is there; a torn tail was never written."""
         return not self.damaged and not self.problems
 
 
 def inspect(data: bytes) -> Inspection:
-    """Return what is in the bytes of a whole file of any kind. Raises Refused when a newer version
-    wrote it."""
+    """Return the contents of a whole file of any kind. Raises Refused when a newer version wrote
+    it."""
     try:
         header = any_header(data)
     except Corrupt as error:
@@ -149,7 +151,7 @@ def inspect(data: bytes) -> Inspection:
 
 
 def contents_of(record: Record, header: FileHeader) -> list[Description]:
-    """Return what is in a record of a file with that header; nothing for a checkpoint's, which is
+    """Return the contents of a record of a file with that header; none for a checkpoint's, which is
     described later. Raises Corrupt, Malformed or struct.error when it makes no sense."""
     if record.type not in EXPECTED[header.kind]:
         raise Corrupt(f"a {header.kind} file has no records of type {record.type}")
@@ -180,8 +182,8 @@ def contents_of(record: Record, header: FileHeader) -> list[Description]:
 
 def described_poison(record: Record) -> list[Description]:
     """Describe a message that was set aside: what is known of it, the message, its properties, its
-    body. Raises Corrupt or struct.error when the record makes no sense, and Malformed when what it
-    holds are no frames."""
+    body. Raises Corrupt or struct.error when the record makes no sense, and Malformed when its
+    content is not frames."""
     known, run = decode_poison(bytes(record.payload))
     assert run.contents is not None
     [content] = run.contents
@@ -195,7 +197,7 @@ def described_poison(record: Record) -> list[Description]:
 
 
 def properties_told(raw: bytes) -> Description:
-    """Describe the properties that are set; of some that nobody can read, the bytes."""
+    """Describe the properties that are set; unreadable ones by their bytes."""
     try:
         properties = BasicProperties.decode(raw)
     except Malformed:
@@ -230,7 +232,7 @@ def described(entry: Entry) -> Description:
 
 
 def described_raft(record: RaftRecord) -> Description:
-    """Describe one record of a Raft group, with everything but the data of entries."""
+    """Describe one record of a Raft group, except for the data of entries."""
     if isinstance(record, RaftEntries):
         entries = record.entries
         found: Description = {"entry": "raft entries", "group": record.group}
@@ -261,14 +263,14 @@ def described_raft(record: RaftRecord) -> Description:
 
 
 def described_raft_kind(entry: LogEntry) -> Description:
-    """Describe what an entry of a Raft log is for; of commands only how many bytes they have."""
+    """Describe the purpose of an entry of a Raft log; commands only by their bytes."""
     if entry.kind == DATA:
         return {"kind": entry.kind, "bytes": len(entry.data)}
     return {"kind": entry.kind, "says": bytes(entry.data).decode(errors=ESCAPED)}
 
 
 def described_group(encoded: bytes) -> list[Description]:
-    """Describe a Raft group of a checkpoint, each of its segments, and what is carried. Raises
+    """Describe a Raft group of a checkpoint, each of its segments, and its carried entries. Raises
     Corrupt when it makes no sense."""
     group = decode_raft_group(encoded)
     state = {"group": group.id, "term": group.term, "vote": group.vote}
@@ -283,7 +285,7 @@ def described_group(encoded: bytes) -> list[Description]:
 
 
 def described_run(run: Run) -> Description:
-    """Describe a run of messages, with everything but their contents."""
+    """Describe a run of messages, except for their contents."""
     exchange, key = exchange_and_key_text(run.traits.envelope)
     found: Description = {
         "entry": "run",
@@ -327,7 +329,7 @@ def described_stream(record: Record) -> Description:
 
 
 def whole_checkpoint(record: Described, data: bytes) -> Described:
-    """Return the record of a checkpoint's file with all that the checkpoint says. Raises Corrupt
+    """Return the record of a checkpoint's file with everything in the checkpoint. Raises Corrupt
     when it makes no sense."""
     checkpoint = decode_checkpoint(data)
     contents = [described_checkpoint(checkpoint)]
@@ -340,7 +342,7 @@ def whole_checkpoint(record: Described, data: bytes) -> Described:
 
 
 def described_checkpoint(checkpoint: Checkpoint) -> Description:
-    """Describe a checkpoint, with everything but its queues and streams."""
+    """Describe a checkpoint, except for its queues and streams."""
     return {
         "entry": "checkpoint",
         "clean": checkpoint.clean,
@@ -383,7 +385,7 @@ def described_queue(queue: QueueState, entry_count: int) -> list[Description]:
 
 
 def range_text(positions: range) -> str:
-    """Return a range as people write it: `7`, `7-9`, `7-19 step 3`."""
+    """Return a range as text: `7`, `7-9`, `7-19 step 3`."""
     if len(positions) == 1:
         return str(positions[0])
     step = f" step {positions.step}" if positions.step > 1 else ""
@@ -391,15 +393,15 @@ def range_text(positions: range) -> str:
 
 
 def exchange_and_key_text(envelope: bytes) -> tuple[str, str]:
-    """Return the exchange and the routing key of an envelope for people; "" both when it has
-    none, for each content has its own."""
+    """Return the exchange and the routing key of an envelope as text; "" for both when it has none,
+    because each content has its own."""
     size = envelope[0] if envelope else 0
     exchange, key = envelope[1 : 1 + size], envelope[2 + size :]
     return exchange.decode(errors="replace"), key.decode(errors="replace")
 
 
 def json_of(data: bytes) -> object:
-    """Return what the JSON says; the text itself when it is none."""
+    """Return the value of a JSON text; the text itself when it is not JSON."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):

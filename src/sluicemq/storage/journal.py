@@ -1,12 +1,11 @@
-"""The journal: one for all queues of a node. Its records are groups of entries.
+"""The journal, which all queues of a node share. Its records are groups of entries.
 
-A group is one record, one write and one sync, and the next one is not written before that sync is
-over. So at any time at most the last record of the newest file is not durable, and only there may
-a record be torn.
+A group is one record, one write and one sync, and the next one is written only after that sync. So
+at most the last record of the newest file is not durable, and only that record may be torn.
 
-When the journal falls idle a *seal* is written behind the last group: an empty record with its
-sequence. It is not synced, and the next group is written over it. With it the last group has a
-valid record behind it too, so that what is damaged there later is not taken for torn.
+When the journal falls idle it writes a *seal* behind the last group: an empty record with its
+sequence. It is not synced, and the next group overwrites it. So the last group has a valid record
+behind it too, and later damage to it is not taken for a torn write.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ def journal_path(number: int) -> str:
 
 
 class GroupWrite(DiskJob):
-    """Makes a group durable: first what it refers to, such as bodies, then the group. It may be
-    submitted again after it has failed for want of space: it writes the same to the same places."""
+    """Makes a group durable: first the data it refers to, such as bodies, then the group. It may be
+    submitted again after it has failed for lack of space: it writes the same to the same places."""
 
     def __init__(self, path: str, offset: int, data: bytes, allocate: int) -> None:
         self.path = path
         self.offset = offset
         self.data = data
         self.allocate = allocate
-        """Bytes to be reserved for a new file; 0: the file is there."""
+        """Bytes to reserve for a new file; 0 when the file exists."""
         self.before: list[DiskJob] = []
-        """What has to be written first."""
+        """Jobs whose writes must come first."""
         self.manifest: tuple[int, bytes] | None = None
-        """The record that says that the new file must be there from now on."""
+        """The record that declares the new file as required from now on."""
 
     def run(self, files: Files) -> None:
         for job in self.before:
@@ -72,7 +71,7 @@ class GroupWrite(DiskJob):
 
 
 class SealWrite(DiskJob):
-    """Writes a seal. It must not be submitted again: a group may be there by then."""
+    """Writes a seal. It must not be submitted again: a group may be in its place by then."""
 
     def __init__(self, path: str, offset: int, data: bytes) -> None:
         self.path = path
@@ -84,11 +83,12 @@ class SealWrite(DiskJob):
 
 
 class Journal:
-    """Says where the next group goes, and makes the jobs that write.
+    """Chooses the place of the next group, and makes the jobs that write.
 
-    `manifest` is what is durable about the files that were made before; None means that nothing is
-    kept about any. `marks` has for each file and each queue with something in it the position
-    behind the last message that was published there."""
+    `manifest` has what is durable about the files made before; None means that there is no
+    manifest. `marks` has for each file, and each queue with something in it, the position behind
+    the last message published there.
+    """
 
     is_vital = True
     """A fault in here ends the node (kernel/containment.py)."""
@@ -108,7 +108,7 @@ class Journal:
                 journal_first=number, journal_bytes=size_limit, life=self.life
             )
         self.first = number
-        """The oldest file that is still there."""
+        """The oldest file that still exists."""
         self.number = number
         self.offset = 0
         self.file_id = b""
@@ -117,8 +117,8 @@ class Journal:
         self.marks: dict[int, dict[int, int]] = {number: {}}
 
     def mark(self, queue: int, end: int) -> None:
-        """Take note that the group which is being gathered has something about this queue, with
-        messages up to before the position `end`."""
+        """Note that the group being gathered has something about this queue, with messages up to
+        before the position `end`."""
         marks = self.marks[self.number]
         marks[queue] = max(end, marks.get(queue, 0))
 
@@ -153,26 +153,25 @@ class Journal:
         return SealWrite(journal_path(self.number), self.offset, data)
 
     def rotate(self) -> bool:
-        """Begin a new file if this one has reached its limit, and tell whether that was so."""
+        """Begin a new file if this one has reached its limit, and tell whether it had."""
         if self.offset < self.size_limit:
             return False
         self.next_file()
         return True
 
     def next_file(self) -> None:
-        """Begin a new file, unless this one is still empty: the next group is not in a file with
-        those before it."""
+        """Begin a new file, unless this one is still empty, so that the next group goes there."""
         if self.offset:
             self.number += 1
             self.offset = 0
             self.marks[self.number] = {}
 
     def marks_before(self, number: int) -> list[dict[int, int]]:
-        """Return the marks of each file before `number`: what it has of which queue."""
+        """Return the marks of each file before `number`."""
         return [marks for file, marks in self.marks.items() if file < number]
 
     def forget_before(self, number: int) -> None:
-        """Forget the marks of files before `number`, which are not needed any more."""
+        """Forget the marks of files before `number`, which are no longer needed."""
         assert number <= self.number, "the file that groups go to is needed"
         for file in [file for file in self.marks if file < number]:
             del self.marks[file]
@@ -187,18 +186,19 @@ class Journal:
 
 
 class Replay:
-    """The entries of a journal's file, whose id is `file_id` where that is not None.
+    """The entries of a journal's file, whose id is `file_id` unless that is None.
 
     `problems` says what is wrong with the file, and `unreadable` why nothing in it can be known.
-    `torn` says that the last group was never finished, which is no problem in the newest file.
-    Making one raises Corrupt when a group is whole and makes no sense, Refused when a newer version
-    wrote the file, DiskFailed when it cannot be read."""
+    `torn` says that the last group was never finished, which is normal in the newest file. The
+    constructor raises Corrupt when a group is whole and makes no sense, Refused when a newer
+    version wrote the file, DiskFailed when it cannot be read.
+    """
 
     def __init__(self, files: Files, number: int, file_id: bytes | None = None) -> None:
         self.path = journal_path(number)
         self.entries: list[Entry] = []
         self.sequences: list[int] = []
-        """Of the groups; they are without gaps, over all files of one start."""
+        """The sequences of the groups, without gaps over all files of one start."""
         self.problems: list[str] = []
         self.unreadable = ""
         self.torn = False
@@ -223,8 +223,9 @@ class Replay:
         self.take(found)
 
     def take(self, found: Scan) -> None:
-        """Add the entries of all groups that were found. Raises Corrupt when one is whole and makes
-        no sense."""
+        """Add the entries of all groups found. Raises Corrupt when one is whole and
+        makes no sense.
+        """
         self.torn = found.torn
         for start, end in found.damaged:
             self.problems.append(f"{self.path}: bytes {start} to {end} are damaged")
@@ -240,13 +241,13 @@ class Replay:
 
 
 def is_unfinished(data: bytes) -> bool:
-    """Tell of a file without a valid header whether its first write was cut off, or its first
+    """Tell whether the first write of a file without a valid header was cut off, or its first
     sector lost, with nothing behind it."""
     return is_cut_off(data) and next_magic(data, 0, 0) < 0
 
 
 def journal_numbers(files: Files) -> list[int]:
-    """Return the numbers of the journal's files that are there, oldest first."""
+    """Return the numbers of the journal's existing files, oldest first."""
     matches = map(NAME.fullmatch, files.names(DIRECTORY))
     numbers = sorted(int(match[1]) for match in matches if match)
     return [each for each in numbers if not files.is_directory(journal_path(each))]

@@ -1,4 +1,4 @@
-"""What tells a directory that has lost its checkpoints from a new one."""
+"""Tells a directory that has lost its checkpoints from a new one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MESSAGES: Final = "messages/persistent"
 
 
 def left_over(files: Files) -> Iterator[str]:
-    """Yield the paths of files that a broker of this directory has made and that something may be
-    in."""
+    """Yield the paths of files that a broker of this directory has made and that may hold
+    something."""
     directories = [CHECKPOINT, JOURNAL, MESSAGES]
     for parent in (QUEUES, STREAMS, RAFT):
         directories += [f"{parent}/{name}" for name in files.names(parent)]
