@@ -1,16 +1,16 @@
-"""The manifest: that this directory has a past, and which journal files there must be.
+"""The manifest: it says that this directory has been used, and which journal files it must have.
 
     header 64 | zeroes | at 4096 one record | zeroes | at 8192 another | zeroes up to 12288
 
-Each record, of type MANIFEST, says all of it; the one with the higher sequence counts. They are
-written in turn, each far from the other and smaller than a sector, so that a write that is cut off
-harms neither. Payload, little-endian:
+Each record, of type MANIFEST, is complete; the one with the higher sequence counts. They are
+written in turn, far apart and smaller than a sector, so that a cut-off write harms only its own
+record. Payload, little-endian:
 
     checkpoint u64 | journal first u64 | journal last u64 | journal bytes u64 | life 8
 
-Everything else that must be there follows from the checkpoint and the journal; that these two are
-there does not follow from anything but this. The file's id is the node's, which the checkpoint has
-too: with a damaged header the records can still be read.
+Checkpoint and journal name all other required files; only the manifest says that these two must
+exist. The file's id is the node's, which the checkpoint has too: so the records can be read even if
+the header is damaged.
 """
 
 from __future__ import annotations
@@ -35,22 +35,23 @@ if TYPE_CHECKING:
 PATH: Final = "manifest"
 UNFINISHED: Final = "manifest.tmp"
 SLOTS: Final = (4096, 8192)
-"""Where the records are: a sector of any disk apart."""
+"""The offsets of the records, more than a sector of any disk apart."""
 SIZE: Final = 12288
 NO_MANIFEST_FORMAT: Final = 2
-"""Up to this format of the checkpoint there was no manifest."""
+"""Up to this format of the checkpoint a directory has no manifest."""
 LIFE_SIZE: Final = 8
 PAYLOAD: Final = Struct(f"<QQQQ{LIFE_SIZE}s")
 U64: Final = Struct("<Q")
 
 
 class Manifest(NamedTuple):
-    """What the manifest's file says.
+    """The content of the manifest's file.
 
-    `checkpoint` is the number of one that was durable, 0 when none was yet. The journal files
-    `journal_first` to `journal_last` (0: none) were made by one life of the broker, with at least
-    `journal_bytes` each; those that the checkpoint does not need any more may be gone. `life` and
-    the number of a file are its id."""
+    `checkpoint` is the number of a durable checkpoint, 0 when there was none yet. One life of the
+    broker made the journal files `journal_first` to `journal_last` (0: none), with at least
+    `journal_bytes` each; those that the checkpoint no longer needs may be gone. `life` and the
+    number of a file are its id.
+    """
 
     node_id: bytes
     generation: int = 0
@@ -61,7 +62,7 @@ class Manifest(NamedTuple):
     life: bytes = bytes(LIFE_SIZE)
 
     def record(self) -> tuple[int, bytes]:
-        """Return the offset in the file where the record of this generation goes, and its bytes."""
+        """Return the offset of this generation's record in the file, and the record's bytes."""
         offset = SLOTS[self.generation % len(SLOTS)]
         payload = PAYLOAD.pack(*self[2:])
         return offset, encode_record(self.node_id, offset, MANIFEST, self.generation, [payload])
@@ -75,7 +76,7 @@ class Manifest(NamedTuple):
         return bytes(data)
 
     def expected(self, first: int) -> range:
-        """Return the numbers of the journal files that must be there, from number `first` on."""
+        """Return the numbers of the journal files that must exist, from number `first` on."""
         return range(max(first, self.journal_first), self.journal_last + 1)
 
     def journal_id(self, number: int) -> bytes | None:
@@ -91,9 +92,9 @@ def journal_id(life: bytes, number: int) -> bytes:
 
 
 class Found(NamedTuple):
-    """What a look at the manifest's file has found. A `manifest` of None means that none can be
-    read. `problem` says what is wrong with the file, "" when nothing is; `note` says what may be so
-    after a write that was cut off."""
+    """The result of reading the manifest's file. A `manifest` of None means that it cannot be read.
+    `problem` says what is wrong with the file, "" when nothing is; `note` says what may be normal
+    after a cut-off write."""
 
     manifest: Manifest | None
     problem: str = ""
@@ -101,9 +102,8 @@ class Found(NamedTuple):
 
 
 def read_manifest(files: Files, node_id: bytes | None) -> Found:
-    """Look at the manifest's file, if there is one. `node_id` is as the checkpoint has it, None
-    when there is no checkpoint. Raises Refused when a newer version wrote it, or a directory is in
-    its place."""
+    """Read the manifest's file, if it exists. `node_id` is the checkpoint's, None without a
+    checkpoint. Raises Refused when a newer version wrote it, or a directory is in its place."""
     demand_no_directory(files, PATH)
     if files.size(PATH) < 0:
         return Found(None)
@@ -111,8 +111,8 @@ def read_manifest(files: Files, node_id: bytes | None) -> Found:
 
 
 def decode_manifest(data: bytes, node_id: bytes | None) -> Found:
-    """Look at the bytes of a manifest's file. `node_id` is as the checkpoint has it, None when
-    there is no checkpoint. Raises Refused when a newer version wrote it."""
+    """Decode the bytes of a manifest's file. `node_id` is the checkpoint's, None without a
+    checkpoint. Raises Refused when a newer version wrote it."""
     problem = note = ""
     file_id = node_id
     try:
@@ -137,7 +137,7 @@ def decode_manifest(data: bytes, node_id: bytes | None) -> Found:
 
 
 def write_manifest(files: Files, manifest: Manifest) -> None:
-    """Write the whole file, durably, in place of the one that is there."""
+    """Write the whole file, durably, in place of the old one."""
     files.delete(UNFINISHED)
     files.write(UNFINISHED, 0, manifest.encode())
     files.sync(UNFINISHED)
@@ -146,7 +146,7 @@ def write_manifest(files: Files, manifest: Manifest) -> None:
 
 
 def update_manifest(files: Files, place: tuple[int, bytes]) -> None:
-    """Write the record of a newer generation, as `Manifest.record` gives it, durably to the file
-    that is there."""
+    """Write the record of a newer generation, as `Manifest.record` returns it, durably into the
+    existing file."""
     files.write(PATH, *place)
     files.sync(PATH)

@@ -3,15 +3,15 @@
     header 64 | message records ... | directory record
 
 A message record's sequence is the message's id and its payload the content, as the codec cut it.
-The *directory* is written when a file is full and everything in it is durable; it says what is in
-the file, so that a start reads it and not each record. It is never synced on purpose: a file
-without one, or with a torn one, is scanned instead. Its payload, little-endian:
+The *directory* is written when a file is full and everything in it is durable; it lists the
+records, so that a start need not read each of them. It is deliberately never synced: a file without
+one, or with a torn one, is scanned instead. Its payload, little-endian:
 
     count u64 | ids u64 x count | offsets u32 x count | sizes u32 x count
               | where the directory's record begins u64
 
-Offsets and sizes are in units of 8 bytes. The last field ends the file, so that the record is found
-from there.
+Offsets and sizes are in units of 8 bytes. The last field ends the file, so that a reader finds the
+record from it.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 EXTENSION: Final = ".rdq"
 TAIL_BYTES: Final = 64 * 1024
-"""Read from a file's end when its directory is looked for: enough for some 4000 messages."""
+"""Bytes read from a file's end to find its directory: enough for some 4000 messages."""
 
 U64: Final = Struct("<Q")
 
 
 class MessageFile:
-    """What is known of one file of the message store. `size` and `valid` are bytes: of the whole
-    file, and of the records that somebody refers to. `ids` are those of its records that the index
-    knew when they were written."""
+    """One file of the message store. `size` and `valid` are bytes: of the whole file, and of the
+    records that messages refer to. `ids` are those of its records that the index knew when they
+    were written."""
 
     __slots__ = (
         "busy",
@@ -67,13 +67,13 @@ class MessageFile:
         self.size = 0
         self.valid = 0
         self.readers = 0
-        """Jobs that were given places in this file and may still read there."""
+        """Jobs that know places in this file and may still read there."""
         self.busy = False
-        """A job that writes to it is not over."""
+        """A job that writes to it is running."""
         self.damaged = False
         """A record in it could not be read: it is not copied from, and kept when it is empty."""
         self.combined = False
-        """It is being combined with another: nothing in it is to be referred to anew."""
+        """It is being combined with another file: no new reference may point to it."""
 
     def header(self) -> bytes:
         """Return the header that the file begins with."""
@@ -81,13 +81,15 @@ class MessageFile:
 
 
 def number_in(name: str) -> int | None:
-    """Return the number of the message file with that name; None when it is no name of ours."""
+    """Return the number of the message file with that name; None for any other name."""
     stem, extension = name[: -len(EXTENSION)], name[-len(EXTENSION) :]
     return int(stem) if extension == EXTENSION and stem.isdecimal() else None
 
 
 class Directory:
-    """The records of a file: their ids, offsets and sizes, both in bytes, side by side."""
+    """The records of a file: parallel lists of their ids, offsets and sizes; the last
+    two in bytes.
+    """
 
     __slots__ = ("ids", "offsets", "sizes")
 
@@ -113,8 +115,7 @@ class Directory:
 
 
 def read_directory(files: Files, path: str, file_id: bytes, size: int) -> Directory | None:
-    """Return the directory of a file of `size` bytes; None when it has none, or none that is
-    whole."""
+    """Return the directory of a file of `size` bytes; None when it is missing or damaged."""
     start = max(FILE_HEADER_SIZE, size - TAIL_BYTES)
     tail = files.read(path, start, size - start)
     if size % UNIT or len(tail) != size - start or len(tail) < RECORD_HEAD_SIZE + 2 * U64.size:

@@ -1,16 +1,16 @@
-"""The message store's files of one kind: one copy of each large message for all queues.
+"""The message store's files of one kind: they have one copy of each large message for all queues.
 
     write --> buffer --take_job--> flying --finished--> index --remove--> garbage --> compaction
                  |
                  `--remove--> never written (overtaken)
 
-Pure: what is to be done on files comes out as jobs, and each comes back to a method here when it
-has succeeded; one that failed for want of space may be submitted again as it is. RabbitMQ's rules
-(write, remove, combine) with one difference: a file is never changed, so nobody has to wait for a
-compaction.
+The code is pure: it returns jobs for all work on files, and the caller returns each to a method
+here when it has succeeded; one that failed for lack of space may be submitted again as it is. It
+has RabbitMQ's rules (write, remove, combine) with one difference: a file is never changed, so
+nobody has to wait for a compaction.
 
-Ids are given by the broker, grow, and are never used twice. The caller sees to it that an id is
-removed as often as it was written.
+The broker assigns ids, which grow and are never used twice. The caller must remove an id as often
+as it has written it.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ TRANSIENT: Final = "transient"
 
 
 class MessageFiles:
-    """The message store's files of one kind, in `messages/<kind>/`; what is persistent is synced.
-    `new_file_id` gives 16 random bytes. `problems` collects what was found wrong since somebody
-    last took it."""
+    """The message store's files of one kind, in `messages/<kind>/`; persistent ones are synced.
+    `new_file_id` returns 16 random bytes. `problems` collects the problems found since it was last
+    emptied."""
 
     is_vital = True
     """A fault in here ends the node (kernel/containment.py)."""
@@ -70,7 +70,8 @@ class MessageFiles:
         self.buffer: dict[int, bytes] = {}
         self.flying: dict[int, bytes] = {}
         self.references: dict[int, int] = {}
-        """Of messages in `buffer` and `flying`, where it is not 1. Only what flies may have 0."""
+        """References of messages in `buffer` and `flying`, except where it is 1. Only those in
+        `flying` may have 0."""
         self.highest_id = 0
         self.next_number = 0
         self.table: dict[int, MessageFile] = {}
@@ -79,9 +80,9 @@ class MessageFiles:
         self.full: list[MessageFile] = []
         """Full files that have no directory yet."""
         self.emptied: list[MessageFile] = []
-        """Files that had nothing alive at some moment."""
+        """Files that had no live message at some moment."""
         self.doomed: list[MessageFile] = []
-        """Files that nothing points to; they go when nobody reads from them any more."""
+        """Files to which nothing points; they are deleted when nobody reads from them any more."""
         self.writes_job: MessageWrites | None = None
         self.compaction_job: Compaction | None = None
         self.deletion_job: Deletion | None = None
@@ -93,18 +94,16 @@ class MessageFiles:
         self.deduplicated = 0
         self.compactions = 0
         self.recovery: MessageRecovery | None = None
-        """The start, until it is over."""
+        """The start, until it ends."""
 
     # -- write and remove
 
     def write(self, message_id: int, content: bytes) -> None:
-        """Take one message that one more queue refers to; of one that is there already, only the
-        reference is counted."""
+        """Take one message for one more queue; if it is there already, only count the reference."""
         self.write_run(range(message_id, message_id + 1), [content])
 
     def write_run(self, ids: range, contents: Sequence[bytes]) -> None:
-        """Take a run of messages that one more queue refers to, as `write` takes one; the ids
-        ascend."""
+        """Take a run of messages for one more queue, as `write` does; the ids ascend."""
         assert len(ids) == len(contents)
         if not ids:
             return
@@ -134,8 +133,7 @@ class MessageFiles:
         self.deduplicated += 1
 
     def remove(self, ids: Iterable[int]) -> None:
-        """Count one reference less for each of these messages. Ids of which nothing is known are
-        ignored."""
+        """Remove one reference to each of these messages. Unknown ids are ignored."""
         buffer = self.buffer
         references = self.references
         stored: list[int] = []
@@ -172,7 +170,7 @@ class MessageFiles:
         self.index.put_many(known, entries)
 
     def _lose(self, file: MessageFile, size: int) -> None:
-        """So many bytes of the file have become garbage."""
+        """Count so many bytes of the file as garbage."""
         file.valid -= size
         self.valid_bytes -= size
         if file.valid == 0:
@@ -181,8 +179,8 @@ class MessageFiles:
     # -- writing what is buffered
 
     def take_job(self, ids: Iterable[int] | None = None) -> MessageWrites | None:
-        """Return the job that writes what was buffered since the last one: of these ids, None: of
-        all. None when that is nothing or the last job is not over."""
+        """Return the job that writes messages buffered since the last one: those with these ids, or
+        all with None. Returns None when there are none or the last job is not over."""
         if self.writes_job is not None or not self.buffer:
             return None
         if ids is None:
@@ -212,7 +210,7 @@ class MessageFiles:
         return file
 
     def _contents_of(self, file: MessageFile) -> Directory:
-        """All records of a file; what is garbage may be referred to anew."""
+        """Return all records of a file; garbage may be referred to again."""
         listed = self._entries_in(file)
         return Directory(
             [message_id for message_id, _ in listed],
@@ -221,7 +219,7 @@ class MessageFiles:
         )
 
     def _entries_in(self, file: MessageFile) -> list[tuple[int, int]]:
-        """(id, entry) of all records of a file that the index points to."""
+        """Return (id, entry) of all records of a file to which the index points."""
         number = file.number
         return [
             (message_id, entry)
@@ -230,7 +228,7 @@ class MessageFiles:
         ]
 
     def finished(self, job: MessageWrites) -> None:
-        """Point the index to what a job of `take_job` has written, because the job has
+        """Point the index to the records written by a job of `take_job`, because the job has
         succeeded."""
         assert job is self.writes_job
         for file, directory in job.full:
@@ -271,8 +269,8 @@ class MessageFiles:
     # -- reading
 
     def find(self, ids: Iterable[int]) -> tuple[dict[int, bytes], ReadMessages | None]:
-        """Return the contents that are in memory, and a job that reads all others; None when there
-        are no others."""
+        """Return the contents that are in memory, and a job that reads all others; None without
+        others."""
         contents: dict[int, bytes] = {}
         stored: list[int] = []
         for message_id in ids:
@@ -295,8 +293,8 @@ class MessageFiles:
         return contents, ReadMessages(wanted, table, unknown)
 
     def done_reading(self, job: ReadMessages) -> None:
-        """Take note that the job will not read any more, whether it has succeeded, failed, or was
-        never run, and of the damage it has met."""
+        """Note that the job will not read any more, whether it has succeeded, failed, or never ran,
+        and note the damage that it has met."""
         for file in job.table.values():
             file.readers -= 1
             assert file.readers >= 0
@@ -307,8 +305,8 @@ class MessageFiles:
     # -- garbage
 
     def compaction(self) -> Compaction | Deletion | None:
-        """Return the next job about garbage, or None. To be asked whenever something was removed,
-        written or read, until it returns None. At most one job of each kind is under way."""
+        """Return the next job about garbage, or None. Call it after each remove, write or read
+        until it returns None. At most one job of each kind is under way."""
         self._doom_emptied()
         if self.deletion_job is None:
             free = [file for file in self.doomed if not file.readers]
@@ -343,7 +341,7 @@ class MessageFiles:
                 self._doom(file)
 
     def _doom(self, file: MessageFile) -> None:
-        """Nothing is to point to the file any more."""
+        """Mark a file to which nothing may point any more."""
         self.index.delete_many([message_id for message_id, _ in self._entries_in(file)])
         del self.table[file.number]
         self.total_bytes -= file.size
@@ -362,8 +360,8 @@ class MessageFiles:
         return self.compaction_job
 
     def compacted(self, job: Compaction | Deletion) -> Compaction | None:
-        """Take note that a job of `compaction` has succeeded, and return the job that is to be
-        submitted next: the same one when its copy is not complete, else None."""
+        """Note that a job of `compaction` has succeeded, and return the job to submit next: the
+        same one when its copy is not complete, else None."""
         if isinstance(job, Deletion):
             assert job is self.deletion_job
             self.deletion_job = None
@@ -379,7 +377,7 @@ class MessageFiles:
         return None
 
     def _give_up(self, job: Compaction, damage: ReadSpan) -> None:
-        """There is damage: what can be read is still read from where it is."""
+        """End a compaction because of damage: all readable records stay where they are."""
         self.problems.append(damage.problem)
         damage.file.damaged = True
         for file in job.sources:
@@ -389,7 +387,7 @@ class MessageFiles:
         self.doomed.append(job.target)
 
     def _move(self, job: Compaction) -> None:
-        """The copies are durable: point to them, as far as the originals are pointed to."""
+        """Point the index to the durable copies, unless it no longer points to the originals."""
         target = job.target
         ids: list[int] = []
         entries: list[int] = []
@@ -420,8 +418,9 @@ class MessageFiles:
     # -- the start
 
     def recover(self, files: Files, references: Mapping[int, int]) -> Recovered:
-        """Find the messages that `references` names, with how many queues refer to each; all others
-        are garbage. It blocks, and is called once, before anything else. Raises DiskFailed."""
+        """Find the messages that `references` names, with the number of queues that refer to each;
+        all others are garbage. It blocks, and is called once, before anything else. Raises
+        DiskFailed."""
         found = self.look(files, references)
         self.make_durable(files)
         self.tidy()
@@ -430,9 +429,9 @@ class MessageFiles:
     def look(
         self, files: Files, references: Mapping[int, int], given_up: tuple[str, ...] = ()
     ) -> Recovered:
-        """Do the first part of `recover`: nothing is written, and nothing is lost by doing it
-        again; `make_durable` and `tidy` must follow. With an error of `given_up` a file is lost;
-        with any other, DiskFailed is raised."""
+        """Do the first part of `recover`, which writes nothing and may be repeated; `make_durable`
+        and `tidy` must follow. With an error of `given_up` a file is lost; any other raises
+        DiskFailed."""
         self.index.clear()
         self.recovery = MessageRecovery(files, self.directory, self.index, references, given_up)
         found = self.recovery.look()
@@ -444,20 +443,20 @@ class MessageFiles:
         return found
 
     def make_durable(self, files: Files) -> None:
-        """Make sure that what `look` has found will be found again. Raises DiskFailed."""
+        """Make sure that everything `look` has found will be found again. Raises DiskFailed."""
         assert self.recovery is not None
         files.make_directory(self.directory)
         self.recovery.make_durable()
 
     def tidy(self, keep: bool = False) -> None:
-        """Delete files of no use, when it is durable that nobody refers to them; with `keep` they
-        are put aside instead. Raises DiskFailed."""
+        """Delete useless files, once it is durable that nobody refers to them; with `keep` they are
+        put aside instead. Raises DiskFailed."""
         assert self.recovery is not None
         self.recovery.tidy(keep)
         self.recovery = None
 
     def wipe(self, files: Files) -> None:
-        """Delete all files and begin with nothing, in place of `recover`. Raises DiskFailed."""
+        """Delete all files and begin empty, in place of `recover`. Raises DiskFailed."""
         files.delete_tree(self.directory)
         files.make_directory(self.directory)
         self.index.clear()
@@ -465,7 +464,9 @@ class MessageFiles:
     # -- figures
 
     def figures(self) -> dict[str, int]:
-        """Return what status and metrics show; bytes are those of files and of whole records."""
+        """Return the figures for status and metrics; bytes are those of files and of
+        whole records.
+        """
         dying = self.doomed + (self.deletion_job.doomed if self.deletion_job else [])
         return {
             "files": len(self.table) + len(dying),

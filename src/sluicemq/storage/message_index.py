@@ -1,14 +1,14 @@
-"""Where each message of the message store is, and how many refer to it; pluggable.
+"""The index of the message store: the place of each message, and its references; pluggable.
 
-What is known of a message is one int, its *entry*; 0 means that nothing is known:
+A message's *entry* is one int; 0 means that the message is unknown:
 
     bit 88 on    references: how many queues still need it; 0: the record is garbage by now
     bit 56..87   number of the file
     bit 27..55   offset of its record, in units of 8 bytes
     bit  0..26   size of its record, in units of 8 bytes
 
-So entries sort by place, and one more reference is `entry + ONE`. An index is told and asked by one
-thread only. It is never durable: it says what the files say, and is built anew from them.
+So entries sort by place, and one more reference is `entry + ONE`. Only one thread uses an index. It
+is never durable: it repeats what the files say, and is rebuilt from them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ SIZE_LIMIT: Final = (SIZE_MASK + 1) * UNIT
 
 
 def entry_of(references: int, number: int, offset: int, size: int) -> int:
-    """Return the entry of a record of `size` bytes at the offset `offset` of file `number`, both in
-    bytes."""
+    """Return the entry of a record of `size` bytes at `offset` of file `number`; both are bytes."""
     return (
         references << REFERENCES_SHIFT
         | number << NUMBER_SHIFT
@@ -43,8 +42,8 @@ def entry_of(references: int, number: int, offset: int, size: int) -> int:
 
 
 def entries_of(number: int, offsets: Iterable[int], sizes: Iterable[int]) -> list[int]:
-    """Return the entries of many records of file `number`, each with one reference. There are as
-    many as sizes; offsets and sizes are in bytes."""
+    """Return the entries of several records of file `number`, each with one reference. Offsets and
+    sizes are in bytes, and there may be more offsets than sizes."""
     file = 1 << REFERENCES_SHIFT | number << NUMBER_SHIFT
     shift = OFFSET_SHIFT - 3  # from bytes to units of 8 and into place, at once
     return [
@@ -54,12 +53,12 @@ def entries_of(number: int, offsets: Iterable[int], sizes: Iterable[int]) -> lis
 
 
 def number_of(entry: int) -> int:
-    """Return the number of the file that the record of an entry is in."""
+    """Return the number of the file that has the record of an entry."""
     return entry >> NUMBER_SHIFT & NUMBER_MASK
 
 
 def offset_of(entry: int) -> int:
-    """Return where in its file the record of an entry begins, in bytes."""
+    """Return the offset in its file, in bytes, of the record of an entry."""
     return (entry >> OFFSET_SHIFT & OFFSET_MASK) * UNIT
 
 
@@ -69,23 +68,23 @@ def size_of(entry: int) -> int:
 
 
 class MessageIndex:
-    """Knows the entry of each message id, an int below 2**64. The methods for many take them at
-    once because that costs little more than one."""
+    """Knows the entry of each message id, an int below 2**64. Methods for many messages exist
+    because one such call costs little more than a call for one."""
 
     def get(self, message_id: int) -> int:
-        """Return the entry of a message, 0 when there is none."""
+        """Return the entry of a message, 0 when it is unknown."""
         raise NotImplementedError
 
     def get_many(self, ids: Sequence[int]) -> list[int]:
-        """Return the entry of each message, 0 where there is none, in the order of the ids."""
+        """Return the entry of each message, 0 where it is unknown, in the order of the ids."""
         raise NotImplementedError
 
     def put(self, message_id: int, entry: int) -> None:
-        """Set the entry of a message, in place of the one it had."""
+        """Set the entry of a message, replacing the old one."""
         raise NotImplementedError
 
     def put_many(self, ids: Sequence[int], entries: Sequence[int]) -> None:
-        """Set the entries of these messages, of which there are as many as ids."""
+        """Set the entries of these messages; there is one for each id."""
         raise NotImplementedError
 
     def delete_many(self, ids: Iterable[int]) -> None:
@@ -101,7 +100,7 @@ class MessageIndex:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Give back what the index holds; it is not used any more."""
+        """Release the index's resources; it is not used any more."""
 
 
 class DictIndex(MessageIndex):

@@ -1,7 +1,7 @@
-"""Reading messages back: neighbours in one read, and every record verified.
+"""Reads messages back: it reads neighbours at once, and verifies every record.
 
-A *span* is a stretch of one file that is read at once. Gaps up to GAP_BYTES are read along with
-what is wanted, because that costs less than another read.
+A *span* is a part of one file that is read at once. It includes gaps up to GAP_BYTES, because these
+cost less than another read.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from sluicemq.storage.message_file import MessageFile
 
 SPAN_BYTES: Final = 1 << 20
-"""A span with more than one record is at most so long."""
+"""A span with more than one record is at most this long."""
 GAP_BYTES: Final = 16 * 1024
 
 
 class ReadSpan:
     """Records of `file` from the offset `start` to before `end`, ascending. `wanted` are (id,
     entry). `problem` says what went wrong when they were read, "" when nothing did; `failure` says
-    the same when it was the disk that failed."""
+    the same for a failure of the disk."""
 
     __slots__ = ("end", "failure", "file", "problem", "start", "wanted")
 
@@ -60,8 +60,8 @@ class ReadSpan:
 
 
 def spans_of(wanted: Iterable[tuple[int, int]], table: dict[int, MessageFile]) -> list[ReadSpan]:
-    """Return the spans that hold the records of `wanted`, which are (id, entry); `table` has the
-    files by number."""
+    """Return the spans with the records of `wanted`, which are (id, entry); `table` has the files
+    by number."""
     spans: list[ReadSpan] = []
     span: ReadSpan | None = None
     for message_id, entry in sorted(wanted, key=place_of):
@@ -81,18 +81,17 @@ def spans_of(wanted: Iterable[tuple[int, int]], table: dict[int, MessageFile]) -
 
 
 def place_of(wanted: tuple[int, int]) -> int:
-    """Return what to sort (id, entry) by, so that neighbours on the disk are next to one
-    another."""
+    """Return the sort key of (id, entry) by which neighbours on the disk are adjacent."""
     return wanted[1] & PLACE_MASK
 
 
 class ReadMessages(DiskJob):
     """Fills `contents` with the messages of `wanted`, (id, entry) in the files of `table`.
 
-    `missing` are the ids that nothing is known of, and those that could not be read: `damage` says
-    where records are damaged, `unread` what the disk said, which may be better another time.
-    Whoever submits it gives it back to `MessageFiles.done_reading`, also when nobody wants the
-    contents any more."""
+    `missing` are the ids that are unknown or could not be read: `damage` has damaged records,
+    `unread` the errors of the disk, which may not come again. Its submitter returns it to
+    `MessageFiles.done_reading`, also when nobody wants the contents any more.
+    """
 
     def __init__(
         self, wanted: list[tuple[int, int]], table: dict[int, MessageFile], unknown: list[int]
@@ -105,7 +104,7 @@ class ReadMessages(DiskJob):
         self.unread = ""
 
     def run(self, files: Files) -> None:
-        """Read all spans, with one read each; what fails is kept in the job."""
+        """Read all spans, each with one read; failures are kept in the job."""
         for span in spans_of(self.wanted, self.table):
             contents, missing = span.read(files)
             self.contents.update(contents)

@@ -1,11 +1,11 @@
-"""A start: which files there are, and which of their records are still referred to.
+"""The start of the message store: finds the files, and the records to which messages still refer.
 
-    look          reads only; says what is referred to and in no file
-    make_durable  what was found stays found
-    tidy          files without a living record go, those that cannot be understood are put aside
+    look          reads only; returns which messages are referred to but in no file
+    make_durable  makes sure that the next start finds the same
+    tidy          deletes files without live records, and puts unreadable ones aside
 
-Nothing here changes a record. `tidy` comes when the checkpoint that says what was found is durable,
-so a start that is cut off can begin again.
+No record is changed. `tidy` comes after the checkpoint with the result is durable, so an
+interrupted start can begin again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Problem(NamedTuple):
-    """The bytes from `start` to before `end` of a file are not what was written there; `text` says
+    """The bytes from `start` to before `end` of a file are not those that were written; `text` says
     what was done."""
 
     path: str
@@ -35,11 +35,12 @@ class Problem(NamedTuple):
 
 
 class Recovered:
-    """What a start has found of the message store.
+    """The result of a start of the message store.
 
     `missing` are ids that are referred to and in no file. `highest_id` is that of any record found,
-    dead or alive: ids given from now on must be above it. `unreadable` are files of which nothing
-    can be known; in the others no more than `damaged_bytes` are not what was written there."""
+    live or not: new ids must be above it. `unreadable` are files of which nothing can be known; in
+    the others at most `damaged_bytes` differ from what was written.
+    """
 
     def __init__(self) -> None:
         self.table: dict[int, MessageFile] = {}
@@ -52,7 +53,7 @@ class Recovered:
 
 
 class MessageRecovery:
-    """One start of one directory of message files. `references` says how many queues refer to which
+    """One start of one directory of message files. `references` says how many queues refer to each
     id."""
 
     def __init__(
@@ -65,7 +66,7 @@ class MessageRecovery:
     ) -> None:
         self.files = files
         self.given_up = given_up
-        """Errors with which a file that cannot be read counts as lost."""
+        """Errors with which an unreadable file counts as lost."""
         self.directory = directory
         self.index = index
         self.references = references
@@ -73,13 +74,13 @@ class MessageRecovery:
         self.dead: list[str] = []
         self.aside: list[str] = []
         self.cut_off: list[Problem] = []
-        """Files whose first write was not finished, unless somebody misses what was in there."""
+        """Files whose first write was not finished, unless a message in one is missing."""
         self.unsure: list[str] = []
-        """Files in use whose last job may have been cut off before it synced them."""
+        """Files in use that the last job may not have synced."""
 
     def look(self) -> Recovered:
-        """Fill the index, which must be empty, and return what was found; nothing is written.
-        Raises DiskFailed for an error that is not `given_up`."""
+        """Fill the index, which must be empty, and return the result; nothing is written. Raises
+        DiskFailed for an error that is not `given_up`."""
         found = self.found
         for number, name in sorted(
             (number, name)
@@ -110,16 +111,17 @@ class MessageRecovery:
         return found
 
     def make_durable(self) -> None:
-        """Make sure that what `look` has found will be found again. Raises DiskFailed."""
-        # What an earlier life deleted must not come back later, with ids that are used again now.
+        """Make sure that everything `look` has found will be found again. Raises DiskFailed."""
+        # Files that an earlier life deleted must not return later, because their ids are used again
+        # now.
         self.files.sync_directory(self.directory)
         for path in self.unsure:
             if path not in (*self.dead, *self.aside):
                 self.files.sync(path)
 
     def tidy(self, keep: bool = False) -> None:
-        """Delete files of no use, and put aside those that cannot be understood. With `keep` all of
-        them are put aside, for what refers to them may be what was lost. Raises DiskFailed."""
+        """Delete useless files, and put unreadable ones aside. With `keep` all of them are put
+        aside, because the data that refers to them may be what was lost. Raises DiskFailed."""
         for path in () if keep else self.dead:
             self.files.delete(path)
         for path in [*self.aside, *self.dead] if keep else self.aside:
@@ -129,8 +131,7 @@ class MessageRecovery:
             self.files.sync_directory(self.directory)
 
     def open(self, path: str, number: int) -> None:
-        """Look into the file with that number, and remember what is alive in it. Raises
-        DiskFailed."""
+        """Read the file with that number, and remember its live records. Raises DiskFailed."""
         size = self.files.size(path)
         header = self.files.read(path, 0, FILE_HEADER_SIZE)
         try:
@@ -152,8 +153,8 @@ class MessageRecovery:
         self.take(file, self.records(file))
 
     def records(self, file: MessageFile) -> Iterable[tuple[int, int, int]]:
-        """Return (id, offset, size) of all messages in a file that can be read, from its directory
-        or, where that is not whole, from its records."""
+        """Return (id, offset, size) of all readable messages in a file, from its directory or, if
+        that is damaged, from its records."""
         listed = read_directory(self.files, file.path, file.file_id, file.size)
         if listed is not None:
             return listed
@@ -174,7 +175,7 @@ class MessageRecovery:
 
     def take(self, file: MessageFile, records: Iterable[tuple[int, int, int]]) -> None:
         """Put those of the records that are referred to into the index; of several copies the first
-        that is found counts."""
+        counts."""
         found = self.found
         references = self.references
         places: dict[int, tuple[int, int]] = {}
@@ -194,5 +195,5 @@ class MessageRecovery:
             found.table[file.number] = file
         else:
             (self.aside if file.damaged else self.dead).append(file.path)
-        # What the scan found is whole: it can be copied.
+        # The scan found these whole: they can be copied.
         file.damaged = False

@@ -1,7 +1,7 @@
-"""Writing messages: everything that was buffered, in one job.
+"""Writes messages: one job writes everything that was buffered.
 
-Places are dealt out before the job runs, so that it can be run again: when the disk was full, the
-same bytes go to the same places.
+Places are assigned before the job runs, so that it can be repeated: after a full disk the same
+bytes go to the same places.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from sluicemq.storage.message_file import Directory, MessageFile
 
 WRITE_BYTES: Final = 4 << 20
-"""Records are joined to writes of about this size: less is slower, more only takes memory."""
+"""Records are joined to writes of about this size: smaller writes are slower, larger ones only take
+memory."""
 ROUND_UP: Final = RECORD_HEAD_SIZE + ALIGNMENT - 1
 
 
 class FilePart:
-    """What a job writes to one file: a record for each of `ids`, from the offset `start` to `end`.
-    `offsets` has one more than there are ids, which is the end. A part that starts at 0 makes the
-    file."""
+    """The part of a job that writes to one file: a record for each of `ids`, from the offset
+    `start` to `end`. `offsets` has one more than there are ids, for the end. A part that starts at
+    0 creates the file."""
 
     __slots__ = ("contents", "end", "file", "ids", "offsets", "start")
 
@@ -75,7 +76,7 @@ class FilePart:
 
 class MessageWrites(DiskJob):
     """Writes `parts`, durably when `sync` is true, and directories at the end of `full` files,
-    whose messages are durable since the job before."""
+    whose messages are durable since the previous job."""
 
     def __init__(
         self,
@@ -92,8 +93,9 @@ class MessageWrites(DiskJob):
         self.full = full
 
     def run(self, files: Files) -> None:
-        """Write everything and sync it. It may be run again after it has failed for want of
-        space."""
+        """Write everything and sync it. It may be run again after it has failed for
+        lack of space.
+        """
         for file, directory in self.full:
             files.write(file.path, file.size, directory.encode(file.file_id, file.size))
         for part in self.parts:
@@ -112,8 +114,8 @@ def parts_of(
     file_size_limit: int,
     new_file: Callable[[], MessageFile],
 ) -> list[FilePart]:
-    """Return parts with a place for each of the contents: in `current` until that has reached the
-    limit, then in new files. The record that crosses the limit is still in the file."""
+    """Return parts with a place for each of the contents: in `current` until that reaches the
+    limit, then in new files. The record that crosses the limit still goes into the file."""
     ids = list(contents)
     bodies = list(contents.values())
     sizes = [len(body) + ROUND_UP & -ALIGNMENT for body in bodies]

@@ -1,4 +1,4 @@
-"""Cutting bytes into fields: what is not there, or not as written, is a ValueError."""
+"""Cuts bytes into fields: a missing or malformed field is a ValueError."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ def cut(data: memoryview, at: int, length: int) -> memoryview:
 
 
 def demand(holds: bool, what: str) -> None:
-    """Raise ValueError, which says that `what` is wrong, unless `holds` is true."""
+    """Raise ValueError, with a text that `what` is wrong, unless `holds` is true."""
     if not holds:
         raise ValueError(f"wrong {what}")

@@ -1,8 +1,8 @@
-"""Positions: where a message is in its queue, for ever. They begin at 0 and rise.
+"""Positions: each message has a fixed position in its queue. Positions begin at 0 and rise.
 
-A queue with priorities has a row of positions for each: the highest bits say which. So a position
-names one message, and a segment of the index has messages of one priority only; journal, index and
-checkpoints need not know more.
+A queue with priorities has a row of positions for each: the highest bits have the priority. So a
+position names one message, and a segment of the index has messages of one priority only; journal,
+index and checkpoints need no other field.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ PRIORITY_SHIFT: Final = 48
 
 
 class Mark(NamedTuple):
-    """How far a row has come: positions below `next` have been given, those below `delivered` were
-    delivered at least once. `size` is the bytes of its messages, as far as that is known."""
+    """The progress of a row: positions below `next` have been given, those below `delivered` were
+    delivered at least once. `size` is the bytes of its messages, as far as known."""
 
     next: int
     delivered: int
@@ -23,7 +23,7 @@ class Mark(NamedTuple):
 
     @property
     def priority(self) -> int:
-        """The priority whose row of positions this is."""
+        """Return the priority whose row of positions this is."""
         return priority_at(self.next)
 
 
@@ -33,5 +33,5 @@ def first_of_priority(priority: int) -> int:
 
 
 def priority_at(position: int) -> int:
-    """Return the priority in whose row a position is; 0 in a queue without priorities."""
+    """Return the priority of the row that has a position; 0 in a queue without priorities."""
     return position >> PRIORITY_SHIFT

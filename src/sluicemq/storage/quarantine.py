@@ -1,8 +1,8 @@
-"""Messages that were set aside because the queue had a fault whenever it handled them.
+"""Sets aside messages that made their queue fault whenever it handled them.
 
-Each is a file of its own in the quarantine: its name has the queue's id and the position, which no
-other message ever has, so that setting aside what was cut off before is the same file again. It
-holds one record: what is known of the message (JSON), and the message as a run with its content.
+Each message has its own file in the quarantine. Its name has the queue's id and the position, which
+no other message ever has, so that repeating an interrupted attempt writes the same file. It has one
+record: what is known of the message (JSON), and the message as a run with its content.
 """
 
 from __future__ import annotations
@@ -36,40 +36,40 @@ NO_ENVELOPE: Final = encode_shortstr("") * 2
 
 
 class Wanted(NamedTuple):
-    """A message that is to be set aside: its position, and the content that the queue had in RAM,
-    which is needed when the body is in the message store."""
+    """A message to set aside: its position, and the content that the queue had in RAM, which is
+    needed when the body is in the message store."""
 
     position: int
     content: bytes
 
 
 class Poison(NamedTuple):
-    """A message as it is set aside. `known` says of it, in words for people, what is known. `run`
-    has it as the queue had it, but for its content, which is without what the queue itself had put
-    before it."""
+    """A message that was set aside. `known` says in words for users what is known of it. `run` is
+    the message as in its queue, but its content lacks the bytes that the queue had put before it.
+    """
 
     known: dict[str, Any]
     run: Run
 
     @property
     def content(self) -> bytes:
-        """The frames of the message, as its publisher has sent them."""
+        """Return the message's frames as its publisher sent them."""
         assert self.run.contents is not None
         return self.run.contents[0]
 
     @property
     def path(self) -> str:
-        """The path of the file that the message is kept in."""
+        """Return the path of the file that has the message."""
         return f"{QUARANTINE}/{self.run.queue}-{self.run.first}{EXTENSION}"
 
 
 class NotKept(Exception):
-    """A message cannot be set aside; the words say why."""
+    """A message cannot be set aside; the text says why."""
 
 
 def poison_of(run: Run, prefix: int, known: dict[str, Any]) -> Poison:
-    """Return what is set aside of a run of one message with its content, before which the queue has
-    put `prefix` bytes."""
+    """Return a run of one message with its content as it is set aside; the queue has put `prefix`
+    bytes before the content."""
     assert run.contents is not None and run.count == 1
     [content] = run.contents
     traits = run.traits
@@ -95,8 +95,7 @@ def encode_poison(poison: Poison, file_id: bytes) -> bytes:
 
 
 def decode_poison(payload: bytes) -> Poison:
-    """Return the message in the payload of a record. Raises Corrupt when there is none that makes
-    sense."""
+    """Return the message in the payload of a record. Raises Corrupt when it makes no sense."""
     if len(payload) < U32.size:
         raise Corrupt("the record is cut off")
     end = U32.size + int(U32.unpack_from(payload)[0])
@@ -114,8 +113,8 @@ def decode_poison(payload: bytes) -> Poison:
 
 
 def told(data: bytes) -> str:
-    """Return in words what the bytes of a whole file of that kind hold. Raises Corrupt when they
-    are not whole."""
+    """Return the contents of a whole file of that kind as text. Raises Corrupt when they are not
+    whole."""
     header = decode_header(data, KIND)
     record = read_record(data, FILE_HEADER_SIZE, header.file_id)
     if record is None:
@@ -133,7 +132,7 @@ def told(data: bytes) -> str:
 
 class Quarantine:
     """Sets aside messages of one queue, in a job on the disk. The queue has put `prefix` bytes
-    before each content; `known` says what is known of the messages, in words for people."""
+    before each content; `known` says in words for users what is known of the messages."""
 
     def __init__(
         self,
@@ -150,9 +149,9 @@ class Quarantine:
         self.known = known
 
     def set_aside(self, wanted: Sequence[Wanted]) -> tuple[list[Poison], list[Run]]:
-        """Make those of the messages durable here that are still in the queue, and take them out of
-        its index. Returns them, and as what runs they were there. Raises NotKept when there is no
-        room or one cannot be read, and DiskFailed; then all of them stay in the queue."""
+        """Write those of the messages that are still in the queue durably here, and take them out
+        of its index. Returns them, and the runs they were in the queue. Raises NotKept when there
+        is no room or one cannot be read, and DiskFailed; then all of them stay in the queue."""
         runs = [run for run in map(self.read, wanted) if run is not None]
         kept = [poison_of(run, self.prefix, self.known) for run in runs]
         self.check_room(kept)
@@ -163,8 +162,8 @@ class Quarantine:
         return kept, runs
 
     def read(self, wanted: Wanted) -> Run | None:
-        """Return a message as the disk has it; None when it is not in the queue any more. Raises
-        NotKept when it cannot be read or its body is nowhere, and DiskFailed."""
+        """Return a message as it is on the disk; None when it has left the queue. Raises NotKept
+        when it cannot be read or its body is nowhere, and DiskFailed."""
         position = wanted.position
         number = position // self.index.entry_count
         segment = self.index.segments.get(number)
@@ -182,8 +181,8 @@ class Quarantine:
         raise NotKept(f"the one at position {position} cannot be read")
 
     def check_room(self, kept: list[Poison]) -> None:
-        """Raise NotKept when there is no room for these messages besides what is set aside already.
-        One that is there already counts once."""
+        """Raise NotKept when there is no room for these messages besides those set aside already. A
+        message that is there already counts once."""
         again = {poison.path for poison in kept}
         names = [name for name in self.files.names(QUARANTINE) if name.endswith(EXTENSION)]
         paths = [path for name in names if (path := f"{QUARANTINE}/{name}") not in again]
@@ -194,7 +193,7 @@ class Quarantine:
             raise NotKept(f"the quarantine has no room besides its {have}")
 
     def write(self, poison: Poison) -> None:
-        """Write the file of one message, durably. One that a crash has cut off is written anew: the
+        """Write the file of one message, durably. A file that a crash has cut off is rewritten: the
         queue still has that message. Raises DiskFailed."""
         files = self.files
         files.make_directory(QUARANTINE)

@@ -1,12 +1,12 @@
-"""The queue index: which positions of one queue are on disk, and where.
+"""The queue index: it knows which positions of one queue are on disk, and where.
 
-A segment file holds the entries of `entry_count` consecutive positions, in blocks. Which of them
-are there and not acknowledged is one number a segment, `live`, a set of bits. It changes when a
-write is done, and with every acknowledgement. Of a recovered segment the places of its blocks are
-not known until something is read from it.
+A segment file has the entries of `entry_count` consecutive positions, in blocks. One number for
+each segment, `live`, is the set of bits of those that are there and not acknowledged. It changes
+when a write ends, and with every acknowledgement. The index learns the places of a recovered
+segment's blocks when it first reads from it.
 
-At most one job works on an index at a time; whoever owns the index submits it, and hands it back
-to `wrote` or `was_read`.
+At most one job works on an index at a time; the owner of the index submits it, and returns it to
+`wrote` or `was_read`.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from sluicemq.storage.segments import (
 )
 
 BLOCK_BYTES: Final = 256 * 1024
-"""A block is closed above this size: what must be read at least to get one message."""
+"""A block is closed above this size, which is the least that must be read to get one message."""
 
 READ_TRIES: Final = 10
-"""So often a read is tried when the disk fails it, before messages are given up: for want of
-memory or of file handles it fails once, on a broken sector always."""
+"""A read is tried so often before messages are given up: a lack of memory or of file handles fails
+it once, a broken sector always."""
 
 QUARANTINE: Final = "quarantine"
-"""Where a copy of what was found damaged is kept."""
+"""The directory for copies of damaged data."""
 
 
 class Segment:
     """One file of the index. `length` is how many bytes have been written; `places` is None until
-    it is known where the blocks are."""
+    the places of the blocks are known."""
 
     __slots__ = (
         "dirty",
@@ -66,11 +66,11 @@ class Segment:
         self.places: list[BlockPlace] | None = []
         self.dirty = False
         self.emptied = 0
-        """How often it has come to have nothing alive."""
+        """How often its last live message has left."""
 
 
 class SegmentWrite:
-    """Blocks to be appended to one segment, and which positions are in them."""
+    """Blocks to append to one segment, and the positions in them."""
 
     __slots__ = ("data", "live", "places", "segment", "transient")
 
@@ -91,7 +91,7 @@ class IndexWrite(DiskJob):
         self.writes = writes
         self.size = sum(len(data) for write in writes for data in write.data)
         self.gone: list[range] = []
-        """Acknowledged while this was under way."""
+        """Positions acknowledged while this was under way."""
 
     def run(self, files: Files) -> None:
         new = any(not write.segment.length for write in self.writes)
@@ -104,9 +104,9 @@ class IndexWrite(DiskJob):
 class IndexRead(DiskJob):
     """Reads the live messages from the position `start` to before `upto`.
 
-    `upto` is known when it is done: what was asked for may be too much for one job. After a failure
-    it may be submitted again; in the last of READ_TRIES a block that cannot be read counts as
-    damaged."""
+    `upto` is known when it is done: a request may be too much for one job. After a failure it may
+    be submitted again; in the last of READ_TRIES an unreadable block counts as damaged.
+    """
 
     def __init__(
         self, segment: Segment, start: int, end: int, bytes_max: int, keep_bodies: bool
@@ -120,11 +120,11 @@ class IndexRead(DiskJob):
         self.end = end
         self.bytes_max = bytes_max
         self.keep_bodies = keep_bodies
-        """False: only what refers to the message store is of interest."""
+        """False when only references to the message store are wanted."""
         self.upto = end
         self.tries = 0
         self.epoch = 0
-        """For who asked: what it was about then."""
+        """For the submitter: what the read was for."""
         self.runs: list[Run] = []
         self.places: list[BlockPlace] = []
         self.damaged: list[str] = []
@@ -152,7 +152,7 @@ class IndexRead(DiskJob):
                 self.damaged.append(f"{self.path}: block at {place.offset}: {failure}")
 
     def _put_aside(self, files: Files, text: str, offset: int, size: int) -> None:
-        """Bytes that are not what was written: a copy for whoever wants to look at them."""
+        """Copy damaged bytes into the quarantine for later inspection."""
         copy = f"{QUARANTINE}/{self.path.replace('/', '-')}-{offset}"
         try:
             files.make_directory(QUARANTINE)
@@ -162,7 +162,7 @@ class IndexRead(DiskJob):
             self.damaged.append(f"{text}; there is no copy of it: {failure}")
 
     def _chosen(self, places: list[BlockPlace]) -> list[BlockPlace]:
-        """What has to be read, in order; sets `upto`. At least one place is taken."""
+        """Return the places to read, in order, and set `upto`. At least one place is taken."""
         wanted = [p for p in places if p.last >= self.start and p.first < self.end]
         if not self.keep_bodies:
             return [place for place in wanted if place.has_references]
@@ -179,13 +179,13 @@ class IndexRead(DiskJob):
 
 
 def first_of(place: BlockPlace) -> int:
-    """Return what the places of blocks are sorted by: the lowest position."""
+    """Return the sort key of block places: the lowest position."""
     return place.first
 
 
 class QueueIndex:
     """The index of one queue. `directory` is its own; a segment has `entry_count` positions;
-    `new_file_id` gives 16 random bytes."""
+    `new_file_id` returns 16 random bytes."""
 
     def __init__(
         self,
@@ -202,14 +202,14 @@ class QueueIndex:
         self.job: IndexWrite | IndexRead | None = None
         self.sequence = 0
         self.has_empty = False
-        """A segment has nothing alive any more."""
+        """True when a segment has no live message any more."""
         self.reads = 0
         self.writes = 0
-        """Of segments, as queue_index_read and queue_index_write count them (spec 5.9)."""
+        """Accesses to segments, as queue_index_read and queue_index_write count them (spec 5.9)."""
 
     @property
     def busy(self) -> bool:
-        """Whether a job is under way."""
+        """Tell whether a job is under way."""
         return self.job is not None
 
     def parts(self, positions: range) -> Iterable[tuple[int, range]]:
@@ -292,8 +292,8 @@ class QueueIndex:
         return write
 
     def wrote(self, job: IndexWrite) -> None:
-        """Take note that a job of `write` has succeeded: its positions are on disk now, but for
-        those acknowledged meanwhile."""
+        """Note that a job of `write` has succeeded: its positions are on disk now, except those
+        acknowledged meanwhile."""
         assert job is self.job
         self.job = None
         for write in job.writes:
@@ -312,16 +312,16 @@ class QueueIndex:
             self.acknowledge(positions)
 
     def give_up(self, job: IndexWrite) -> None:
-        """Take note that a job of `write` has failed for good: nothing of it is on disk."""
+        """Note that a job of `write` has failed for good: nothing of it is on disk."""
         assert job is self.job
         self.job = None
         for positions in job.gone:
             self.acknowledge(positions)
 
     def read(self, start: int, end: int, bytes_max: int, keep_bodies: bool = True) -> IndexRead:
-        """Return a job that reads from one segment: of the positions from `start` to before `end`
-        as many as `bytes_max` allows, but at least one block. `start` must be on disk, and no other
-        job under way. Without `keep_bodies` it reads only what refers to the message store."""
+        """Return a job that reads from one segment: as many of the positions from `start` to before
+        `end` as `bytes_max` allows, but at least one block. `start` must be on disk, and no other
+        job under way. Without `keep_bodies` it keeps only references to the message store."""
         assert self.job is None
         first = start // self.entry_count
         segment = self.segments[first]
@@ -330,8 +330,7 @@ class QueueIndex:
         return self.job
 
     def was_read(self, job: IndexRead) -> None:
-        """Take note that a job of `read` is done, and keep what it has found out about the places
-        of blocks."""
+        """Note that a job of `read` is done, and keep the places of blocks that it has found."""
         assert job is self.job
         assert job.start < job.upto <= job.end, "a read that was no step"
         self.job = None
@@ -357,7 +356,7 @@ class QueueIndex:
         return None
 
     def live_in(self, start: int, end: int, without: Iterable[range] = ()) -> list[range]:
-        """Return the live positions from `start` to before `end`, in order, without those of
+        """Return the live positions from `start` to before `end`, in order, except those in
         `without`."""
         count = self.entry_count
         others: dict[int, int] = {}
@@ -373,8 +372,8 @@ class QueueIndex:
         return found
 
     def acknowledge(self, positions: range) -> bool:
-        """Take note that the messages at these positions are gone for good. Returns False when the
-        disk knows nothing of them. A segment in which nothing is left alive is to be `collect`ed
+        """Note that the messages at these positions are gone for good. Returns False when none of
+        them is on the disk or being written. A segment without live messages is to be `collect`ed
         later."""
         known = isinstance(self.job, IndexWrite)
         if isinstance(self.job, IndexWrite):
@@ -396,12 +395,12 @@ class QueueIndex:
         self.has_empty = True
 
     def empty(self) -> list[tuple[int, int]]:
-        """Return the segments in which nothing is alive now, as `collect` takes them."""
+        """Return the segments that have no live message now, as `collect` takes them."""
         self.has_empty = False
         return [(s.number, s.emptied) for s in self.segments.values() if not s.live]
 
     def _in_use(self, segment: Segment) -> bool:
-        """Is a job working on it?"""
+        """Tell whether a job works on it."""
         job = self.job
         if isinstance(job, IndexWrite):
             return any(write.segment is segment for write in job.writes)
@@ -409,8 +408,8 @@ class QueueIndex:
 
     def collect(self, asked: list[tuple[int, int]]) -> list[str]:
         """Forget segments that were `empty` and still are, and return the paths of their files,
-        which are to be deleted. Called when the acknowledgements of then are durable: until that a
-        checkpoint may count on the files."""
+        which are to be deleted. Call it when the acknowledgements of that time are durable: until
+        then a checkpoint may count on the files."""
         paths: list[str] = []
         for number, emptied in asked:
             segment = self.segments.get(number)
@@ -424,8 +423,9 @@ class QueueIndex:
         return paths
 
     def states(self) -> list[SegmentState]:
-        """Return, for a checkpoint, the segments in which something will be alive after a
-        restart."""
+        """Return, for a checkpoint, the segments in which messages will be alive after
+        a restart.
+        """
         states: list[SegmentState] = []
         for segment in self.segments.values():
             live = segment.live & ~segment.transient
@@ -434,7 +434,7 @@ class QueueIndex:
         return states
 
     def adopt(self, state: SegmentState) -> None:
-        """Take a segment that a checkpoint says there is."""
+        """Take a segment from a checkpoint into the index."""
         segment = Segment(state.number, segment_path(self.directory, state.number), state.file_id)
         segment.length = state.length
         segment.live = state.live
@@ -442,7 +442,7 @@ class QueueIndex:
         self.segments[state.number] = segment
 
     def take_dirty(self) -> list[str]:
-        """Return the paths of files that have been written to since this was last asked."""
+        """Return the paths of files that have been written to since the last call."""
         dirty = [segment for segment in self.segments.values() if segment.dirty]
         for segment in dirty:
             segment.dirty = False
@@ -450,7 +450,7 @@ class QueueIndex:
 
 
 def blocks_of(runs: list[Run]) -> Iterable[list[Run]]:
-    """Yield groups of runs that make a block each, of about BLOCK_BYTES."""
+    """Yield groups of runs of about BLOCK_BYTES, each for one block."""
     block: list[Run] = []
     size = 0
     for run in runs:
@@ -466,7 +466,7 @@ def blocks_of(runs: list[Run]) -> Iterable[list[Run]]:
 
 
 def pieces_of(run: Run) -> Iterable[Run]:
-    """Yield a run in pieces that fit into a block each; one without contents is not cut."""
+    """Yield pieces of a run that fit into a block each; a run without contents is not cut."""
     if run.contents is None:
         yield run
         return
@@ -480,8 +480,8 @@ def pieces_of(run: Run) -> Iterable[Run]:
 
 
 def picked(runs: list[Run], wanted: int, base: int) -> list[Run]:
-    """Return those messages of the runs whose bits are set in `wanted`, each once, in runs of
-    consecutive ones; bit 0 is the position `base`."""
+    """Return the messages of the runs whose bits are set in `wanted`, each once, in runs of
+    consecutive positions; bit 0 is the position `base`."""
     found: list[Run] = []
     for run in runs:
         bits = bits_of(run.positions, base)

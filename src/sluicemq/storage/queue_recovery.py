@@ -1,9 +1,9 @@
-"""One durable queue as it would be after a restart, while the broker runs.
+"""Reads one durable queue back as after a restart, while the broker runs.
 
-What its actor knew is not trusted any more; what is on the disk is: the queue's state in the newest
-checkpoint (or in the snapshot for the next one), the journal behind it, its segments. Before this
-job runs, everything said of the queue must be in the journal and durable, and until it is done
-no checkpoint may be made without it.
+The job does not trust the queue's actor any more, only the disk: the queue's state in the newest
+checkpoint (or in the snapshot for the next one), the journal behind it, its segments. Before the
+job runs, all entries of the queue must be durable in the journal, and until it ends no checkpoint
+may be made without the queue.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from sluicemq.storage.checkpoint import QueueState
 
 
 class OneQueue:
-    """The parts of a start that are about one queue. `say` takes lines for the log, as (level,
-    text)."""
+    """The parts of a start for one queue. `say` takes lines for the log, as (level, text)."""
 
     def __init__(
         self,
@@ -48,9 +47,9 @@ class OneQueue:
         self.say = say
 
     def run_one(self, state: QueueState | None, first: int) -> QueueReplica:
-        """Return the queue as it is after `state` and the journal from file `first` on, with all of
-        it written to its segments. A `state` of None means that the queue had none. Raises
-        DiskFailed, and Corrupt when a group of the journal makes no sense."""
+        """Return the queue after `state` and the journal from file `first` on, with all of it
+        written to its segments. A `state` of None means that the queue had none. Raises DiskFailed,
+        and Corrupt when a group of the journal makes no sense."""
         files = self.files
         directory = queue_directory(self.queue_id, durable=True)
         index = QueueIndex(self.queue_id, directory, self.entry_count, self.new_file_id)
@@ -81,8 +80,8 @@ class OneQueue:
 
 
 class ReadBack(DiskJob):
-    """Reads one queue back. A fault in here is that queue's: it is kept in `fault`, and what the
-    job was for is not there."""
+    """Reads one queue back. A fault in it is that queue's: it is kept in `fault`, and the job has
+    no result."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, str]] = []
@@ -100,21 +99,22 @@ class ReadBack(DiskJob):
             self.fault = error
 
     def read(self, files: Files) -> None:
-        """Read everything back; may be done again after a failure. Raises DiskFailed."""
+        """Read everything back; may be repeated after a failure. Raises DiskFailed."""
         raise NotImplementedError
 
     def say(self, level: str, text: str) -> None:
-        """Keep a line for the log, which is written when the job is over."""
+        """Keep a line for the log, which is written after the job."""
         self.said.append((level, text))
 
 
 class QueueRecovery(ReadBack):
-    """Reads one classic queue back from the disk; `found` is the queue when it is done.
+    """Reads one classic queue back from the disk; `found` is the queue when the job is done.
 
-    `state` is the queue as of the last snapshot, encoded; with None the newest checkpoint has it.
-    `first` is the number of the journal's file from which on the journal counts. The messages
-    `wanted` are to be set aside; `prefix` and `known` are as in Quarantine. Then `kept` has those
-    that were and `ids` their bodies in the message store; or `not_kept` says why none was."""
+    `state` is the encoded queue at the last snapshot; None means that the newest checkpoint has it.
+    `first` is the number of the first file of the journal that counts. The messages `wanted` are to
+    be set aside; `prefix` and `known` are as in Quarantine. Then `kept` has those that were set
+    aside and `ids` their bodies in the message store; or `not_kept` says why none was.
+    """
 
     def __init__(
         self,
@@ -149,8 +149,8 @@ class QueueRecovery(ReadBack):
         self.found = found
 
     def set_aside(self, files: Files, found: QueueReplica) -> None:
-        """Take out of the queue what makes it fault, if there is room in the quarantine. Raises
-        DiskFailed."""
+        """Take the messages that make the queue fault out of it, if there is room in the
+        quarantine. Raises DiskFailed."""
         quarantine = Quarantine(files, found.index, self.new_file_id, self.prefix, self.known)
         try:
             self.kept, runs = quarantine.set_aside(self.wanted)
@@ -162,8 +162,8 @@ class QueueRecovery(ReadBack):
         self.ids = [range(run.first_id, run.first_id + 1) for run in runs if run.first_id]
 
     def state_in(self, files: Files) -> QueueState | None:
-        """Return the state to begin with: that of the last snapshot, or that of the newest
-        checkpoint; None when neither knows the queue."""
+        """Return the state to begin with, from the last snapshot or the newest checkpoint; None
+        when neither has the queue."""
         if self.state is not None:
             return decode_queue_state(self.state, 0, FORMAT)[0]
         checkpoint, _ = read_newest(files)

@@ -1,17 +1,17 @@
-"""One queue as entries tell it: what a journal, or the log of a replicated queue, says of it.
+"""One queue rebuilt from entries: those of a journal, or of a replicated queue's log.
 
-    apply        an entry: messages have come, are done with, were delivered
-    write_back   what came since the last time and is alive goes to the segments
-    state        all that is known, when everything was written back
+    apply        applies an entry: messages were published, have left, or were delivered
+    write_back   writes new live messages to the segments
+    state        returns everything known, once all is written back
 
-A start feeds each replica with the journal behind its checkpoint. What it has then is a queue that
-can go on; but nothing here depends on being at a start: entries may be applied at any time, while a
-write job is under way, too. In RAM are the entries since the last `write_back` (`pending_bytes`),
-and a few numbers for each segment in which something is alive.
+A start feeds each replica the journal behind its checkpoint. The result is a queue that can go on;
+but entries may be applied at any other time, too, even while a write job is under way. In RAM are
+the entries since the last `write_back` (`pending_bytes`), and a few numbers for each segment with
+live messages.
 
-Entries may be applied again, if then all that have followed are applied again as well, as a journal
-is replayed that is older than a checkpoint: that changes nothing in the end. In between messages
-may be there that were done with later.
+Entries may be applied again if all later ones are applied again as well, as when a journal older
+than a checkpoint is replayed: the result is the same. In between, messages may be there that have
+left later.
 """
 
 from __future__ import annotations
@@ -32,47 +32,51 @@ if TYPE_CHECKING:
     from sluicemq.storage.queue_index import IndexWrite, QueueIndex, Segment
 
 READ_BYTES: Final = 1 << 30
-"""More than any segment has."""
+"""More bytes than any segment has."""
 
 REFERENCE_BYTES: Final = 16
-"""What a message counts that has its body in the message store."""
+"""The counted size of a message whose body is in the message store."""
 
 
 class QueueReplica:
-    """A queue that nobody consumes from, as entries tell it. `index` has what of it is on the disk.
+    """A queue without consumers, rebuilt from entries. `index` has the part that is on disk.
 
-    Sizes of messages are not kept one by one. What was written to a segment counts until nothing in
-    that segment is alive, so `marks` may say too many bytes, never too few."""
+    Sizes of messages are not kept one by one. Messages written to a segment count until the segment
+    has no live one, so `marks` may have too many bytes, never too few.
+    """
 
     def __init__(self, index: QueueIndex) -> None:
         self.index = index
         self.rows: dict[int, Mark] = {0: Mark(0, 0, 0)}
-        """How far positions have come, by priority. The sizes are those of the adopted state."""
+        """The progress of positions, by priority. The sizes are those of the adopted state."""
         self.expiring = False
-        """Some of its messages may expire."""
+        """True when some of its messages may expire."""
         self.pending: list[Run] = []
-        """What came since the last `write_back`; some of it may be done with, or be in segments."""
+        """Runs since the last `write_back`; some of their messages may have left, or be in
+        segments."""
         self.pending_bytes = 0
-        """What these take in RAM, about."""
+        """The RAM that these take, approximately."""
         self.alive: dict[int, int] = {}
-        """Bits, by segment: what came since then and was not acknowledged."""
+        """Bits, by segment, of messages that came since then and were not acknowledged."""
         self.weights: dict[int, int] = {}
-        """Bytes, by segment: of what was written here."""
+        """Bytes written to each segment here."""
         self.adopted: set[int] = set()
         """Segments of the adopted state."""
 
     @property
     def next_position(self) -> int:
-        """The position that the next message of priority 0 gets."""
+        """Return the position that the next message of priority 0 gets."""
         return self.rows[0].next
 
     @property
     def delivered(self) -> int:
-        """The position of priority 0 below which every message was delivered at least once."""
+        """Return the position of priority 0 below which every message was delivered at
+        least once.
+        """
         return self.rows[0].delivered
 
     def adopt(self, state: QueueState) -> None:
-        """Begin with what a checkpoint says of the queue. Called first, if at all."""
+        """Begin with a checkpoint's state of the queue. Called first, if at all."""
         assert not self.index.segments and not self.pending, "a state over another one"
         rest = max(0, state.size - sum(mark.size for mark in state.marks))
         self.rows[0] = Mark(state.next_position, state.delivered, rest)
@@ -95,7 +99,7 @@ class QueueReplica:
             self.deliver(entry.position)
 
     def publish(self, run: Run) -> None:
-        """Take the messages of a run into the queue."""
+        """Add the messages of a run to the queue."""
         self.pending.append(run)
         self.pending_bytes += sum(run.sizes) if run.contents is not None else 0
         self.pending_bytes += REFERENCE_BYTES * run.count
@@ -106,8 +110,8 @@ class QueueReplica:
         self.given(positions[-1])
 
     def acknowledge(self, positions: range) -> None:
-        """Take note that the messages at these positions are done with, wherever they are; some may
-        never have come."""
+        """Note that the messages at these positions have left, wherever they are; some may never
+        have come."""
         self.index.acknowledge(positions)
         for number, part in self.index.parts(positions):
             if number in self.alive:
@@ -115,28 +119,28 @@ class QueueReplica:
         self.given(positions[-1])
 
     def deliver(self, position: int) -> None:
-        """Take note that every message below `position` in its row was delivered at least once."""
+        """Note that every message below `position` in its row was delivered at least once."""
         priority = priority_at(position)
         mark = self.rows.get(priority)
         if mark is not None:
             self.rows[priority] = mark._replace(delivered=max(mark.delivered, position))
 
     def given(self, position: int) -> None:
-        """Take note that no new message gets this position, or a lower one of its row."""
+        """Note that no new message gets this position, or a lower one of its row."""
         priority = priority_at(position)
         mark = self.rows.get(priority, Mark(0, 0, 0))
         self.rows[priority] = mark._replace(next=max(mark.next, position + 1))
 
     def all_delivered(self) -> None:
-        """Count every message as delivered at least once, which it may have been for all that is
-        known."""
+        """Count every message as delivered at least once, because each may have been."""
         self.rows = {key: mark._replace(delivered=mark.next) for key, mark in self.rows.items()}
 
     # -- to the segments
 
     def unwritten(self) -> list[Run]:
-        """Return the parts of the pending runs that are alive and not in a segment, each position
-        once."""
+        """Return the live parts of the pending runs that are not in a segment, each
+        position once.
+        """
         parts: list[Run] = []
         alive = dict(self.alive)
         for run in self.pending:
@@ -154,10 +158,11 @@ class QueueReplica:
         return parts
 
     def write_back(self) -> IndexWrite | None:
-        """Return a job that writes what is pending and alive; None when there is nothing to write.
+        """Return a job that writes pending live messages; None without any.
 
-        No other job of the index may be under way. When it has run it goes to `wrote`; until then
-        what it writes is not `pending`, and not in the segments."""
+        No other job of the index may be under way. After it has run, pass it to `wrote`; until then
+        its messages are not `pending`, and not in the segments.
+        """
         assert not self.index.busy, "two jobs of one index"
         runs = self.unwritten()
         self.pending, self.pending_bytes, self.alive = [], 0, {}
@@ -170,11 +175,11 @@ class QueueReplica:
         return self.index.write(runs) if runs else None
 
     def wrote(self, job: IndexWrite) -> None:
-        """Take note that the job of `write_back` is done. The files are not synced."""
+        """Note that the job of `write_back` is done. The files are not synced."""
         self.index.wrote(job)
 
     def save(self, files: Files) -> None:
-        """Write back at once, and sync what was written. Raises DiskFailed."""
+        """Write back at once, and sync the written files. Raises DiskFailed."""
         job = self.write_back()
         if job is not None:
             job.run(files)
@@ -186,8 +191,8 @@ class QueueReplica:
             files.sync_directory(self.index.directory)
 
     def forget_segments(self, numbers: list[int]) -> None:
-        """Forget the segments with these numbers, in which nothing is alive: their files are not
-        there, or are others."""
+        """Forget the segments with these numbers, which have no live messages: their files are
+        missing, or are others."""
         for number in numbers:
             assert not self.index.segments[number].live, "a segment with messages is forgotten"
             del self.index.segments[number]
@@ -195,8 +200,8 @@ class QueueReplica:
         self.adopted.difference_update(numbers)
 
     def collect(self) -> list[str]:
-        """Forget segments in which nothing is alive, and return the paths of their files, which may
-        be deleted when no checkpoint counts on them."""
+        """Forget segments without live messages, and return the paths of their files, which may be
+        deleted once no checkpoint counts on them."""
         numbers = {*self.index.segments}
         paths = self.index.collect(self.index.empty())
         for number in numbers.difference(self.index.segments):
@@ -207,9 +212,9 @@ class QueueReplica:
     # -- the message store
 
     def references(self, files: Files, warn: Callable[[list[str]], None]) -> list[Run]:
-        """Return runs of the live messages whose bodies are in the message store. Where the blocks
-        of segments are, and whether messages in them expire, is known from then on. `warn` is
-        called with the damage that is met. Raises DiskFailed."""
+        """Return runs of the live messages whose bodies are in the message store. From then on the
+        places of blocks are known, and whether messages expire. `warn` gets the damage that is met.
+        Raises DiskFailed."""
         found = [run for run in self.unwritten() if run.contents is None]
         for segment in self.index.segments.values():
             if segment.live:
@@ -232,7 +237,7 @@ class QueueReplica:
     # -- what is known
 
     def unweigh(self, run: Run) -> None:
-        """Count the bytes of a run no more: it was written, and has been taken out of the index."""
+        """Subtract the bytes of a run that was written and has been taken out of the index."""
         number = run.first // self.index.entry_count
         size = sum(run.sizes)
         if number in self.weights:
@@ -242,8 +247,7 @@ class QueueReplica:
         self.rows[mark.priority] = mark._replace(size=max(0, mark.size - size))
 
     def marks(self) -> list[Mark]:
-        """Return how far each row has come, that of priority 0 first, with the bytes of what is in
-        segments."""
+        """Return the progress of each row, that of priority 0 first, with the bytes in segments."""
         sizes = dict.fromkeys(self.rows, 0)
         old: set[int] = set()
         for number, segment in self.index.segments.items():

@@ -1,4 +1,4 @@
-"""Records: what every file of ours is made of, behind a header of 64 bytes.
+"""Records: all our files consist of them, behind a header of 64 bytes.
 
 All numbers are little-endian; records begin at offsets that 8 divides.
 
@@ -8,9 +8,9 @@ All numbers are little-endian; records begin at offsets that 8 divides.
              | payload of `length` bytes | zeroes up to a multiple of 8
 
 The crc covers everything behind it, the zeroes too. It is seeded with the file's id and the
-record's offset, so what was written for another file or place is never valid here. `check` is a
-crc of the head alone, seeded alike: who reads only heads can trust the length, and a search for the
-next record does not compute the crc of whatever looks like one.
+record's offset, so a record written for another file or place is never valid here. `check` is a crc
+of the head alone, with the same seed: it vouches for the length when only heads are read, and
+spares a search for the next record the crc of everything that looks like one.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from google_crc32c import extend
 from sluicemq.errors import Corrupt, Refused
 
 FORMAT: Final = 4
-"""What is written."""
+"""The format that is written."""
 FORMATS: Final = (1, 2, 3, 4)
-"""What can be read. In format 1 no run had an expiry, no queue marks for more than one priority;
-up to format 2 there was no manifest, no seal, and no checkpoint knew the files of streams; up to
-format 3 there were no Raft groups."""
+"""The formats that can be read. In format 1 no run had an expiry, no queue marks for more than one
+priority; up to format 2 there was no manifest, no seal, and no checkpoint knew the files of
+streams; up to format 3 there were no Raft groups."""
 CRC32C: Final = 1
 FILE_HEADER_SIZE: Final = 64
 RECORD_HEAD_SIZE: Final = 24
@@ -90,11 +90,11 @@ U64: Final = Struct("<Q")
 ZEROES: Final = tuple(map(bytes, range(ALIGNMENT)))
 
 NEVER: Final = 0xFFFFFFFF
-"""Written for a crc that happens to be 0: a record of zeroes is never valid."""
+"""Replaces a crc that happens to be 0: a record of zeroes is never valid."""
 
 
 class FileHeader:
-    """The first 64 bytes of a file. `number` is that in its name; `queue` is 0 where there is none;
+    """The first 64 bytes of a file. `number` is that in its name; `queue` is 0 without one;
     `format` is that of a file that was read."""
 
     __slots__ = ("file_id", "format", "kind", "number", "queue")
@@ -115,7 +115,7 @@ class FileHeader:
         self.format = format
 
     def encode(self) -> bytes:
-        """Return the 64 bytes of the header, in the format that is written."""
+        """Return the 64 bytes of the header, in the current format."""
         kind = KINDS.index(self.kind) + 1
         fields = (FILE_MAGIC, FORMAT, CRC32C, kind, 0, self.file_id, self.number, self.queue, b"")
         return with_crc(HEADER.pack(*fields, 0)[:-4])
@@ -127,9 +127,9 @@ def with_crc(header: bytes) -> bytes:
 
 
 def decode_header(data: bytes, kind: str) -> FileHeader:
-    """Return the header at the front of `data`. Raises Corrupt when there is none, or one of
-    another kind; Refused when a newer version wrote the file: every version keeps magic, format and
-    crc where they are."""
+    """Return the header at the front of `data`. Raises Corrupt when it is missing, or of another
+    kind; Refused when a newer version wrote the file: every version keeps magic, format and crc in
+    their places."""
     header = any_header(data)
     if header.kind != kind:
         raise Corrupt(f"a {header.kind} file where a {kind} file should be")
@@ -137,8 +137,8 @@ def decode_header(data: bytes, kind: str) -> FileHeader:
 
 
 def any_header(data: bytes) -> FileHeader:
-    """Return the header at the front of `data`, of whatever kind the file is. Raises Corrupt when
-    there is none, Refused when a newer version wrote the file."""
+    """Return the header at the front of `data`, for any kind of file. Raises Corrupt when it is
+    missing, Refused when a newer version wrote the file."""
     if len(data) < FILE_HEADER_SIZE:
         raise Corrupt(f"the file ends after {len(data)} bytes, within its header")
     fields = HEADER.unpack_from(data)
@@ -157,8 +157,8 @@ def any_header(data: bytes) -> FileHeader:
 
 
 def is_cut_off(header: bytes) -> bool:
-    """Tell of the beginning of a file that is no header whether its first write was cut off, or a
-    power loss has taken its first sector."""
+    """Tell whether the beginning of a file, which is no header, shows that its first write was cut
+    off, or that a power loss has taken its first sector."""
     return FILE_MAGIC.startswith(header[: len(FILE_MAGIC)].rstrip(b"\0"))
 
 
@@ -174,7 +174,7 @@ class Record(NamedTuple):
 
 
 class RecordHead(NamedTuple):
-    """A record's head whose check is right; `size` is the bytes of the whole record."""
+    """A record's head with a valid check; `size` is the bytes of the whole record."""
 
     crc: int
     length: int
@@ -185,7 +185,7 @@ class RecordHead(NamedTuple):
 
 class Scan(NamedTuple):
     """The valid records of a file. Offsets are in the file; `end` is behind the last valid record;
-    `damaged` are ranges without a valid record that one follows; `torn` tells whether there is more
+    `damaged` are ranges without a valid record that one follows; `torn` is true when there is more
     than zeroes behind `end`."""
 
     records: list[Record]
@@ -195,7 +195,7 @@ class Scan(NamedTuple):
 
 
 FEW_PARTS: Final = 64
-"""Up to so many parts of a record are checked one by one."""
+"""At most so many parts of a record are checked one by one."""
 
 
 def size_of_record(length: int) -> int:
@@ -204,7 +204,7 @@ def size_of_record(length: int) -> int:
 
 
 def seed_of(file_id: bytes, offset: int) -> int:
-    """Return what every crc of the record at `offset` of a file begins with."""
+    """Return the seed of every crc of the record at `offset` of a file."""
     seed: int = extend(0, file_id + U64.pack(offset))
     return seed
 
@@ -244,8 +244,8 @@ def pieces_of_records(
     offsets: Iterable[int],
     payloads: Iterable[bytes],
 ) -> list[bytes]:
-    """Return many records as pieces that are to be joined for one write: no payload is copied here.
-    There is an offset for each, in ascending order; more offsets than payloads are fine."""
+    """Return many records as pieces to be joined for one write: no payload is copied here. There is
+    an ascending offset for each; more offsets than payloads are allowed."""
     pieces: list[bytes] = []
     add, head_of, beginning_of = pieces.append, HEAD.pack, BEGINNING.pack
     file_seed = extend(0, file_id)
@@ -265,8 +265,9 @@ def pieces_of_records(
 
 
 def read_head(data: bytes, at: int, file_id: bytes, offset: int) -> RecordHead | None:
-    """Return the head at data[at:], which lies at `offset` of its file; None when there is no valid
-    one."""
+    """Return the head at data[at:], which lies at `offset` of its file; None when it is
+    not valid.
+    """
     if len(data) - at < RECORD_HEAD_SIZE:
         return None
     magic, crc = BEGINNING.unpack_from(data, at)
@@ -279,8 +280,8 @@ def read_head(data: bytes, at: int, file_id: bytes, offset: int) -> RecordHead |
 
 
 def read_record(data: bytes, at: int, file_id: bytes, base_offset: int = 0) -> Record | None:
-    """Return the record at data[at:]; None when there is no valid one. `base_offset` is where in
-    the file data[0] lies."""
+    """Return the record at data[at:]; None when it is not valid. `base_offset` is the offset in the
+    file of data[0]."""
     offset = base_offset + at
     head = read_head(data, at, file_id, offset)
     if head is None or head.size > len(data) - at:
@@ -295,8 +296,10 @@ def read_record(data: bytes, at: int, file_id: bytes, base_offset: int = 0) -> R
 def scan(data: bytes, file_id: bytes, start: int = FILE_HEADER_SIZE, base_offset: int = 0) -> Scan:
     """Return every valid record of data[start:], where data[0] lies at `base_offset` of the file.
 
-    The tail rule: what no valid record follows is a torn tail, the rest of a write that was cut
-    off; what one does follow was damaged later, for one record at a time is being written."""
+    The tail rule: bytes that no valid record follows are a torn tail, the rest of a write that was
+    cut off; bytes that one does follow were damaged later, because only one record at a time is
+    being written.
+    """
     records: list[Record] = []
     damaged: list[tuple[int, int]] = []
     at = start
