@@ -1,4 +1,4 @@
-"""What is declared in a cluster, as the log of its definitions has it on this node's disk."""
+"""Reads the definitions of a cluster from their log on this node's disk."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 
 def agreed_definitions(groups: RaftGroups) -> DeclaredState:
-    """Return what is declared as far as this node knew it to be agreed on. The group was looked at
-    (RaftAudit); what is missing of it is left out. Raises Corrupt for what no version writes."""
+    """Return the definitions that this node knew to be committed. The group was checked
+    (RaftAudit); missing parts of it are left out. Raises Corrupt for entries that no version
+    writes."""
     group = groups.groups[DEFINITIONS_GROUP]
     entries = groups.found[DEFINITIONS_GROUP].entries
     agreed = (

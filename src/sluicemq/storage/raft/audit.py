@@ -1,4 +1,4 @@
-"""A start's look at the files of Raft groups, and what it does to them. The look reads only."""
+"""Checks the files of Raft groups at a start, and settles the result. The check only reads."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class RaftAudit:
-    """One look at the segments of all groups, after everything else was applied to `groups`.
+    """One check of the segments of all groups, after everything else was applied to `groups`.
 
-    `lose` hears of a file that must be there and is not: its path and what is lost; `warn` hears of
-    damage in one that is there. Either makes an amnesiac of the group's member. `given_up` are
-    errors of the disk with which a file counts as lost. Segments in which everything is behind the
-    group's snapshot are read only when it is `thorough`: otherwise what is damaged in there is
-    found when somebody reads it."""
+    `lose` gets each missing file: its path and what is lost; `warn` gets damage in an existing one.
+    Either makes the group's member amnesiac. `given_up` are errors of the disk with which a file
+    counts as lost. Segments completely behind the group's snapshot are read only when it is
+    `thorough`: otherwise damage in them is found by whoever reads it.
+    """
 
     def __init__(
         self,
@@ -51,23 +51,23 @@ class RaftAudit:
         self.given_up = given_up
         self.thorough = thorough
         self.lost: list[tuple[RaftGroup, int]] = []
-        """Segments that are lost, by their numbers."""
+        """Numbers of the segments that are lost."""
         self.contents_lost: list[RaftGroup] = []
-        """Groups the contents of whose snapshots are lost."""
+        """Groups whose snapshots have lost their contents."""
         self.segments = 0
         """Segments that were read whole."""
         self.entries = 0
         """Entries that were read."""
 
     def look(self) -> None:
-        """Read what all groups have above their snapshots. Raises Refused when a newer version
-        wrote a file, DiskFailed when the disk fails in a way that is not given up."""
+        """Read everything that groups have above their snapshots. Raises Refused when a newer
+        version wrote a file, DiskFailed when the disk fails in a way that is not given up."""
         for group in self.groups.groups.values():
             if group.id not in self.groups.found:
                 self.look_at(group)
 
     def look_at(self, group: RaftGroup) -> None:
-        """Read what one group has above its snapshot. Raises as `look` does."""
+        """Read everything that one group has above its snapshot. Raises as `look` does."""
         logged = self._logged(group)
         if group.snapshot_file != NO_FILE:
             self._content(group)
@@ -103,7 +103,7 @@ class RaftAudit:
         return entries
 
     def _content(self, group: RaftGroup) -> None:
-        """Read the content of a group's snapshot. Without it what stands before the rest of the log
+        """Read the content of a group's snapshot. Without it the state before the rest of the log
         is lost, whatever is wrong with the file."""
         path = raft_snapshot_path(group.id, group.snapshot.index)
         try:
@@ -128,7 +128,7 @@ class RaftAudit:
         self.lose(path, f"{problem}: entries of a Raft group are lost")
 
     def settle(self) -> None:
-        """Forget segments that are lost, for that was accepted, and cut the others to the length
+        """Forget lost segments, because that loss was accepted, and cut the others to the length
         that counts. Raises DiskFailed."""
         files = self.files
         for group in self.contents_lost:
@@ -143,7 +143,7 @@ class RaftAudit:
                     files.sync(path)
 
     def tidy(self, drop: Callable[[str], None]) -> None:
-        """Have files that nothing refers to dropped, now that a checkpoint does without them.
+        """Have `drop` delete files to which nothing refers, once a checkpoint does without them.
         Raises DiskFailed."""
         files = self.files
         for path in [*self.strangers()]:

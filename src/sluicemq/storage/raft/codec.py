@@ -1,5 +1,5 @@
-"""What the journal has of Raft groups: entries of a log, what is cut off of it, terms and votes,
-snapshots. All numbers are little-endian.
+"""The journal's records of Raft groups: entries of a log, truncations, terms and votes, snapshots.
+All numbers are little-endian.
 
     raft entries     7 u32 | count u32 | group u64 | first u64 | terms, u64 each | lengths, u32 each
                      | kinds, u8 each | data of all, one after the other
@@ -12,7 +12,7 @@ snapshots. All numbers are little-endian.
     raft group gone  11 u32 | 0 u32 | group u64
     raft commit      12 u32 | 0 u32 | group u64 | index u64
 
-The entries of one record have consecutive indexes. A snapshot at index 0 is a group's birth.
+The entries of one record have consecutive indexes. A snapshot at index 0 founds a group.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ KINDS: Final = (DATA, NOOP, CONFIGURATION)
 """An entry's kind in a file is its place here, from 1 on."""
 
 ENTRIES_MAX: Final = 1 << 16
-"""Entries of one record, and ranges of a snapshot: far beyond any append."""
+"""The most entries of one record, and ranges of a snapshot: far beyond any append."""
 INDEX_MAX: Final = (1 << 63) - 1
 NO_FILE: Final = bytes(16)
-"""In the place of a file's id, for a snapshot without content."""
+"""Replaces a file's id for a snapshot without content."""
 INSTALLED: Final = 1
-"""The flag of a snapshot that takes the place of the whole log."""
+"""The flag of a snapshot that replaces the whole log."""
 WITH_SEGMENTS: Final = 2
 """The flag of such a snapshot that needs entries, which came with it."""
 
@@ -58,22 +58,21 @@ COUNT: Final = Struct("<I")
 
 
 class RaftEntries(NamedTuple):
-    """Entries that were appended to a group's log, one after the other."""
+    """Entries with consecutive indexes that were appended to a group's log."""
 
     group: int
     entries: list[LogEntry]
 
 
 class RaftTruncation(NamedTuple):
-    """A group's log is cut off from the index `start` on."""
+    """A group's log is truncated from the index `start` on."""
 
     group: int
     start: int
 
 
 class TermAndVote(NamedTuple):
-    """The term that this node's member of a group is in, and whom it has voted for in it; 0 is
-    nobody."""
+    """The term of this node's member of a group, and its vote in that term; 0 is none."""
 
     group: int
     term: int
@@ -81,10 +80,10 @@ class TermAndVote(NamedTuple):
 
 
 class RaftSnapshot(NamedTuple):
-    """A snapshot stands for the beginning of a group's log from now on. Its content is in the file
-    with the id `file_id`, NO_FILE when there is none. `live` are the ranges of indexes up to the
-    snapshot's whose entries are still needed. One that is `is_installed` came from a leader and
-    takes the place of the whole log; `segments` have the entries that it needs."""
+    """A snapshot replaces the beginning of a group's log from now on. Its content is in the file
+    with the id `file_id`, NO_FILE without content. `live` are the ranges of indexes up to the
+    snapshot's whose entries are still needed. A snapshot that is `is_installed` came from a leader
+    and replaces the whole log; `segments` have the entries that it needs."""
 
     group: int
     snapshot: LogSnapshot
@@ -95,7 +94,7 @@ class RaftSnapshot(NamedTuple):
 
 
 class RaftGroupGone(NamedTuple):
-    """This node has no member of the group any more, and never will."""
+    """This node has no member of the group any more, for ever."""
 
     group: int
 
@@ -111,7 +110,7 @@ RaftRecord = RaftEntries | RaftTruncation | TermAndVote | RaftSnapshot | RaftGro
 
 
 def encode_raft_entries(parts: list[bytes], group: int, entries: list[LogEntry]) -> None:
-    """Append entries with consecutive indexes, at least one, to `parts`."""
+    """Append one or more entries with consecutive indexes to `parts`."""
     count = len(entries)
     first = entries[0].index
     assert 0 < count <= ENTRIES_MAX
@@ -142,7 +141,7 @@ def encode_raft_record(parts: list[bytes], record: RaftRecord) -> None:
 
 
 def encoded_snapshot(record: RaftSnapshot) -> bytes:
-    """Return a snapshot's record, as the journal and a checkpoint have it."""
+    """Return a snapshot's record, as in the journal and in a checkpoint."""
     snapshot = record.snapshot
     members = snapshot.configuration.encoded()
     assert len(record.live) <= ENTRIES_MAX
@@ -166,8 +165,8 @@ def encoded_snapshot(record: RaftSnapshot) -> bytes:
 
 
 def decode_raft_entries(data: memoryview, at: int) -> tuple[RaftEntries, int]:
-    """Return the entries at data[at:], and where they end. Raises ValueError or struct.error when
-    there are none."""
+    """Return the entries at data[at:], and where they end. Raises ValueError or struct.error for
+    anything else."""
     kind, count, group, first = ENTRIES_HEAD.unpack_from(data, at)
     demand(kind == RAFT_ENTRIES and 0 < count <= ENTRIES_MAX, "number of raft entries")
     demand(0 < first <= INDEX_MAX, "index of raft entries")
@@ -187,8 +186,8 @@ def decode_raft_entries(data: memoryview, at: int) -> tuple[RaftEntries, int]:
 
 
 def decode_raft_truncation(data: memoryview, at: int) -> tuple[RaftTruncation, int]:
-    """Return the truncation at data[at:], and where it ends. Raises ValueError or struct.error when
-    there is none."""
+    """Return the truncation at data[at:], and where it ends. Raises ValueError or struct.error for
+    anything else."""
     kind, zero, group, start = TRUNCATION.unpack_from(data, at)
     demand(kind == RAFT_TRUNCATION and zero == 0 and start > 0, "raft truncation")
     return RaftTruncation(group, start), at + TRUNCATION.size
@@ -196,15 +195,15 @@ def decode_raft_truncation(data: memoryview, at: int) -> tuple[RaftTruncation, i
 
 def decode_term_and_vote(data: memoryview, at: int) -> tuple[TermAndVote, int]:
     """Return the term and vote at data[at:], and where they end. Raises ValueError or struct.error
-    when there are none."""
+    for anything else."""
     kind, zero, group, term, vote = VOTE.unpack_from(data, at)
     demand(kind == TERM_AND_VOTE and zero == 0, "term and vote")
     return TermAndVote(group, term, vote), at + VOTE.size
 
 
 def decode_raft_snapshot(data: memoryview, at: int) -> tuple[RaftSnapshot, int]:
-    """Return the snapshot at data[at:], and where it ends. Raises ValueError or struct.error when
-    there is none."""
+    """Return the snapshot at data[at:], and where it ends. Raises ValueError or struct.error for
+    anything else."""
     kind, flags, group, index, term, version, size, file_id, count, length = SNAPSHOT.unpack_from(
         data, at
     )
@@ -236,16 +235,16 @@ def decode_raft_snapshot(data: memoryview, at: int) -> tuple[RaftSnapshot, int]:
 
 
 def decode_raft_group_gone(data: memoryview, at: int) -> tuple[RaftGroupGone, int]:
-    """Return the news that a group is gone at data[at:], and where it ends. Raises ValueError or
-    struct.error when there is none."""
+    """Return the record at data[at:] that a group is gone, and where it ends. Raises ValueError or
+    struct.error for anything else."""
     kind, zero, group = GONE.unpack_from(data, at)
     demand(kind == RAFT_GROUP_GONE and zero == 0, "raft group gone")
     return RaftGroupGone(group), at + GONE.size
 
 
 def decode_raft_commit(data: memoryview, at: int) -> tuple[RaftCommit, int]:
-    """Return what is committed at data[at:], and where that ends. Raises ValueError or struct.error
-    when it is not there."""
+    """Return the commit at data[at:], and where it ends. Raises ValueError or struct.error for
+    anything else."""
     kind, zero, group, index = COMMIT.unpack_from(data, at)
     demand(kind == RAFT_COMMIT and zero == 0 and index <= INDEX_MAX, "raft commit")
     return RaftCommit(group, index), at + COMMIT.size

@@ -1,11 +1,10 @@
-"""One Raft group's log on this node's disk: what is in the journal, what is in segments.
+"""One Raft group's log on this node's disk: partly in the journal, partly in segments.
 
     ... snapshot | in segments ... top | held: in the journal ... last
 
-Records change it in the order in which the journal has them: when a group of the journal is closed,
-and again at a start. What a start reads may be older than the checkpoint it began with, for states
-in a checkpoint are newer than the oldest journal file that stays; a record that is older than what
-is known changes nothing, or is undone by a later one.
+Records change it in the order of the journal: when a group of the journal is closed, and again at a
+start. A start may read records older than its checkpoint, because states in a checkpoint are newer
+than the oldest journal file that stays; such a record changes nothing, or a later one undoes it.
 """
 
 from __future__ import annotations
@@ -39,13 +38,12 @@ if TYPE_CHECKING:
     from sluicemq.storage.raft.live_places import Trimming
 
 UNBORN = LogSnapshot(0, 0, Configuration())
-"""What a group begins with of whose birth nothing is known."""
+"""The state of a group whose founding members are unknown."""
 
 
 class HeldEntry(NamedTuple):
-    """An entry that is not in a segment: it is in the journal's file `file`, where the append of
-    that number has put it. Both are 0 for what an earlier life has left, which the checkpoint
-    has."""
+    """An entry that is not in a segment: the append of that number has put it in the journal's file
+    `file`. Both are 0 for an entry of an earlier life, which the checkpoint has."""
 
     entry: LogEntry
     file: int
@@ -53,7 +51,7 @@ class HeldEntry(NamedTuple):
 
 
 class RaftGroup:
-    """What this node has of one group's log."""
+    """This node's part of one group's log."""
 
     __slots__ = (
         "closed",
@@ -79,11 +77,10 @@ class RaftGroup:
     def __init__(self, group_id: int) -> None:
         self.id = group_id
         self.is_born = False
-        """Whether it is known with what members it began. A group of which only the rest is known
-        has lost something."""
+        """True when its founding members are known. Otherwise the group has lost something."""
         self.is_amnesiac = False
-        """Something of it was lost, or may have been: a vote, an entry that was acknowledged. The
-        member must say nothing any more."""
+        """True when it has lost, or may have lost, a vote or an acknowledged entry. The member must
+        say nothing any more."""
         self.term = 0
         self.vote = 0
         self.snapshot = UNBORN
@@ -93,18 +90,18 @@ class RaftGroup:
         self.segments: tuple[RaftSegment, ...] = ()
         self.next_segment = 1
         self.closed = 0
-        """The number of a segment to which nothing is added any more; 0 when there is none."""
+        """The number of a segment to which nothing is added any more; 0 without one."""
         self.held: dict[int, HeldEntry] = {}
         """The entries that are in no segment, by their indexes."""
         self.last_index = 0
         self.commit = 0
-        """Everything up to here is known to be committed."""
+        """Everything up to this index is known to be committed."""
         self.synced = 0
         """The last append that is durable, with all before it."""
 
     @property
     def top(self) -> int:
-        """The last index that is in a segment; 0 when there is none."""
+        """Return the last index that is in a segment; 0 without any."""
         return self.segments[-1].last if self.segments else 0
 
     def is_live(self, index: int) -> bool:
@@ -113,14 +110,14 @@ class RaftGroup:
 
     @property
     def snapshot_record(self) -> RaftSnapshot:
-        """The snapshot, as a record says it."""
+        """Return the record of the snapshot."""
         return RaftSnapshot(self.id, self.snapshot, self.snapshot_file, self.live.ranges)
 
-    # what the journal has
+    # records of the journal
 
     def demand(self, record: RaftRecord) -> None:
-        """Assert that a record follows on what is there: one that does not would lose something
-        that was agreed on."""
+        """Assert that a record follows the present state: another one would lose something
+        committed."""
         if isinstance(record, RaftEntries):
             assert record.entries[0].index == self.last_index + 1, "a log has no gap"
         elif isinstance(record, RaftTruncation):
@@ -138,8 +135,7 @@ class RaftGroup:
             )
 
     def apply(self, record: RaftRecord, file: int = 0, append: int = 0) -> None:
-        """Change by a record, which the append of that number puts into the journal's file
-        `file`."""
+        """Apply a record, which the append of that number puts into the journal's file `file`."""
         if isinstance(record, RaftEntries):
             for entry in record.entries:
                 if entry.index > self.top and self.is_live(entry.index):
@@ -155,7 +151,7 @@ class RaftGroup:
             self.committed(record.upto)
 
     def _truncate(self, start: int) -> None:
-        """Forget what is held from an index on; what is in a segment is committed, and stays."""
+        """Forget held entries from an index on; entries in a segment are committed, and stay."""
         self.held = {index: each for index, each in self.held.items() if index < start}
         self.last_index = min(self.last_index, max(start - 1, self.snapshot.index, self.top))
 
@@ -181,24 +177,24 @@ class RaftGroup:
         self.segments = (*(each for each in self.segments if self.needs(each)),)
 
     def needs(self, segment: RaftSegment) -> bool:
-        """Tell whether an entry that is still needed may be in a segment."""
+        """Tell whether a segment may have an entry that is still needed."""
         return segment.last > self.snapshot.index or self.live.has_any(segment.first, segment.last)
 
     def was_synced(self, append: int) -> None:
-        """Note that all appends up to this one are durable. They vouch for nothing that a later one
-        has put in the place of theirs."""
+        """Note that all appends up to this one are durable. That does not count for entries that a
+        later append has replaced."""
         assert append >= self.synced, "syncs are told in order"
         self.synced = append
 
     def committed(self, index: int) -> None:
-        """Note that everything up to an index is committed; a lower one says nothing new."""
+        """Note that everything up to an index is committed; a lower one changes nothing."""
         self.commit = max(self.commit, index)
 
     # to segments
 
     def settled(self, cut: int) -> list[LogEntry]:
-        """Return what is held from before the journal's file `cut` and is committed, in order: it
-        has to go to a segment before that part of the journal goes."""
+        """Return the committed entries held from before the journal's file `cut`, in order: they
+        must go to a segment before that part of the journal is deleted."""
         found = [
             each.entry
             for index, each in self.held.items()
@@ -214,9 +210,9 @@ class RaftGroup:
         entries_max: int,
         trimming: Trimming | None = None,
     ) -> RaftSegmentWrite | None:
-        """Move what is settled to segments of at most so many entries, and return the job that
-        makes it durable there; None when there is nothing. What is up to the snapshot is trimmed
-        if `trimming` says how. The state counts on the job from now on."""
+        """Move settled entries to segments of at most so many entries, and return the job that
+        makes them durable there; None without any. Entries up to the snapshot are trimmed if
+        `trimming` is given. The state counts on the job from now on."""
         entries = self.settled(cut)
         trimmed: set[int] = set()
         if trimming is not None:
@@ -236,8 +232,8 @@ class RaftGroup:
     def _trimmed(
         self, entries: list[LogEntry], trimming: Trimming, trimmed: set[int]
     ) -> list[LogEntry]:
-        """Return what is needed of entries, and add the indexes of those that were trimmed to
-        `trimmed`. Those of which nothing is needed are forgotten."""
+        """Return the needed parts of entries, and add the indexes of the trimmed ones to `trimmed`.
+        Entries without a needed part are forgotten."""
         found: list[LogEntry] = []
         for entry in entries:
             left = trimming.trimmed(entry) if entry.index <= self.snapshot.index else entry
@@ -269,8 +265,8 @@ class RaftGroup:
         return max(count, 1)
 
     def carried(self, cut: int) -> list[LogEntry]:
-        """Return what is held from before the journal's file `cut` and was not settled, in order: a
-        checkpoint has to carry it, and a group that is not committed is bounded."""
+        """Return the unsettled entries held from before the journal's file `cut`, in order: a
+        checkpoint must carry them; the uncommitted entries of a group are bounded."""
         found = sorted(
             (each for each in self.held.values() if each.file < cut),
             key=lambda each: each.entry.index,
@@ -285,9 +281,9 @@ class RaftGroup:
     # at a start
 
     def close_gaps(self, logged: list[LogEntry]) -> Durable:
-        """Return what a member finds on its disk, once everything was applied. `logged` is what its
-        segments have above the snapshot. What does not follow on the rest without a gap was lost
-        with what is in the gap."""
+        """Return the state that a member finds on its disk, once everything was applied. `logged`
+        are the entries of its segments above the snapshot. Entries behind a gap were lost with
+        those in it."""
         entries: list[LogEntry] = []
         found = {entry.index: entry for entry in logged}
         found |= {index: each.entry for index, each in self.held.items()}

@@ -1,4 +1,4 @@
-"""A Raft group as a checkpoint has it. All numbers are little-endian.
+"""The encoding of a Raft group in a checkpoint. All numbers are little-endian.
 
     flags u32 (1: amnesiac, 2: born, 4: with commit) | 0 u32 | term u64 | vote u64
     | next segment u64 | segments u32 | carried u32 | snapshot, as in `codec` | segments
@@ -7,8 +7,8 @@
 
     segment   as in `segment`
 
-What is carried are entries that the journal's files before the checkpoint have and that are in no
-segment, for they were not known to be committed when the checkpoint was made.
+Carried entries are in journal files before the checkpoint but in no segment, because they were not
+known to be committed when the checkpoint was made.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ COMMIT: Final = Struct("<Q")
 
 
 def encode_raft_group(group: RaftGroup, cut_file: int) -> bytes:
-    """Return a group for a checkpoint after which the journal counts from the file `cut_file`
-    on."""
+    """Return a group for a checkpoint; the journal counts from the file `cut_file` on."""
     carried = runs_without_gaps(group.carried(cut_file))
     is_behind = max(group.snapshot.index, group.top) < group.commit
     flags = AMNESIAC * group.is_amnesiac | BORN * group.is_born | WITH_COMMIT * is_behind
@@ -72,8 +71,7 @@ def runs_without_gaps(entries: list[LogEntry]) -> list[list[LogEntry]]:
 
 
 def decode_raft_group(data: bytes) -> RaftGroup:
-    """Return the group that `encode_raft_group` made these bytes of. Raises Corrupt when there is
-    none."""
+    """Return the group in these bytes of `encode_raft_group`. Raises Corrupt for anything else."""
     try:
         return parse_raft_group(memoryview(data))
     except (struct.error, ValueError) as error:
@@ -81,7 +79,7 @@ def decode_raft_group(data: bytes) -> RaftGroup:
 
 
 def parse_raft_group(data: memoryview) -> RaftGroup:
-    """Return the group in these bytes. Raises ValueError or struct.error when there is none."""
+    """Return the group in these bytes. Raises ValueError or struct.error for anything else."""
     flags, zero, term, vote, next_segment, segments, carried = GROUP_HEAD.unpack_from(data)
     demand(flags <= AMNESIAC | BORN | WITH_COMMIT and zero == 0, "flags of a raft group")
     record, at = decode_raft_snapshot(data, GROUP_HEAD.size)

@@ -1,5 +1,6 @@
-"""Which entries up to a snapshot's are still needed, by their indexes. There may be very many
-ranges of them, so nothing here looks at all of them to answer for one entry."""
+"""The indexes of the still needed entries up to a snapshot's. There may be very many ranges of
+them, so a question about one entry never looks at all of them.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ class LiveIndexes:
     def __init__(self, ranges: Sequence[range] = ()) -> None:
         self.ranges = (*ranges,)
         self.bounds = array("Q", chain.from_iterable((each.start, each.stop) for each in ranges))
-        """Where each range begins and ends, one after the other: what has an odd number of them at
-        or before it is in a range."""
+        """The beginning and the end of each range, one after the other: an index is in a range if
+        an odd number of them is at or before it."""
 
     def __contains__(self, index: int) -> bool:
         return bool(bisect_right(self.bounds, index) & 1)
@@ -38,7 +39,7 @@ class LiveIndexes:
         return sum(inner[1::2]) - sum(inner[::2])
 
     def behind(self, index: int) -> Iterator[int]:
-        """Yield the indexes above that one, ascending."""
+        """Yield the indexes above this one, ascending."""
         at = bisect_right(self.bounds, index + 1) // 2
         for number in range(max(at - 1, 0), len(self.ranges)):
             some = self.ranges[number]
@@ -56,8 +57,8 @@ NOTHING_LIVE = LiveIndexes()
 
 
 def joined(ranges: Sequence[range], count_max: int) -> tuple[range, ...]:
-    """Return at most `count_max` ranges, at least one, which have all indexes of `ranges` and as
-    few others as can be: those with the smallest gaps between them are made one."""
+    """Return at most `count_max` ranges, at least one, that cover all indexes of `ranges` and as
+    few others as possible: it joins those with the smallest gaps between them."""
     excess = len(ranges) - count_max
     if excess <= 0:
         return (*ranges,)

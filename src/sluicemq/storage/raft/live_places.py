@@ -1,5 +1,6 @@
-"""Which messages of which entries are still needed, as a snapshot of a queue says it: 30 bytes of
-memory or so for an entry."""
+"""The messages of entries that a queue's snapshot still needs: some 30 bytes of memory for an
+entry.
+"""
 
 from __future__ import annotations
 
@@ -14,35 +15,34 @@ if TYPE_CHECKING:
     from sluicemq.storage.raft.segment import RaftSegment
 
 Trim: TypeAlias = Callable[[bytes, Sequence[range]], bytes]
-"""Returns of the data of an entry, or of what this has returned for more places, what is needed for
-the messages at these places. It is also called in threads of the disk. Raises SluiceError for data
-that it cannot read."""
+"""Returns the part of an entry's data, or of an earlier result for more places, that the messages
+at these places need. Threads of the disk call it, too. Raises SluiceError for unreadable data."""
 
 ENTRY_BYTES: Final = 112
-"""What an entry takes in a segment beside its messages: heads, an envelope."""
+"""The bytes of an entry in a segment besides its messages: heads, an envelope."""
 MESSAGE_BYTES: Final = 40
-"""What a message takes beside its body."""
+"""The bytes of a message besides its body."""
 
 
 class LivePlaces:
-    """For each entry up to a snapshot's that is still needed the places of the messages in it that
-    are, and about how many bytes these have. It is filled once, and then never changed."""
+    """For each still needed entry up to a snapshot's, the places of its needed messages, and
+    roughly their bytes. It is filled once, and never changed afterwards."""
 
     __slots__ = ("bounds", "ends", "indexes", "sizes")
 
     def __init__(self) -> None:
         self.indexes = array("Q")
-        """Of the entries, ascending."""
+        """The ascending indexes of the entries."""
         self.sizes = array("Q", [0])
-        """Bytes of all entries before each, and in the end of all."""
+        """The total bytes of the entries before each entry, and of all."""
         self.bounds = array("I")
-        """Where each range of places begins and ends."""
+        """The beginning and the end of each range of places."""
         self.ends = array("Q", [0])
-        """How many of `bounds` are those of entries before each, and in the end of all."""
+        """The number of `bounds` before each entry's, and of all."""
 
     def add(self, index: int, places: Sequence[range], size: int) -> None:
-        """Add an entry behind the others: the places of its messages, ascending, and how many bytes
-        their bodies have together."""
+        """Add an entry behind the others: the ascending places of its messages, and the total bytes
+        of their bodies."""
         assert not self.indexes or self.indexes[-1] < index, "entries come in their order"
         for each in places:
             size += MESSAGE_BYTES * len(each)
@@ -56,7 +56,7 @@ class LivePlaces:
         return len(self.indexes)
 
     def find(self, index: int) -> list[range]:
-        """Return the places of an entry; none when nothing of it is needed."""
+        """Return the places of an entry; none when it is not needed."""
         at = bisect_left(self.indexes, index)
         if at == len(self.indexes) or self.indexes[at] != index:
             return []
@@ -64,7 +64,7 @@ class LivePlaces:
         return [range(*each) for each in zip(bounds[::2], bounds[1::2], strict=True)]
 
     def bytes_of(self, first: int, last: int) -> int:
-        """Return about how many bytes of segments the entries from `first` to `last` need, both
+        """Return roughly how many bytes of segments the entries from `first` to `last` need, both
         inclusive."""
         start, end = bisect_left(self.indexes, first), bisect_right(self.indexes, last)
         return self.sizes[end] - self.sizes[start] + (end - start) * ENTRY_BYTES
@@ -83,12 +83,12 @@ class LivePlaces:
 
 
 class Trimming:
-    """What an owner has said with its last snapshot of the messages in a group's entries: their
-    `places`, and how an entry is trimmed to them.
+    """What an owner needs, according to its last snapshot, of the messages in a group's entries:
+    their `places`, and the function that trims an entry to them.
 
-    `factors` says of segments that a rewrite has made how many times as long they were as was
-    thought: what an entry needs is guessed, and a wrong guess must not have a segment rewritten for
-    ever."""
+    `factors` has for rewritten segments the ratio of real to guessed length: the needed bytes of an
+    entry are guessed, and a wrong guess must not have a segment rewritten for ever.
+    """
 
     def __init__(self, places: LivePlaces, trim: Trim) -> None:
         self.places = places
@@ -96,15 +96,15 @@ class Trimming:
         self.factors: dict[int, float] = {}
 
     def guess(self, segment: RaftSegment) -> int:
-        """Return how many bytes of a segment are thought to be needed, at least one."""
+        """Return the guessed number of needed bytes of a segment, at least one."""
         return max(1, self.places.bytes_of(segment.first, segment.last))
 
     def made(self, segment: RaftSegment) -> None:
-        """Learn from a segment that a rewrite has made how wrong the guess is."""
+        """Learn the error of the guess from a rewritten segment."""
         self.factors[segment.number] = segment.length / self.guess(segment)
 
     def trimmed(self, entry: LogEntry) -> LogEntry | None:
-        """Return an entry without what is not needed of it; None when that is nothing."""
+        """Return the needed part of an entry; None without one."""
         places = self.places.find(entry.index)
         if not places:
             return None

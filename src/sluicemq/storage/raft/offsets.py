@@ -1,8 +1,8 @@
-"""Where the entries of a segment are in its file: four bytes of memory an entry, and eight more
-for one of a segment that was rewritten, in which indexes have gaps.
+"""The offsets of a segment's entries in its file: four bytes of memory for each entry, and eight
+more in a rewritten segment, whose indexes have gaps.
 
-It is known of what this life of the node has written, and learned of the rest when that is first
-read: from the heads of its records alone.
+A node knows the offsets of entries written in its present life, and learns the others at the first
+read, from the heads of the records alone.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from sluicemq.storage.raft.segment import RaftSegment
 
 WINDOW_BYTES: Final = 64 * 1024
-"""Read at once to find many small records."""
+"""Bytes read at once to find many small records."""
 HEAD_BYTES: Final = 4096
-"""The same where records are larger than this: their heads alone."""
+"""The same where records are larger than this: only their heads."""
 
 
 class EntryOffsets:
     """The places of entries in one segment file: those with these `indexes`, ascending, at these
-    `offsets`; the last of them ends at `end`. There is something else between them only when that
-    is damaged."""
+    `offsets`; the last of them ends at `end`. The bytes between them are damaged, if there are any.
+    """
 
     __slots__ = ("end", "indexes", "starts")
 
@@ -49,12 +49,12 @@ class EntryOffsets:
         assert len(indexes) == len(offsets) > 0
         self.indexes = compact(indexes)
         self.starts = array("I", [offset // ALIGNMENT for offset in offsets])
-        """The offsets; records begin where ALIGNMENT divides."""
+        """The offsets; records begin at multiples of ALIGNMENT."""
         self.end = end
 
     @property
     def begin(self) -> int:
-        """The offset of the first entry."""
+        """Return the offset of the first entry."""
         return self.starts[0] * ALIGNMENT
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class EntryOffsets:
 
     def find(self, index: int) -> tuple[int, int] | None:
         """Return where the entry with that index begins, and where it ends at the latest; None when
-        it is not known."""
+        unknown."""
         indexes = self.indexes
         if isinstance(indexes, range):
             if index not in indexes:
@@ -77,7 +77,7 @@ class EntryOffsets:
         return starts[at] * ALIGNMENT, end
 
     def add(self, more: EntryOffsets) -> None:
-        """Take in those that begin where these end."""
+        """Add the offsets of entries that begin where these end."""
         assert self.end == more.begin, "entries are one behind the other"
         self.indexes = compact([*self.indexes, *more.indexes])
         self.starts += more.starts
@@ -85,7 +85,7 @@ class EntryOffsets:
 
 
 def compact(indexes: Sequence[int]) -> range | array[int]:
-    """Return ascending indexes as a range when there is no gap between them."""
+    """Return ascending indexes as a range when they have no gap."""
     if indexes[-1] - indexes[0] == len(indexes) - 1:
         return range(indexes[0], indexes[-1] + 1)
     return array("Q", indexes)
@@ -94,8 +94,8 @@ def compact(indexes: Sequence[int]) -> range | array[int]:
 def learn_offsets(
     files: Files, group: int, segment: RaftSegment
 ) -> tuple[EntryOffsets | None, str]:
-    """Return where the entries of a segment are, as far as they can be found, and what is wrong
-    with it, "" when nothing is. None: there is no entry. Raises DiskFailed, and Refused when a
+    """Return the offsets of the entries of a segment, as far as they can be found, and what is
+    wrong with it, "" when nothing is. None without any entry. Raises DiskFailed, and Refused when a
     newer version wrote the file."""
     path = raft_segment_path(group, segment.number)
     try:
@@ -112,8 +112,8 @@ def learn_offsets(
 
 
 def offsets_by_heads(files: Files, group: int, segment: RaftSegment) -> EntryOffsets:
-    """Return where all entries of a segment are, by the heads of their records alone. Raises
-    Corrupt when one of them is damaged, DiskFailed."""
+    """Return the offsets of all entries of a segment, by the heads of their records alone. Raises
+    Corrupt when one of them is damaged, and DiskFailed."""
     path = raft_segment_path(group, segment.number)
     window = HEAD_BYTES if segment.length > HEAD_BYTES * segment.entries else WINDOW_BYTES
     at = base = FILE_HEADER_SIZE

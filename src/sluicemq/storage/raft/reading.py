@@ -1,9 +1,9 @@
-"""Reading entries of segments by their indexes, while a node runs.
+"""Reads entries of segments by their indexes, while a node runs.
 
-    RaftReads.job(group, indexes) ---RaftEntriesRead---> whoever asks, who has it run
+    RaftReads.job(group, indexes) ---RaftEntriesRead---> the caller, who submits it
 
-What a job finds out on the way it leaves in its parts: where entries are, which segments are
-damaged. `RaftReads` takes that from there when it is asked again.
+A job keeps its findings in its parts: the places of entries, and damaged segments. `RaftReads`
+takes them from there at the next call.
 """
 
 from __future__ import annotations
@@ -32,19 +32,18 @@ if TYPE_CHECKING:
     from sluicemq.storage.records import Record
 
 SPAN_BYTES: Final = 1 << 20
-"""What is read at once of more than one entry is at most so long."""
+"""The most bytes of several entries read at once."""
 GAP_BYTES: Final = 16 * 1024
-"""What is not wanted between two entries is read along when it is shorter: another read would cost
-more."""
+"""Shorter gaps between two entries are read along: another read would cost more."""
 
 Place = tuple[int, int, int]
-"""Of an entry: its index, the offset where it begins, and where it ends."""
+"""An entry's index, the offset where it begins, and where it ends."""
 
 
 class SegmentPart:
-    """Entries of one segment of a group that somebody wants to have read: those at `places`, and
-    those with the indexes `unknown`, whose places have to be learned; they are in the first bytes
-    of the file, which `segment` describes. `wanted` are the indexes of both."""
+    """Entries of one segment of a group to be read: those at `places`, and those with the indexes
+    `unknown`, whose places must be learned; they are in the first bytes of the file, which
+    `segment` describes. `wanted` are the indexes of both."""
 
     __slots__ = (
         "damage",
@@ -63,22 +62,22 @@ class SegmentPart:
         self.places: list[Place] = []
         self.unknown: list[int] = []
         self.learned: EntryOffsets | None = None
-        """Where the entries of `segment` are, when that was found out."""
+        """The places of the entries of `segment`, once known."""
         self.damage = ""
         """What is wrong with the file."""
         self.is_gone = False
-        """The file was not there any more."""
+        """The file no longer existed."""
         self.is_done = False
 
     def read(self, files: Files, group: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the entries' indexes and data, as far as they can be read. Raises DiskFailed, and
-        Refused when a newer version wrote the file."""
+        """Yield the indexes and data of the readable entries. Raises DiskFailed, and Refused when a
+        newer version wrote the file."""
         for index, record in self.records(files, group):
             yield index, bytes(record.payload[ENTRY_HEAD.size :])
 
     def records(self, files: Files, group: int) -> Iterator[tuple[int, Record]]:
-        """Yield the entries' indexes and records, ascending, as far as they can be read. Raises
-        DiskFailed, and Refused when a newer version wrote the file."""
+        """Yield the indexes and records of the readable entries, ascending. Raises DiskFailed, and
+        Refused when a newer version wrote the file."""
         if files.size(raft_segment_path(group, self.segment.number)) < 0:
             self.is_gone = True
             return
@@ -94,7 +93,7 @@ class SegmentPart:
 
 
 def placed(indexes: Iterable[int], offsets: EntryOffsets) -> Iterator[Place]:
-    """Yield the places of those of the entries that are known."""
+    """Yield the known places of these entries."""
     for index in indexes:
         place = offsets.find(index)
         if place is not None:
@@ -104,8 +103,8 @@ def placed(indexes: Iterable[int], offsets: EntryOffsets) -> Iterator[Place]:
 def records_at(
     files: Files, group: int, segment: RaftSegment, places: list[Place]
 ) -> Iterator[tuple[int, Record | None]]:
-    """Yield the records of entries of a segment with their indexes, None for what is damaged.
-    Raises DiskFailed."""
+    """Yield the indexes and records of entries of a segment; a record is None when damaged. Raises
+    DiskFailed."""
     path = raft_segment_path(group, segment.number)
     for span in spans(places):
         start = span[0][1]
@@ -119,7 +118,7 @@ def records_at(
 
 
 def spans(places: list[Place]) -> list[list[Place]]:
-    """Return entries of a file in rows, each of which is read at once."""
+    """Return entries of a file in groups, each of which is read at once."""
     found: list[list[Place]] = []
     start = end = 0
     for place in sorted(places):
@@ -134,10 +133,10 @@ def spans(places: list[Place]) -> list[list[Place]]:
 
 
 class RaftEntriesRead(DiskJob):
-    """Reads entries of a group. `found` has their data by index. `problem` says for people what is
-    wrong with what could not be read, "" when nothing is. `has_failed`: that is the disk, which may
-    read it another time. `is_stale`: a segment was rewritten or removed meanwhile, so that entries
-    which are not in `found` have to be asked for again."""
+    """Reads entries of a group. `found` has their data by index. `problem` says for users what is
+    wrong with unreadable ones, "" when nothing is. `has_failed` means that the disk has failed,
+    which may read them another time. `is_stale` means that a segment was rewritten or removed
+    meanwhile, so that entries not in `found` must be requested again."""
 
     def __init__(self, group: int, parts: list[SegmentPart]) -> None:
         self.group = group
@@ -165,11 +164,11 @@ class RaftEntriesRead(DiskJob):
 
 
 class RaftLiveRead(DiskJob):
-    """Reads entries that a snapshot needs, for who lacks them: those of `parts`, which are in
-    segments, then those `held` in memory, until they have `bytes_max` together; at least one.
-    `entries` has them, ascending. All that is needed behind `after` and up to `upto` is in there;
-    where that is not above `after` nothing could be read: then `problem` says for people what is
-    wrong, or it has to be asked for again."""
+    """Reads entries that a snapshot needs, for a member that lacks them: those of `parts`, which
+    are in segments, then those `held` in memory, until they have `bytes_max` together; at least
+    one. `entries` has them, ascending, and is complete behind `after` up to `upto`; if that is not
+    above `after` nothing could be read: then `problem` says for users what is wrong, or the read
+    must be repeated."""
 
     def __init__(
         self, group: RaftGroup, after: int, parts: list[SegmentPart], held: list[LogEntry], end: int
@@ -180,12 +179,12 @@ class RaftLiveRead(DiskJob):
         self.parts = parts
         self.held = held
         self.end = end
-        """All that is needed up to here is asked for."""
+        """All needed entries up to here are requested."""
         self.bytes_max = 0
         self.entries: list[LogEntry] = []
         self.upto = after
         self.is_cut = False
-        """Something could not be read, so that what is behind it is missing."""
+        """An entry could not be read, so that those behind it are missing."""
         self.problem = ""
 
     def run(self, files: Files) -> None:
@@ -204,7 +203,7 @@ class RaftLiveRead(DiskJob):
             part.is_done = True
 
     def _all(self, files: Files) -> Iterator[LogEntry]:
-        """Yield all of them, up to what cannot be read."""
+        """Yield all entries, up to the first unreadable one."""
         self.is_cut = True
         for part in self.parts:
             path = raft_segment_path(self.group, part.segment.number)
@@ -225,28 +224,31 @@ class RaftLiveRead(DiskJob):
 
 
 class RaftReads:
-    """Where entries of all groups are, as far as that is known, and what reading them has shown."""
+    """The known places of entries of all groups, and the findings of reads."""
 
     def __init__(self) -> None:
         self.offsets: dict[int, dict[int, EntryOffsets]] = {}
-        """By group and number of the segment: of its last entries those whose places are known."""
+        """By group and number of the segment: the last entries whose places are known."""
         self.asked: dict[int, list[SegmentPart]] = {}
-        """By group, what somebody reads of which there may be news."""
+        """By group, reads under way that may have findings."""
         self.tops: dict[int, int] = {}
-        """Of each group that has written any in this life, up to where its entries in segments are
-        durable."""
+        """By group that has written to segments in this life, the last durable entry in
+        segments.
+        """
 
     def begun(self, group: RaftGroup) -> None:
-        """Note that entries of a group are about to be written to segments: up to what it has there
-        now they are durable."""
+        """Note that entries of a group are about to be written to segments: those already in them
+        are durable."""
         self.tops.setdefault(group.id, group.top)
 
     def written(self, group_id: int, job: RaftSegmentWrite) -> None:
-        """Note where a job writes entries of a group."""
+        """Note the places to which a job writes entries of a group."""
         note_places(self.offsets.setdefault(group_id, {}), job)
 
     def put_in(self, group: RaftGroup, places: dict[int, EntryOffsets]) -> None:
-        """Note the places of the entries that came with a snapshot, now that they are durable."""
+        """Note the places of the entries that came with a snapshot, because they are
+        durable now.
+        """
         self.offsets.setdefault(group.id, {}).update(places)
         self.tops[group.id] = group.top
         self.prune(group)
@@ -255,7 +257,7 @@ class RaftReads:
         self, group: RaftGroup, after: int, count_max: int, bytes_max: int
     ) -> RaftLiveRead | None:
         """Return the job that reads the first `count_max` entries behind an index that the group's
-        snapshot needs, or fewer of them that have `bytes_max`; None when they are only on their way
+        snapshot needs, or fewer of them that have `bytes_max`; None when they are still on the way
         to a segment."""
         top = self.tops.get(group.id, group.top)
         first = islice(group.live.behind(after), count_max)
@@ -269,13 +271,13 @@ class RaftReads:
         return job
 
     def job(self, group: RaftGroup, indexes: list[int]) -> RaftEntriesRead | None:
-        """Return the job that reads these entries, as far as they are in segments, durably; None
-        when none of them is."""
+        """Return the job that reads those of these entries that are durable in segments; None
+        without any."""
         parts = self._parts(group, indexes)
         return RaftEntriesRead(group.id, parts) if parts else None
 
     def _parts(self, group: RaftGroup, indexes: list[int]) -> list[SegmentPart]:
-        """Return the parts of segments that have these entries, as far as there are any."""
+        """Return the parts of segments that have these entries."""
         top = self.tops.get(group.id, group.top)
         known = self.offsets.get(group.id, {})
         parts: list[SegmentPart] = []
@@ -301,8 +303,8 @@ class RaftReads:
         return parts
 
     def news(self, group: RaftGroup) -> list[str]:
-        """Take in what jobs that are done have found out, and return what is wrong with segments of
-        the group that still count; each text begins with a path."""
+        """Take the findings of finished jobs, and return what is wrong with segments of the group
+        that still count; each text begins with a path."""
         asked = self.asked.pop(group.id, [])
         self.prune(group)
         segments = {segment.number: segment for segment in group.segments}
@@ -321,7 +323,7 @@ class RaftReads:
         return found
 
     def prune(self, group: RaftGroup) -> None:
-        """Forget segments that the group does not have any more."""
+        """Forget segments that the group no longer has."""
         numbers = {segment.number for segment in group.segments}
         known = self.offsets.get(group.id, {})
         for number in [*known]:
@@ -335,7 +337,7 @@ class RaftReads:
 
 
 def note_places(known: dict[int, EntryOffsets], job: RaftSegmentWrite) -> None:
-    """Add the places where a job writes entries to those that are known, by their segments."""
+    """Add the places to which a job writes entries to the known ones, by their segments."""
     for number, indexes, offsets, end in job.offsets:
         more = EntryOffsets(indexes, offsets, end)
         if number in known:
@@ -345,8 +347,8 @@ def note_places(known: dict[int, EntryOffsets], job: RaftSegmentWrite) -> None:
 
 
 def unlearned(segment: RaftSegment, offsets: EntryOffsets | None) -> RaftSegment | None:
-    """Return the part of a segment in which the places of entries are not known, as a segment; None
-    when all are. `offsets` are those that are known, at the end of it."""
+    """Return the part of a segment in which the places of entries are unknown, as a segment; None
+    without one. `offsets` are the known ones, at its end."""
     if offsets is None:
         return segment
     if offsets.begin == FILE_HEADER_SIZE:
@@ -358,10 +360,10 @@ def unlearned(segment: RaftSegment, offsets: EntryOffsets | None) -> RaftSegment
 def join(
     known: dict[int, EntryOffsets], number: int, learned: EntryOffsets, segment: RaftSegment
 ) -> None:
-    """Put what was learned of the beginning of a segment before what was known already."""
+    """Put the learned places of the beginning of a segment before the known ones."""
     offsets = known.get(number)
     if learned.end != (segment.length if offsets is None else offsets.begin):
-        return  # somebody else has learned it meanwhile
+        return  # another job has learned it meanwhile
     if offsets is not None:
         learned.add(offsets)
     known[number] = learned

@@ -1,10 +1,10 @@
-"""Rewriting segments of a Raft group to what a snapshot names as still needed.
+"""Rewrites segments of a Raft group to the entries that a snapshot still needs.
 
-    old segments, of whose bytes less than half is needed ---job---> one new segment
+    old segments, less than half needed ---job---> one new segment
 
-The group counts on the new one when that is durable. The old files stay until no checkpoint that
-may still be used knows them. Where the owner has said which messages of the entries are needed, the
-rest of an entry goes, too: it is trimmed.
+The group counts on the new one once it is durable. The old files stay until no usable checkpoint
+refers to them. If the owner has said which messages of the entries are needed, entries are trimmed
+to them.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from sluicemq.storage.raft.offsets import EntryOffsets
 
 WRITE_BYTES: Final = 8 << 20
-"""Written at once: so much of a new segment is in memory."""
+"""Bytes written at once: so much of a new segment is in memory."""
 CLOSE_BYTES: Final = 1 << 20
-"""A segment that is shorter is added to, however little of it is needed."""
+"""A shorter segment is added to, however little of it is needed."""
 
 
 class RaftRewrite(DiskJob):
-    """Writes those entries of `old` segments of a group that are in `live` into a new segment,
-    durably, trimmed if `trimming` says how. `made` is that segment afterwards; None when some entry
-    could not be read, or there is none. `offsets` has what is known of where entries of the old
-    ones are, by the numbers of the segments."""
+    """Writes the entries of `old` segments of a group that are in `live` into a new segment,
+    durably, trimmed if `trimming` is given. `made` is that segment afterwards; None when some entry
+    could not be read, or there is none. `offsets` has the known places of entries in the old ones,
+    by the numbers of the segments."""
 
     def __init__(
         self,
@@ -63,12 +63,12 @@ class RaftRewrite(DiskJob):
         self.trimming = trimming
         self.offsets = {each.number: offsets.get(each.number) for each in old}
         self.written: list[RaftSegmentWrite] = []
-        """What has made the new segment."""
+        """The job that made the new segment."""
         self.made: RaftSegment | None = None
         self.problem = ""
-        """Why nothing was made."""
+        """The reason why nothing was made."""
         self.is_damaged = False
-        """That is because an old segment is damaged."""
+        """True when the reason is damage in an old segment."""
 
     def run(self, files: Files) -> None:
         self.written = []
@@ -93,7 +93,7 @@ class RaftRewrite(DiskJob):
     def _write(
         self, files: Files, made: RaftSegment, entries: list[LogEntry], trimmed: set[int]
     ) -> RaftSegment:
-        """Add entries to the new segment, and return what it is then."""
+        """Add entries to the new segment, and return it with them."""
         write = RaftSegmentWrite(self.group, self.strand)
         made = write.add(made, entries, trimmed)
         write.run(files)
@@ -101,8 +101,8 @@ class RaftRewrite(DiskJob):
         return made
 
     def _entries(self, files: Files) -> Iterator[tuple[LogEntry, bool]]:
-        """Yield what is needed of the old segments, and which of it is trimmed. Ends with the first
-        problem. Raises DiskFailed only for what the reader of this does."""
+        """Yield the needed entries of the old segments, and whether each is trimmed. Ends at the
+        first problem. Raises DiskFailed only for what the caller does."""
         for segment in self.old:
             path = raft_segment_path(self.group, segment.number)
             read = self._needed(files, segment)
@@ -118,8 +118,8 @@ class RaftRewrite(DiskJob):
                 yield found
 
     def _needed(self, files: Files, segment: RaftSegment) -> Iterator[tuple[LogEntry, bool]]:
-        """Yield what is needed of one segment. Raises Corrupt when it is damaged, SluiceError when
-        an entry cannot be trimmed, DiskFailed."""
+        """Yield the needed entries of one segment. Raises Corrupt when it is damaged, SluiceError
+        when an entry cannot be trimmed, and DiskFailed."""
         offsets = self.offsets[segment.number]
         if offsets is None or offsets.begin != FILE_HEADER_SIZE:
             offsets, damage = learn_offsets(files, self.group, segment)
@@ -140,12 +140,12 @@ class RaftRewrite(DiskJob):
 
     @property
     def old_paths(self) -> list[str]:
-        """The paths of the files that are superfluous when the new one counts."""
+        """Return the paths of the files that are superfluous once the new one counts."""
         return [raft_segment_path(self.group, segment.number) for segment in self.old]
 
 
 def needed_in(group: RaftGroup, segment: RaftSegment, trimming: Trimming | None) -> int:
-    """Return about how many bytes of a segment are needed, of which all entries are up to the
+    """Return roughly how many bytes of a segment are needed, whose entries are all up to the
     snapshot's."""
     if trimming is not None:
         return int(trimming.guess(segment) * trimming.factors.get(segment.number, 1))
@@ -156,9 +156,9 @@ def needed_in(group: RaftGroup, segment: RaftSegment, trimming: Trimming | None)
 def wasteful(
     group: RaftGroup, entries_max: int, top: int, trimming: Trimming | None = None
 ) -> tuple[RaftSegment, ...]:
-    """Return the first segments, one beside the other, less than half of each of which is needed,
-    and that fit into one of `entries_max` entries; none, if there are none. What is behind the
-    index `top` may not be durable yet."""
+    """Return the first adjacent segments, less than half of each of which is needed, that fit into
+    one of `entries_max` entries; empty without any. Entries behind the index `top` may not be
+    durable yet."""
     found: list[RaftSegment] = []
     total = size = 0
     for segment in group.segments:
@@ -177,8 +177,8 @@ def wasteful(
 
 
 def close_if_wasteful(group: RaftGroup, trimming: Trimming | None) -> None:
-    """Have nothing more added to the newest segment when less than half of it is needed, but for
-    entries behind the snapshot: otherwise it would not be rewritten before it is full."""
+    """Close the newest segment when less than half of it is needed, counting entries behind the
+    snapshot as needed: otherwise it would only be rewritten once full."""
     newest = group.segments[-1] if group.segments else None
     if newest is None or newest.last <= group.snapshot.index:
         return
@@ -197,7 +197,9 @@ def begin_rewrite(
     trimming: Trimming | None,
     offsets: Mapping[int, EntryOffsets],
 ) -> RaftRewrite:
-    """Return the job that rewrites these segments of a group. Nothing is added to them any more."""
+    """Return the job that rewrites these segments of a group, to which nothing is added
+    any more.
+    """
     new = RaftSegment(group.next_segment, file_id, 0, 0, 0, 0)
     group.next_segment += 1
     if group.segments[-1] in old:
@@ -206,8 +208,8 @@ def begin_rewrite(
 
 
 def end_rewrite(group: RaftGroup, job: RaftRewrite) -> bool:
-    """Count on what a rewrite has made in place of the old segments, and tell whether that is so:
-    not when some of these have gone meanwhile."""
+    """Count on a rewritten segment in place of the old ones, and tell whether that was possible: it
+    is not when some of these have gone meanwhile."""
     segments = group.segments
     if job.problem or not {*job.old} <= {*segments}:
         return False

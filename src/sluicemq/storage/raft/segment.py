@@ -1,4 +1,4 @@
-"""A segment of a Raft group's log, as checkpoints and the journal name it. Little-endian:
+"""The description of a Raft segment in checkpoints and the journal. Little-endian:
 
 number u64 | file id 16 | length u64 | first u64 | last u64 | entries u32 | 0 u32
 """
@@ -17,9 +17,9 @@ SEGMENT: Final = Struct("<Q16sQQQI4x")
 
 
 class RaftSegment(NamedTuple):
-    """A segment file of a group. The first `length` bytes are durable and have as many entries as
-    `entries` says, the first and the last of them with the indexes `first` and `last`. Those above
-    the group's snapshot are without a gap."""
+    """A segment file of a group. The first `length` bytes are durable and have `entries` entries,
+    the first and the last of them with the indexes `first` and `last`. Those above the group's
+    snapshot have no gap."""
 
     number: int
     file_id: bytes
@@ -35,8 +35,8 @@ def encode_segments(segments: Iterable[RaftSegment]) -> bytes:
 
 
 def decode_segments(data: memoryview, at: int, count: int) -> tuple[tuple[RaftSegment, ...], int]:
-    """Return so many segments at data[at:], and where they end. Raises ValueError when they are not
-    there."""
+    """Return so many segments at data[at:], and where they end. Raises ValueError when they are
+    missing."""
     raw = cut(data, at, SEGMENT.size * count)
     found = (*(RaftSegment(*each) for each in SEGMENT.iter_unpack(raw)),)
     demand(all(0 < each.first <= each.last for each in found), "segments of a raft group")

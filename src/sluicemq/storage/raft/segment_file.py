@@ -1,11 +1,11 @@
 """Segment files of Raft groups: entries that are committed, each in a record of its own.
 
-    record   type RAFT_ENTRY, or RAFT_TRIMMED for one of which only a part is still needed and is
+    record   type RAFT_ENTRY, or RAFT_TRIMMED if only a needed part of the entry is
              there; its sequence the entry's index
              payload: term u64 | kind u8 | 0 7 | data
 
-What an entry's record says is checked by its crc whenever it is read. How much of a file counts,
-and which entries are in there, the checkpoint says; so there is no torn tail here.
+Each read of an entry's record checks its crc. The checkpoint says how much of a file counts, and
+which entries are in it; so there is no torn tail here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NOT_THE_FILE: Final = "is not the file that the checkpoint means"
 NAME: Final = re.compile(r"\d{8,19}\.log")
 ENTRY_HEAD: Final = Struct("<QB7x")
 ENTRY_TYPES: Final = (RAFT_ENTRY, RAFT_TRIMMED)
-"""Types of records that are an entry."""
+"""The record types of entries."""
 
 
 def raft_directory(group: int) -> str:
@@ -50,30 +50,29 @@ def raft_directory(group: int) -> str:
 
 
 def raft_segment_path(group: int, number: int) -> str:
-    """Return the path of the segment of a group with that number."""
+    """Return the path of the group's segment with that number."""
     return f"{raft_directory(group)}/{number:08d}.log"
 
 
 class RaftSegmentWrite(DiskJob):
     """Makes entries of one group durable in segment files. It may be submitted again after it has
-    failed for want of space: it writes the same to the same places."""
+    failed for lack of space: it writes the same to the same places."""
 
     def __init__(self, group: int, strand: int) -> None:
         self.group = group
         self.strand = strand
         self.parts: list[tuple[int, int, bytes]] = []
-        """What is written: the number of a segment, an offset in its file, and the bytes."""
+        """The writes: the number of a segment, an offset in its file, and the bytes."""
         self.offsets: list[tuple[int, list[int], list[int], int]] = []
-        """Of each such part: the number of the segment, the indexes of the entries, where they
-        begin in the file, and where the last of them ends."""
+        """For each part: the number of the segment, the indexes of the entries, their offsets in
+        the file, and the end of the last."""
         self.makes_files = False
 
     def add(
         self, old: RaftSegment, entries: list[LogEntry], trimmed: Container[int] = ()
     ) -> RaftSegment:
-        """Have entries written behind what is in a segment, and return the segment as it is then.
-        One of which nothing is written yet has a length of 0. Of entries with the indexes `trimmed`
-        it is known in the file that they are."""
+        """Have entries written behind those in a segment, and return the segment with them. A new
+        one has a length of 0. The file marks entries with the indexes `trimmed` as trimmed."""
         header = b""
         offset = old.length
         if not offset:
@@ -105,7 +104,7 @@ class RaftSegmentWrite(DiskJob):
 
     @property
     def top(self) -> int:
-        """The index of the last entry that is written."""
+        """Return the index of the last entry that is written."""
         return self.offsets[-1][1][-1]
 
     def run(self, files: Files) -> None:
@@ -116,18 +115,18 @@ class RaftSegmentWrite(DiskJob):
             files.sync_directory(raft_directory(self.group))
 
     def write(self, files: Files) -> None:
-        """Write the parts, which are not durable after it."""
+        """Write the parts, without making them durable."""
         if self.makes_files:
             files.make_directory(raft_directory(self.group))
         for number, offset, data in self.parts:
             path = raft_segment_path(self.group, number)
             if not offset:
-                files.delete(path)  # what an earlier life has left there is not in the checkpoint
+                files.delete(path)  # a file left by an earlier life is not in the checkpoint
             files.write(path, offset, data)
 
 
 class RaftFilesGone(DiskJob):
-    """Deletes files of one group that nothing refers to any more; with `whole` all of them."""
+    """Deletes files of one group to which nothing refers; with `whole` all of them."""
 
     def __init__(self, group: int, strand: int, paths: Iterable[str], *, whole: bool) -> None:
         self.group = group
@@ -148,7 +147,7 @@ class RaftFilesGone(DiskJob):
 
 
 def decode_raft_entry(record: Record) -> LogEntry:
-    """Return the entry in a record of a segment. Raises Corrupt when it is none."""
+    """Return the entry in a record of a segment. Raises Corrupt for anything else."""
     if record.type not in ENTRY_TYPES:
         raise Corrupt(f"a record of type {record.type}")
     if len(record.payload) < ENTRY_HEAD.size:
@@ -161,16 +160,16 @@ def decode_raft_entry(record: Record) -> LogEntry:
 
 
 def is_segment(data: bytes, group: int, segment: RaftSegment) -> bool:
-    """Tell whether a file that begins with `data` is the segment that is meant. Raises Corrupt when
-    its header is damaged, Refused when a newer version wrote it."""
+    """Tell whether a file that begins with `data` is the right segment. Raises Corrupt when its
+    header is damaged, Refused when a newer version wrote it."""
     header = decode_header(data, "raft segment")
     return (header.file_id, header.queue) == (segment.file_id, group)
 
 
 class SegmentRead(NamedTuple):
-    """What can be read of a segment. `problem` says what is wrong, "" when nothing is; `is_there`
-    says whether it is the file that is meant, however damaged. `last_trimmed` is the last index of
-    an entry of which only a part is there, 0 when there is none."""
+    """The readable part of a segment. `problem` says what is wrong, "" when nothing is; `is_there`
+    says whether it is the right file, however damaged. `last_trimmed` is the last index of a
+    trimmed entry, 0 without one."""
 
     entries: list[LogEntry]
     problem: str
@@ -179,8 +178,8 @@ class SegmentRead(NamedTuple):
 
 
 def look_at_raft_segment(files: Files, group: int, segment: RaftSegment) -> SegmentRead:
-    """Return the same as `read_raft_segment`, but for entries: the file is only looked at, and what
-    is damaged in there is found when it is read. Raises as that does."""
+    """Return the same as `read_raft_segment`, without entries: damage in the file is found when it
+    is read. Raises as that does."""
     path = raft_segment_path(group, segment.number)
     size = files.size(path)
     if size < 0:

@@ -1,9 +1,9 @@
-"""The content of a snapshot of a Raft group: one file each, written once.
+"""The content of a Raft group's snapshot: one file for each, written once.
 
     record   type RAFT_CONTENT, its sequence 0, 1, ...; its payload the next part of the content
 
-The file is durable before the journal says that the snapshot counts. How long the content is, and
-the file's id, the journal and checkpoints say.
+The file is durable before the journal says that the snapshot counts. The journal and checkpoints
+have the length of the content, and the file's id.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NAME: Final = re.compile(r"\d{20}\.snapshot")
 PART_BYTES: Final = 1 << 20
-"""So much of the content is in one record, and written at once."""
+"""Bytes of the content in one record, which are written at once."""
 
 
 def raft_snapshot_path(group: int, index: int) -> str:
@@ -38,7 +38,7 @@ def raft_snapshot_path(group: int, index: int) -> str:
 
 class RaftContentWrite(DiskJob):
     """Makes the content of a snapshot durable in a file of its own. It may be submitted again after
-    it has failed for want of space: it writes the same to the same places."""
+    it has failed for lack of space: it writes the same to the same places."""
 
     def __init__(self, record: RaftSnapshot, content: bytes, strand: int) -> None:
         assert len(content) == record.snapshot.size_bytes, "a snapshot is whole"
@@ -48,14 +48,14 @@ class RaftContentWrite(DiskJob):
 
     @property
     def path(self) -> str:
-        """The path of the file that is written."""
+        """Return the path of the file that is written."""
         return raft_snapshot_path(self.record.group, self.record.snapshot.index)
 
     def run(self, files: Files) -> None:
         group, index, file_id = self.record.group, self.record.snapshot.index, self.record.file_id
         directory = raft_directory(group)
         files.make_directory(directory)
-        files.delete(self.path)  # what an earlier life has left there is nobody's
+        files.delete(self.path)  # a file left by an earlier life is of no use
         files.write(self.path, 0, FileHeader("raft snapshot", file_id, index, group).encode())
         offset = FILE_HEADER_SIZE
         for number, start in enumerate(range(0, len(self.content), PART_BYTES)):

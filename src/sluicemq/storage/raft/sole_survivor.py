@@ -1,9 +1,9 @@
-"""Raft groups that have lost their majority for good, and go on with the one member that is left.
+"""Lets Raft groups that have lost their majority for good go on with the one remaining member.
 
-Each gets configurations at the end of its log, a step each, until that member is the only voter:
-so it elects itself and commits all that it has. Nothing else of Raft is bent. What the lost members
-had agreed on and this one had not heard of is lost; and should they come back, they would be
-another group with the same history, so they must never be spoken with again (decision 0028).
+Each gets configurations at the end of its log, one for each step, until that member is the only
+voter: so it elects itself and commits its whole log. No other rule of Raft is bent. Entries that
+the lost members had committed and this one lacks are lost; and should those members come back, they
+would be another group with the same history, so they must never be contacted again (decision 0028).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def go_on_alone(groups: RaftGroups, node: int) -> list[int]:
-    """Let the members of a node be the only ones of their groups, and return the ids of the groups
-    in which that changes something. All groups were looked at (RaftAudit); it lasts with the next
-    checkpoint, as part of what is carried. Groups of which the node has no member stay as they are,
-    and so do those whose member is amnesiac: it does not know what it lacks."""
+    """Make the members of a node the only ones of their groups, and return the ids of the groups
+    that this changes. All groups were checked (RaftAudit); the next checkpoint makes it durable, in
+    its carried entries. Groups without a member on the node stay as they are, and so do those whose
+    member is amnesiac, because it does not know what it lacks."""
     changed: list[int] = []
     for group_id, durable in groups.found.items():
         group = groups.groups[group_id]
@@ -39,8 +39,8 @@ def go_on_alone(groups: RaftGroups, node: int) -> list[int]:
 
 
 def farewell(durable: Durable, node: int) -> list[LogEntry]:
-    """Return the entries after which a group has the newest member of that node alone. Their term
-    is one that nobody has led, as far as is known here."""
+    """Return the entries after which a group's only member is the newest one of that node. Their
+    term is one that nobody has led, as far as is known here."""
     log = RaftLog(durable.snapshot, durable.entries)
     now = log.configuration
     survivor = max((each for each in now.members if node_of(each) == node), default=0)

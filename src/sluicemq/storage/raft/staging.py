@@ -1,9 +1,9 @@
-"""Entries that a snapshot needs, on their way into segments that will count when it is put in.
+"""Stages entries that a snapshot needs in segments, which will count when it is installed.
 
     pieces from the leader ---StagedWrite---> segments that nothing refers to
     the snapshot's record names them, when they are durable: StagedSync, then the journal
 
-What is staged is of use in this life only: a start deletes files that nothing refers to.
+Staged segments are useful in this life only: a start deletes files to which nothing refers.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class StagedWrite(RaftSegmentWrite):
-    """Writes entries into segments that are being staged, and makes nothing durable."""
+    """Writes entries into staged segments, without making them durable."""
 
     def run(self, files: Files) -> None:
         self.write(files)
 
 
 class StagedSync(DiskJob):
-    """Makes segments that were staged durable."""
+    """Makes staged segments durable on the disk."""
 
     def __init__(self, group: int, segments: tuple[RaftSegment, ...]) -> None:
         self.group = group
@@ -52,7 +52,7 @@ class StagedSync(DiskJob):
 
 
 class InOrder(DiskJob):
-    """Jobs that are done one after the other. It may be submitted again if they may."""
+    """Runs jobs one after the other. It may be submitted again if they may."""
 
     def __init__(self, jobs: list[DiskJob]) -> None:
         self.jobs = jobs
@@ -63,21 +63,21 @@ class InOrder(DiskJob):
 
 
 class Staging:
-    """The segments of one group that are being staged, with the indexes of the entries in them."""
+    """The staged segments of one group, with the indexes of their entries."""
 
     def __init__(self, group: RaftGroup) -> None:
         self.group = group
         self.segments: list[RaftSegment] = []
         self.places: dict[int, EntryOffsets] = {}
-        """Where the entries are, by the numbers of the segments."""
+        """The places of the entries, by the numbers of the segments."""
         self.ranges: list[range] = []
-        """Of the entries, by their indexes: ascending, and no two of them touch."""
+        """The indexes of the entries as ranges: ascending, and no two of them touch."""
 
     def add(
         self, entries: list[LogEntry], new_file_id: Callable[[], bytes], entries_max: int
     ) -> StagedWrite:
         """Return the job that writes entries behind the others, into segments of at most so many.
-        Who has sent them may have trimmed them, so that none of them could be applied again."""
+        Their sender may have trimmed them, so that none of them can be applied again."""
         job = StagedWrite(self.group.id, SYNC_STRAND)
         indexes = [entry.index for entry in entries]
         assert indexes == sorted({*indexes}), "entries come in their order"
@@ -104,7 +104,7 @@ class Staging:
             self.ranges.append(range(index, index + 1))
 
     def put_in(self, record: RaftSnapshot) -> RaftSnapshot:
-        """Return the record of a snapshot that needs these entries, with them."""
+        """Return the record of a snapshot together with the staged entries that it needs."""
         ends = ((each.start, min(each.stop, record.snapshot.live_upto + 1)) for each in self.ranges)
         live = [range(*each) for each in ends if each[0] < each[1]]
         assert live, "a snapshot that needs entries has none"
@@ -112,5 +112,5 @@ class Staging:
 
     @property
     def paths(self) -> list[str]:
-        """The paths of the files."""
+        """Return the paths of the files."""
         return [raft_segment_path(self.group.id, segment.number) for segment in self.segments]
