@@ -1,14 +1,14 @@
-"""From a data directory to a state: the newest checkpoint, then the journal behind it.
+"""Rebuilds the state from a data directory: the newest checkpoint, then the journal behind it.
 
-    look     reads only: what there is, what of it is damaged, and what must be there and is not
-    decide   a start does not go on from a loss unless it was told to
-    settle   what was found becomes durable, with a new checkpoint; then what is of no use goes
+    look     reads only: finds what exists, what is damaged, and what is missing
+    decide   refuses to go on from a loss, unless told to
+    settle   makes the result durable, with a new checkpoint, and then deletes useless files
 
-So a start that is refused has changed nothing, and nothing old is deleted before a new checkpoint
-is durable: a recovery that is cut off can begin again. Messages that only the journal has are
-written to the segments of their queues: afterwards every message is in a queue index, and the
-journal begins anew. Segments are not read, except for blocks that refer to the message store, whose
-reference counts are taken from there (spec 6.8).
+So a refused start has changed nothing, and nothing old is deleted before a new checkpoint is
+durable: an interrupted recovery can begin again. It writes messages that only the journal has to
+the segments of their queues: afterwards every message is in a queue index, and the journal begins
+anew. It does not read segments, except for blocks that refer to the message store, from which it
+counts references (spec 6.8).
 """
 
 from __future__ import annotations
@@ -80,19 +80,21 @@ if TYPE_CHECKING:
 BALLAST: Final = "reserve"
 """The file that is deleted when the disk is full (chain/store/ballast.py)."""
 WHAT_IS_LOST: Final = "messages, acknowledgements and definitions are lost"
-"""With a file of the journal; what they were only the file could tell."""
+"""Lost with a file of the journal; only the file itself could say more."""
 EVERY_FILE: Final = 1
-"""What a start has found of Raft groups is in no file of its own journal, but carried on."""
+"""Entries of Raft groups that a start has found are in no file of its own journal, but are carried
+on."""
 PROGRESS_EVERY: Final = 1000
-"""Queues between two lines about the progress."""
+"""The number of queues between two log lines about progress."""
 
 
 class Recovery:
     """One start of one data directory.
 
-    `say` takes lines for the log, as (level, text). With `accept_loss` what must be there and is
-    not is done without, and what is left of it is put aside. When it is `thorough`, segments are
-    read whole, and those with damage in them are written anew without it."""
+    `say` takes lines for the log, as (level, text). With `accept_loss` the start does without
+    missing data, and puts its remains aside. When it is `thorough`, it reads segments whole, and
+    rewrites damaged ones without the damage.
+    """
 
     def __init__(
         self,
@@ -109,12 +111,12 @@ class Recovery:
         self.say = say
         self.accept_loss = accept_loss
         self.given_up = UNREADABLE if accept_loss else ()
-        """Errors with which a file that cannot be read counts as lost."""
+        """Errors with which an unreadable file counts as lost."""
         self.queues: dict[int, QueueReplica] = {}
         self.definitions = DurableTables()
         self.declared: DeclaredState | None = None
-        """In a cluster, all that was declared and that this node had heard of; `definitions` has
-        what of it is durable. None: the node is alone, or new."""
+        """In a cluster, all definitions known to this node; `definitions` has the durable part.
+        None when the node is alone, or new."""
         self.clean = True
         self.is_new = True
         self.checkpoint_number = 0
@@ -124,24 +126,24 @@ class Recovery:
         self.node_id = b""
         self.deleted: set[int] = set()
         self.stream_files: dict[int, StreamFiles] = {}
-        """What is known of the files of streams."""
+        """The known files of streams."""
         self.streams: dict[int, StreamRecovery] = {}
-        """What was found of them; each is settled by whoever owns its log."""
+        """The recoveries of the streams; the owner of each log settles its own."""
         self.groups = RaftGroups()
-        """What is known of Raft groups."""
+        """The known Raft groups."""
         self.may_have_forgotten = False
-        """Something that the journal or a checkpoint had is damaged or lost."""
+        """True when part of the journal or of a checkpoint is damaged or lost."""
         self.losses: list[Loss] = []
-        """What must be there and is not."""
+        """Everything that is missing."""
         self.manifest: Manifest | None = None
-        """What is durable about files; None: nothing is."""
+        """The durable manifest; None without one."""
         self.manifest_is_whole = False
         self.numbers: list[int] = []
-        """Of all files of the journal."""
+        """The numbers of all files of the journal."""
         self.damaged: list[str] = []
-        """Files that have to be copied before they go."""
+        """Files to copy before they are deleted."""
         self.aside: list[str] = []
-        """Files that are not what they have to be, but for segments."""
+        """Files that are not what they must be, except segments."""
         self.segments = IndexAudit(files, self.losses, say, self.given_up, thorough)
         self.raft = self.raft_audit()
 
@@ -151,21 +153,20 @@ class Recovery:
         transient: MessageFiles,
         bootstrap: Callable[[DurableTables], None] = lambda _: None,
     ) -> None:
-        """Do a whole start. `bootstrap` adds to the definitions what is to be there from the
-        beginning. Raises Refused when a newer version wrote the directory, LossRefused when
-        something is lost and that was not accepted, Corrupt for what no version writes, and
-        DiskFailed."""
+        """Do a whole start. `bootstrap` adds the initial definitions. Raises Refused when a newer
+        version wrote the directory, LossRefused when a loss was not accepted, Corrupt for data that
+        no version writes, and DiskFailed."""
         self.look(persistent)
         self.decide()
         bootstrap(self.definitions)
         self.settle(persistent, transient)
 
     def look(self, persistent: MessageFiles) -> None:
-        """Find out what there is, without changing anything. Raises Refused when a newer version
-        wrote it, Corrupt for what no version writes, and DiskFailed."""
+        """Find out what exists, without changing anything. Raises Refused when a newer version
+        wrote it, Corrupt for data that no version writes, and DiskFailed."""
         files = self.files
         checkpoint, problems = read_newest(files)
-        self.warn(problems if checkpoint is not None else [])  # without any that is the loss
+        self.warn(problems if checkpoint is not None else [])  # else these are the loss
         self.may_have_forgotten = bool(problems)
         self.numbers = journal_numbers(files)
         manifest = self.look_at_manifest(checkpoint)
@@ -182,7 +183,7 @@ class Recovery:
         self.look_at_groups()
 
     def decide(self) -> None:
-        """Log what is lost, and raise LossRefused if something is and that was not accepted."""
+        """Log all losses, and raise LossRefused if there are any that were not accepted."""
         for loss in self.losses:
             self.say("error", f"recovery: {loss}")
         if self.losses and not self.accept_loss:
@@ -194,10 +195,10 @@ class Recovery:
             )
 
     def settle(self, persistent: MessageFiles, transient: MessageFiles) -> None:
-        """Make what was found durable, with a new checkpoint, and delete what is of no use any
-        more. A crash at any point leaves what `look` finds again. Raises DiskFailed."""
+        """Make the result durable, with a new checkpoint, and delete useless files. A crash at any
+        point leaves what `look` finds again. Raises DiskFailed."""
         files = self.files
-        files.delete(BALLAST)  # there may be no other space for what is written here
+        files.delete(BALLAST)  # there may be no other space for these writes
         files.delete_tree(TRANSIENT_QUEUES)
         transient.wipe(files)
         for path in dict.fromkeys(self.damaged):
@@ -207,17 +208,17 @@ class Recovery:
         self.write_back()
         persistent.make_durable(files)
         for stream in self.streams.values():
-            stream.settle()  # before a checkpoint says what must be there of it
+            stream.settle()  # before a checkpoint requires its files
         self.raft.settle()
         self.journal_number = max([self.journal_number, *self.numbers]) + 1
         manifest = self.manifest or Manifest(self.node_id)
         if not self.manifest_is_whole:
             manifest = manifest._replace(generation=manifest.generation + 1)
             write_manifest(files, manifest)
-        for _ in range(KEPT):  # each must do without the journal that goes now
+        for _ in range(KEPT):  # each must do without the journal that is deleted now
             self.checkpoint_number += 1
             write_checkpoint(files, self.checkpoint(clean=False))
-        if not manifest.checkpoint:  # until there is one it must not say so
+        if not manifest.checkpoint:  # without a checkpoint it must not claim one
             generation = manifest.generation + 1
             manifest = manifest._replace(generation=generation, checkpoint=self.checkpoint_number)
             update_manifest(files, manifest.record())
@@ -225,8 +226,8 @@ class Recovery:
         self.tidy(persistent)
 
     def tidy(self, persistent: MessageFiles) -> None:
-        """Delete what is of no use any more, now that a checkpoint that does without it is durable.
-        Raises DiskFailed."""
+        """Delete useless files, now that a checkpoint that does without them is durable. Raises
+        DiskFailed."""
         files = self.files
         persistent.tidy(keep=bool(self.losses))
         self.drop_unknown()
@@ -243,9 +244,8 @@ class Recovery:
     # -- the checkpoint
 
     def look_at_manifest(self, checkpoint: Checkpoint | None) -> Manifest | None:
-        """Return what the manifest says; None when there is none that can be read. One that is
-        there and cannot be read is a loss; so is a missing one, unless the directory is new or was
-        made before there was a manifest."""
+        """Return the manifest; None when it cannot be read. An unreadable one is a loss; so is a
+        missing one, unless the directory is new or was made before there was a manifest."""
         found = read_manifest(self.files, checkpoint.node_id if checkpoint else None)
         self.manifest = found.manifest
         self.manifest_is_whole = found.manifest is not None and not (found.problem or found.note)
@@ -266,8 +266,7 @@ class Recovery:
         return found.manifest
 
     def begin_anew(self, problems: list[str], manifest: Manifest | None) -> None:
-        """Begin without a checkpoint: this is a new directory, or has lost all that says what is in
-        it."""
+        """Begin without a checkpoint: this directory is new, or has lost all checkpoints."""
         self.node_id = self.new_file_id()
         found = [*left_over(self.files)]
         if problems:
@@ -286,14 +285,13 @@ class Recovery:
         self.clean = not self.losses
 
     def lose(self, path: str, text: str) -> None:
-        """Take note that something is not there that must be; `text` says of `path` what is
-        lost."""
+        """Note a loss; `text` says what is lost of `path`."""
         self.losses.append(Loss(path, text))
         if path.startswith((CHECKPOINT, JOURNAL, MANIFEST)):
             self.may_have_forgotten = True
 
     def start_from(self, checkpoint: Checkpoint) -> None:
-        """Take over the state as of the checkpoint."""
+        """Take over the state of the checkpoint."""
         self.is_new = False
         self.checkpoint_number = max(number for number, _ in numbered(self.files.names(CHECKPOINT)))
         self.node_id = checkpoint.node_id
@@ -316,17 +314,17 @@ class Recovery:
     # -- segments
 
     def look_at_segments(self) -> None:
-        """Look whether the file of each segment is there, and the one that is meant."""
+        """Check that the file of each segment is there, and is the right one."""
         for queue in self.queues.values():
             self.segments.look(queue, self.title(queue))
 
     def title(self, queue: QueueReplica) -> str:
-        """Return a text that names a queue for people."""
+        """Return a text that names a queue for users."""
         definition = self.definitions.queues[queue.index.queue_id]
         return f"queue {definition.name!r} in {definition.vhost!r}"
 
     def queue(self, queue_id: int) -> QueueReplica:
-        """Return the queue with that id; a new one has nothing."""
+        """Return the queue with that id; a new one is empty."""
         known = self.queues.get(queue_id)
         if known is None:
             directory = queue_directory(queue_id, durable=True)
@@ -337,8 +335,7 @@ class Recovery:
     # -- the journal
 
     def replay(self, manifest: Manifest | None) -> None:
-        """Apply the entries of the journal behind the checkpoint, in the order in which they were
-        written."""
+        """Apply the entries of the journal behind the checkpoint, in the order of writing."""
         numbers = [number for number in self.numbers if number >= self.journal_number]
         self.count_files(numbers, manifest)
         self.journal_number = max(self.journal_number, manifest.journal_last if manifest else 0)
@@ -366,8 +363,8 @@ class Recovery:
                 self.apply(entry)
 
     def count_files(self, numbers: list[int], manifest: Manifest | None) -> None:
-        """Take note of files of the journal that must be there and are not. Without a manifest only
-        a newer file tells of an older one."""
+        """Note missing files of the journal. Without a manifest only a newer file shows that an
+        older one is missing."""
         wanted = {*numbers}
         if numbers:
             wanted |= {*range(self.journal_number, numbers[-1])}
@@ -379,7 +376,7 @@ class Recovery:
 
     def journal_file(self, number: int, manifest: Manifest | None) -> Replay | None:
         """Return the entries of one file of the journal; None when the disk fails and a loss is
-        accepted. What is missing in it is a loss. Raises DiskFailed."""
+        accepted. Missing entries are a loss. Raises DiskFailed."""
         path = journal_path(number)
         file_id = manifest.journal_id(number) if manifest is not None else None
         try:
@@ -400,7 +397,7 @@ class Recovery:
         return found
 
     def lose_journal(self, first: int, last: int) -> None:
-        """Take note that the journal's files `first` to `last` are missing."""
+        """Note that the journal's files `first` to `last` are missing."""
         others = f" with those up to number {last}" if last > first else ""
         self.lose(journal_path(first), f"is missing{others}: {WHAT_IS_LOST}")
 
@@ -425,8 +422,8 @@ class Recovery:
             self.queues.pop(entry.queue, None)
 
     def look_at_agreed_definitions(self) -> None:
-        """In a cluster, begin with what the Raft group of the definitions has of them, as far as
-        this node had applied it: whatever is in the journal was said with no more than that."""
+        """In a cluster, begin with the definitions in their Raft group, as far as this node had
+        applied them: the journal was written with no more than these."""
         group = self.groups.groups.get(DEFINITIONS_GROUP)
         if group is None:
             return
@@ -439,8 +436,8 @@ class Recovery:
         self.definitions = DurableTables(self.declared.encode())
 
     def match_definitions(self) -> None:
-        """Forget queues that are not defined, and make those that are and of which nothing was
-        found. Unless the broker has stopped in order, all messages count as delivered."""
+        """Forget queues that are not defined, and make defined ones of which nothing was found.
+        Unless the broker stopped in order, all messages count as delivered."""
         self.definitions.drop_loose_bindings()
         if self.definitions.cut_off:
             self.warn(["parameters nested too deep have lost their innermost parts"])
@@ -450,12 +447,12 @@ class Recovery:
             queue = self.queue(key)
             self.next_queue_id = max(self.next_queue_id, key + 1)
             if not self.clean:
-                queue.all_delivered()  # who knows what was
+                queue.all_delivered()  # nobody knows which were
 
     # -- to the segments
 
     def write_back(self) -> None:
-        """Write what only the journal has to segments, durably. Raises DiskFailed."""
+        """Write messages that only the journal has to segments, durably. Raises DiskFailed."""
         self.segments.mend()
         for done, queue in enumerate(self.queues.values()):
             if done and not done % PROGRESS_EVERY:
@@ -465,8 +462,8 @@ class Recovery:
     # -- the message store
 
     def count_references(self, persistent: MessageFiles) -> None:
-        """Count how many queues refer to each body in the message store. A message whose body is
-        nowhere is reported, and taken out of its queue."""
+        """Count how many queues refer to each body in the message store. A message without its body
+        is reported, and removed from its queue."""
         counts: dict[int, int] = {}
         where: list[tuple[QueueReplica, Run]] = []
         for queue in self.queues.values():
@@ -475,7 +472,7 @@ class Recovery:
                 for message_id in run.ids:
                     counts[message_id] = counts.get(message_id, 0) + 1
         found = persistent.look(self.files, counts, self.given_up)
-        for each in found.problems:  # when nobody misses anything, a write was cut off there
+        for each in found.problems:  # if no message is missing, a write was cut off there
             self.say("error" if found.missing else "info", f"recovery: {each.path}: {each.text}")
         highest = max(persistent.highest_id, found.highest_id)
         self.next_message_id = max(self.next_message_id, highest + 1)
@@ -499,11 +496,12 @@ class Recovery:
         size: int,
         lost: dict[QueueReplica, int],
     ) -> None:
-        """Decide which files are lost, when bodies of `size` bytes, as records, are in none of the
-        files that can be read, and the messages counted in `lost` with them.
+        """Decide which files are lost, when bodies of `size` bytes, as records, are in no readable
+        file, and the messages counted in `lost` with them.
 
-        Records that are damaged explain as many bytes as they have; what is missing beyond that was
-        in a file that is missing itself, or was cut."""
+        Damaged records account for their own bytes; other missing bytes were in a missing or
+        truncated file.
+        """
         queues = ", ".join(f"{count} of {self.title(queue)}" for queue, count in lost.items())
         for path, _, _, text in found.unreadable:
             if lost:
@@ -517,7 +515,7 @@ class Recovery:
     # -- streams
 
     def look_at_streams(self) -> None:
-        """Look whether the files of each stream are there, and what of them is lost."""
+        """Check that the files of each stream are there, and find losses."""
         for key, definition in self.definitions.in_stream_files().items():
             title = f"stream {definition.name!r} in {definition.vhost!r}"
             known = self.stream_files.get(key)
@@ -529,7 +527,7 @@ class Recovery:
     # -- Raft groups
 
     def raft_audit(self) -> RaftAudit:
-        """Return what will look at the files of the groups that are known."""
+        """Return the audit of the files of all known groups."""
         warn = self.warn
         given_up, thorough = self.given_up, self.segments.thorough
         return RaftAudit(
@@ -537,8 +535,8 @@ class Recovery:
         )
 
     def look_at_groups(self) -> None:
-        """Read the logs of all Raft groups. After damage of anything that they share no member
-        knows whether it has forgotten something."""
+        """Read the logs of all Raft groups. After damage to shared files no member knows whether it
+        has forgotten something."""
         self.raft.look()
         if self.may_have_forgotten and self.groups.groups:
             self.groups.suspect_all()
@@ -547,8 +545,8 @@ class Recovery:
     # -- the end
 
     def drop_unknown(self) -> None:
-        """Delete directories of queues that are no more, and segments in which nothing is alive.
-        What is none of ours stays. Raises DiskFailed."""
+        """Delete directories of deleted queues, and segments without live messages. Foreign
+        files stay. Raises DiskFailed."""
         files = self.files
         for path in self.strays():
             self.say("warning", f"recovery: {path} does not belong to a broker; it stays as it is")
@@ -567,7 +565,7 @@ class Recovery:
                     self.drop(path)
 
     def strays(self) -> Iterable[str]:
-        """Yield the paths of what no broker has put among the queues."""
+        """Yield the paths of files among the queues that no broker has made."""
         files = self.files
         for name in files.names(QUEUES):
             path = f"{QUEUES}/{name}"
@@ -581,16 +579,15 @@ class Recovery:
                     yield path
 
     def drop_tree(self, path: str) -> None:
-        """Delete the directory of a queue that nobody knows; after a loss its files are put
-        aside."""
+        """Delete the directory of an unknown queue; after a loss its files are put aside."""
         for name in self.files.names(path) if self.losses else ():
             self.drop(f"{path}/{name}")
         if not self.losses:
             self.files.delete_tree(path)
 
     def drop(self, path: str) -> None:
-        """Delete a file that nobody needs. After a loss it is put aside, for what needs it may be
-        what was lost."""
+        """Delete an unneeded file. After a loss it is put aside, because the data that needs it may
+        be what was lost."""
         if self.losses:
             kept = put_aside(self.files, path)
             self.say("error", f"recovery: nothing refers to {path} any more; it is {kept} now")
@@ -598,7 +595,7 @@ class Recovery:
             self.files.delete(path)
 
     def checkpoint(self, clean: bool) -> Checkpoint:
-        """Return a checkpoint of the state as it is now."""
+        """Return a checkpoint of the present state."""
         states = [queue.state() for queue in self.queues.values()]
         return Checkpoint(
             self.checkpoint_number,

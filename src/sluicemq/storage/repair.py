@@ -1,8 +1,8 @@
-"""`fsck --repair`: do without what is lost, so that a broker starts and nothing more is found.
+"""`fsck --repair`: does without lost data, so that a broker starts and fsck finds nothing more.
 
-Files with damage in them are written anew with all that is sound, under a name that is free or over
-the old one; the damaged file goes to the quarantine first. Then comes what a start does that
-accepts a loss. It may be cut off anywhere, and be done again.
+It rewrites damaged files with all sound records, under an unused name or over the old file, after
+putting the damaged file into the quarantine. Then it does the work of a start that accepts a loss.
+It may be interrupted anywhere, and repeated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sluicemq.storage.stream_segment import (
 
 MESSAGES: Final = f"messages/{PERSISTENT}"
 ENTRY_COUNT: Final = 16384
-"""Of the segments of a directory that has lost what says it."""
+"""The entries of a segment in a directory that has lost this number."""
 FILE_BYTES: Final = 16 << 20
 UNFINISHED: Final = ".tmp"
 
@@ -47,7 +47,7 @@ Say = Callable[[str, str], None]
 
 
 class Repair:
-    """Repairs one data directory. `say` takes a line, as (level, text), for all that is done."""
+    """Repairs one data directory. `say` takes a line, as (level, text), for each repair."""
 
     def __init__(self, files: Files, new_file_id: Callable[[], bytes], say: Say) -> None:
         self.files = files
@@ -71,9 +71,9 @@ class Repair:
             self.stream(key)
 
     def message_files(self) -> None:
-        """Write the sound records of each damaged file of the message store to a new file, and put
-        the damaged one aside. A message may be in two files, so nothing is lost when this ends
-        anywhere."""
+        """Copy the sound records of each damaged file of the message store to a new file, and put
+        the damaged one aside. A message may be in two files, so nothing is lost wherever this ends.
+        """
         files = self.files
         found = {number_in(name): f"{MESSAGES}/{name}" for name in files.names(MESSAGES)}
         numbers = sorted(number for number in found if number is not None)
@@ -104,8 +104,8 @@ class Repair:
             self.stream_segment(queue_id, stream_path(directory, number), number == numbers[-1])
 
     def stream_segment(self, queue_id: int, path: str, is_last: bool) -> None:
-        """Write one segment of a stream anew without the places where no chunk can be read, if it
-        has any; a copy of the damaged file is kept."""
+        """Rewrite one segment of a stream without its damaged places, if it has any; a copy of the
+        damaged file is kept."""
         files = self.files
         data = files.read(path, 0, files.size(path))
         header = decode_header(data, "stream")

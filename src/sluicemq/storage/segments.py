@@ -1,13 +1,13 @@
-"""Segment files of queue indexes: blocks of runs, found by their heads alone.
+"""Segment files of queue indexes: blocks of runs, which a reader finds by their heads alone.
 
 A block is a record of type BLOCK; its payload begins with
 
     first u64 | last u64 | count u32 | flags u16 | check u16
 
-the smallest and the largest of its positions, how many they are, and the sum of 1 when bodies are
-in the message store and 2 when messages expire; `check` is a crc of these, seeded with the file's
-id and the record's offset, so that they can be trusted without reading the rest. Then follow the
-runs, as `entries` has them.
+the smallest and the largest of its positions, their number, and the sum of 1 when bodies are in the
+message store and 2 when messages expire; `check` is a crc of these, seeded with the file's id and
+the record's offset, so that they can be trusted without reading the rest. Then follow the runs,
+encoded as in `entries`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 QUEUES: Final = "queues"
 TRANSIENT_QUEUES: Final = "transient"
-"""Directories that have those of the indexes of queues, durable ones and others."""
+"""The directories of the indexes of durable and of other queues."""
 
 NAME: Final = re.compile(r"\d{8,19}\.idx")
 BLOCK_HEAD: Final = Struct("<QQIHH")
@@ -44,16 +44,15 @@ REFERENCES: Final = 1
 EXPIRIES: Final = 2
 
 PEEK_SIZE: Final = 64
-"""Bytes read of a block to know its place: both heads."""
+"""The bytes of a block that are read to know its place: both heads."""
 
 SEARCH_SIZE: Final = 1 << 20
-"""Bytes read at a time when the next block has to be searched for."""
+"""Bytes read at a time in a search for the next block."""
 
 
 class BlockPlace(NamedTuple):
-    """Where a block is, and what positions are in it, `first` and `last` included; `length` is the
-    bytes of the whole record. It may be listed though its contents are damaged: only reading
-    tells."""
+    """The place of a block, and its positions, `first` and `last` included; `length` is the bytes
+    of the whole record. Its contents may be damaged: only reading them shows that."""
 
     offset: int
     length: int
@@ -64,7 +63,7 @@ class BlockPlace(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset in the file where the next block may begin."""
+        """Return the offset in the file where the next block may begin."""
         return self.offset + self.length
 
 
@@ -101,7 +100,7 @@ def encode_block(file_id: bytes, offset: int, sequence: int, runs: list[Run]) ->
 
 def place_at(data: bytes, at: int, file_id: bytes, offset: int) -> BlockPlace | None:
     """Return the place of the block whose heads are at data[at:], which is `offset` in the file;
-    None when there is none."""
+    None when they are not valid."""
     head = read_head(data, at, file_id, offset)
     at += RECORD_HEAD_SIZE
     if head is None or head.type != BLOCK or len(data) - at < BLOCK_HEAD.size:
@@ -117,10 +116,11 @@ def place_at(data: bytes, at: int, file_id: bytes, offset: int) -> BlockPlace | 
 def scan_places(
     files: Files, path: str, file_id: bytes, length: int
 ) -> tuple[list[BlockPlace], list[tuple[int, int]]]:
-    """Return the blocks of the first `length` bytes of a file, and the ranges where there is none.
+    """Return the blocks in the first `length` bytes of a file, and the ranges without any.
 
-    All of `length` is known to have been written, so there is no torn tail: what is not a block is
-    damaged, and so is what the file is too short for. Raises DiskFailed."""
+    All of `length` is known to have been written, so there is no torn tail: bytes that are not a
+    block are damaged, and so are those that the file is too short for. Raises DiskFailed.
+    """
     places: list[BlockPlace] = []
     damaged: list[tuple[int, int]] = []
     offset = FILE_HEADER_SIZE
@@ -138,8 +138,8 @@ def scan_places(
 
 
 def search(files: Files, path: str, file_id: bytes, start: int, length: int) -> BlockPlace | None:
-    """Return the first block at or behind the offset `start` that can be read; None when there is
-    none before `length`. Raises DiskFailed."""
+    """Return the first readable block at or behind the offset `start`; None without one before
+    `length`. Raises DiskFailed."""
     while start < length:
         data = files.read(path, start, min(SEARCH_SIZE + PEEK_SIZE, length - start))
         at = next_magic(data, 0, start)
@@ -159,8 +159,7 @@ def is_whole(files: Files, path: str, file_id: bytes, place: BlockPlace) -> bool
 
 
 def read_block(files: Files, path: str, file_id: bytes, place: BlockPlace) -> list[Run]:
-    """Return the runs of a block. Raises Corrupt when they are not what was written, and
-    DiskFailed."""
+    """Return the runs of a block. Raises Corrupt when it is damaged, and DiskFailed."""
     data = files.read(path, place.offset, place.length)
     record = read_record(data, 0, file_id, place.offset)
     if record is None:
@@ -169,7 +168,7 @@ def read_block(files: Files, path: str, file_id: bytes, place: BlockPlace) -> li
 
 
 def runs_of(payload: memoryview) -> list[Run]:
-    """Return the runs of a block's payload. Raises Corrupt when there is something else in it."""
+    """Return the runs of a block's payload. Raises Corrupt when it has anything else."""
     if len(payload) < BLOCK_HEAD.size:
         raise Corrupt("it ends within its head")
     entries = decode_entries(payload[BLOCK_HEAD.size :])

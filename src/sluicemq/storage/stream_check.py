@@ -1,4 +1,6 @@
-"""Is everything in the files of a stream that should be there? Read-only, and all of it is read."""
+"""Checks that the files of a stream have everything they should have. It changes nothing, and reads
+everything.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ Count = Callable[[str, int], None]
 
 
 class StreamCheck:
-    """Checks the files of one stream; `finding`, `note` and `count` are called with what is found.
-    `known` says which files there must be; None means that nothing is said of that."""
+    """Checks the files of one stream; `finding`, `note` and `count` get the results. `known` says
+    which files must exist; None means unknown."""
 
     def __init__(
         self,
@@ -51,8 +53,8 @@ class StreamCheck:
         self.count = count
 
     def run(self) -> None:
-        """Look at every segment, in order, and whether they follow one another from the first that
-        must be there to the end. Raises Refused when a newer version wrote one."""
+        """Check every segment, in order, and that they follow one another from the first required
+        one to the end. Raises Refused when a newer version wrote one."""
         self.count("streams", 1)
         known = self.known
         begin = known.first if known is not None else 0
@@ -69,8 +71,9 @@ class StreamCheck:
             self.finding(self.directory, text)
 
     def segment(self, number: int, is_last: bool) -> int | None:
-        """Look at one file, and return the offset behind its last message; None when that cannot be
-        known."""
+        """Check one file, and return the offset behind its last message; None when that
+        is unknown.
+        """
         path = stream_path(self.directory, number)
         try:
             data = self.files.read(path, 0, FILE_HEADER_SIZE)
@@ -91,8 +94,8 @@ class StreamCheck:
         return None
 
     def chunks(self, path: str, number: int, file_id: bytes, is_last: bool) -> int:
-        """Look at everything in a file that has a header, and return the offset behind its last
-        message. Raises Corrupt for a chunk that makes no sense, and DiskFailed."""
+        """Check everything in a file that has a header, and return the offset behind its last
+        message. Raises Corrupt for a senseless chunk, and DiskFailed."""
         size = self.files.size(path)
         told = StreamSegment(self.queue_id, self.directory, number, file_id)
         is_closed = read_closed(self.files, path, told)
@@ -113,10 +116,10 @@ class StreamCheck:
         return max(found.end, told.end)
 
     def ending(self, path: str, told: StreamSegment, found: StreamSegment) -> None:
-        """Look whether the end of a file says what is in it, as it was `found`; what differs is a
-        finding."""
+        """Check that the end of a file describes the file as it was `found`; differences are
+        findings."""
         for what in ("end", "size", "first_ms", "last_ms", "last_chunk"):
-            is_more = what == "end" and told.end > found.end  # what a start has done without
+            is_more = what == "end" and told.end > found.end  # a start has accepted this loss
             if getattr(told, what) != getattr(found, what) and not is_more:
                 values = f"{getattr(told, what)}, not {getattr(found, what)}"
                 self.finding(path, f"its end says that its {what} is {values}")
@@ -131,7 +134,7 @@ class StreamCheck:
             self.finding(path, "its look-up table leads to no chunk")
 
     def leads_to_chunks(self, path: str, places: ChunkPlaces, segment: StreamSegment) -> bool:
-        """Tell whether there is a chunk with that offset wherever the look-up table says so."""
+        """Tell whether every place in the look-up table has a chunk with that offset."""
         for offset, position in zip(places.offsets, places.positions, strict=True):
             data = self.files.read(path, position, FILE_HEADER_SIZE)
             head = read_head(data, 0, segment.file_id, position)

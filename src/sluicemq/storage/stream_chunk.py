@@ -5,10 +5,10 @@ A chunk is a record of type CHUNK; its sequence is the offset of its first messa
     group u64 | timestamp u64 | count u32 | size u32 | channel u16 | envelope length u16 | 0 u32
               | envelope | sizes u32 x count, only when size is 0 | contents
 
-`group` is the first offset of what was written for one sync, this chunk included: by it a reader
-knows a write that was cut off from damage (`stream_segment.py`). `timestamp` is the wall clock in
-milliseconds when that was written, and never goes back. `size` is the length of every content, 0
-when they differ. Address, contents and channel are those of a run (`entries.py`).
+`group` is the first offset of all chunks written for one sync, including this one: by it a reader
+tells a cut-off write from damage (`stream_segment.py`). `timestamp` is the wall clock in
+milliseconds of that write, and never goes back. `size` is the length of every content, 0 when they
+differ. Address, contents and channel are those of a run (`entries.py`).
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ CHUNK_HEAD: Final = Struct("<QQIIHHI")
 
 
 class ChunkHead:
-    """What is known of a chunk without its contents; `end` is the offset behind its last
-    message."""
+    """A chunk without its contents; `end` is the offset behind its last message."""
 
     __slots__ = ("count", "first", "group", "timestamp_ms")
 

@@ -1,10 +1,10 @@
-"""The log of one stream: what is appended gets offsets, is written in groups, and is never changed.
+"""The log of one stream: appended messages get offsets, are written in groups, and never change.
 
     append ... append -> commit() -> job on the disk -> committed(job): durable, and readable
 
-One group at a time: what is appended while one is being synced is the next. A segment that has
-reached its size is closed with the next group, which begins a new one. Retention drops whole
-segments, the oldest first, and never the last one; so the next offset is always known.
+It writes one group at a time: messages appended while one is being synced are the next. A segment
+that has reached its size is closed with the next group, which begins a new one. Retention drops
+whole segments, the oldest first, and never the last one; so the next offset is always known.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SYNCS: Final = ("sync", "sync directory", "sync_directory")
 
 
 class Appended:
-    """Messages that wait to be written: alike but for their contents, which are `size` bytes
+    """Messages that wait to be written: they differ only in their contents, which are `size` bytes
     together."""
 
     __slots__ = ("contents", "size", "traits")
@@ -44,27 +44,27 @@ class Appended:
 
 
 class StreamCommit(DiskJob):
-    """Makes a group durable. It may be submitted again after it has failed for want of space: it
+    """Makes a group durable. It may be submitted again after it has failed for lack of space: it
     writes the same to the same places."""
 
     def __init__(self, segment: StreamSegment, is_new: bool, chunks: list[StreamChunk]) -> None:
         self.segment = segment
         self.is_new = is_new
-        """Does it begin the file?"""
+        """True when it begins the file."""
         self.position = segment.size
-        """Where the first chunk goes."""
+        """The position of the first chunk."""
         self.chunks = chunks
         self.ends: list[int] = []
         """The position behind each chunk."""
         self.allocate = 0
         self.data = b""
         self.closing: StreamSegment | None = None
-        """The segment before, which gets its end."""
+        """The previous segment, which is closed."""
         self.ending = b""
 
     @property
     def may_be_tried_again(self) -> bool:
-        """Whether it has failed for want of space and not in a sync, after which nothing is
+        """Tell whether it has failed for lack of space, and not in a sync, after which nothing is
         known."""
         failure = self.failure
         return failure is not None and failure.is_full and failure.action not in SYNCS
@@ -78,7 +78,7 @@ class StreamCommit(DiskJob):
             files.make_directory(directory)
         if self.allocate:
             files.allocate(path, self.allocate)
-        if self.is_new:  # durable before there is anything behind it: without it nothing is read
+        if self.is_new:  # durable before other data follows: without it nothing is read
             files.write(path, 0, self.segment.header())
             files.sync(path)
             files.sync_directory(directory)
@@ -94,8 +94,8 @@ def close(files: Files, segment: StreamSegment, ending: bytes) -> None:
 
 
 class StreamDrop(DiskJob):
-    """Deletes segments, the oldest first. None goes before the one in front of it is surely gone,
-    so that no gap is ever left."""
+    """Deletes segments, the oldest first. Each goes only after the one before it is surely gone, so
+    that no gap is ever left."""
 
     def __init__(self, directory: str, paths: list[str]) -> None:
         self.directory = directory
@@ -108,7 +108,7 @@ class StreamDrop(DiskJob):
 
 
 class StreamLog:
-    """The log of one stream. `segments` hold what is durable; `next_offset` is that of the next
+    """The log of one stream. `segments` have the durable part; `next_offset` is that of the next
     message appended."""
 
     def __init__(
@@ -133,12 +133,12 @@ class StreamLog:
         self.job_bytes = 0
         self.last_ms = 0
         self.bytes = 0
-        """Of all segments, as far as they are durable."""
+        """The durable bytes of all segments."""
         self.syncs = 0
         self.written_bytes = 0
 
     def recovered(self, segments: list[StreamSegment], next_offset: int) -> None:
-        """Begin with the segments that a start has found."""
+        """Begin with the segments found by a start."""
         self.segments = segments
         self.next_offset = next_offset
         self.last_ms = max((segment.last_ms for segment in segments), default=0)
@@ -146,24 +146,24 @@ class StreamLog:
 
     @property
     def first_offset(self) -> int:
-        """The offset of the oldest message, or of the next one when there is none."""
+        """Return the offset of the oldest message, or of the next one without any."""
         return self.segments[0].first if self.segments else self.durable_end
 
     @property
     def durable_end(self) -> int:
-        """The offset behind the last message that may be read."""
+        """Return the offset behind the last message that may be read."""
         if self.segments:
             return self.segments[-1].end
         return self.next_offset - self._unwritten()
 
     @property
     def last_chunk(self) -> int:
-        """The offset that the last chunk begins with, or of the next message when there is none."""
+        """Return the first offset of the last chunk, or the next offset without any."""
         return self.segments[-1].last_chunk if self.segments else self.durable_end
 
     @property
     def unsynced_bytes(self) -> int:
-        """The bytes of contents that are not durable yet."""
+        """Return the bytes of contents that are not durable yet."""
         return self.waiting_bytes + self.job_bytes
 
     def _unwritten(self) -> int:
@@ -173,7 +173,7 @@ class StreamLog:
     # -- writing
 
     def append(self, traits: MessageTraits, contents: list[bytes], size: int) -> int:
-        """Give offsets to messages, which are `size` bytes, and have them wait for the next group.
+        """Assign offsets to messages, which are `size` bytes, and queue them for the next group.
         Returns the offset of the first; the others follow."""
         first = self.next_offset
         self.next_offset += len(contents)
@@ -203,17 +203,17 @@ class StreamLog:
         return job
 
     def discard(self) -> None:
-        """Forget what waits, so that it is not written any more."""
+        """Forget waiting messages, so that they are not written any more."""
         self.waiting.clear()
         self.waiting_bytes = 0
 
     def give_up(self) -> None:
-        """Forget what the job had, which has failed."""
+        """Forget the messages of the job, which has failed."""
         self.job = None
         self.job_bytes = 0
 
     def _chunks(self, group: int, room: int) -> list[StreamChunk]:
-        """Chunks of what waits, as many as there is room for, one at least."""
+        """Return chunks of waiting messages, as many as there is room for, at least one."""
         chunks: list[StreamChunk] = []
         first = group
         while self.waiting and (room > 0 or not chunks):
@@ -228,8 +228,8 @@ class StreamLog:
         return chunks
 
     def _take(self) -> Appended:
-        """What makes one chunk: the first that waits, with the next ones that are like it, or only
-        a part of it."""
+        """Return the messages of one chunk: the first that wait, with the next ones like them, or
+        only a part of them."""
         waiting = self.waiting
         head = waiting.popleft()
         if head.size > self.chunk_bytes and len(head.contents) > 1:
@@ -250,7 +250,7 @@ class StreamLog:
         return head
 
     def _encode(self, job: StreamCommit) -> None:
-        """The bytes, and what is to be reserved for them."""
+        """Encode the chunks, and compute the space to reserve for them."""
         segment = job.segment
         position = job.position
         parts: list[bytes] = []
@@ -267,7 +267,7 @@ class StreamLog:
             segment.allocated = job.allocate = position + step - position % step
 
     def committed(self, job: StreamCommit) -> None:
-        """Take note that the job of `commit` has succeeded: what is in it may be read."""
+        """Note that the job of `commit` has succeeded: its messages may be read."""
         assert job is self.job
         self.job = None
         self.job_bytes = 0
@@ -289,7 +289,7 @@ class StreamLog:
     # -- reading
 
     def segment_of(self, offset: int) -> StreamSegment | None:
-        """Return the segment that has that offset, or the next one that there is; None when the
+        """Return the segment that has that offset, or else the next existing one; None when the
         offset was not written yet."""
         if offset >= self.durable_end:
             return None
@@ -299,15 +299,15 @@ class StreamLog:
         return self.segments[max(at, 0)]
 
     def segment_at(self, timestamp_ms: int) -> StreamSegment | None:
-        """Return the first segment with something of that time, or of a later one, in milliseconds
-        since the epoch; None when there is none."""
+        """Return the first segment with messages of that time or later, in milliseconds since the
+        epoch; None without one."""
         for segment in self.segments:
             if segment.last_ms >= timestamp_ms:
                 return segment
         return None
 
     def has(self, segment: StreamSegment) -> bool:
-        """Tell whether a segment is still there, or was dropped."""
+        """Tell whether a segment still exists, or was dropped."""
         return segment.first >= self.first_offset
 
     # -- retention
@@ -315,9 +315,9 @@ class StreamLog:
     def retain(
         self, now_ms: int, max_age_ms: int | None, max_bytes: int | None
     ) -> list[StreamSegment]:
-        """Drop the oldest segments as long as everything in them is older than `max_age_ms`, or all
-        segments together have more than `max_bytes`; None is no limit. Returns what was dropped,
-        whose files are to be deleted. The last segment always stays."""
+        """Drop the oldest segments as long as all their messages are older than `max_age_ms`, or
+        all segments together have more than `max_bytes`; None is no limit. Returns the dropped
+        segments, whose files are to be deleted. The last segment always stays."""
         dropped: list[StreamSegment] = []
         while len(self.segments) > 1:
             oldest = self.segments[0]
@@ -331,7 +331,7 @@ class StreamLog:
 
 
 def first_of(segment: StreamSegment) -> int:
-    """Return what segments are sorted by: the first offset."""
+    """Return the sort key of segments: the first offset."""
     return segment.first
 
 
@@ -352,8 +352,8 @@ def split(appended: Appended, chunk_bytes: int) -> tuple[Appended, Appended]:
 
 
 def written_alike(one: MessageTraits, other: MessageTraits) -> bool:
-    """Tell whether messages with these traits may be in one chunk, which says of them only what
-    their envelope and channel number are."""
+    """Tell whether messages with these traits may share a chunk, which keeps only their envelope
+    and channel number."""
     return one is other or (
         one.envelope == other.envelope and one.channel_number == other.channel_number
     )

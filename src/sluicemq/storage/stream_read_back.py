@@ -1,7 +1,7 @@
-"""One stream as it would be after a restart, while the broker runs.
+"""Reads one stream back as after a restart, while the broker runs.
 
-The job runs behind the stream's own writes, in their strand. What must be there is what the newest
-checkpoint and the journal behind it say; before it runs, everything said of the stream must be
+The job runs behind the stream's own writes, in their strand. The newest checkpoint and the journal
+behind it say which files must exist; before the job runs, all entries about the stream must be
 durable.
 """
 
@@ -16,9 +16,8 @@ from sluicemq.storage.stream_recovery import StreamRecovery
 
 
 class StreamReadBack(ReadBack):
-    """Reads one stream back from the disk; `found` is the stream when it is done, settled. `first`
-    is the number of the journal's file from which on the journal counts. What is lost of the stream
-    is logged."""
+    """Reads one stream back from the disk; `found` is the stream when the job is done, settled.
+    `first` is the number of the first file of the journal that counts. Losses are logged."""
 
     def __init__(self, queue_id: int, first: int) -> None:
         super().__init__()
@@ -35,8 +34,7 @@ class StreamReadBack(ReadBack):
         self.found = found
 
     def known(self, files: Files) -> StreamFiles | None:
-        """Return what must be there of the stream's files; None when nothing is said of them.
-        Raises DiskFailed."""
+        """Return which files the stream must have; None when that is unknown. Raises DiskFailed."""
         checkpoint, _ = read_newest(files)
         said = [] if checkpoint is None else [*checkpoint.streams]
         for number in journal_numbers(files):

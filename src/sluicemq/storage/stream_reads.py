@@ -1,4 +1,4 @@
-"""Reading a stream's log: a piece at a time, from an offset or a time on, forward."""
+"""Reads a stream's log forward from an offset or a time on, a piece at a time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from sluicemq.storage.stream_chunk import StreamChunk, decode_chunk, decode_head
 from sluicemq.storage.stream_segment import ChunkPlaces, StreamSegment, Walk, read_places
 
 ANYWHERE: Final = 0
-"""In place of a position: to be looked up."""
+"""In place of a position that must be looked up."""
 
 
 class StreamRead(DiskJob):
     """Reads chunks of one segment from `position` on (ANYWHERE: it is looked up), about `piece`
-    bytes of them. Those that end at or before `offset` or are older than `timestamp_ms` are left
+    bytes of them. Chunks that end at or before `offset` or are older than `timestamp_ms` are left
     out.
 
     Then `position` is behind the last one. `lost` has ranges of positions without a valid chunk
-    that one follows. `is_over` says that there is nothing more in the segment, as far as it was
-    durable then: below the offset `end`."""
+    that one follows. `is_over` says that the segment has nothing more, as far as it was durable
+    then: below the offset `end`.
+    """
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class StreamRead(DiskJob):
             self.position = self._look_up(segment.places)
 
     def _look_up(self, places: ChunkPlaces | None) -> int:
-        """Where to begin; from the front when nothing is known."""
+        """Return where to begin; at the front when nothing is known."""
         if places is None:
             return FILE_HEADER_SIZE
         if self.timestamp_ms:
@@ -58,7 +59,7 @@ class StreamRead(DiskJob):
         return places.of_offset(self.offset)
 
     def run(self, files: Files) -> None:
-        """Read until there are `piece` bytes of what is wanted, or the segment is over."""
+        """Read until there are `piece` wanted bytes, or the segment ends."""
         if self.position == ANYWHERE:
             file_id = self.segment.file_id
             self.position = self._look_up(read_places(files, self.path, file_id, self.limit))

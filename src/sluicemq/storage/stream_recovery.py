@@ -1,10 +1,10 @@
-"""The start of a stream: which segments there are, where its log ends, and what of it is damaged.
+"""The start of a stream: finds its segments, the end of its log, and damage.
 
-    look     reads only; says what must be there and is not
+    look     reads only; finds what is missing
     settle   makes it durable, when the start goes on
 
-Only the last segment is read whole, and cut where a write was cut off; of the others their ends
-say what they hold. A recovery that is cut off can begin again.
+It reads only the last segment whole, and truncates it where a write was cut off; the ends of the
+others describe their contents. An interrupted recovery can begin again.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from sluicemq.storage.stream_segment import (
 
 QUARANTINE: Final = "quarantine"
 CONTENT_BYTES_MIN: Final = 22
-"""The shortest content: a header frame without properties."""
+"""The size of the shortest content: a header frame without properties."""
 
 Say = Callable[[str, str], None]
 
 
 def stream_numbers(files: Files, directory: str) -> list[int]:
-    """Return the first offsets of the segments that are in a directory, in order."""
+    """Return the first offsets of a directory's segments, in order."""
     matches = map(NAME.fullmatch, files.names(directory))
     numbers = sorted(int(match[1]) for match in matches if match)
     return [each for each in numbers if not files.is_directory(stream_path(directory, each))]
@@ -48,7 +48,7 @@ def stream_numbers(files: Files, directory: str) -> list[int]:
 
 def forget_streams(files: Files, known: set[int], keep: bool = False) -> None:
     """Delete the directories of streams that are not `known`. With `keep` their files are put
-    aside, for it may be the definition that was lost. Raises DiskFailed."""
+    aside, because the definition may be what was lost. Raises DiskFailed."""
     for name in files.names(STREAMS):
         path = f"{STREAMS}/{name}"
         if not name.isdecimal() or int(name) in known or not files.is_directory(path):
@@ -61,9 +61,10 @@ def forget_streams(files: Files, known: set[int], keep: bool = False) -> None:
 class StreamRecovery:
     """One start of one stream.
 
-    `say` takes lines for the log, as (level, text). `known` is what the checkpoint and the journal
-    say of its files, None when they say nothing. `given_up` are errors of the disk with which a
-    file counts as lost."""
+    `say` takes lines for the log, as (level, text). `known` has the files according to checkpoint
+    and journal, None when they have none. `given_up` are errors of the disk with which a file
+    counts as lost.
+    """
 
     def __init__(
         self,
@@ -85,18 +86,18 @@ class StreamRecovery:
         self.next_offset = 0
         self.losses: list[Loss] = []
         self.unreadable: dict[int, str] = {}
-        """Why nothing in a file can be known, by its number."""
+        """By file number, why nothing in the file can be known."""
         self.unclosed: dict[int, SegmentScan] = {}
-        """What was found in files that nobody has closed, by their numbers."""
+        """Scans of unclosed files, by their numbers."""
         self.dropped: list[str] = []
-        """Files of no use."""
+        """Files that are of no use."""
         self.aside: list[str] = []
         self.extended: list[StreamSegment] = []
-        """Files that are followed by a gap from now on."""
+        """Files followed by a gap from now on."""
 
     @property
     def files_now(self) -> StreamFiles | None:
-        """What must be there of the files from now on; None when there are none."""
+        """Return the files that must exist from now on; None without any."""
         if not self.segments:
             return None
         last = self.segments[-1]
@@ -104,7 +105,7 @@ class StreamRecovery:
         return StreamFiles(self.queue_id, first, last.first, self.next_offset, last.size)
 
     def look(self) -> None:
-        """Find out what there is, without changing anything. Raises Refused when a newer version
+        """Find out what exists, without changing anything. Raises Refused when a newer version
         wrote it, and DiskFailed for an error that is not `given_up`."""
         numbers = stream_numbers(self.files, self.directory)
         if self.known is not None:
@@ -127,8 +128,8 @@ class StreamRecovery:
                 self.say("error", f"recovery: {path}: {problem}; it is put aside")
 
     def open(self, number: int, is_last: bool) -> StreamSegment | None:
-        """Return the segment of one file; None when nothing in it can be used. Raises Refused when
-        a newer version wrote it, and DiskFailed for an error that is not `given_up`."""
+        """Return the segment of one file; None when it cannot be used. Raises Refused when a newer
+        version wrote it, and DiskFailed for an error that is not `given_up`."""
         path = stream_path(self.directory, number)
         try:
             data = self.files.read(path, 0, FILE_HEADER_SIZE)
@@ -151,14 +152,14 @@ class StreamRecovery:
         return None
 
     def use_no_offset_of(self, number: int, path: str) -> None:
-        """Count on as many messages as the file may have had, for nobody knows how many it has:
-        none of their offsets is given again."""
+        """Skip as many offsets as the file may have had messages, because nobody knows their
+        number: none of these offsets is used again."""
         size = max(0, self.files.size(path) - FILE_HEADER_SIZE)
         end = number + size // CONTENT_BYTES_MIN
         self.known = StreamFiles(self.queue_id, min(self.next_offset, number), number, end, 0)
 
     def has_records(self, path: str) -> bool:
-        """Tell whether there is something in a file that looks like a record. Raises DiskFailed."""
+        """Tell whether a file has anything like a record. Raises DiskFailed."""
         position, size = 0, self.files.size(path)
         while position < size:
             if next_magic(self.files.read(path, position, STREAM_READ_BYTES), 0, position) >= 0:
@@ -167,8 +168,7 @@ class StreamRecovery:
         return False
 
     def scan(self, segment: StreamSegment, is_last: bool) -> None:
-        """Look at all chunks of a file that nobody has closed, and log which of them are
-        damaged."""
+        """Read all chunks of a file that was not closed, and log damaged ones."""
         size = self.files.size(segment.path)
         found = SegmentScan(self.files, segment, size, is_last, self.durable_size(segment))
         self.unclosed[segment.first] = found
@@ -177,13 +177,12 @@ class StreamRecovery:
             self.lost(first, behind, how)
 
     def durable_size(self, segment: StreamSegment) -> int:
-        """Return how many bytes of the file are known to be on the disk; 0 when nothing is
-        known."""
+        """Return how many bytes of the file are known to be on the disk; 0 when unknown."""
         known = self.known
         return known.size if known is not None and known.last == segment.first else 0
 
     def add(self, segment: StreamSegment) -> None:
-        """Take the next file. What is missing between it and the one before is a loss."""
+        """Take the next file. Offsets missing between it and the previous one are a loss."""
         at = self.next_offset
         if segment.first > at and (self.segments or self.known is not None):
             self.miss(at, segment.first)
@@ -191,8 +190,9 @@ class StreamRecovery:
         self.next_offset = max(at, segment.end)
 
     def miss(self, start: int, end: int) -> None:
-        """Take note that the offsets from `start` to before `end`, which were durable, are in no
-        file."""
+        """Note that the offsets from `start` to before `end`, which were durable, are
+        in no file.
+        """
         before = self.segments[-1] if self.segments else None
         unreadable = [number for number in self.unreadable if start <= number < end]
         if unreadable:
@@ -205,7 +205,7 @@ class StreamRecovery:
         self.extend(before, end)
 
     def miss_end(self, known: StreamFiles) -> None:
-        """Take note that the log ends before it should, and go on behind that."""
+        """Note that the log ends too early, and go on behind its proper end."""
         start = self.next_offset
         last = self.segments[-1] if self.segments else None
         if last is None or last.first < known.last:
@@ -219,21 +219,21 @@ class StreamRecovery:
         self.next_offset = known.end
 
     def lose(self, path: str, how: str, start: int, end: int) -> None:
-        """Take note that a file, or a part of it, is not there and must be, and with it the offsets
-        from `start` to before `end` are lost."""
+        """Note that a file, or a part of it, is missing, so that the offsets from `start` to before
+        `end` are lost."""
         text = f"{how}: offsets {start} to {end - 1} of {self.title} are lost"
         self.losses.append(Loss(path, text))
 
     def extend(self, segment: StreamSegment | None, end: int) -> None:
-        """Have the end of the file say that it goes up to the offset `end`, so that the gap is
-        known from now on. None is no file."""
+        """Make the end of the file cover offsets up to `end`, so that the gap is known from now on.
+        None is no file."""
         if segment is not None:
             segment.end = end
             self.extended.append(segment)
 
     def settle(self) -> None:
-        """Make what was found durable: files of no use are deleted or put aside, and files without
-        an end get one, but for the last. Raises DiskFailed."""
+        """Make the result durable: useless files are deleted or put aside, and files without an end
+        get one, except the last. Raises DiskFailed."""
         files = self.files
         for path in self.dropped:
             files.delete(path)
@@ -253,7 +253,7 @@ class StreamRecovery:
                 self.close(segment)
 
     def settle_unclosed(self, segment: StreamSegment, found: SegmentScan) -> None:
-        """Cut the last file where a write was cut off, so that it can be written on; close any
+        """Truncate the last file where a write was cut off, so that it can be written on; close any
         other one. Raises DiskFailed."""
         files = self.files
         path = segment.path
@@ -271,13 +271,12 @@ class StreamRecovery:
         segment.allocated = size
         self.write_again(segment)
         files.sync(path)
-        if segment.end == segment.first:  # nor the name; with something in it, it was before
+        if segment.end == segment.first:  # nor is the name; with messages in it, it was before
             files.sync_directory(self.directory)
 
     def write_again(self, segment: StreamSegment) -> None:
-        """Write what may not be durable again. After a kill the end may not be on the disk yet; and
-        where a sync had failed before it, another one would not bring it there. Raises
-        DiskFailed."""
+        """Rewrite what may not be durable. After a kill the end may not be on the disk yet; and
+        after a failed sync another sync would not bring it there. Raises DiskFailed."""
         position = self.durable_size(segment)
         while position < segment.size:
             size = min(STREAM_READ_BYTES, segment.size - position)
@@ -306,8 +305,8 @@ class StreamRecovery:
 
 
 def recover_stream(files: Files, log: StreamLog, title: str, say: Say) -> StreamRecovery:
-    """Do a whole start of a log that is not written to yet, whatever is lost, and return what it
-    has found. Raises Refused when a newer version wrote it, and DiskFailed."""
+    """Do a whole start of a log that is not written to yet, accepting all losses, and return the
+    result. Raises Refused when a newer version wrote it, and DiskFailed."""
     recovery = StreamRecovery(files, log.queue_id, title, say)
     recovery.look()
     for loss in recovery.losses:

@@ -2,18 +2,18 @@
 
     header 64 | chunk | chunk | ... | places | closed
 
-The file's number is the offset of its first message. *places* is a record of type PLACES, which
-says of some chunks where they are; *closed*, of type CLOSED, is the last thing in the file and says
-what is in it, so that a start reads it and not the chunks. Both are a help only: a file without
-them, or with torn ones, is scanned instead. Their payloads:
+The file's number is the offset of its first message. *places* is a record of type PLACES, which has
+the positions of some chunks; *closed*, of type CLOSED, is the last record of the file and describes
+it, so that a start need not read the chunks. Neither is required: a file without them, or with torn
+ones, is scanned instead. Their payloads:
 
     places    count u64 | offsets u64 x count | timestamps u64 x count | positions u64 x count
     closed    end offset u64 | first timestamp u64 | last timestamp u64 | last chunk's offset u64
               | where places begins u64
 
-What is written for one sync is a *group* of chunks. Where no valid record is, but one follows, that
-was either a group that was cut off with some of its later bytes arriving, or damage. It was cut off
-if all that follows is of the same group: the next group is never written before the sync is over.
+The chunks written for one sync are a *group*. A place without a valid record that one follows is
+either damage, or part of a cut-off group whose later bytes arrived. It was cut off if all records
+behind it belong to the same group: the next group is never written before the sync is over.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def stream_directory(queue_id: int) -> str:
 
 
 def stream_path(directory: str, first: int) -> str:
-    """Return the path of the segment that begins with the offset `first`."""
+    """Return the path of the segment with the first offset `first`."""
     return f"{directory}/{first:020d}.stream"
 
 
 class ChunkPlaces:
-    """Where some of a segment's chunks are, by offset and by timestamp; both ascend."""
+    """The places of some of a segment's chunks, by offset and by timestamp; both ascend."""
 
     __slots__ = ("offsets", "positions", "timestamps")
 
@@ -73,7 +73,7 @@ class ChunkPlaces:
         self.positions: array[int] = array("Q")
 
     def add(self, head: ChunkHead, position: int) -> None:
-        """Remember that a chunk is at `position`, if the last one remembered is far enough away."""
+        """Remember the position of a chunk, if it is far enough from the last one remembered."""
         if not self.positions or position - self.positions[-1] >= STREAM_PLACES_BYTES:
             self.offsets.append(head.first)
             self.timestamps.append(head.timestamp_ms)
@@ -91,8 +91,7 @@ class ChunkPlaces:
         return self.positions[at] if at >= 0 else FILE_HEADER_SIZE
 
     def of_time(self, timestamp_ms: int) -> int:
-        """Return the position from which to look for the first chunk of that time, or of a later
-        one."""
+        """Return the position from which to look for the first chunk of that time or later."""
         at = bisect_left(self.timestamps, timestamp_ms) - 1
         return self.positions[at] if at >= 0 else FILE_HEADER_SIZE
 
@@ -106,8 +105,9 @@ class ChunkPlaces:
 
 
 def decode_places(record: Record) -> ChunkPlaces:
-    """Return the places in a valid record of type PLACES. Raises Corrupt when they do not fill
-    it."""
+    """Return the places in a valid record of type PLACES. Raises Corrupt when its
+    length is wrong.
+    """
     count = record.sequence
     layout = Struct(f"<{1 + 3 * count}Q")
     if len(record.payload) != layout.size:
@@ -121,9 +121,8 @@ def decode_places(record: Record) -> ChunkPlaces:
 
 
 class StreamSegment:
-    """What is known of a file of a stream's log. `end` is the offset behind its last message,
-    `size` the position behind its last chunk. `places` is None when they are in the file, which is
-    closed then."""
+    """One file of a stream's log. `end` is the offset behind its last message, `size` the position
+    behind its last chunk. `places` is None when they are in the file, which is closed then."""
 
     __slots__ = (
         "allocated",
@@ -161,8 +160,7 @@ class StreamSegment:
         return FileHeader("stream", self.file_id, self.first, self.queue_id).encode()
 
     def add(self, head: ChunkHead, position: int, end_position: int) -> None:
-        """Take note that a chunk is at the end of the file now, from `position` to
-        `end_position`."""
+        """Note a chunk at the end of the file, from `position` to `end_position`."""
         assert self.places is not None
         if self.end == self.first:
             self.first_ms = head.timestamp_ms
@@ -173,7 +171,7 @@ class StreamSegment:
         self.places.add(head, position)
 
     def ending(self) -> bytes:
-        """Return what closes the file, which is to be written at `size`."""
+        """Return the bytes that close the file, to be written at `size`."""
         assert self.places is not None
         places = self.places.encode(self.file_id, self.size)
         fields = CLOSED_PAYLOAD.pack(
@@ -184,8 +182,8 @@ class StreamSegment:
 
 
 def read_closed(files: Files, path: str, segment: StreamSegment) -> bool:
-    """Fill in `segment` from the end of its file, and tell whether there was one: False means that
-    the file is not closed. Raises DiskFailed."""
+    """Fill in `segment` from the end of its file, and tell whether it has one: False means that the
+    file is not closed. Raises DiskFailed."""
     size = files.size(path)
     start = size - CLOSED_SIZE
     if start < FILE_HEADER_SIZE or start % ALIGNMENT:
@@ -210,7 +208,7 @@ def read_places(files: Files, path: str, file_id: bytes, position: int) -> Chunk
 
 
 class Walk:
-    """Goes through the valid records of a file from `position` to before `limit`, and reads pieces
+    """Walks through the valid records of a file from `position` to before `limit`, and reads pieces
     of `piece` bytes. `damaged` has ranges without a valid record that one follows."""
 
     def __init__(
@@ -233,8 +231,7 @@ class Walk:
         self.damaged: list[tuple[int, int]] = []
 
     def next(self) -> Record | None:
-        """Return the next valid record; None when there is none before the limit. Raises
-        DiskFailed."""
+        """Return the next valid record; None without one before the limit. Raises DiskFailed."""
         record = self._at(self.position)
         if record is None:
             record = self._search(self.position + ALIGNMENT)
@@ -245,7 +242,7 @@ class Walk:
         return record
 
     def _load(self, position: int, size: int) -> None:
-        """Have `size` bytes from `position` on, as far as there are so many."""
+        """Load `size` bytes from `position` on, as far as the file has them."""
         size = min(size, self.limit - position)
         if position < self.base or position + size > self.base + len(self.data):
             wanted = min(max(size, self.piece), self.limit - position)
@@ -253,7 +250,7 @@ class Walk:
             self.base = position
 
     def _at(self, position: int) -> Record | None:
-        """The record that begins there."""
+        """Return the record that begins there."""
         if position + RECORD_HEAD_SIZE > self.limit:
             return None
         self._load(position, RECORD_HEAD_SIZE)
@@ -264,7 +261,7 @@ class Walk:
         return read_record(self.data, position - self.base, self.file_id, self.base)
 
     def _search(self, position: int) -> Record | None:
-        """The first valid record at or behind a position."""
+        """Return the first valid record at or behind a position."""
         while position + RECORD_HEAD_SIZE <= self.limit:
             self._load(position, RECORD_HEAD_SIZE)
             at = next_magic(self.data, position - self.base, self.base)
@@ -282,9 +279,10 @@ class Walk:
 class SegmentScan:
     """All chunks of a file, read one by one into `segment`.
 
-    `damaged` has (start, end) of positions and of offsets that are lost there. In the last file of
-    a log a write may have been cut off, `torn`, with whole chunks behind the place (`cut_chunks`);
-    but not before the position `durable`, where all is known to have been there."""
+    `damaged` has (start, end) of lost positions and of lost offsets. In the last file of a log a
+    write may have been cut off, `torn`, with whole chunks behind the place (`cut_chunks`); but not
+    before the position `durable`, up to which all bytes are known to have been there.
+    """
 
     def __init__(
         self, files: Files, segment: StreamSegment, limit: int, is_last: bool, durable: int = 0
@@ -312,7 +310,7 @@ class SegmentScan:
         for gap in gaps:
             if (
                 is_last and group <= gap[2] and gap[0] >= durable
-            ):  # all behind it is of the write that was cut off
+            ):  # all chunks behind it belong to the cut-off write
                 self.cut(gap)
                 break
             self.damaged.append(gap[:4])
@@ -320,7 +318,7 @@ class SegmentScan:
             self.torn = self.is_written_behind(files, limit)
 
     def cut(self, gap: tuple[int, int, int, int, int, int]) -> None:
-        """Forget everything from the gap on, for none of it was ever confirmed."""
+        """Forget everything from the gap on, because none of it was ever confirmed."""
         segment = self.segment
         assert segment.places is not None
         segment.size, _, segment.end, _, segment.last_ms, segment.last_chunk = gap
