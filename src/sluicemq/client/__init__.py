@@ -1,1 +1,1 @@
-"""A client for AMQP 0-9-1: the session as bytes in and events out, and a small blocking one."""
+"""A client for AMQP 0-9-1: a session without I/O, and a small blocking client."""

@@ -1,4 +1,4 @@
-"""Where a broker is and who asks: an AMQP URL taken apart."""
+"""Parses an AMQP URL into a broker's address and a user."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ VERIFY: Final = ("verify_peer", "verify_none")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The parts of `amqp://user:password@host:port/vhost`, with RabbitMQ's defaults; `amqps` is by
-    TLS, with `?cacertfile=...&certfile=...&keyfile=...&verify=verify_peer` and so on."""
+    """The parts of `amqp://user:password@host:port/vhost`, with RabbitMQ's defaults; `amqps` uses
+    TLS, with options such as `?cacertfile=...&certfile=...&keyfile=...&verify=verify_peer`."""
 
     host: str = "127.0.0.1"
     port: int = AMQP_PORT
@@ -42,13 +42,13 @@ class Address:
     secure: bool = False
     tls: TlsFiles = NO_FILES
     server_name: str = ""
-    """The name that the broker's certificate must have; empty: the host's."""
+    """The name that the broker's certificate must have; the host's when empty."""
     mechanism: str = "PLAIN"
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """Return the address that a URL names; no path, or an empty one, is the vhost "/". Raises
-        Refused when it is no such URL."""
+        """Return the address in a URL; no path, or an empty one, is the vhost "/". Raises Refused
+        when the URL is malformed."""
         try:
             parts = urlsplit(url)
             port = parts.port or (AMQPS_PORT if parts.scheme == "amqps" else AMQP_PORT)
@@ -97,5 +97,5 @@ def read_query(url: str, text: str) -> dict[str, str]:
 
 
 def without_password(url: str) -> str:
-    """Return the text with what stands between the user's name and the last `@` hidden."""
+    """Return the text with everything between the user's name and the last `@` hidden."""
     return re.sub(r"(://[^:/@]*):.*@", r"\1:...@", url)

@@ -1,8 +1,8 @@
-"""A small blocking client for what is done once: declaring, deleting, counting.
+"""A small blocking client for single operations: declaring, deleting, counting.
 
 It has one channel, waits for each answer, and raises `ClosedByBrokerError` with the broker's own
-text. After the broker closed the channel (a passive declare of a queue that is not there does so),
-the next call opens a new one.
+text. After the broker has closed the channel (as it does after a passive declare of a missing
+queue), the next call opens a new one.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ class QueueCounts:
 
 
 def counts_of(wire: Wire, queue: str) -> QueueCounts:
-    """Ask for the counts of a queue, on any wire. Raises ClosedByBrokerError when the queue is not
-    there."""
+    """Ask for the counts of a queue, on any wire. Raises ClosedByBrokerError when the queue does
+    not exist."""
     return QueueCounts(wire.call(QueueDeclare(queue=queue, passive=True), QueueDeclareOk))
 
 
 class BlockingClient(Wire):
-    """One connection with one channel, made by `connect`; each call waits for the broker's
-    answer."""
+    """One connection with one channel, made by `connect`; each call waits for the
+    broker's answer.
+    """
 
     def __enter__(self) -> Self:
         return self
@@ -69,33 +70,33 @@ class BlockingClient(Wire):
 
     @property
     def product(self) -> str:
-        """What the broker calls itself; `unknown` when it does not say."""
+        """Return the broker's product name; `unknown` when it gives none."""
         return str(self.server_properties.get("product", "unknown"))
 
     @property
     def version(self) -> str:
-        """The version that the broker says it has; `unknown` when it does not say."""
+        """Return the broker's version; `unknown` when it gives none."""
         return str(self.server_properties.get("version", "unknown"))
 
     def declare_queue(
         self, name: str, *, durable: bool = True, arguments: Table | None = None
     ) -> QueueCounts:
-        """Declare a queue and return its counts. Raises ClosedByBrokerError when there is another
-        of that name that is not like it."""
+        """Declare a queue and return its counts. Raises ClosedByBrokerError when a queue of that
+        name exists with other properties."""
         method = QueueDeclare(queue=name, durable=durable, arguments=arguments or {})
         return QueueCounts(self.call(method, QueueDeclareOk))
 
     def declare_exchange(self, name: str, kind: str, *, durable: bool = True) -> None:
         """Declare an exchange of the type `kind`, such as "topic". Raises ClosedByBrokerError when
-        there is another of that name that is not like it."""
+        an exchange of that name exists with other properties."""
         self.call(ExchangeDeclare(name, kind, durable=durable), ExchangeDeclareOk)
 
     def bind_queue(self, queue: str, exchange: str, routing_key: str) -> None:
-        """Bind a queue to an exchange by this routing key."""
+        """Bind a queue to an exchange with this routing key."""
         self.call(QueueBind(queue=queue, exchange=exchange, routing_key=routing_key), QueueBindOk)
 
     def count_queue(self, name: str) -> QueueCounts | None:
-        """Return a queue's counts by a passive declare; None when there is no such queue."""
+        """Return a queue's counts by a passive declare; None when the queue does not exist."""
         try:
             return QueueCounts(self.call(QueueDeclare(queue=name, passive=True), QueueDeclareOk))
         except ClosedByBrokerError as closed:
@@ -104,14 +105,14 @@ class BlockingClient(Wire):
             return None
 
     def count_queues(self, names: Sequence[str]) -> int:
-        """Return how many messages are ready in all these queues, asked for in one go. Raises
-        ClosedByBrokerError when one is not there."""
+        """Return the total of ready messages in all these queues, asked for in one go. Raises
+        ClosedByBrokerError when one does not exist."""
         for name in names:
             self.send(QueueDeclare(queue=name, passive=True))
         return sum(self._await_method(QueueDeclareOk).message_count for _ in names)
 
     def delete_queue(self, name: str) -> int:
-        """Delete a queue, whether it is there or not, and return how many messages were in it."""
+        """Delete a queue, whether it exists or not, and return how many messages it had."""
         return self.call(QueueDelete(queue=name), QueueDeleteOk).message_count
 
     def purge_queue(self, name: str) -> int:
@@ -127,5 +128,5 @@ def connect(
     tls: TlsFiles | None = None,
 ) -> BlockingClient:
     """Connect and log in. Raises BrokerError with the reason when that fails, and Refused when the
-    URL or a file of TLS cannot be used. `timeout_s` is that of a Wire."""
+    URL or a TLS file is unusable. `timeout_s` is that of a Wire."""
     return BlockingClient(Address.parse(url), timeout_s, name, tls)

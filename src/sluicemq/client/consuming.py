@@ -1,4 +1,4 @@
-"""A consumer on a wire: deliveries in runs, acknowledgements as they are due."""
+"""A consumer on a wire, which yields deliveries in runs and acknowledges them in batches."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ PREFETCH_MAX: Final = 65_535
 
 
 class Subscription:
-    """A consumer with its prefetch; the wire is for it alone.
+    """A consumer with its prefetch; it has the wire to itself.
 
     A prefetch above PREFETCH_MAX is divided among several consumers on the one channel, so that
-    tags go on being consecutive. A prefetch of 0 is no limit.
+    delivery tags stay consecutive. A prefetch of 0 is no limit.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Subscription:
 
     def poll(self, timeout_s: float) -> Iterator[Deliveries]:
         """Yield the runs of deliveries that come within `timeout_s` seconds. Raises BrokerError
-        when the broker ends the consumer or anything above it."""
+        when the broker cancels the consumer or closes the channel or connection."""
         for event in self.wire.poll(timeout_s):
             if isinstance(event, Deliveries):
                 yield event
@@ -74,21 +74,21 @@ class Subscription:
                 )
 
     def count_ready(self) -> int:
-        """Return how many messages are ready in the queue, asked for on this channel: what was sent
-        here before the answer is among what `poll` gives next."""
+        """Return how many messages are ready in the queue, asked for on this channel: `poll` gives
+        deliveries sent here before the answer next."""
         method = QueueDeclare(queue=self.queue, passive=True)
         return self.wire.call(method, QueueDeclareOk).message_count
 
     def count_all(self) -> int:
-        """Return how many messages are ready in the queue, and how many besides were sent here
+        """Return how many messages are ready in the queue, and how many others were sent here
         before the answer and `poll` has yet to give."""
         ready = self.count_ready()
         kept = self.wire.kept_events()
         return ready + sum(len(event.tags) for event in kept if isinstance(event, Deliveries))
 
     def acknowledge(self, first: int, last: int, rejected: Sequence[int] = ()) -> None:
-        """Be done with the deliveries from `first` to `last`, both included; the frames go with the
-        next flush. Those `rejected`, in ascending order, become dead letters."""
+        """Acknowledge the deliveries from `first` to `last`, both included; the frames are written
+        by the next flush. Those `rejected`, in ascending order, are dead-lettered."""
         for tag in rejected:
             if first < tag:
                 self.wire.send_bytes(self._acks.settle(first, tag - 1))
@@ -99,10 +99,10 @@ class Subscription:
 
 
 class AckLine:
-    """Which tags are done with, and the frames that say so.
+    """Tracks settled tags, and makes the frames that settle them.
 
-    One `multiple` ack says all, as long as nothing before it is still out; tags that are done out
-    of order are acknowledged one by one.
+    One `multiple` ack settles all, as long as no tag before it is open; tags settled out of order
+    are acknowledged one by one.
     """
 
     __slots__ = ("_ahead", "_done")
@@ -120,7 +120,7 @@ class AckLine:
         return b"".join([BasicAck(tag).frame(CHANNEL) for tag in range(first, last + 1)])
 
     def reject(self, tag: int) -> bytes:
-        """Return the frame that rejects this tag: the queue is not given the message back."""
+        """Return the frame that rejects this tag without requeueing it."""
         self._mark(tag, tag)
         return BasicReject(tag, requeue=False).frame(CHANNEL)
 

@@ -1,4 +1,4 @@
-"""Messages as a client makes and reads them: frames out of properties and body, and back."""
+"""Makes a message's frames from its properties and body, and reads them back."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ size."""
 
 
 def publish_frame(exchange: str, routing_key: str, mandatory: bool) -> bytes:
-    """Return the method frame that stands before a content."""
+    """Return the method frame that precedes a content."""
     return BasicPublish(exchange, routing_key, mandatory).frame(CHANNEL)
 
 
@@ -60,17 +60,17 @@ def properties_of(frames: bytes) -> bytes:
 
 
 def body_of(frames: bytes) -> bytes:
-    """Return the body of a content, out of all its frames."""
+    """Return the body of a content, taken from all its frames."""
     return content_body(frames)
 
 
 class Messages(Sequence[bytes]):
-    """The frames of consecutive messages in one buffer; a slice of it copies nothing."""
+    """The frames of consecutive messages in one buffer; slices copy nothing."""
 
     __slots__ = ("_bounds", "_frames")
 
     def __init__(self, frames: bytes | memoryview, bounds: Sequence[int]) -> None:
-        """Message n stands in `frames` from `bounds[n]` to before `bounds[n + 1]`."""
+        """Message n is in `frames` from `bounds[n]` to before `bounds[n + 1]`."""
         self._frames = frames
         self._bounds = bounds
 

@@ -1,11 +1,11 @@
-"""The one loop of everything that is a client: who has something to read, who may write on.
+"""The event loop of all clients: it tells members when they can read or write.
 
-    wire              one transport, and whoever calls waits here for its broker
+    wire              one transport, whose caller waits here for its broker
     lab worker        hundreds of transports and the pipe to the conductor
-    Spark's consumer  one transport, and the planner's thread wakes it by a `Waker`
+    Spark's consumer  one transport, and the planner's thread wakes it through a `Waker`
 
-A poller belongs to one thread. What happens to a member is told in that member's own methods, and
-whatever they raise comes out of `poll`.
+A poller belongs to one thread. It calls a member's methods when something happens to the member,
+and `poll` raises whatever they raise.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ SELECTABLE_FDS: Final = 1024
 
 
 class Pollable:
-    """What a poller watches: a descriptor, and what to do when something happens to it."""
+    """A member of a poller: a descriptor, and what to do when something happens to it."""
 
     __slots__ = ("fd",)
 
     fd: int
 
     def on_can_read(self) -> None:
-        """Called when the descriptor has something to read, its end and its errors included."""
+        """Called when the descriptor has something to read, including its end and its errors."""
         raise NotImplementedError
 
     def on_can_write(self) -> None:
-        """Called when the descriptor takes bytes, if that was asked for."""
+        """Called when the descriptor takes bytes, if that was requested."""
         raise NotImplementedError
 
     def abandon(self) -> None:
@@ -41,7 +41,7 @@ class Pollable:
 
 
 class Poller:
-    """The loop that waits for something to happen to its members; it belongs to one thread."""
+    """The loop that waits until something happens to its members; it belongs to one thread."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -49,33 +49,33 @@ class Poller:
         self._watched: set[int] = set()
 
     def add(self, member: Pollable, *, writable: bool = False) -> None:
-        """Watch a member for something to read, and with `writable` for room to write as well."""
+        """Watch a member for something to read, and with `writable` also for room to write."""
         events = select.EPOLLIN | select.EPOLLOUT if writable else select.EPOLLIN
         self._epoll.register(member.fd, events)
         self._members[member.fd] = member
 
     def remove(self, member: Pollable) -> None:
-        """Watch a member no longer, before its descriptor is closed; nothing happens if it is no
+        """Stop watching a member, before its descriptor is closed; nothing happens if it is no
         member. The descriptor must still be open."""
         if self._members.get(member.fd) is member:
             del self._members[member.fd]
             self._epoll.unregister(member.fd)
 
     def want(self, member: Pollable, *, readable: bool, writable: bool) -> None:
-        """Set what a member is to be told of from now on; its errors and its end it is told in any
-        case, by `on_can_read`."""
+        """Choose the events of a member from now on; its errors and its end always call
+        `on_can_read`."""
         events = select.EPOLLIN if readable else 0
         self._epoll.modify(member.fd, events | select.EPOLLOUT if writable else events)
 
     def watch(self, fd: int) -> None:
-        """Have `poll` end and return True while `fd`, which is no member, is readable."""
+        """Make `poll` end and return True while `fd`, which is no member, is readable."""
         self._watched.add(fd)
         self._epoll.register(fd, select.EPOLLIN)
 
     def poll(self, timeout_ns: int) -> bool:
-        """Wait at most `timeout_ns` for something to happen and have each member told of it, once.
+        """Wait at most `timeout_ns` for something to happen, and tell each member once.
 
-        Returns whether a watched descriptor that is no member is readable. Raises what members
+        Returns whether a watched descriptor that is no member is readable. Raises whatever members
         raise.
         """
         ready = self._epoll.poll(0)
@@ -97,8 +97,7 @@ class Poller:
 
     @property
     def has_members(self) -> bool:
-        """True if any member is left to wait for; descriptors that are only watched do not
-        count."""
+        """Tell whether any member is left; descriptors that are only watched do not count."""
         return bool(self._members)
 
     def close(self) -> None:
@@ -108,8 +107,8 @@ class Poller:
         self._epoll.close()
 
     def _wait(self, timeout_ns: int) -> None:
-        """epoll counts in whole milliseconds; select on its descriptor waits more finely, as far as
-        select knows the descriptor."""
+        """Wait more finely than epoll's whole milliseconds by select on its descriptor, if select
+        supports the descriptor."""
         if self._epoll.fileno() < SELECTABLE_FDS:
             select.select((self._epoll,), (), (), timeout_ns / NS)
         else:
@@ -117,7 +116,7 @@ class Poller:
 
 
 class Waker(Pollable):
-    """A member of `poller` by which another thread ends the wait of a poller's thread."""
+    """A member of `poller` through which another thread ends the wait of the poller's thread."""
 
     __slots__ = ("woken",)
 
@@ -125,11 +124,12 @@ class Waker(Pollable):
         self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         poller.add(self)
         self.woken = False
-        """Somebody called `wake` since this was set to False, and a poll has seen it."""
+        """`wake` was called since this was set to False, and a poll has noticed it."""
 
     def wake(self) -> None:
-        """End the wait of the poller's thread; from any thread. A wake before the wait is not
-        lost."""
+        """End the wait of the poller's thread, from any thread. A wake before the wait
+        is not lost.
+        """
         os.eventfd_write(self.fd, 1)
 
     def on_can_read(self) -> None:

@@ -1,14 +1,14 @@
 """Publishing with confirms and a bounded window, on a wire.
 
     publisher = Publisher(wire, window=2000)
-    publisher.publish(messages)      each the frames of one message; waits while the window is full
+    publisher.publish(messages)      the frames of each message; waits while the window is full
     publisher.settle()               waits until everything is confirmed
 
-A message that the broker does not take ends that, unless somebody is there for such messages
-(`on_refused`): then they are done with, and the others go on.
+A message that the broker refuses ends the call, unless `on_refused` takes such messages: then they
+are settled, and the others go on.
 
-What is not confirmed is kept (`waiting`), so that it can be published again elsewhere when the
-connection is lost: some of it may then arrive twice.
+Unconfirmed messages are kept (`waiting`), so that they can be published again elsewhere when the
+connection is lost: some may then arrive twice.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from sluicemq.client.session import BrokerError
 from sluicemq.client.wire import Wire
 
 ROOM_PART: Final = 4
-"""A full window is filled up again when one part in so many is free: few large writes."""
+"""A full window is refilled once one part in so many is free: few large writes."""
 
 METHOD_ARGUMENTS_AT: Final = 11
 """The offset of a method's arguments: behind the frame's head, class and method."""
 
 
 class RefusedMessage(BrokerError):
-    """The broker did not take a message: it returned it (no route), or confirmed negatively.
+    """The broker refused a message: it returned it (no route), or sent basic.nack.
 
-    `content` is the message's, `exchange` and `routing_key` are where it was published to.
+    `content` is the message's; it was published to `exchange` with `routing_key`.
     """
 
     def __init__(self, text: str, exchange: str, routing_key: str, content: bytes) -> None:
@@ -55,9 +55,9 @@ class RefusedMessage(BrokerError):
 
 
 class Publisher:
-    """A publisher with confirms and at most `window` messages in flight; the wire is for it alone.
+    """A publisher with confirms and at most `window` messages in flight; it has the wire to itself.
 
-    A message that is refused is given to `on_refused`; None: it ends the call by RefusedMessage.
+    A refused message is passed to `on_refused`; with None it ends the call by RefusedMessage.
     """
 
     def __init__(
@@ -71,23 +71,25 @@ class Publisher:
         self._on_refused = on_refused
         self._next_tag = 1
         self._oldest = 1
-        """The first delivery tag that is not confirmed."""
+        """The first unconfirmed delivery tag."""
         self._ahead: set[int] = set()
-        """The tags behind it that are confirmed."""
+        """The confirmed tags behind it."""
         self._written: deque[tuple[int, Sequence[bytes]]] = deque()
-        """The first tag and the number of messages of each write that is not wholly confirmed."""
+        """The first tag and the number of messages of each write that is not completely
+        confirmed.
+        """
         self._unwritten: Sequence[bytes] = ()
         self._blocked = ""
         wire.call(ConfirmSelect(), ConfirmSelectOk)
 
     @property
     def in_flight(self) -> int:
-        """The number of messages that are written and not confirmed."""
+        """Return the number of messages that are written and not confirmed."""
         return self._next_tag - self._oldest - len(self._ahead)
 
     @property
     def confirmed(self) -> int:
-        """The number of messages that were confirmed so far."""
+        """Return the number of messages confirmed so far."""
         return self._oldest - 1 + len(self._ahead)
 
     def waiting(self) -> list[bytes]:
@@ -102,7 +104,7 @@ class Publisher:
 
     def publish(self, messages: Sequence[bytes]) -> None:
         """Write messages, waiting while the window is full; returns when the last one is written,
-        not when it is confirmed. Raises BrokerError when nothing is confirmed for the wire's
+        perhaps before it is confirmed. Raises BrokerError when no confirm comes within the wire's
         timeout."""
         self._unwritten = messages if isinstance(messages, Messages) else Messages.of(messages)
         while self._unwritten:
@@ -118,13 +120,13 @@ class Publisher:
             self._read(0.0)
 
     def settle(self) -> None:
-        """Wait until every message is confirmed. Raises BrokerError when nothing is confirmed for
+        """Wait until every message is confirmed. Raises BrokerError when no confirm comes within
         the wire's timeout."""
         while self.in_flight:
             self._read(self.wire.timeout_s)
 
     def _read(self, timeout_s: float) -> None:
-        """Take confirms that come; with a timeout in seconds wait for at least one, or raise
+        """Handle confirms that arrive; with a timeout in seconds wait for at least one, or raise
         BrokerError."""
         before = self.in_flight
         deadline = time.monotonic() + timeout_s
@@ -171,8 +173,7 @@ class Publisher:
         self._on_refused(refused)
 
     def _message(self, tag: int) -> bytes:
-        """Return the message with this tag, which must not be confirmed; BrokerError if there is
-        none."""
+        """Return the unconfirmed message with this tag; raise BrokerError if there is none."""
         for first, messages in self._written:
             if first <= tag < first + len(messages):
                 return messages[tag - first]
@@ -186,7 +187,7 @@ class Publisher:
         self._advance()
 
     def _confirm_up_to(self, tag: int) -> None:
-        """Confirm all tags up to and including this one; 0 stands for the last one published."""
+        """Confirm all tags up to and including this one; 0 is the last one published."""
         if tag >= self._next_tag:
             raise _unknown(tag)
         last = tag or self._next_tag - 1
@@ -195,8 +196,7 @@ class Publisher:
         self._advance()
 
     def _advance(self) -> None:
-        """Go on to the oldest tag that is not confirmed, and drop writes that are confirmed as a
-        whole."""
+        """Move to the oldest unconfirmed tag, and drop completely confirmed writes."""
         while self._oldest in self._ahead:
             self._ahead.remove(self._oldest)
             self._oldest += 1
@@ -216,7 +216,7 @@ def _returned(method: BasicReturn, content: bytes) -> RefusedMessage:
 
 
 def _nacked(frames: bytes) -> RefusedMessage:
-    """Return the refusal of a message, out of its frames as it was published."""
+    """Return the refusal of a message, made from its published frames."""
     end = frame_end(frames, 0)
     method = BasicPublish.decode_args(frames, METHOD_ARGUMENTS_AT, end - 1)
     return RefusedMessage(

@@ -1,4 +1,4 @@
-"""A broker's address, resolved, with the TLS that makes sure of who answers there."""
+"""A broker's resolved address, with the TLS that authenticates the broker."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sluicemq.client.tls import TlsFiles, TlsStream
 class ResolvedAddress:
     """A broker's address, resolved once, for any number of connections.
 
-    Raises OSError when the host's name cannot be resolved and `Refused` when a file of TLS cannot
-    be used. `tls` goes before the files of the address itself.
+    Raises OSError when the host's name cannot be resolved and `Refused` when a TLS file is
+    unusable. `tls` overrides the files of the address itself.
     """
 
     __slots__ = ("_context", "address", "socket_addresses")
@@ -24,13 +24,12 @@ class ResolvedAddress:
         self.socket_addresses: list[tuple[socket.AddressFamily, tuple[Any, ...]]] = [
             (each[0], each[4]) for each in found
         ]
-        """The socket addresses that the host's name stands for, in the order in which they are to
-        be tried."""
+        """The socket addresses of the host's name, in the order in which they are tried."""
         files = address.tls if tls == NO_FILES else tls
         self._context = files.context() if address.secure else None
 
     def tls_stream(self) -> TlsStream | None:
-        """Return the TLS of one new connection; None when the broker is talked to in the clear."""
+        """Return the TLS of one new connection; None for a connection without TLS."""
         if self._context is None:
             return None
         return TlsStream(self._context, self.address.server_name or self.address.host)

@@ -1,12 +1,11 @@
 """A client's side of a connection without I/O: bytes in, events out, bytes to send.
 
-The session does the opening (start, tune, open), answers what the broker asks of every client
-(closes), and raises when the broker refuses or ends something. All else it hands on as the codec's
-events.
+The session opens the connection (start, tune, open), answers the broker's close methods, and raises
+when the broker refuses or closes something. It passes everything else on as the codec's events.
 
-    receive_data(bytes)   what the socket gave
-    next_event()          the next event, or None: more bytes are needed
-    data_to_send()        what to write to the socket
+    receive_data(bytes)   takes bytes from the socket
+    next_event()          returns the next event; None when more bytes are needed
+    data_to_send()        returns bytes for the socket
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from sluicemq.client.address import Address
 from sluicemq.errors import SluiceError
 
 HEARTBEAT_S: Final = 60
-"""Seconds between heartbeats that the client asks for. The lower of this and the broker's holds; if
-the broker says 0 there are none."""
+"""Seconds between heartbeats that the client asks for. The lower of this and the broker's value
+applies; if the broker says 0 there are none."""
 
 CHANNEL_MAX: Final = 2047
 FRAME_MAX_BYTES: Final = 131_072
@@ -52,7 +51,7 @@ CAPABILITIES: Final[Table] = {
 
 
 class BrokerError(SluiceError):
-    """The broker cannot be reached, cannot be talked with, or went away."""
+    """The broker cannot be reached, cannot be understood, or went away."""
 
 
 class ClosedByBrokerError(BrokerError):
@@ -102,13 +101,13 @@ class ClientSession:
         self.is_open = False
 
     def receive_data(self, data: bytes) -> None:
-        """Take bytes that came from the socket; `next_event` gives what they say."""
+        """Take bytes that came from the socket; `next_event` returns their events."""
         self._connection.receive_data(data)
 
     def next_event(self) -> SessionEvent | None:
         """Return the next event; None when more bytes are needed. Raises ClosedByBrokerError when
-        the broker closes something, BrokerError when it cannot be talked with, and
-        ProtocolViolation when it breaks the protocol."""
+        the broker closes something, BrokerError when it cannot be understood, and ProtocolViolation
+        when it breaks the protocol."""
         while (event := self._connection.next_event()) is not None:
             if isinstance(event, MethodFrame):
                 if event.channel == 0:
@@ -130,11 +129,11 @@ class ClientSession:
 
     @property
     def held_bytes(self) -> int:
-        """The number of bytes that were received and have not become an event."""
+        """Return the number of received bytes that have not become an event."""
         return self._connection.held_bytes
 
     def data_to_send(self) -> bytes:
-        """Return what to write to the socket now; it is not given twice."""
+        """Return the bytes to write to the socket now, each once."""
         if not self._out:
             return b""
         data = b"".join(self._out)
@@ -154,7 +153,8 @@ class ClientSession:
         self.send(channel, ChannelOpen())
 
     def close(self) -> None:
-        """Ask the broker to close; the next event is `CloseFinished`, all else is swallowed."""
+        """Ask the broker to close the connection; the next event is `CloseFinished`, all others are
+        dropped."""
         self.send(0, ConnectionClose(200, "Goodbye"))
         self._connection.ignore_all()
 

@@ -1,4 +1,4 @@
-"""How a client makes sure of its broker, and the broker of it."""
+"""The TLS by which a client and its broker authenticate each other."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ RECORD_BYTES: Final = 16_384
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Files in PEM form; None when there is no such file. Without a `cafile` the system's
-    authorities count. With `verify` False whoever answers is believed, certificate and host name
-    unseen."""
+    """Files in PEM form; None for no such file. Without a `cafile` the system's authorities count.
+    With `verify` False the client accepts every broker without checking its certificate or host
+    name."""
 
     cafile: str | None = None
     certfile: str | None = None
@@ -24,8 +24,8 @@ class TlsFiles:
     verify: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """Return a context for client sockets. Raises Refused with the file's name when a file
-        cannot be used."""
+        """Return a context for client sockets. Raises Refused with the file's name when a file is
+        unusable."""
         made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         made.minimum_version = ssl.TLSVersion.TLSv1_2
         if not self.verify:
@@ -48,7 +48,8 @@ class TlsFiles:
 
 
 class TlsStream:
-    """A client's TLS without a socket, for loops of their own. Its methods raise ssl.SSLError."""
+    """A client's TLS without a socket, for callers with their own loop. Its methods raise
+    ssl.SSLError."""
 
     __slots__ = ("_incoming", "_object", "_outgoing", "_ready", "_waiting")
 
@@ -58,12 +59,12 @@ class TlsStream:
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
         self._ready = False
         self._waiting = b""
-        """Bytes that are to be sent when the handshake is done."""
+        """Bytes to send once the handshake is done."""
         self._shake_hands()
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes from the socket, and return what they say decrypted. `to_write` may have
-        something afterwards."""
+        """Take bytes from the socket, and return them decrypted. `to_write` may have something
+        afterwards."""
         self._incoming.write(data)
         if not self._ready:
             self._shake_hands()
@@ -79,7 +80,7 @@ class TlsStream:
         return b"".join(parts)
 
     def send(self, data: bytes | memoryview) -> bytes:
-        """Return what is to be written to the socket for `data`, which waits in here until the
+        """Return the bytes to write to the socket for `data`, which waits in here until the
         handshake is done."""
         if not self._ready:
             self._waiting += data
@@ -90,8 +91,7 @@ class TlsStream:
         return self.to_write()
 
     def to_write(self) -> bytes:
-        """Return whatever is to be written to the socket, perhaps nothing; it is not given
-        twice."""
+        """Return bytes for the socket, perhaps none; each is returned once."""
         return self._outgoing.read()
 
     def _shake_hands(self) -> None:

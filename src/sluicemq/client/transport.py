@@ -1,14 +1,14 @@
-"""A client's session on a socket that never blocks: the one place where its bytes go in and out.
+"""A client's session on a non-blocking socket: the only code that reads and writes the socket.
 
-    receive()     one read of the socket, into the session; events come from `next_event`
-    transmit()    one write; what the socket does not take goes when a poller says that it has room
+    receive()     one read of the socket, into the session; `next_event` returns the events
+    transmit()    one write; bytes that the socket does not take go when it has room again
 
-Both ways have a bound. Nothing is read unless somebody calls, RECEIVE_BYTES at a time, and a
-transport that does not listen (`listen`) is not even looked at. Of what the broker does not take,
-one write may be as large as its maker likes, and another is refused from UNSENT_BYTES_MAX on.
+Both directions are bounded. The transport reads only when called, RECEIVE_BYTES at a time, and the
+poller does not watch one that does not listen (`listen`). A single write may have any size, and
+further writes are refused from UNSENT_BYTES_MAX unsent bytes on.
 
-Every method may raise `BrokerError`: `ClosedByBrokerError` with the broker's own words, wherever it
-said any before the connection was lost.
+Every method may raise `BrokerError`: `ClosedByBrokerError` with the broker's own text, if it sent
+any before the connection was lost.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from sluicemq.client.tls import TlsStream
 from sluicemq.errors import ProtocolViolation
 
 RECEIVE_BYTES: Final = 65_536
-"""Below the allocator's first threshold for mapping fresh pages on each read. Who reads in bulk has
-it go up soon, and gains by reading more at a time."""
+"""Below the allocator's first threshold for mapping fresh pages on each read. Bulk readers soon
+raise that threshold, and gain by reading more at a time."""
 
 UNSENT_BYTES_MAX: Final = 16 * 1024 * 1024
-"""The most unsent bytes: more than the acknowledgements of all that is in flight, so a broker that
-leaves so much unread has stopped listening."""
+"""The most unsent bytes: more than the acknowledgements of everything in flight, so a broker that
+leaves so much unread has stopped reading."""
 
 LAST_WORDS_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Bytes of a lost connection that are searched for the reason that the broker gave."""
+"""Bytes of a lost connection that are searched for the broker's reason."""
 
 TLS_WRITE_BYTES: Final = 32_768
 """Bytes that are encrypted at a time: they stay in the cache, and a large write is never in memory
 twice."""
 
 SILENT_HEARTBEATS_MAX: Final = 3
-"""Heartbeat intervals without a word after which the broker counts as gone."""
+"""Heartbeat intervals of silence after which the broker counts as gone."""
 
 
 class Transport(Pollable):
-    """A client's session on a socket that never blocks; for one thread, but for `sever`. It
-    connects by itself, to each of the resolved addresses in turn, and is a member of the poller
-    until it is abandoned."""
+    """A client's session on a non-blocking socket; for one thread, except `sever`. It connects by
+    itself, trying each resolved address in turn, and is a member of the poller until it is
+    abandoned."""
 
     __slots__ = (
         "_encrypted",
@@ -92,13 +92,13 @@ class Transport(Pollable):
         self.address = resolved.address
         self.session = ClientSession(resolved.address, name, heartbeat_s)
         self.is_full = False
-        """True while the socket has no room: who has something to write waits for `on_writable`."""
+        """True while the socket has no room: writers wait for `on_writable`."""
         self.unsent_bytes = 0
-        """Bytes that were given to `transmit` and not yet to the socket."""
+        """Bytes passed to `transmit` that the socket has not taken yet."""
         self.received_bytes = 0
-        """The number of bytes that were read so far."""
+        """The number of bytes read so far."""
         self.received_ns = self._sent_ns = time.monotonic_ns()
-        """When something was last read (monotonic)."""
+        """The time of the last read (monotonic)."""
         self.is_connecting = True
         self._poller = poller
         self._receive_bytes = receive_bytes
@@ -114,7 +114,7 @@ class Transport(Pollable):
     # For subclasses
 
     def on_connected(self) -> None:
-        """Called once, when the socket is connected and nothing was written."""
+        """Called once, when the socket is connected and before anything is written."""
         self.flush()
 
     def on_readable(self) -> None:
@@ -122,7 +122,7 @@ class Transport(Pollable):
         self.receive()
 
     def on_writable(self) -> None:
-        """Called when the socket takes bytes again, with all written that waited."""
+        """Called when the socket takes bytes again, after all waiting ones are written."""
 
     # Reading
 
@@ -146,8 +146,8 @@ class Transport(Pollable):
         return True
 
     def next_event(self) -> SessionEvent | None:
-        """Return the next event of what was read; None when there is no more of it. Heartbeats are
-        none. Raises BrokerError when the broker closes something or does not keep to AMQP."""
+        """Return the next event of the bytes read; None without one. Heartbeats are no events.
+        Raises BrokerError when the broker closes something or violates AMQP."""
         try:
             event = self.session.next_event()
             while isinstance(event, Heartbeat):
@@ -159,8 +159,8 @@ class Transport(Pollable):
         return event
 
     def listen(self, wanted: bool) -> None:
-        """Say whether the poller is to tell it when there is something to read. While it does not
-        listen it is told only that the connection was lost, and `receive` reads all the same."""
+        """Choose whether the poller tells the transport when there is something to read. Otherwise
+        it only tells that the connection was lost, and `receive` still reads."""
         if wanted != self._is_listening:
             self._is_listening = wanted
             self._tell_poller()
@@ -168,14 +168,14 @@ class Transport(Pollable):
     # Writing
 
     def flush(self) -> None:
-        """Write what the session has to say, as `transmit` does."""
+        """Write the session's bytes, as `transmit` does."""
         data = self.session.data_to_send()
         if data:
             self.transmit(data)
 
     def transmit(self, data: bytes) -> None:
-        """Write bytes; what does not fit into the socket now goes later. Raises BrokerError when
-        more than UNSENT_BYTES_MAX wait already, or the connection was lost."""
+        """Write bytes; those that do not fit into the socket now go later. Raises BrokerError when
+        more than UNSENT_BYTES_MAX are waiting, or the connection was lost."""
         if self.unsent_bytes:
             if self.unsent_bytes > UNSENT_BYTES_MAX:
                 raise BrokerError(f"{self.address} has not read {self.unsent_bytes} bytes")
@@ -188,18 +188,17 @@ class Transport(Pollable):
         self._write_on()
 
     def await_room(self) -> None:
-        """Have `on_writable` called when the socket has room in the kernel's judgement. `send`
-        takes more than that: what is appended to a segment that has not gone yet is never
-        refused."""
+        """Call `on_writable` when the kernel reports room in the socket. `send` takes more than
+        that: it never refuses bytes that are appended to an unsent segment."""
         if not self.is_full:
             self.is_full = True
             self._tell_poller()
 
     def keep_alive(self, now_ns: int, listening: bool = True) -> None:
         """Send a heartbeat when one is due at the time `now_ns` (monotonic). Raises BrokerError
-        when the broker was silent for more than SILENT_HEARTBEATS_MAX intervals. To be called often
-        enough, every second or so. `listening` is False while nobody reads: what the broker owes is
-        not known then."""
+        when the broker was silent for more than SILENT_HEARTBEATS_MAX intervals. Call it every
+        second or so. `listening` is False while nobody reads: then missed heartbeats do not count.
+        """
         if not self._heartbeat_ns:
             return
         if not self.unsent_bytes and now_ns - self._sent_ns > self._heartbeat_ns // 2:
@@ -213,21 +212,21 @@ class Transport(Pollable):
     # Its end
 
     def abandon(self) -> None:
-        """Close the socket without ceremony; the broker takes back what is not acknowledged."""
+        """Close the socket at once; the broker requeues unacknowledged messages."""
         self.session.is_open = False
         if self.socket.fileno() >= 0:
             self._poller.remove(self)
             self.socket.close()
 
     def sever(self) -> None:
-        """End the connection from any thread; the transport's own thread hears of it as when the
-        broker has ended it."""
+        """End the connection from any thread; the transport's own thread sees it as ended by the
+        broker."""
         with contextlib.suppress(OSError):  # it has ended already
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def give_up_address(self, error: OSError) -> None:
-        """Try the next address, for this one cannot be connected to. Raises BrokerError when there
-        is no other."""
+        """Try the next address, because this one cannot be connected to. Raises BrokerError without
+        another one."""
         self._poller.remove(self)
         self.socket.close()
         self._connect(error)
@@ -275,7 +274,7 @@ class Transport(Pollable):
         raise BrokerError(f"cannot connect to {self.address}: {error}") from error
 
     def _decrypt(self, data: bytes) -> bytes:
-        """Return what TLS makes of bytes from the socket; its own answers are written."""
+        """Return the decrypted bytes from the socket; TLS's own answers are written."""
         assert self._tls is not None
         try:
             said = self._tls.receive(data)
@@ -290,7 +289,9 @@ class Transport(Pollable):
         return said
 
     def _write_on(self) -> None:
-        """Write what waits as far as the socket takes it; the poller says when it takes more."""
+        """Write waiting bytes as far as the socket takes them; the poller tells when it
+        takes more.
+        """
         while self._unsent or self._encrypted:
             if self._tls is None:
                 plain = self._unsent.popleft()
@@ -307,8 +308,8 @@ class Transport(Pollable):
                 return
 
     def _encrypt(self, tls: TlsStream) -> bytes:
-        """Return the next piece of what waits, encrypted; nothing before the handshake is done, for
-        TLS keeps it then."""
+        """Return the next waiting bytes, encrypted; none before the handshake is done, because TLS
+        keeps them until then."""
         plain = self._unsent.popleft()
         if len(plain) > TLS_WRITE_BYTES:
             self._unsent.appendleft(plain[TLS_WRITE_BYTES:])
@@ -318,7 +319,7 @@ class Transport(Pollable):
         return made
 
     def _send(self, data: memoryview | bytes) -> int:
-        """Return how many bytes of this the socket took, or raise why the connection was lost."""
+        """Return how many of these bytes the socket took, or raise why the connection was lost."""
         try:
             return self.socket.send(data)
         except BlockingIOError:
@@ -330,8 +331,8 @@ class Transport(Pollable):
         self._poller.want(self, readable=self._is_listening, writable=self.is_full)
 
     def _lost(self, why: object) -> BrokerError:
-        """Return why the connection ended: in the broker's words if it said any, else in the
-        socket's."""
+        """Return why the connection ended: the broker's text if it sent one, else the socket's
+        error."""
         self._read_last_words()
         while True:
             try:
@@ -344,7 +345,7 @@ class Transport(Pollable):
                 return nonsense
 
     def _read_last_words(self) -> None:
-        """Take what the broker had said before the connection was lost."""
+        """Read what the broker sent before the connection was lost."""
         budget = LAST_WORDS_BYTES_MAX
         with contextlib.suppress(OSError, ValueError):  # the loss is reported already
             while budget > 0 and (data := self.socket.recv(self._receive_bytes)):

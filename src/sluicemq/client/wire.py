@@ -1,8 +1,7 @@
-"""One connection with one channel, for a single thread that waits; the base of what blocks.
+"""One connection with one channel, for a single blocking thread; the base of blocking clients.
 
-Nothing is read unless somebody asks (`poll`, `call`) or a write does not get on: a broker that
-cannot get rid of what it has to say may not listen either. So reading goes on while writing waits,
-as far as READ_AHEAD_BYTES_MAX.
+The wire reads only in `poll` and `call`, or while a write is stuck: a broker that cannot send may
+not read either. So it reads while a write waits, up to READ_AHEAD_BYTES_MAX.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from sluicemq.client.transport import RECEIVE_BYTES, Transport
 CHANNEL: Final = 1
 
 READ_AHEAD_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Bytes that are read at most from a broker that reads nothing before it has been heard out."""
+"""The most bytes read from a broker that does not read before it could send."""
 
 KEPT_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
-"""Bytes that may come before the answer to a call: all that the broker had under way for a consumer
-without a limit."""
+"""Bytes that may come before the answer to a call: everything in flight to a consumer without a
+limit."""
 
 LOOK_NS: Final = NS
 """Nanoseconds between two looks at the clock while a write waits."""
@@ -46,13 +45,12 @@ Answer = TypeVar("Answer", bound=Method)
 
 
 class Wire:
-    """One connection with one channel, for a single thread that waits. `timeout_s`, in seconds, is
+    """One connection with one channel, for a single blocking thread. `timeout_s`, in seconds, is
     for connecting to each address, for each answer of the broker and for each step of a write.
 
-    Every method may raise `BrokerError` (`ClosedByBrokerError` with the broker's own text); after
-    one that closed the channel only, the next call opens a new one. `poller` is one of the same
-    thread that outlives the wire, for somebody who waits for other things besides; None: it has its
-    own.
+    Every method may raise `BrokerError` (`ClosedByBrokerError` with the broker's own text); if only
+    the channel was closed, the next call opens a new one. `poller` is one of the same thread that
+    outlives the wire, for callers that also wait for other things; with None the wire has its own.
     """
 
     def __init__(
@@ -70,7 +68,7 @@ class Wire:
         self._events: deque[SessionEvent] = deque()
         """The events that came before the answers to calls."""
         self._heard_bytes = 0
-        """Bytes that the transport had received when `poll` last gave everything."""
+        """Bytes that the transport had received when `poll` last yielded everything."""
         self._channel_open = False
         try:
             resolved = ResolvedAddress(address, tls or NO_FILES)
@@ -103,15 +101,14 @@ class Wire:
         self._transport.session.send_bytes(frames)
 
     def call(self, method: Method, answer: type[Answer]) -> Answer:
-        """Send a method and return its answer, which is waited for; what else comes is kept for
-        `poll`."""
+        """Send a method, wait for its answer and return that; other events are kept for `poll`."""
         self.send(method)
         return self._await_method(answer)
 
     def call_all(self, calls: Sequence[tuple[Method, type[Method]]]) -> None:
-        """Send methods together, each with the type of its answer, and wait for all; what else
-        comes is kept for `poll`. The answers may come in any order: RabbitMQ's queues give theirs
-        when they get to it."""
+        """Send methods together, each with the type of its answer, and wait for all answers; other
+        events are kept for `poll`. The answers may come in any order: RabbitMQ's queues answer
+        independently."""
         for method, _ in calls:
             self.send(method)
         wanted = [answer for _, answer in calls]
@@ -125,7 +122,7 @@ class Wire:
 
     def poll(self, timeout_s: float) -> Iterator[SessionEvent]:
         """Yield the events that have come, after waiting up to `timeout_s` seconds if there is
-        none; reads the socket once. Who stops early is given the rest the next time."""
+        none; reads the socket once. A caller that stops early gets the rest the next time."""
         self.flush()
         while self._events:
             yield self._events.popleft()
@@ -141,20 +138,20 @@ class Wire:
 
     @property
     def received_bytes(self) -> int:
-        """The number of bytes that were read of the broker so far."""
+        """Return the number of bytes read from the broker so far."""
         return self._transport.received_bytes
 
     def kept_events(self) -> list[SessionEvent]:
-        """Return the events that came before the answers to calls, and that `poll` gives next."""
+        """Return the events that came before the answers to calls, and that `poll` yields next."""
         return list(self._events)
 
     def pause(self) -> None:
-        """Have the poller read nothing until the next `poll` or call; it tells of a loss only."""
+        """Stop the poller from reading until the next `poll` or call; it only tells of a loss."""
         self._transport.listen(False)
 
     def keep_alive(self, listening: bool = True) -> None:
-        """Send a heartbeat when one is due. Raises BrokerError when the broker owes too many.
-        `listening` is False while nobody reads: what the broker owes is not known then."""
+        """Send a heartbeat when one is due. Raises BrokerError when too many of the broker's are
+        missing. `listening` is False while nobody reads: then missing ones do not count."""
         self._transport.keep_alive(time.monotonic_ns(), listening)
         self._await_written()
 
@@ -164,7 +161,7 @@ class Wire:
         self._await_written()
 
     def close(self) -> None:
-        """Say goodbye and close the socket. A broker that is gone already is no error."""
+        """Close the connection and the socket. A broker that is gone already is no error."""
         session = self._transport.session
         if session.is_open:
             with contextlib.suppress(BrokerError):
@@ -173,12 +170,12 @@ class Wire:
         self.abandon()
 
     def abandon(self) -> None:
-        """Close the socket without ceremony: the broker takes back what is not acknowledged."""
+        """Close the socket at once: the broker requeues unacknowledged messages."""
         self._transport.abandon()
         self._give_back()
 
     def sever(self) -> None:
-        """End the connection from any thread; the wire's own is told so by a `BrokerError`."""
+        """End the connection from any thread; the wire's own thread gets a `BrokerError`."""
         self._transport.sever()
 
     def _give_back(self) -> None:
@@ -240,15 +237,14 @@ class Wire:
             raise
 
     def _receive(self, timeout_s: float) -> None:
-        """Read the socket once, after waiting for at most `timeout_s` seconds until it has
-        something."""
+        """Read the socket once, after waiting at most `timeout_s` seconds for something to read."""
         self._transport.listen(True)
         if not self._transport.receive() and timeout_s > 0:
             self._poller.poll(int(timeout_s * NS))
 
     def _await_written(self) -> None:
         """Return when everything is written. A broker that blocks publishers (an alarm) does not
-        read; it sends heartbeats all the same, so only silence counts as a failure."""
+        read, but still sends heartbeats, so only silence counts as a failure."""
         transport = self._transport
         timeout_ns = int(self.timeout_s * NS)
         left_bytes, since_ns = transport.unsent_bytes, time.monotonic_ns()

@@ -1,15 +1,15 @@
-"""Logs of Raft groups in the message store: appends go to the journal with everything else, in the
-same group and for the same sync; what is committed goes to segments, for checkpoints.
+"""Logs of Raft groups in the message store: it writes appends to the journal with everything else,
+in the same group and for the same sync, and committed entries to segments, for checkpoints.
 
     member ---RaftAppend---> MESSAGE STORE: in the next group of the journal
-    member <---RaftAppended(number)--- when that is synced
-    member ---RaftCommitted---> MESSAGE STORE: what may go to segments
+    member <---RaftAppended(number)--- when the append is synced
+    member ---RaftCommitted---> MESSAGE STORE: entries that may go to segments
     member ---RaftSnapshotTaken---> MESSAGE STORE: its content to a file, then to the journal
-    member <---RaftSnapshotKept--- when that is synced, too
-    member <---RaftSettled(top)--- when a checkpoint has had entries written to segments
+    member <---RaftSnapshotKept--- when both are synced
+    member <---RaftSettled(top)--- when a checkpoint has moved entries to segments
 
-A group that is idle is not looked at: checkpoints ask for those that have changed, and for those
-that have entries which are in no segment.
+Idle groups cost nothing: checkpoints ask only for changed groups, and for those with entries that
+are in no segment.
 """
 
 from __future__ import annotations
@@ -63,21 +63,21 @@ if TYPE_CHECKING:
     from sluicemq.storage.raft.segment_file import RaftSegmentWrite
 
 FIRST_RAFT_STRAND: Final = 2
-"""The disk's strand of the group with id 0, or of all: they write beside one another, and beside
-queues, unless the profile wants it otherwise."""
+"""The disk's strand of the group with id 0, or of all groups: they write in parallel with one
+another and with queues, unless the profile says otherwise."""
 FILE_ID_BYTES: Final = 16
 CHECKPOINTS_UNTIL_GONE: Final = 1 + KEPT
-"""Checkpoints after which no file is needed that a rewrite has replaced: one may have been under
-way when that was done, and as many as are kept have to know it."""
+"""Checkpoints after which a file replaced by a rewrite is superfluous: one may have been under way
+at the rewrite, and all kept ones must know the new file."""
 LIVE_READ_ENTRIES: Final = 1024
-"""Entries that are read at once for who lacks them, at most."""
+"""The most entries read at once for a member that lacks them."""
 RAFT_MARK: Final = 0
-"""In the journal's marks, beside ids of queues, none of which is 0: a group has something there."""
+"""Key in the journal's marks, beside queue ids, none of which is 0: a group has something there."""
 
 
 def records_of(group: int, ready: RaftReady) -> list[RaftRecord]:
-    """Return the records of what a member wants to have written, in their order: its term and vote,
-    a snapshot that takes the place of its log, what is cut off of that, and entries."""
+    """Return the records that a member wants written, in order: its term and vote, a snapshot that
+    replaces its log, a truncation, and entries."""
     records: list[RaftRecord] = []
     if ready.state is not None:
         records.append(TermAndVote(group, *ready.state))
@@ -91,7 +91,7 @@ def records_of(group: int, ready: RaftReady) -> list[RaftRecord]:
 
 
 def files_of(group: RaftGroup) -> set[str]:
-    """Return the paths of all files that a group refers to."""
+    """Return the paths of all files of a group."""
     paths = {raft_segment_path(group.id, each.number) for each in group.segments}
     if group.snapshot_file != NO_FILE:
         paths.add(raft_snapshot_path(group.id, group.snapshot.index))
@@ -109,9 +109,9 @@ class RaftAppended:
 
 
 class RaftSettled:
-    """Sent to whoever has handed in the last append of a Raft group: entries up to the index `top`
-    are durable in segments and can be read from there, as far as the log still has them. So nobody
-    need keep their data in memory."""
+    """Sent to the actor that made the last append of a Raft group: entries up to the index `top`
+    are durable in segments and can be read from there, as far as the log still has them. So their
+    data need not stay in memory."""
 
     __slots__ = ("group", "top")
 
@@ -121,8 +121,8 @@ class RaftSettled:
 
 
 class RaftRefused:
-    """Sent to the owner of a Raft member: its append `number` never will be durable, for the
-    storage has failed; `reason` is for people."""
+    """Sent to the owner of a Raft member: its append `number` will never be durable, because the
+    storage has failed; `reason` is for users."""
 
     __slots__ = ("group", "number", "reason")
 
@@ -133,10 +133,10 @@ class RaftRefused:
 
 
 class RaftAppend(Append):
-    """Records of one group that are to be durable together; `owner` hears RaftAppended. Appends of
-    a group have growing numbers, and are handed in in that order. `content` is that of a snapshot
-    which a leader has sent, when one of the records is such; it needs no file id. `pieces` are
-    entries that a snapshot needs which is being sent; they count with the snapshot."""
+    """Records of one group that become durable together; `owner` gets RaftAppended. Appends of a
+    group have growing numbers, and are posted in that order. `content` is that of a leader's
+    snapshot, when one of the records is such; it needs no file id. `pieces` are entries needed by a
+    snapshot that is being transferred; they count with the snapshot."""
 
     __slots__ = (
         "content",
@@ -171,7 +171,7 @@ class RaftAppend(Append):
         self.records = records
         self.owner = owner
         self.gone: RaftFilesGone | None = None
-        """What deletes the files that these records make superfluous, once they are durable."""
+        """Deletes the files that these records make superfluous, once the records are durable."""
         self.content = content
         self.size_bytes = 1 + sum(
             entry.size_bytes
@@ -181,10 +181,10 @@ class RaftAppend(Append):
         )
         self.pieces = pieces
         self.jobs: list[DiskJob] = []
-        """What writes content and pieces."""
+        """Jobs that write the content and the pieces."""
         self.places: dict[int, EntryOffsets] | None = None
-        """Where the entries are that the snapshot needs, by segments; None: there is no snapshot,
-        or it needs none."""
+        """The places of the entries that the snapshot needs, by segments; None without a snapshot,
+        or when it needs none."""
 
     @property
     def raft_bytes(self) -> int:
@@ -205,9 +205,9 @@ class RaftAppend(Append):
 
 
 class RaftSnapshotKept:
-    """Sent to the owner of a Raft member: the snapshot it has taken at `index` is durable and
-    counts, so that the log may begin behind it; or it came too late to count, for a leader's has
-    overtaken it."""
+    """Sent to the owner of a Raft member: its snapshot at `index` is durable and counts, so that
+    the log may begin behind it; or it came too late to count, because a leader's has overtaken it.
+    """
 
     __slots__ = ("group", "index")
 
@@ -219,11 +219,12 @@ class RaftSnapshotKept:
 class RaftSnapshotTaken:
     """Sent to the message store: a snapshot of a member's own machine with its content, which is
     written beside everything else before the journal says that it counts. `record` needs no file
-    id; if it has more ranges of live entries than a record can have, some of those between them
-    count as live, too. `owner` hears RaftSnapshotKept.
+    id; if it has more ranges of live entries than fit into a record, some entries between them
+    count as live, too. `owner` gets RaftSnapshotKept.
 
-    With `places` it is known which messages are needed of the entries that `record` names as live,
-    and `trim` leaves out the others where segments are rewritten."""
+    `places`, if given, has the needed messages of the entries that `record` calls live, and `trim`
+    leaves out the others when segments are rewritten.
+    """
 
     __slots__ = ("content", "owner", "record", "trimming")
 
@@ -244,7 +245,7 @@ class RaftSnapshotTaken:
 
 
 class RaftSnapshotAppend(Append):
-    """The news that a snapshot whose content is durable counts. Nobody waits for it."""
+    """Records that a snapshot whose content is durable counts. Nobody waits for it."""
 
     __slots__ = ("gone", "owner", "record", "storage", "trimming")
 
@@ -263,7 +264,7 @@ class RaftSnapshotAppend(Append):
         self.owner = owner
         self.trimming = trimming
         self.gone: RaftFilesGone | None = None
-        """What deletes the files that it makes superfluous, once it is durable."""
+        """Deletes the files that the snapshot makes superfluous, once it is durable."""
 
     def entries(self, parts: list[bytes]) -> None:
         self.storage.keep(self, parts)
@@ -277,9 +278,8 @@ class RaftSnapshotAppend(Append):
 
 
 class RaftCommitted(Append):
-    """Sent to the message store: a group's log is committed up to `index`, as it is after the
-    appends that were handed in before. So it has its place among them, though nothing is written
-    for it."""
+    """Sent to the message store: a group's log, after the appends before this message, is committed
+    up to `index`. So it keeps its place among the appends, though it writes nothing."""
 
     __slots__ = ("group", "index", "storage")
 
@@ -296,9 +296,9 @@ class RaftCommitted(Append):
 
 
 class RaftApplied(RaftCommitted):
-    """Sent to the message store: what is committed up to `index`, and durable here, is applied from
-    now on. A start finds that out, for it has its place before all that is said of queues
-    afterwards; so it is for a group by which queues come to be."""
+    """Sent to the message store: entries up to `index`, committed and durable here, are applied
+    from now on. A start learns that, because the record comes before all later entries of queues;
+    so it is for a group whose entries create queues."""
 
     __slots__ = ()
 
@@ -315,38 +315,38 @@ class RaftStorage:
 
     is_vital: ClassVar[bool] = True
     """A fault in here ends the node (kernel/containment.py): a member must not go on that does not
-    know what it has said."""
+    know what it has promised."""
 
     def __init__(self, store: StorePort, groups: RaftGroups) -> None:
         self.store = store
         self.profile = store.services.raft_profile
         self.table = groups
         self.changed: dict[int, None] = dict.fromkeys(groups.groups)
-        """Groups of which the last checkpoint may not know all."""
+        """Groups that have changed since the last checkpoint."""
         self.unsettled: dict[int, None] = {}
         """Groups with entries that are in no segment."""
         self.states: dict[int, bytes] = {}
-        """All groups as a checkpoint last saw them, encoded, by their ids."""
+        """All groups, encoded, as the last checkpoint had them, by their ids."""
         self.rewriting: dict[int, RaftRewrite] = {}
-        """The jobs that rewrite segments, by the groups to which these belong."""
+        """The jobs that rewrite segments, by their groups."""
         self.trimmings: dict[int, Trimming] = {}
-        """What the owners of groups have said of messages, with their last snapshots."""
+        """The needed messages according to the owners' last snapshots, by group."""
         self.superseded: list[tuple[int, RaftFilesGone]] = []
-        """What deletes files that were rewritten, after so many more checkpoints."""
+        """Jobs that delete rewritten files, after so many more checkpoints."""
         self.writing: dict[RaftContentWrite, RaftSnapshotAppend] = {}
-        """Snapshots whose contents are on their way to the disk."""
+        """Snapshots whose contents are being written to the disk."""
         self.reads = RaftReads()
         self.staged: dict[int, Staging] = {}
-        """Entries that leaders have sent with snapshots which are not whole yet, by groups."""
+        """Entries of incomplete snapshots that leaders are sending, by groups."""
         self.going: dict[int, None] = {}
         """Groups that are gone as soon as that is durable."""
         self.owners: dict[int, Actor] = {}
-        """Who has handed in the last append of each group, in this life."""
+        """The actor that made the last append of each group in this life."""
         for group in groups.groups.values():
             self._note(group)
 
     def strand(self, group_id: int) -> int:
-        """Return the disk's strand in which files of a group are written."""
+        """Return the disk's strand for writes to files of a group."""
         is_common = self.profile.segment_writer == SEQUENTIAL
         return FIRST_RAFT_STRAND if is_common else FIRST_RAFT_STRAND + group_id
 
@@ -358,8 +358,8 @@ class RaftStorage:
     # to the journal
 
     def write(self, append: RaftAppend, parts: list[bytes]) -> None:
-        """Encode the records of an append, for the group of the journal that is being closed, and
-        count on them from now on."""
+        """Encode the records of an append for the journal's group that is being closed, and count
+        on them from now on."""
         journal = self.store.journal
         if append.records:
             journal.mark(RAFT_MARK, 0)
@@ -379,8 +379,8 @@ class RaftStorage:
             self._note(group)
 
     def _stage(self, group: RaftGroup, piece: LivePiece) -> DiskJob:
-        """Return the job that writes entries which a snapshot needs that is being sent. The first
-        piece of all begins anew."""
+        """Return the job that writes entries needed by a snapshot that is being transferred. The
+        very first piece starts anew."""
         if not piece.after:
             was = self.staged.pop(group.id, None)
             if was is not None and was.segments:
@@ -390,8 +390,8 @@ class RaftStorage:
         return staging.add(piece.entries, self.new_file_id, self.profile.segment_max_entries)
 
     def _complete(self, append: RaftAppend, record: RaftSnapshot) -> RaftSnapshot:
-        """Return the record of a snapshot with what it needs, and have its content written: file
-        id, segments that came with it."""
+        """Return the record of a snapshot with file id and transferred segments, and have its
+        content written."""
         if record.is_installed and record.snapshot.live_upto:
             staging = self.staged.pop(record.group)
             record = staging.put_in(record)
@@ -404,14 +404,14 @@ class RaftStorage:
         return record
 
     def _apply(self, group: RaftGroup, record: RaftRecord, append: int) -> RaftFilesGone | None:
-        """Change a group by a record, and return the job that deletes files which nothing refers to
-        any more; None when there are none."""
+        """Change a group by a record, and return the job that deletes files to which nothing refers
+        any more; None without any."""
         if not isinstance(record, RaftSnapshot):
             group.apply(record, self.store.journal.number, append)
             return None
         before = files_of(group)
         group.apply(record, self.store.journal.number, append)
-        self.trimmings.pop(group.id, None)  # that was of the snapshot before
+        self.trimmings.pop(group.id, None)  # these belonged to the snapshot before
         gone = before.difference(files_of(group))
         if not gone:
             return None
@@ -423,7 +423,7 @@ class RaftStorage:
         return self.store.services.world.dice.token(FILE_ID_BYTES)
 
     def take(self, taken: RaftSnapshotTaken) -> None:
-        """Have the content of a snapshot written, in the strand of its group."""
+        """Write the content of a snapshot, in the strand of its group."""
         group = self.table.groups.get(taken.record.group)
         assert group is None or taken.record.snapshot.index != group.snapshot.index, (
             "what is written would take the place of a snapshot that counts"
@@ -435,12 +435,12 @@ class RaftStorage:
         self.store.submit(job)
 
     def content_written(self, job: RaftContentWrite) -> RaftSnapshotAppend:
-        """Return the append that says that a snapshot counts, now that its content is durable."""
+        """Return the append for a snapshot, because its content is durable now."""
         return self.writing.pop(job)
 
     def keep(self, append: RaftSnapshotAppend, parts: list[bytes]) -> None:
-        """Count on a snapshot, for the group of the journal that is being closed. One that a
-        leader's has overtaken, or of a group that is gone, does not count, and its file goes."""
+        """Count on a snapshot, for the journal's group that is being closed. A snapshot overtaken
+        by a leader's, or of a group that is gone, does not count, and its file is deleted."""
         record = append.record
         group = self.table.groups.get(record.group)
         if record.group in self.going:
@@ -463,8 +463,8 @@ class RaftStorage:
     # segments are rewritten
 
     def rewrite(self, group_id: int) -> None:
-        """Have segments of a group rewritten to what is needed of them, if that is worth it and is
-        not being done."""
+        """Rewrite segments of a group to their needed entries, if that is worth it and not under
+        way."""
         group = self.table.groups.get(group_id)
         if group is None or group_id in self.rewriting or group.is_amnesiac:
             return
@@ -481,8 +481,8 @@ class RaftStorage:
             self.store.submit(job)
 
     def rewritten(self, job: RaftRewrite) -> None:
-        """Count on a segment that was made of others; these go when no checkpoint that may still be
-        used knows them. One that came too late goes itself."""
+        """Count on a segment made of others, which are deleted once no usable checkpoint refers to
+        them. A segment that came too late is deleted itself."""
         del self.rewriting[job.group]
         group = self.table.groups.get(job.group)
         is_late = group is None or not {*job.old} <= {*group.segments}
@@ -499,7 +499,7 @@ class RaftStorage:
             self.store.submit(RaftFilesGone(job.group, job.strand, [path], whole=group is None))
 
     def _replaced(self, group: RaftGroup, job: RaftRewrite) -> None:
-        """Take note of the segment that a rewrite has put in the place of others."""
+        """Note the segment by which a rewrite has replaced others."""
         self.reads.prune(group)
         for write in job.written:
             self.reads.written(group.id, write)
@@ -519,8 +519,8 @@ class RaftStorage:
                 self.store.submit(gone)
 
     def _forget(self, group: int) -> None:
-        """Forget a group, now that it is durable that it is gone. A checkpoint before that has to
-        have it, for a start may find the rest of it."""
+        """Forget a group, because its end is durable. A checkpoint before that must have it,
+        because a start may find its remains."""
         del self.going[group]
         self.table.groups.pop(group, None)
         self.reads.forget(group)
@@ -529,7 +529,7 @@ class RaftStorage:
             known.pop(group, None)
 
     def appended(self, append: RaftAppend) -> None:
-        """Note that an append is durable, and have files deleted that nobody needs any more."""
+        """Note that an append is durable, and delete files that are no longer needed."""
         group = self.table.groups.get(append.group)
         if append.group in self.going and append.gone is not None and append.gone.whole:
             self._forget(append.group)
@@ -542,8 +542,8 @@ class RaftStorage:
             self.store.submit(append.gone)
 
     def _hear(self, group: RaftGroup, owner: Actor) -> None:
-        """Note who has handed in the last append of a group. Who is new hears up to where the log
-        is in segments."""
+        """Note the actor that made the last append of a group. A new one is told up to where the
+        log is in segments."""
         if self.owners.get(group.id) is not owner:
             self.owners[group.id] = owner
             top = self.reads.tops.get(group.id, group.top)
@@ -551,14 +551,13 @@ class RaftStorage:
                 owner.post(RaftSettled(group.id, top))
 
     def kept(self, append: RaftSnapshotAppend) -> None:
-        """Note that a snapshot counts, durably: much of the log before it may not be needed any
-        more."""
+        """Note that a snapshot durably counts: much of the log before it may be superfluous."""
         if append.gone is not None:
             self.store.submit(append.gone)
         self.rewrite(append.record.group)
 
     def committed(self, message: RaftCommitted) -> None:
-        """Note up to where a group's log is committed."""
+        """Note up to which index a group's log is committed."""
         group = self.table.groups.get(message.group)
         if group is not None:
             group.committed(message.index)
@@ -566,9 +565,8 @@ class RaftStorage:
     # entries are read
 
     def reading(self, group_id: int, indexes: list[int]) -> RaftEntriesRead | None:
-        """Return the job that reads these entries of a group, as far as they are in segments; None
-        when none of them is, or there is no such group. Whoever asks has it run, in a strand of
-        their own."""
+        """Return the job that reads those of these entries of a group that are in segments; None
+        without any, or without such a group. The caller submits it, in a strand of its own."""
         group = self.table.groups.get(group_id)
         if group is None:
             return None
@@ -578,9 +576,9 @@ class RaftStorage:
     def live_reading(
         self, group_id: int, snapshot: LogSnapshot, after: int, bytes_max: int
     ) -> RaftLiveRead | None:
-        """Return the job that reads entries behind the index `after` which a snapshot needs, for
-        who is sent them; None when it is not the group's snapshot any more, needs nothing there, or
-        when what it needs is only on its way to a segment. Whoever asks has it run."""
+        """Return the job that reads entries behind the index `after` that a snapshot needs, to be
+        sent; None when it is no longer the group's snapshot, needs nothing there, or its entries
+        are still on the way to a segment. The caller submits it."""
         group = self.table.groups.get(group_id)
         if group is None or group.is_amnesiac or group.snapshot.index != snapshot.index:
             return None
@@ -588,13 +586,13 @@ class RaftStorage:
         return self.reads.live(group, after, LIVE_READ_ENTRIES, bytes_max)
 
     def look_at_news(self, group: RaftGroup) -> None:
-        """Take in what reading has shown: a member of whose log something is damaged may have
-        forgotten what it has said."""
+        """Take the findings of reads: a member with damage in its log may have forgotten what it
+        has promised."""
         for problem in self.reads.news(group):
             self._problem(group, problem, is_damage=True)
 
     def _problem(self, group: RaftGroup, problem: str, *, is_damage: bool) -> None:
-        """Log what is wrong with the files of a group. After damage its member is silent."""
+        """Log a problem with the files of a group. After damage its member is silent."""
         self.store.services.world.log.write("error", f"raft: {problem}")
         if is_damage and not group.is_amnesiac:
             group.is_amnesiac = True
@@ -612,9 +610,9 @@ class RaftStorage:
     # for a checkpoint
 
     def see(self, cut: int) -> Iterator[RaftSegmentWrite | None]:
-        """Look at the groups that a checkpoint has to hear of, after which the journal counts from
-        the file `cut` on, one at a time. Yield what has to be done before the checkpoint is
-        written; None when that is nothing."""
+        """Visit, one at a time, the groups that a checkpoint needs behind which the journal counts
+        from the file `cut` on. Yield the job to do before the checkpoint is written; None without
+        one."""
         entries_max = self.profile.segment_max_entries
         for group_id in [*{**self.changed, **self.unsettled}]:
             group = self.table.groups.get(group_id)
@@ -630,5 +628,5 @@ class RaftStorage:
             yield job
             if not group.held:
                 self.unsettled.pop(group_id, None)
-            if group_id in self.table.groups:  # it may have gone meanwhile
+            if group_id in self.table.groups:  # it may have ended meanwhile
                 self.states[group_id] = encode_raft_group(group, cut)
