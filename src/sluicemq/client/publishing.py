@@ -35,7 +35,7 @@ from sluicemq.client.session import BrokerError
 from sluicemq.client.wire import Wire
 
 ROOM_PART: Final = 4
-"""A full window is refilled once one part in so many is free: few large writes."""
+"""A full window is refilled once one part in this many is free: few large writes."""
 
 METHOD_ARGUMENTS_AT: Final = 11
 """The offset of a method's arguments: behind the frame's head, class and method."""

@@ -1,30 +1,31 @@
-"""What must hold inside the node after every event that touched it.
+"""The rules that must hold inside the node after every event that touched it.
 
 links       see links.py
-bounds      with R, C, S the initial credit of reader -> channel, channel -> queue and
-            queue -> store, D of deliveries; what a link lets through beyond its credit is
-            reader -> channel    nothing: the reader hands on what credit allows
+bounds      R, C, S are the initial credit of reader -> channel, channel -> queue and
+            queue -> store, D of deliveries; beyond its credit a link lets through
+            reader -> channel    nothing: the reader keeps to its credit
             channel -> queue     2 R - 1: a batch may overspend by R - 1, and R more may come
-                                 until its grants are kept back; of dead letters a whole run goes
-                                 on its way at once
+                                 until its grants are kept back; a run of dead letters is sent
+                                 as a whole
             queue -> store       2 L (C + 2 R - 1) - 1: L channels have published since its
-                                 gate shut, and each may fill its link twice; and what was paged
-                                 out since then: a chunk, or what was requeued behind delta
+                                 gate shut, and each may fill its link twice; and messages paged
+                                 out since then: a chunk, or those requeued behind delta
             deliveries           the cost of a message, less 1
             so an inbox holds at most the initial credit and that
-memory      what is counted as in use is what queues, store, transactions and connections hold:
-            read and not parsed, contents that are not whole, events behind a question, what the
-            client has not taken
-writer      backlog <= its limit + the delivery windows + what one turn may add
+memory      the accounted memory is that of queues, store, transactions and connections: unparsed
+            bytes, incomplete contents, events behind a question, bytes that the client has not
+            taken
+writer      backlog <= its limit + the delivery windows + the most that one turn may add
 quorum      see quorum_checks.py
-machines    see model.py; runs at queues and spans at channels agree whenever nothing is on
-            its way; prefetch is the sum of what is out
+machines    see model.py; runs at queues and spans at channels agree whenever nothing is in
+            flight; prefetch is the sum of unacknowledged messages
 gates       a reader that is not read has a shut gate, and a connection that never published
             has no alarm gate shut
 
-What an event has not touched is as it was when it was last checked: of most events only the
-connections and queues are checked whose actors had a turn, or got a message. Everything is checked
-when somebody else had a turn, when anything has come or gone, and every EVERYTHING_EVERY checks.
+Parts that an event has not touched are as they were at their last check: after most events only
+those connections and queues are checked whose actors had a turn or got a message. Everything is
+checked when another actor had a turn, when anything was added or removed, and every
+EVERYTHING_EVERY checks.
 """
 
 from __future__ import annotations
@@ -68,11 +69,11 @@ if TYPE_CHECKING:
     from sluicemq.sim.quorum_checks import QuorumChecks
 
 EVERYTHING_EVERY: Final = 32
-"""Everything is checked once in so many checks, even if nothing was touched."""
+"""Everything is checked once in this many checks, even if nothing was touched."""
 
 DEPTH_EVERY: Final = 8
 CONTENTS_EVERY: Final = 64
-"""Contents are recounted once in so many checks; this takes time in proportion to the queued
+"""Contents are recounted once in this many checks; this takes time in proportion to the queued
 messages."""
 
 FRAME_OVERHEAD: Final = 400
@@ -207,7 +208,7 @@ class Checkers:
         self.watch(queue)
 
     def replace(self, queue: Queue, fresh: Queue) -> None:
-        """Replace a queue that has had a fault, and put a model beside what replaces it."""
+        """Replace a queue that has had a fault, and put a model beside its replacement."""
         self._replace(queue, fresh)
         self.book.read_back(queue.name)
         self.quorum.replaced(queue, fresh)

@@ -23,12 +23,12 @@ from sluicemq.sim.units import MS
 
 STYLES: Final = ("single", "multiple", "out of order", "mixed", "late")
 TIMES_MAX: Final = 4
-"""A consumer requeues a message at most so often, so that every run comes to an end."""
+"""A consumer requeues a message at most this often, so that every run comes to an end."""
 
 CANCELS: Final = (0, 0, 40)
-"""A consumer cancels once in so many acts; never with 0."""
+"""A consumer cancels once in this many acts; never with 0."""
 CANCELS_QUORUM: Final = (2, 3, 20)
-"""The same for quorum queues where messages dealt to it but not sent have to be requeued: that
+"""The same for quorum queues where assigned messages that were not sent have to be requeued: that
 seldom happens."""
 
 NOT_COUNTED: Final = -1

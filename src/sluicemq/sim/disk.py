@@ -2,7 +2,7 @@
 of the timeline.
 
     kill            the process dies: everything written stays
-    power loss      what was not synced is kept, dropped or torn, file by file and name by name
+    power loss      unsynced data is kept, dropped or torn, file by file and name by name
     plan            the nth primitive fails with an errno; once
     failed sync     its pages count as clean: a second sync "succeeds", the data is lost anyway
     capacity        ENOSPC from write and allocate, after as much as fitted
@@ -117,7 +117,7 @@ class SimFiles(Files):
         self.plan: dict[int, str] = {}
         """The errno of each primitive that is to fail, by its number."""
         self.sync_failures = 0
-        """The next so many syncs of files fail with EIO."""
+        """This many of the next syncs of files fail with EIO."""
         self.before: Before | None = None
         self.number = 0
         self.counts: dict[str, int] = {}

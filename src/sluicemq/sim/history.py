@@ -4,15 +4,15 @@ It knows nothing of the broker's inside: everything here comes from what clients
 (The model tells `accepted` and `safe`, so that the same promises can be checked at once.)
 
     lost         confirmed, or sent on a connection that ended well => seen by a consumer of each
-                 queue it was routed to; of a connection that broke a prefix is seen, without gaps.
-                 Where messages die: acknowledged there, or seen in each of the graves
-    invented     every message seen is one that was sent, to the last bit, to a queue it was sent to
+                 queue it was routed to; of a broken connection a prefix is seen, without gaps.
+                 In queues that dead-letter: acknowledged there, or seen in each of the graves
+    invented     every message seen was sent to that queue, and is unchanged to the last bit
     confirms     each number once, only numbers that were used, only after it is safe everywhere,
                  a returned message only after its basic.return
-    duplicates   seen again only when the holder gave it back or is gone, and flagged then; never
-                 again after an acknowledgement that cannot have been lost
-    order        first deliveries to one consumer are in the order of their stream; where there are
-                 priorities, those of one are
+    duplicates   a message comes again only when its holder requeued it or is gone, and flagged
+                 then; never after an acknowledgement that cannot have been lost
+    order        first deliveries to one consumer are in the order of their stream, and of their
+                 priority if there are priorities
     prefetch     a consumer never holds more than its limit, nor does a channel
 
 For its queue a queue's own fault is like a kill, though connections stay: a message sent to it
@@ -22,14 +22,14 @@ it may be refused; and settled messages may come again.
 A crash ends all connections at once. For messages sent before it:
 
     lost         confirmed and persistent in a durable queue => seen, before or after it; of the
-                 rest each message may be there or not. After an orderly stop: what is persistent,
-                 in durable queues, is as if its connection had broken
-    duplicates   what was acknowledged (or sent to a no-ack consumer) may come again, flagged,
-                 unless that was on the disk: it was dealt with before a persistent publish to the
-                 same queue that was confirmed before another one that was confirmed in the end
+                 rest each message may be there or not. After an orderly stop: persistent messages
+                 in durable queues are as if their connection had broken
+    duplicates   a message that was acknowledged (or sent to a no-ack consumer) may come again,
+                 flagged, unless that was on the disk: it was settled before a persistent publish to
+                 the same queue that was confirmed before another one that was confirmed in the end
                  (an acknowledgement may be one group behind), neither of them taken before that
-    order        the first deliveries since then are in order again, until something is given back;
-                 everything may be flagged
+    order        the first deliveries since then are in order again, until a message is requeued;
+                 all may be flagged
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class History:
     """What clients know about all publishers and queues of a run."""
 
     told_what_is_safe = True
-    """By the models; without them no confirm and no burial is seen to come too early."""
+    """Models tell it; without them no confirm or burial is found to come too early."""
 
     def __init__(self) -> None:
         self.streams: list[PublishedStream] = []

@@ -4,9 +4,9 @@ credit      initial = credit left + messages in the inbox + owed + deferred + wi
             in flight
 deferral    while a gate of the receiver stays shut, the sender gets no grant
 adaptive    the windows of the active links together <= max(budget, floor * active links), and
-            so in bytes; messages in the chain <= these windows + slack, which is what
-            circulates above them (credit that was given is not taken back), what is overspent,
-            and what waits on links that have not settled since `active` changed
+            so in bytes; messages in the chain <= these windows + slack: messages that
+            circulate above them (given credit is not taken back), overspent ones, and those
+            waiting on links that have not settled since `active` changed
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LinkChecks:
         self.gates: dict[Outflow, str] = {}
         """Every sender's half there ever was, by kind."""
         self.held_up: dict[Outflow, tuple[int, int]] = {}
-        """Links whose receiver has a shut gate: since when, and what the sender had then."""
+        """Links whose receiver has a shut gate: since when, and the sender's credit then."""
         self.shares: dict[Outflow, LinkShare] = {}
 
     def check(

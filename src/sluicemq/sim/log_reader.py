@@ -29,7 +29,7 @@ class LogReader(Role):
         dice = work.dice
         self.prefetch = 40 if drains else 1 + dice.randrange(max(1, work.swarm.prefetch_max))
         self.patience = 1 + dice.randrange(60)
-        """It leaves after so many messages, and another reader comes."""
+        """It leaves after this many messages, and another reader comes."""
         self.pause_ns = dice.choice((MS // 10, 2 * MS, 30 * MS))
         self.next_offset = UNKNOWN
         self.tag = self.settled = 0

@@ -47,7 +47,7 @@ class Tap:
         raise NotImplementedError
 
     def handed_to_store(self, count: int) -> None:
-        """Called when the bodies of so many messages go to the message store."""
+        """Called when the bodies of `count` messages go to the message store."""
         raise NotImplementedError
 
     def seen(self, effects: list[Effect], call: Callable[[], None]) -> list[Effect]:

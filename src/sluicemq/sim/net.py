@@ -346,7 +346,7 @@ class SimNet(Net):
 
     def crash(self) -> None:
         """Cut every connection of a machine that crashes; bytes in flight are lost. Actors of other
-        machines are told; whoever runs the clients of a run tells these."""
+        machines are told; the run tells its own clients."""
         for key in [key for key, (net, _) in self.network.listeners.items() if net is self]:
             del self.network.listeners[key]
         for socket in self.sockets.values():

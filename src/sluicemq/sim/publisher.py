@@ -27,7 +27,7 @@ from sluicemq.sim.units import MS
 
 QUESTION_ONE_IN: Final = 30
 CARELESS_ONE_IN: Final = 8
-"""One publisher in so many closes without waiting for its confirms."""
+"""One publisher in this many closes without waiting for its confirms."""
 
 
 class SimPublisher(Role):

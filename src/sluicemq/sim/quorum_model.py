@@ -121,7 +121,7 @@ class QuorumModel:
         promise(self.fifo.digest() == digest, self.name, "is another after a restart, at", index)
         self.records.compared += 1
 
-    # -- what is applied
+    # -- entries
 
     def entered(self, index: int, stamp_ms: int) -> None:
         """Check that an entry may begin now, and note it."""

@@ -1,7 +1,7 @@
 """One run: the node on its simulated World, the loop, the checkers, the verdict.
 
 safety     clients and faults, for so many events; every promise is checked after every event;
-           when the node has crashed, another goes on with what is left on the disk
+           when the node has crashed, another one starts from the disk
 liveness   the faults are over: everything must drain within a bounded virtual time
 leaving    all clients close; the broker must have forgotten them
 """
@@ -54,7 +54,7 @@ STOP_NS: Final = 3000 * MS
 """The time that clients have to leave when the node is stopped."""
 
 RECOVERY_CRASH_MAX: Final = 40
-"""A crash during the start comes at one of its first so many primitives."""
+"""A crash during the start comes within this many of its primitives."""
 
 
 def simulate(
@@ -108,7 +108,7 @@ class Simulation(ReportedRun):
         self.fault_injector.plan()
 
     def _start(self) -> None:
-        """Make a node from what is on the disk."""
+        """Start a node on the present disk."""
         self.machine.start(self.swarm.config(), self._prepare)
         self.node = self.machine.node
 

@@ -100,7 +100,7 @@ class Workload(Stage):
     def node(self) -> Node:
         return self.machine.node
 
-    # -- what there is
+    # -- exchanges and queues
 
     def names_at(self, exchange: str) -> list[str]:
         """Return the names of the dead letter queues behind the exchange."""
@@ -194,7 +194,7 @@ class Workload(Stage):
         plan = self.plan_of(queue)
         return m.QueueDeclare(queue=queue, durable=plan.durable, arguments=plan.arguments)
 
-    # -- who takes part
+    # -- clients
 
     def begin(self) -> None:
         """Connect all clients, now that everything is declared."""
@@ -308,7 +308,7 @@ class Workload(Stage):
             delay_ns = 1 + self.dice.randrange(200 * MS)
             self.timeline.after(delay_ns, peer.name, "comes again", come_again)
 
-    # -- the node's end, and the next one's beginning
+    # -- the node's end, and the next one's start
 
     def crash(self, kind: str) -> None:
         """Cut all clients off because the node has ended; for a while nobody can connect."""
@@ -339,7 +339,7 @@ class Workload(Stage):
         """Return the client that declares everything; it stays."""
         return SimPeer(self, "setup", [Installer(steps, done, lambda: not self.up)])
 
-    # -- how it ends
+    # -- the end
 
     def heal(self) -> None:
         """Let all clients behave well and finish, and drain the queues: there are no

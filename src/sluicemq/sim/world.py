@@ -38,7 +38,7 @@ class Program(Protocol):
     scheduler: Scheduler
 
     def run(self, turns_max: int) -> bool:
-        """Run at most so many turns. Returns whether there is more to do now."""
+        """Run at most `turns_max` turns. Returns whether there is more to do now."""
 
 
 class SimClock(Clock):

@@ -170,13 +170,13 @@ class MessageFiles:
         self.index.put_many(known, entries)
 
     def _lose(self, file: MessageFile, size: int) -> None:
-        """Count so many bytes of the file as garbage."""
+        """Count this many bytes of the file as garbage."""
         file.valid -= size
         self.valid_bytes -= size
         if file.valid == 0:
             self.emptied.append(file)
 
-    # -- writing what is buffered
+    # -- writing buffered messages
 
     def take_job(self, ids: Iterable[int] | None = None) -> MessageWrites | None:
         """Return the job that writes messages buffered since the last one: those with these ids, or

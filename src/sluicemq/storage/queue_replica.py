@@ -234,7 +234,7 @@ class QueueReplica:
         runs = [run for run in job.runs if run.contents is None]
         return picked(runs, segment.live, base)
 
-    # -- what is known
+    # -- the state
 
     def unweigh(self, run: Run) -> None:
         """Subtract the bytes of a run that was written and has been taken out of the index."""

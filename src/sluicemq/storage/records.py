@@ -195,7 +195,7 @@ class Scan(NamedTuple):
 
 
 FEW_PARTS: Final = 64
-"""At most so many parts of a record are checked one by one."""
+"""At most this many parts of a record are checked one by one."""
 
 
 def size_of_record(length: int) -> int:

@@ -332,7 +332,7 @@ class RaftStorage:
         self.trimmings: dict[int, Trimming] = {}
         """The needed messages according to the owners' last snapshots, by group."""
         self.superseded: list[tuple[int, RaftFilesGone]] = []
-        """Jobs that delete rewritten files, after so many more checkpoints."""
+        """Jobs that delete rewritten files, after this many more checkpoints."""
         self.writing: dict[RaftContentWrite, RaftSnapshotAppend] = {}
         """Snapshots whose contents are being written to the disk."""
         self.reads = RaftReads()

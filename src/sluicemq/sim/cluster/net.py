@@ -26,7 +26,7 @@ RETRY_NS: Final = 50 * MS
 """Between two attempts to reach a machine over a cut way."""
 LINGER_NS: Final = 5000 * MS
 CLOGGED_TIMES: Final = 40
-"""A step over a clogged way takes so many times as long."""
+"""A step over a clogged way takes this many times as long."""
 RESET: Final = "connection reset by peer"
 
 

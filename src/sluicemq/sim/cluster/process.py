@@ -237,7 +237,7 @@ class SimNode:
             self.talker.talk()
         self._talk_later()
 
-    # -- what must hold
+    # -- checks
 
     def check(self) -> None:
         """Check the node's state, and what it reports about itself."""

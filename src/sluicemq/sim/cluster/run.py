@@ -25,7 +25,7 @@ NODES = 3
 FAULTS_MS = 40_000
 """Virtual time during which faults are injected."""
 EVENTS_MAX = 25_000
-"""Faults end after so many events, even before the time is over: when everything passes in tiny
+"""Faults end after this many events, even before the time is over: when everything passes in tiny
 pieces there are ten times as many."""
 HEALING_MS = 40_000
 """Virtual time within which all nodes must hear each other again."""
@@ -131,7 +131,7 @@ class LinkRun:
             if one.is_running
         }
 
-    # -- what must hold
+    # -- checks
 
     def _check(self) -> None:
         for node in self.nodes:

@@ -12,7 +12,7 @@ from typing import Final
 from sluicemq.sim.nodes.run import simulate_mirrored, simulate_moving, simulate_nodes
 
 YOUNG: Final = 50_000
-"""The garbage collector runs after so many new objects; with Python's 700 a seed takes a quarter
+"""The garbage collector runs after this many new objects; with Python's 700 a seed takes a quarter
 longer."""
 
 

@@ -1,21 +1,21 @@
 """Checks what clients of several nodes have seen against what was promised them.
 
-    lost         a confirmed message is seen by a consumer of each queue it was for, in the end; a
-                 transient one only if the queue's node has not ended since; but for queues that
+    lost         a confirmed message is seen by a consumer of each of its queues, in the end; a
+                 transient one only if the queue's node has not ended since; not in queues that
                  are deleted meanwhile
-    revived      what was confirmed before a queue was declared again is not seen in its new life
-    invented     whatever is seen was published, to the last bit, to the queue it comes from, and
+    revived      a message confirmed before its queue was redeclared is not seen in the new queue
+    invented     every message seen was published to that queue, is unchanged to the last bit, and
                  not rolled back
     confirms     each number once, and only numbers that were used; a refusal only after an outage
-    duplicates   seen again only when the holder gave it back or is gone, or its node stops, or
-                 after an outage between it and the queue; and flagged then, unless it was on its
-                 way to who gets it before an outage
+    duplicates   a message comes again only when its holder requeued it or is gone, or its node
+                 stops, or after an outage between it and the queue; and flagged then, unless it
+                 was in flight to its receiver before an outage
     dead         a message is in its queue or in the grave; in both, or twice, only after an outage,
                  and if it must arrive; lost only after an outage, and if it need not
-    streams      each offset has one message for ever, there are no gaps, and of one publisher they
-                 are in order
-    order        what one consumer gets unflagged is in the order of its stream; of a queue with
-                 members until something may have come back that nobody has seen
+    streams      each offset has one message for ever, there are no gaps, and messages of one
+                 publisher are in order
+    order        unflagged messages to one consumer are in the order of their stream; those of a
+                 queue with members until an unseen message may have been requeued
     prefetch     a consumer never holds more than its limit
 
 For the clients at a node an outage of a queue is the end of the queue's node, or of the link
@@ -134,7 +134,7 @@ class BookedConsumer:
         self.limit = limit
         self.life = life
         self.standing = standing
-        """Of the queue when it began. What it gets may have been on its way for long."""
+        """The outages of the queue when it began; its deliveries may have been in flight for long."""
         self.held = 0
         self.last_of: dict[int, int] = {}
         """By stream, the last message that came unflagged."""

@@ -27,7 +27,7 @@ GONE: Final = (
 TO_ALL: Final = "to all"
 """The exchange that is bound to all queues."""
 TIMES_MAX: Final = 4
-"""A consumer requeues a message at most so often, so that every run comes to an end."""
+"""A consumer requeues a message at most this often, so that every run comes to an end."""
 
 
 class SiteRole(Role):

@@ -1,10 +1,11 @@
 """Checks Raft groups whose members are in whole nodes, with a view of all nodes and all disks.
 
-election safety one leader a term, and one vote a member and term log matching an index and a term
-name one entry, with one entry before it leader completeness every elected leader has every
-committed entry commitment entries of the leader's own term, on the disks of a majority application
-the same index leaves the same bytes everywhere durability acknowledged entries and votes are on the
-disk
+election safety        one leader a term, and one vote a member and term
+log matching           an index and a term name one entry, with one entry before it
+leader completeness    every elected leader has every committed entry
+commitment             entries of the leader's own term, on the disks of a majority
+application            the same index leaves the same bytes everywhere
+durability             acknowledged entries and votes are on the disk
 
 A member is checked after a turn of its node in which it has changed.
 """
@@ -155,7 +156,7 @@ class GroupHistory:
         )
         promise(enough, self.title, "commits", log.commit, "which is durable on", *durable)
 
-    # -- what a member says and does
+    # -- messages and entries of a member
 
     def says(self, each: GroupMember, message: RaftMessage) -> None:
         """Check that everything a message promises is on the sender's disk."""

@@ -288,7 +288,7 @@ class NodesNemesis:
         self._depose(1 + self.random.randrange(4))
 
     def _depose(self, times: int) -> None:
-        """Cut off the connected leader, so many times."""
+        """Cut off the connected leader, this many times."""
         if not self.is_over and times:
             cut_off = {way[0] for way in self.network.cuts}
             new = [host for host in self.hosts if host.moves and leads(host.node)]

@@ -39,7 +39,7 @@ class JoiningProgram:
         self.scheduler = Scheduler()
 
     def run(self, turns_max: int) -> bool:
-        """Run at most so many turns. Returns whether there is more to do now."""
+        """Run at most `turns_max` turns. Returns whether there is more to do now."""
         return self.scheduler.run(turns_max)
 
 

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from sluicemq.sim.timeline import Timeline
 
 COMPARED_EVERY: Final = 8
-"""States of quorum queues are compared once in so many entries."""
+"""States of quorum queues are compared once in this many entries."""
 DECLARED_EVERY: Final = 4
-"""Definitions are compared once in so many entries, and at the end."""
+"""Definitions are compared once in this many entries, and at the end."""
 
 
 def members_of(node: Node) -> Iterator[tuple[int, Raft, SharedShell | MirrorMember | None]]:
-    """Yield the groups of which a node has a member, with the member and its queue; the queue is
+    """Yield the groups in which a node has a member, with the member and its queue; the queue is
     None for the definitions' group."""
     agreement = node.broker.clustered
     if agreement is not None and agreement.member is not None:

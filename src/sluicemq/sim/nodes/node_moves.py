@@ -35,7 +35,7 @@ class NodeMoves:
         """The number of machines there have been."""
         self.joins_left = random.choice((1, 1, 2))
         self.ends_left = random.choice((0, 1, 1, 2))
-        """At most so many more nodes are removed."""
+        """At most this many more nodes are removed."""
         self.forgotten: dict[int, int] = {}
         """The machines of nodes that the operator has removed, by number of the node."""
         self.newcomers: list[Newcomer] = []

@@ -19,13 +19,13 @@ PORT: Final = 25_672
 """The port at which nodes reach each other."""
 ROOMY: Final = 64 * MIB
 FIVE_ONE_IN: Final = 12
-"""One run in so many has five nodes, unless the number is given."""
+"""One run in this many has five nodes, unless the number is given."""
 DYING_ONE_IN: Final = 4
-"""In one run in so many the last queue dead-letters messages to another one."""
+"""In one run in this many the last queue dead-letters messages to another one."""
 LOG_ONE_IN: Final = 5
-"""One run in so many has a stream, too."""
+"""One run in this many has a stream, too."""
 PASSING_ONE_IN: Final = 4
-"""In one run in so many the first queue is deleted and redeclared while in use."""
+"""In one run in this many the first queue is deleted and redeclared while in use."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,12 +1,12 @@
 """One run of whole nodes: they found a cluster, clients use each node, and faults happen. Then
 everything is healed, all confirmed messages are delivered, the queues are empty.
 
-founding   the nodes start, in any order; faults begin when some time has passed, founded or not,
-           or when all nodes are there
+founding   the nodes start, in any order; faults begin after some time, founded or not, or when
+           all nodes are up
 faults     clients and faults, for so long as the plan says
 healing    no more faults: all nodes hear each other, and clients can connect everywhere, and all
            have the same definitions
-drain      whatever queues hold is delivered, and everybody comes to an end
+drain      all messages in queues are delivered, and all clients finish
 leaving    all clients close; the nodes must have forgotten them
 """
 
@@ -135,7 +135,7 @@ class NodesRun:
     def _hear(self, host: NodeHost) -> None:
         host.on_begin, host.on_open, host.on_end = self._begun, self._opened, self._ended
 
-    # -- what hosts tell
+    # -- news from hosts
 
     def _faulted(self, error: Exception) -> None:
         self.finding = self.finding or error
@@ -226,7 +226,7 @@ class NodesRun:
             promise(not late, "not in time:", hindrance)
             self._pass(LOOK_MS)
 
-    # -- what must hold
+    # -- checks
 
     def _look(self) -> None:
         is_calm = not (self.nemesis.done or self.not_up())

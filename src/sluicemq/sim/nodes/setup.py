@@ -78,7 +78,7 @@ class SiteSetup(SiteRole):
         promise(False, self.peer.name, "gets", method)
 
     def ended(self, how: str) -> None:
-        """Do nothing: the next setup does what this one has not done."""
+        """Do nothing: the next setup finishes this one's work."""
 
     def is_done(self) -> bool:
         return self.over or not (self.todo or self.to_bind)

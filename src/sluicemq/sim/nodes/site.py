@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CHANNELS_MAX: Final = 5
 """The most clients that share a connection."""
 ASKS_ONE_IN: Final = 4
-"""Once in so many openings the clients also redeclare what the node already knows."""
+"""Once in this many openings the clients also redeclare what the node already knows."""
 AGAIN_NS: Final = 100 * MS
 """A client reconnects within that time, and retries after it without an answer."""
 
@@ -105,7 +105,7 @@ class ClientSite(SitePort):
         if is_ready and not self.is_up and self.host.is_open:
             self._go_on()
 
-    # -- who takes part
+    # -- clients
 
     def bring_clients(self) -> None:
         """Have its share of the run's clients connect when the node is open, some of them over one
@@ -166,7 +166,7 @@ class ClientSite(SitePort):
         for roles in waiting:
             self.come(roles)
 
-    # -- what ends
+    # -- ends of nodes and clients
 
     def lost_node(self) -> None:
         """Handle the end of the node, and of all connections with it."""
@@ -200,7 +200,7 @@ class ClientSite(SitePort):
         if not (is_late or self.is_leaving):
             self.come(roles)
 
-    # -- how it ends
+    # -- the end
 
     def heal(self, queues: list[PlannedQueue]) -> None:
         """Let all clients finish, and drain these queues: there are no more faults."""

@@ -30,7 +30,7 @@ class SiteReader(SiteRole):
         self.drains = drains
         self.prefetch = 40 if drains else 1 + random.randrange(20)
         self.patience = 1 + random.randrange(40)
-        """After so many messages it begins at another place, on another channel."""
+        """After this many messages it begins at another place, on another channel."""
         self.pause_ns = random.choice((2 * MS, 30 * MS))
         self.next_offset: int | None = None
         """The offset of the next message; None allows any."""

@@ -52,7 +52,7 @@ class RaftCheckers:
         self.happened = dict.fromkeys(("truncations", "snapshots", "silences", "pieces"), 0)
         """Counts of the events that put the rules to the test."""
 
-    # what members do
+    # acts of members
 
     def started(self, host: CheckedMember) -> None:
         """Note that a member has started with the content of its disk."""
@@ -173,7 +173,7 @@ class RaftCheckers:
         digest = self.digests.setdefault(index, host.register.digest)
         rule(digest == host.register.digest, f"{host.name} is another machine after {index}")
 
-    # what members say
+    # messages of members
 
     def says(self, host: CheckedMember, message: RaftMessage) -> None:
         """Check that everything a member's message promises is on its disk."""

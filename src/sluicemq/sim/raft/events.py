@@ -35,7 +35,7 @@ class Events:
         action()
 
     def go_on(self, count: int) -> None:
-        """Do the next so many actions."""
+        """Do this many of the next actions."""
         queue, take = self.queue, heapq.heappop
         while self.happened < count:
             self.now_ms, _, action = take(queue)

@@ -95,7 +95,7 @@ class MirroredCheckers(RaftCheckers):
                 self.removed |= {each for part in command.positions for each in part}
         self.in_sync[entry.index] = members
 
-    # what masters do
+    # acts of masters
 
     def new_id(self) -> int:
         """Return the content of the next message."""

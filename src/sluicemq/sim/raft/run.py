@@ -122,7 +122,7 @@ class RaftRun:
             self.events.step()
 
     def pass_ms(self, duration_ms: float) -> None:
-        """Go on for so many milliseconds."""
+        """Go on for this many milliseconds."""
         end_ms = self.events.now_ms + duration_ms
         while self.events.now_ms < end_ms:
             self.events.step()

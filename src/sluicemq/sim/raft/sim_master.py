@@ -104,7 +104,7 @@ class SimMaster:
         """Published messages by the number of the first message."""
         self.next_seq = 1
 
-    # -- what its client does
+    # -- calls of its client
 
     @property
     def ready(self) -> int:
@@ -112,7 +112,7 @@ class SimMaster:
         return self.machine.depth.ready
 
     def publish(self, number: int, done: Callable[[], None]) -> None:
-        """Take so many messages, and call `done` when they are safe, or all were rejected."""
+        """Take this many messages, and call `done` when they are safe, or all were rejected."""
         ids = [self.checkers.new_id() for _ in range(number)]
         contents = [b"%0*d" % (each % 20 + 8, each) for each in ids]
         persistent = self.host.events.chance(0.7)

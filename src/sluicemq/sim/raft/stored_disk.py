@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class StoredDisk(RaftDisk):
-    """`platter` is what the storage has called durable, `waiting` what it was handed since."""
+    """`platter` has the records called durable, `waiting` those handed over since."""
 
     needed_of: Callable[[bytes], bytes] = staticmethod(needed_of)
     """Returns the needed part of an entry, if that can be known from the entry alone."""
@@ -99,7 +99,7 @@ class StoredDisk(RaftDisk):
             later.write(taken)
             yield later
 
-    # what the storage tells
+    # news from the storage
 
     def begin_sync(self) -> bool:
         """Do nothing: the storage syncs by itself."""

@@ -160,7 +160,7 @@ class StoredMember(SimMember):
             pinned.add(self.disk.taken.snapshot)
         self.contents = {at: content for at, content in self.contents.items() if at in pinned}
 
-    # what a snapshot needs
+    # entries that a snapshot needs
 
     def _send(self, message: RaftMessage) -> None:
         if not isinstance(message, LivePiece):

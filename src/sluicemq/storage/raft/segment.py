@@ -35,7 +35,7 @@ def encode_segments(segments: Iterable[RaftSegment]) -> bytes:
 
 
 def decode_segments(data: memoryview, at: int, count: int) -> tuple[tuple[RaftSegment, ...], int]:
-    """Return so many segments at data[at:], and where they end. Raises ValueError when they are
+    """Return `count` segments at data[at:], and where they end. Raises ValueError when they are
     missing."""
     raw = cut(data, at, SEGMENT.size * count)
     found = (*(RaftSegment(*each) for each in SEGMENT.iter_unpack(raw)),)
