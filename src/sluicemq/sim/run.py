@@ -54,7 +54,7 @@ STOP_NS: Final = 3000 * MS
 """The time that clients have to leave when the node is stopped."""
 
 RECOVERY_CRASH_MAX: Final = 40
-"""A crash during the start comes within this many of its primitives."""
+"""A crash during the start comes after at most this many primitives."""
 
 
 def simulate(

@@ -32,8 +32,8 @@ BLOCK_BYTES: Final = 256 * 1024
 """A block is closed above this size, which is the least that must be read to get one message."""
 
 READ_TRIES: Final = 10
-"""A read is tried this often before messages are given up: a lack of memory or of file handles fails
-it once, a broken sector always."""
+"""A read is tried this often before messages are given up: a lack of memory or of file handles
+fails it once, a broken sector always."""
 
 QUARANTINE: Final = "quarantine"
 """The directory for copies of damaged data."""

@@ -134,7 +134,8 @@ class BookedConsumer:
         self.limit = limit
         self.life = life
         self.standing = standing
-        """The outages of the queue when it began; its deliveries may have been in flight for long."""
+        """The outages of the queue when it began; deliveries to it may have been in flight for
+        long."""
         self.held = 0
         self.last_of: dict[int, int] = {}
         """By stream, the last message that came unflagged."""

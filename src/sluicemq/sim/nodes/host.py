@@ -43,7 +43,7 @@ BOUNDS: Final = LinkBounds(
 WRITERS: Final = (ClusterMembership, NodeCluster)
 """Actors that end, and their node with them, when a write fails."""
 RECOVERY_CRASH_MAX: Final = 60
-"""A crash during the start comes within this many of its primitives."""
+"""A crash during the start comes after at most this many primitives."""
 
 
 class MachineClock(SimClock):

@@ -210,8 +210,8 @@ class RaftGroup:
         entries_max: int,
         trimming: Trimming | None = None,
     ) -> RaftSegmentWrite | None:
-        """Move settled entries to segments of at most `entries_max` entries, and return the job that
-        makes them durable there; None without any. Entries up to the snapshot are trimmed if
+        """Move settled entries to segments of at most `entries_max` entries, and return the job
+        that makes them durable there; None without any. Entries up to the snapshot are trimmed if
         `trimming` is given. The state counts on the job from now on."""
         entries = self.settled(cut)
         trimmed: set[int] = set()

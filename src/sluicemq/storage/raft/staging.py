@@ -76,8 +76,9 @@ class Staging:
     def add(
         self, entries: list[LogEntry], new_file_id: Callable[[], bytes], entries_max: int
     ) -> StagedWrite:
-        """Return the job that writes entries behind the others, into segments of at most `entries_max`.
-        Their sender may have trimmed them, so that none of them can be applied again."""
+        """Return the job that writes entries behind the others, into segments of at most
+        `entries_max`. Their sender may have trimmed them, so that none of them can be applied
+        again."""
         job = StagedWrite(self.group.id, SYNC_STRAND)
         indexes = [entry.index for entry in entries]
         assert indexes == sorted({*indexes}), "entries come in their order"
