@@ -1,8 +1,8 @@
 """Raft: how a group of members agrees on one log. Pure: no clock, no chance, no I/O, no actors.
 
-    step(message)  tick()  propose(data)        what happens to a member
-    ready() -> RaftReady                            what its host has to do: write, send, apply
-    synced(number)                              what the host has made durable
+    step(message)  tick()  propose(data)        events of a member
+    ready() -> RaftReady                            the work of its host: write, send, apply
+    synced(number)                              the host's report of durable appends
 
-`raft.py` is where to begin; docs/raft.md says what is promised.
+Begin with `raft.py`; docs/raft.md lists the guarantees.
 """

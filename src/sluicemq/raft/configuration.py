@@ -1,9 +1,8 @@
-"""Who is in a group: voters, and learners that are sent the log and have no voice yet.
+"""The members of a group: voters, and learners, which are sent the log and do not vote yet.
 
-A member's id is given once and never again: who is added has a higher one than all before it, so
-that nobody who was removed, and whose log may be gone, can come back. Configurations change by one
-member at a time, so that any majority of the old one and any majority of the new one have a voter
-in common.
+A member's id is used once: a new member has a higher id than all before it, so that no removed
+member, whose log may be gone, can come back. Configurations change by one member at a time, so that
+any majority of the old one and any majority of the new one have a voter in common.
 """
 
 from __future__ import annotations
@@ -30,16 +29,18 @@ class Configuration:
 
     @property
     def members(self) -> tuple[int, ...]:
-        """Everyone who is sent the log."""
+        """All members: these are sent the log."""
         return (*self.voters, *self.learners)
 
     @property
     def majority(self) -> int:
-        """How many of the voters decide."""
+        """The number of voters that decide."""
         return len(self.voters) // 2 + 1
 
     def has_majority(self, members: Iterable[int]) -> bool:
-        """Whether the voters among them decide. Nobody decides in a group without voters."""
+        """Whether the voters among these members decide. Nobody decides in a group
+        without voters.
+        """
         return len({*members}.intersection(self.voters)) >= self.majority
 
     def agreed(self, value_of: Callable[[int], int]) -> int:
@@ -48,8 +49,8 @@ class Configuration:
         return values[(len(values) - 1) // 2] if values else 0
 
     def with_learner(self, member: int) -> Configuration:
-        """The same with a learner more. Raises Refused if it is in the group already, or may have
-        been before."""
+        """This configuration with one more learner. Raises Refused if it is in the group already,
+        or may have been before."""
         if member in self.members:
             raise Refused(f"member {member} is in the group already")
         if member <= max(self.removed_max, *self.members):
@@ -57,15 +58,17 @@ class Configuration:
         return replace(self, learners=(*sorted((*self.learners, member)),))
 
     def with_promoted(self, member: int) -> Configuration:
-        """The same with that learner as a voter. Raises Refused if it is not a learner."""
+        """This configuration with that learner as a voter. Raises Refused if it is not
+        a learner.
+        """
         if member not in self.learners:
             raise Refused(f"member {member} is not a learner of the group")
         learners = (*(each for each in self.learners if each != member),)
         return replace(self, voters=(*sorted((*self.voters, member)),), learners=learners)
 
     def without(self, member: int) -> Configuration:
-        """The same without that member. Raises Refused if it is not in the group, or is the only
-        voter."""
+        """This configuration without that member. Raises Refused if it is not in the group, or is
+        the only voter."""
         if member not in self.members:
             raise Refused(f"member {member} is not in the group")
         if self.voters == (member,):
@@ -78,7 +81,7 @@ class Configuration:
 
     def steps_to_sole(self, survivor: int) -> list[Configuration]:
         """Return the configurations, one member apart, that lead from this one to a group of this
-        member alone; none if it is that already. Raises Refused if it is not in the group."""
+        member alone; none if it already is. Raises Refused if it is not in the group."""
         steps: list[Configuration] = []
         now = self
         if survivor not in self.voters:
@@ -91,8 +94,8 @@ class Configuration:
         return steps
 
     def steps_to_newcomer(self, newcomer: int) -> list[Configuration]:
-        """Return the configurations, one member apart, that lead from this one to a group of a
-        member alone who has never been in it. Raises Refused if it may have been."""
+        """Return the configurations, one member apart, that lead from this one to a group of one
+        new member alone. Raises Refused if it may have been in the group before."""
         if not self.voters:
             return [Configuration((newcomer,), (), max((self.removed_max, *self.members)))]
         learning = self.with_learner(newcomer)
@@ -102,12 +105,12 @@ class Configuration:
         return steps
 
     def is_one_step_from(self, other: Configuration) -> bool:
-        """Whether at most one voter differs, which is what makes majorities overlap."""
+        """Whether at most one voter differs, so that majorities overlap."""
         return len({*self.voters} ^ {*other.voters}) <= 1
 
     def has_no_former(self, before: Configuration) -> bool:
-        """Whether nobody has come since the configuration `before` who may have been in the group
-        before it, and nobody who has gone is forgotten."""
+        """Whether no member that joined since `before` may have been in the group earlier, and
+        every member that left is counted as removed."""
         newest = max(before.removed_max, *before.members)
         new = {*self.members} - {*before.members}
         gone = {*before.members} - {*self.members}
@@ -116,24 +119,24 @@ class Configuration:
         )
 
     def encoded(self) -> bytes:
-        """As an entry's data: `1,2,3/4` has three voters and a learner; `1,2/4/3` has had 3, but
-        nobody with a higher number, as a member besides."""
+        """As an entry's data: `1,2,3/4` has three voters and a learner; in `1,2/4/3` the highest id
+        of a removed member is 3."""
         text = "/".join(",".join(map(str, ids)) for ids in (self.voters, self.learners))
         return (f"{text}/{self.removed_max}" if self.removed_max else text).encode()
 
     def __str__(self) -> str:
-        """For people."""
+        """As a text for users."""
         learners = f", learning {' '.join(map(str, self.learners))}" if self.learners else ""
         return f"{' '.join(map(str, self.voters)) or 'nobody'}{learners}"
 
 
 def decoded(data: bytes) -> Configuration:
-    """The configuration that `encoded` made these bytes of."""
+    """The configuration that `encoded` turned into these bytes."""
     voters, learners, *removed = data.decode().split("/")
     [removed_max] = map(int, removed or ("0",))
     return Configuration(ids_in(voters), ids_in(learners), removed_max)
 
 
 def ids_in(text: str) -> tuple[int, ...]:
-    """The ids that stand there, with a comma between them."""
+    """The ids in a text, which are separated by commas."""
     return (*(int(each) for each in text.split(",") if each),)

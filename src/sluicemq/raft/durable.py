@@ -1,4 +1,4 @@
-"""What a member of a group has made durable."""
+"""The durable state of a group's member."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sluicemq.raft.entry import LogEntry, LogSnapshot
 
 @dataclass(slots=True)
 class Durable:
-    """What a member finds on its disk when it starts. A new group's members begin with a snapshot
-    at index 0 that names them all; a member that is added, with one that names nobody."""
+    """What a member finds on its disk at a start. In a new group members begin with a snapshot at
+    index 0 that names them all; an added member begins with one that names nobody."""
 
     term: int = 0
     vote: int = 0

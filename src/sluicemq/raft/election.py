@@ -1,8 +1,8 @@
-"""Elections: a round of votes for a candidate, and how a member answers those of others.
+"""Elections: one candidate's round of votes, and a member's answers to other candidates.
 
-Before a candidate raises its term it asks in a pre-vote whether it would be elected, so that one
-which was cut off does not unseat a leader that the others hear. Of two that ask at one time one
-gives way then, so that votes are not split.
+Before a candidate raises its term it asks in a pre-vote whether it would win, so that one which was
+cut off does not unseat a leader that the others hear. If two ask at the same time one gives way, so
+that votes are not split.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from sluicemq.raft.messages import VoteAnswer, VoteRequest
 
 
 class Election:
-    """One round of a candidate. Pre-votes ask for the next term, votes for the candidate's own.
+    """One round of a candidate. Pre-votes ask for the next term, votes for the candidate's own
+    term.
 
-    Its own vote counts when it is durable; its own pre-vote, which changes nothing, at once."""
+    Its own vote counts when it is durable; its own pre-vote changes nothing and counts at once.
+    """
 
     def __init__(self, member: RaftMember, is_pre: bool, is_forced: bool) -> None:
         self.member = member
@@ -41,33 +43,33 @@ class Election:
                 member.send(VoteAnswer(voter, voter, self.term, is_granted=True, is_pre=False))
 
     def count(self, answer: VoteAnswer) -> None:
-        """Take an answer into account, if it is one to this round. A refusal bears its sender's
-        term, which is this member's at most."""
+        """Count an answer if it belongs to this round. A refusal has its sender's term, which is at
+        most this member's."""
         if answer.is_pre != self.is_pre or (answer.is_granted and answer.term != self.term):
             return
         (self.granted if answer.is_granted else self.refused).add(answer.sender)
 
     @property
     def is_won(self) -> bool:
-        """A majority of the voters grants it; learners are not asked, and do not count."""
+        """Whether a majority of the voters grants it; learners are not asked, and do not count."""
         return self.member.log.configuration.has_majority(self.granted)
 
     @property
     def is_lost(self) -> bool:
-        """So many refuse, or cannot be reached, that no majority is left."""
+        """Whether so many voters refuse, or cannot be reached, that no majority is left."""
         configuration = self.member.log.configuration
         left = {*configuration.voters} - self.refused - self.member.lost
         return not configuration.has_majority(left)
 
 
 def loyal(member: RaftMember) -> bool:
-    """Whether a member does not want another leader: it leads, or hears one."""
+    """Whether a member wants no other leader, because it leads or hears one."""
     return member.role == LEADER or member.is_loyal
 
 
 def goes_first(member: RaftMember, request: VoteRequest) -> bool:
-    """Whether a member asks for the same pre-votes, has as much in its log, and is the one of the
-    two that does not give way. When its own round is not decided for long it gives way."""
+    """Whether a member asks for pre-votes of the same term with an equal log, and the other one has
+    to give way. Once its own round has been undecided for long, it gives way."""
     log = member.log
     return (
         member.role == PRE_CANDIDATE
@@ -79,8 +81,8 @@ def goes_first(member: RaftMember, request: VoteRequest) -> bool:
 
 
 def is_grantable(member: RaftMember, request: VoteRequest) -> bool:
-    """Whether the request may be granted: the candidate lacks nothing that may be committed, and
-    nobody else has the vote or leads."""
+    """Whether the request may be granted: the candidate lacks no entry that may be committed, and
+    no other one has the vote or leads."""
     if not member.log.is_covered_by(request.last_index, request.last_term):
         return False
     if request.is_pre:
@@ -89,8 +91,8 @@ def is_grantable(member: RaftMember, request: VoteRequest) -> bool:
 
 
 def answer(member: RaftMember, request: VoteRequest) -> bool:
-    """Grant the request or refuse it; returns whether it is granted. A real one has this member's
-    term by now, or a lower one."""
+    """Grant or refuse the request; returns whether it is granted. A real one has this member's term
+    by now, or a lower one."""
     is_covered = member.log.is_covered_by(request.last_index, request.last_term)
     is_granted = is_grantable(member, request) and (
         request.term == member.term or (request.is_pre and (request.is_forced or not loyal(member)))

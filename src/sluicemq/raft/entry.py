@@ -1,4 +1,4 @@
-"""What a log is made of: entries, and the snapshot that stands for those before them."""
+"""The contents of a log: entries, and the snapshot that replaces those before them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ ENTRY_OVERHEAD_BYTES: Final = 64
 
 
 class EntryData(Protocol):
-    """What was proposed, as who has proposed it keeps it: bytes, or an object that becomes bytes
-    whenever it is written, for whoever wants to have it once in memory. Raft never looks into it.
+    """A proposal, in the form in which the proposer keeps it: bytes, or an object that becomes
+    bytes whenever it is written, so that memory need not hold it twice. Raft never looks into it.
 
-    Its length is that of its bytes, and neither changes before the entry is committed. What is read
-    from a disk is bytes."""
+    Its length is that of its bytes, and neither changes before the entry is committed. Entries read
+    from a disk have bytes.
+    """
 
     def __len__(self) -> int: ...
 
@@ -32,8 +33,8 @@ class EntryData(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One place in the log. Two entries with the same index and term are the same entry. Of all
-    kinds but DATA the data is bytes."""
+    """One place in the log. Two entries with the same index and term are the same entry. The data
+    of all kinds but DATA is bytes."""
 
     index: int
     term: int
@@ -42,14 +43,14 @@ class LogEntry:
 
     @property
     def size_bytes(self) -> int:
-        """What it counts for where bytes are bounded."""
+        """The entry's weight where bytes are bounded."""
         return len(self.data) + ENTRY_OVERHEAD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class LogSnapshot:
-    """What the machine was after the entry at `index`, which had `term`; its content is with the
-    host. The one at index 0 is a group's birth: no content, and the members it was made with."""
+    """The machine's state after the entry at `index`, which had `term`; the host keeps the content.
+    The snapshot at index 0 is a group's birth: it has no content, and names the initial members."""
 
     index: int
     term: int
@@ -64,10 +65,10 @@ class LogSnapshot:
 
 
 def noop(index: int, term: int, version: int) -> LogEntry:
-    """A leader's first entry of its term."""
+    """A leader's first entry in its term."""
     return LogEntry(index, term, NOOP, str(version).encode())
 
 
 def version_of(entry: LogEntry) -> int:
-    """The machine version that a no-op begins."""
+    """The machine version from this no-op on."""
     return int(bytes(entry.data))

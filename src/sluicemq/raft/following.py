@@ -1,4 +1,6 @@
-"""What a member does with a leader's word: it appends, commits, takes in snapshots, falls quiet."""
+"""How a follower handles its leader's messages: it appends, commits, takes in snapshots, and falls
+quiet.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from sluicemq.raft.messages import (
 
 
 class Following:
-    """A follower's half of replication. The leader of the term is known to the member by now."""
+    """A follower's half of replication. The member already knows the leader of the term."""
 
     def __init__(self, member: RaftMember) -> None:
         self.member = member
@@ -39,13 +41,13 @@ class Following:
         """Whole, and to be put in the log's place."""
 
     def begin(self) -> None:
-        """A term begins: what was heard before is another leader's."""
+        """Begin a term: what was heard before came from another leader."""
         self.round = 0
         self.forget_snapshot()
 
     def append(self, message: AppendEntries) -> None:
-        """Take over entries, if the one before them is here. One that comes late and says nothing
-        new wakes nobody."""
+        """Append entries, if the log has the one before them. A late message with nothing new does
+        not end the quiet."""
         member = self.member
         log = member.log
         was_last = log.last_index
@@ -69,11 +71,11 @@ class Following:
         member.acknowledge(message.sender, match)
 
     def hear_commit(self, message: CommitNotice) -> None:
-        """Commit what the leader says, which is here."""
+        """Commit up to the leader's index, which this log has."""
         self.member.log.commit_to(message.commit)
 
     def heartbeat(self, message: LeaderBeat) -> None:
-        """The leader is there, and says what is committed of that which it knows to be here."""
+        """The leader is there, and names the committed entries that it knows to be in this log."""
         member = self.member
         log = member.log
         log.commit_to(message.commit)
@@ -89,8 +91,8 @@ class Following:
         )
 
     def piece(self, message: SnapshotPiece) -> None:
-        """Take in a part of a snapshot's content, if the entries are here that it needs. It is
-        whole with the last one, and replaces the log."""
+        """Take in a piece of a snapshot's content, if the entries that it needs are here. With the
+        last piece the snapshot is complete, and replaces the log."""
         snapshot = message.snapshot
         if not self.is_wanted(message.sender, snapshot):
             return
@@ -110,8 +112,8 @@ class Following:
         self.answer_piece(message.sender, snapshot)
 
     def live_piece(self, message: LivePiece) -> None:
-        """Take in a part of the entries that a snapshot needs. What is here of them for a later
-        snapshot may lack some, so that it is of no use for an earlier one."""
+        """Take in some of the entries that a snapshot needs. Those taken for a later snapshot may
+        have gaps for an earlier one, so they do not serve it."""
         snapshot = message.snapshot
         if not self.is_wanted(message.sender, snapshot):
             return
@@ -123,12 +125,12 @@ class Following:
         self.answer_piece(message.sender, snapshot)
 
     def has_of(self, snapshot: LogSnapshot) -> int:
-        """Up to which index all is here that the snapshot needs."""
+        """The index up to which all entries that the snapshot needs are here."""
         return self.live if snapshot.index >= self.live_base else 0
 
     def is_wanted(self, leader: int, snapshot: LogSnapshot) -> bool:
-        """Whether a snapshot has to come, and is not whole yet. It is not wanted if the log has
-        what it stands for: what follows there may have been acknowledged."""
+        """Whether a snapshot is needed and not complete yet. It is not needed if the log has its
+        last entry: what follows in the log may have been acknowledged."""
         member = self.member
         if member.log.matches(snapshot.index, snapshot.term):
             self.forget_snapshot()
@@ -140,7 +142,7 @@ class Following:
         return self.install is None
 
     def answer_piece(self, leader: int, snapshot: LogSnapshot) -> None:
-        """Say what is here of a snapshot, when that is written."""
+        """Tell how much of a snapshot is here, once that is written."""
         member = self.member
         received = self.received if self.snapshot == snapshot else 0
         live = self.has_of(snapshot)
@@ -148,7 +150,7 @@ class Following:
         member.send(answer, member.next_number if self.pieces else member.number)
 
     def switch(self, leader: int, snapshot: LogSnapshot) -> None:
-        """The snapshot is whole: it takes the place of the log."""
+        """Replace the log by the snapshot, which is complete."""
         member = self.member
         self.snapshot = None
         self.received = 0
@@ -159,14 +161,16 @@ class Following:
         member.acknowledge(leader, snapshot.index)
 
     def forget_snapshot(self) -> None:
-        """What has come in of one is of no use; whoever sends it begins anew. A whole one stays."""
+        """Drop an incomplete snapshot; its sender begins anew. A complete one stays."""
         self.snapshot = None
         self.received = 0
         if self.install is None:
             self.pieces = [each for each in self.pieces if isinstance(each, LivePiece)]
 
     def take_pieces(self) -> tuple[list[SnapshotPiece | LivePiece], LogSnapshot | None]:
-        """What the host has to write of snapshots, and the one that is whole now."""
+        """The parts of snapshots that the host has to write, and the snapshot that is
+        complete now.
+        """
         taken = self.pieces, self.install
         self.pieces = []
         self.install = None

@@ -1,5 +1,6 @@
-"""What a leader does: it sends its log to everybody, finds out what is agreed on, serves reads,
-changes the members, hands over, and lets a group with nothing to do fall quiet."""
+"""The work of a leader: it sends its log to all members, commits entries, serves reads, changes the
+members, hands over, and lets an idle group fall quiet.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +87,7 @@ class Leading:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits to be committed that nothing more is proposed."""
+        """Whether so much is uncommitted that nothing more is proposed."""
         log, settings = self.member.log, self.member.settings
         return (
             log.last_index - log.commit >= settings.uncommitted_entries
@@ -95,11 +96,11 @@ class Leading:
 
     @property
     def takes_proposals(self) -> bool:
-        """Whether an entry may be added just now."""
+        """Whether an entry may be added now."""
         return not (self.heir or self.is_full)
 
     def propose(self, data: EntryData) -> int:
-        """Add an entry to the log; returns its index, or 0 if that is not possible just now."""
+        """Add an entry to the log; returns its index, or 0 if that is not possible now."""
         if not self.takes_proposals:
             return 0
         log = self.member.log
@@ -107,7 +108,7 @@ class Leading:
         return log.last_index
 
     def add(self, entry: LogEntry) -> None:
-        """Put an entry of one's own at the end of the log."""
+        """Append an entry of this term to the log."""
         log = self.member.log
         assert entry.term == self.member.term, "a leader only adds entries of its own term"
         assert entry.kind != CONFIGURATION or (
@@ -123,8 +124,8 @@ class Leading:
     # members
 
     def change(self, configuration: Configuration) -> int:
-        """Add a configuration to the log, in which it counts from now on; returns its index.
-        Raises Refused when that is not possible now."""
+        """Add a configuration to the log, which counts at once; returns its index. Raises Refused
+        when that is not possible now."""
         self.check_change(configuration)
         log = self.member.log
         term = self.member.term
@@ -133,7 +134,7 @@ class Leading:
         return log.last_index
 
     def check_change(self, configuration: Configuration) -> None:
-        """Raise Refused unless the members may be changed to these now."""
+        """Raise Refused unless the configuration may change to this one now."""
         log = self.member.log
         if not self.knows_commit:
             raise Refused("no change of members before an entry of the leader's term is committed")
@@ -146,13 +147,13 @@ class Leading:
                 raise Refused(f"member {member} has not caught up")
 
     def has_caught_up(self, name: int) -> bool:
-        """Whether a follower has about all of this log."""
+        """Whether a follower has nearly all of this log."""
         progress = self.progress.get(name)
         lag = self.member.settings.promote_lag_entries
         return progress is not None and progress.match + lag >= self.member.log.last_index
 
     def follow_configuration(self) -> None:
-        """Send the log to whoever is a member now, and to nobody else."""
+        """Send the log to all present members, and to nobody else."""
         log = self.member.log
         was = self.progress
         self.progress = {
@@ -162,27 +163,26 @@ class Leading:
         }
         self.hurry()
 
-    # who may wait
+    # patient members
 
     def let_wait(self, patient: Collection[int]) -> None:
-        """From now on these followers need not hear at once what is committed, for nobody at their
-        hosts waits for it: the next append says it. As long as others are a majority, and commit,
-        some of them are not sent entries either before there are many: what is written for many at
-        once costs them as much as for one. A tick before which nothing was added ends the wait, and
-        so do `late_ticks` of them."""
+        """Let these followers hear of commits with the next append only, because nobody at their
+        hosts waits for them. While the others are a majority, and commit, some of these followers
+        get entries only many at a time: writing many at once costs them as much as writing one. A
+        tick before which nothing was added ends the wait, and so do `late_ticks` ticks."""
         self.patient = patient
         self.hurry()
 
     def hurry(self) -> None:
-        """Send everybody everything until the next tick, for somebody may be needed."""
+        """Send all entries to all followers until the next tick, because one may be needed."""
         self.late = []
 
     def choose_late(self) -> None:
-        """Choose who need not be sent entries at once: voters that may wait, without those whom a
-        majority needs, for which those are taken that have most. Who lacks something that was
-        committed at the last tick makes no majority, or, if it is late, what was when it was sent
-        something; and when nothing is committed for two ticks, and something is to be, nobody is
-        late."""
+        """Choose the late followers, which are not sent entries at once: patient voters that no
+        majority needs; those with the longest logs are needed first. A follower is not able to make
+        a majority if it lacks entries that were committed at the last tick, or, if it was late,
+        when it was sent entries. None is late when entries wait and nothing was committed for two
+        ticks."""
         log = self.member.log
         was_committed, self.commit_at_tick = self.commit_at_tick, log.commit
         is_stuck = log.commit == was_committed < log.last_index
@@ -203,7 +203,7 @@ class Leading:
         self.late = waiting[max(0, needed) :]
 
     def look_at_wait(self) -> None:
-        """Look, at a tick, whether those who may wait have waited for long enough."""
+        """Check, at a tick, whether patient followers have waited for long enough."""
         log = self.member.log
         self.waited_ticks += 1
         is_idle = log.last_index == self.last_at_tick
@@ -218,7 +218,7 @@ class Leading:
 
     @property
     def has_work(self) -> bool:
-        """Whether there may be something to send, or reads to answer."""
+        """Whether there may be something to send, or a read to answer."""
         return bool(
             self.heartbeat_is_due
             or self.due_reads
@@ -226,7 +226,9 @@ class Leading:
         )
 
     def has_for(self, name: int, progress: FollowerProgress) -> bool:
-        """Whether there may be something to send to that follower but heartbeats and pieces."""
+        """Whether there may be something to send to that follower other than heartbeats
+        and pieces.
+        """
         log, settings = self.member.log, self.member.settings
         if progress.next <= log.last_index:
             return name not in self.late or (
@@ -241,7 +243,7 @@ class Leading:
         )
 
     def replicate(self) -> None:
-        """Send every follower what there is for it and room for."""
+        """Send every follower what it lacks, as far as there is room."""
         if self.heartbeat_is_due:
             self.send_heartbeats()
         for name, progress in self.progress.items():
@@ -250,8 +252,8 @@ class Leading:
         self.wait_is_over = False
 
     def send_entries(self, name: int, progress: FollowerProgress) -> None:
-        """Send appends while there are entries and room, which say what is committed, or say it at
-        the end."""
+        """Send appends while there are entries and room; they carry the commit index, which is
+        otherwise sent at the end."""
         log = self.member.log
         while progress.next <= log.last_index or progress.state == PROBE:
             if progress.next <= log.snapshot.index and progress.state != SNAPSHOT:
@@ -266,7 +268,7 @@ class Leading:
             self.member.send(CommitNotice(self.member.name, name, self.member.term, commit))
 
     def send_append(self, name: int, progress: FollowerProgress, entries_max: int) -> None:
-        """Send one append, of so many entries at most."""
+        """Send one append of at most so many entries."""
         member = self.member
         log = member.log
         previous = progress.next - 1
@@ -279,7 +281,7 @@ class Leading:
         )
 
     def send_snapshot(self, name: int, progress: FollowerProgress) -> None:
-        """Begin with the newest snapshot, unless the follower cannot be reached anyway."""
+        """Begin with the newest snapshot, unless the follower cannot be reached."""
         if name in self.member.lost:
             progress.probe(progress.next)
             progress.is_asked = True
@@ -288,9 +290,9 @@ class Leading:
         self.send_piece(name, progress, 0)
 
     def send_piece(self, name: int, progress: FollowerProgress, offset: int) -> None:
-        """Send the piece of the snapshot that begins there; before all content, and always of the
-        newest snapshot, entries that it needs. Of those a follower has, it has what later snapshots
-        need, too."""
+        """Send the snapshot's piece at that offset. The entries that the newest snapshot needs go
+        before all content. Entries that a follower has got for an earlier snapshot serve the later
+        one, too."""
         member = self.member
         if progress.lacks_entries:
             progress.snapshot = member.log.snapshot
@@ -307,15 +309,16 @@ class Leading:
         member.send(SnapshotPiece(member.name, name, member.term, snapshot, offset, size))
 
     def compacted(self) -> None:
-        """A newer snapshot counts: who is sent entries is sent what that one needs, for the disk
-        may not have any more what the one before did."""
+        """A newer snapshot has replaced the last one: followers that are being sent entries get
+        those that the new one needs, because the disk may not have all others any more."""
         for name, progress in self.progress.items():
             if progress.lacks_entries:
                 self.send_piece(name, progress, 0)
 
     def send_heartbeats(self) -> None:
-        """Begin a round of heartbeats, one to everybody. Those who were sent something since the
-        last round, and have answered, need none, unless a read or quiet waits for it."""
+        """Begin a round of heartbeats to all followers. A follower that was sent something in the
+        last round, and has acknowledged something, needs none, unless a read or quiet waits for it.
+        """
         member = self.member
         self.heartbeat_is_due = False
         self.heartbeat_age_ticks = 0
@@ -340,7 +343,7 @@ class Leading:
     # answers
 
     def step(self, message: RaftMessage) -> None:
-        """Take in what a follower has answered."""
+        """Handle a follower's answer."""
         progress = self.progress.get(message.sender)
         if progress is None:
             return
@@ -353,7 +356,7 @@ class Leading:
             self.piece_answer(message, progress)
 
     def append_answer(self, message: AppendAnswer, progress: FollowerProgress) -> None:
-        """A follower has made entries durable, or does not have the one before them."""
+        """A follower has made entries durable, or lacks the one before them."""
         log = self.member.log
         if message.refused:
             following = log.agreement_before(message.hint_index, message.hint_term) + 1
@@ -366,7 +369,7 @@ class Leading:
             self.hand_over()
 
     def heartbeat_answer(self, message: BeatAnswer, progress: FollowerProgress) -> None:
-        """A follower has heard a heartbeat; one that lags may have lost something."""
+        """A follower has heard a heartbeat; if it lags, a message may have got lost."""
         progress.round = max(progress.round, message.round)
         progress.is_quiet = message.is_quiet and 0 < self.quiet_round <= message.round
         self.confirm_reads()
@@ -378,15 +381,15 @@ class Leading:
             self.is_quiet = True
 
     def piece_answer(self, message: PieceAnswer, progress: FollowerProgress) -> None:
-        """A follower has made a piece durable: the next one."""
+        """A follower has made a piece durable: send the next one."""
         snapshot = progress.snapshot
         if snapshot is not None and snapshot.index == message.snapshot_index:
             progress.live = message.live
             self.send_piece(message.sender, progress, message.received)
 
     def advance_commit(self) -> None:
-        """Find out what a majority has. Entries of former terms are committed by one of this term
-        that follows them, never because many have them."""
+        """Commit what a majority has. Entries of former terms are only committed by a later entry
+        of this term, never by being on a majority."""
         member = self.member
         log = member.log
         agreed = log.configuration.agreed(self.durable_at)
@@ -395,7 +398,7 @@ class Leading:
         self.commit(agreed)
 
     def commit(self, index: int) -> None:
-        """Everything up to here is agreed on."""
+        """Commit everything up to this index."""
         log = self.member.log
         assert log.term_at(index) == self.member.term, "an entry of a former term is not counted"
         self.uncommitted_bytes -= sum(
@@ -408,15 +411,15 @@ class Leading:
                 self.read(context)
 
     def durable_at(self, name: int) -> int:
-        """Up to where a member's log is the same as this one, and durable."""
+        """The index up to which a member's log equals this one and is durable."""
         if name == self.member.name:
             return self.member.log.durable
         return self.progress[name].match
 
     @property
     def is_removed(self) -> bool:
-        """Whether this member is committed to be no voter, so that its leading is over: others have
-        what it was elected for."""
+        """Whether a committed change has made this member no voter, which ends its leadership:
+        others have the entry that it was needed for."""
         log = self.member.log
         return (
             self.member.name not in log.configuration.voters
@@ -427,7 +430,7 @@ class Leading:
     # reads
 
     def read(self, context: object) -> None:
-        """Have a read answered when it is known that this member still leads."""
+        """Have a read answered once it is known that this member still leads."""
         if self.knows_commit:
             self.reads.add(context, self.member.log.commit, self.round + 1)
             self.heartbeat_is_due = True
@@ -436,7 +439,7 @@ class Leading:
         self.wake()
 
     def confirm_reads(self) -> None:
-        """Answer those whose round a majority has answered."""
+        """Answer reads whose round a majority has answered."""
         if self.reads.waiting:
             answered = self.member.log.configuration.agreed(self.round_of)
             self.due_reads += self.reads.confirmed(answered)
@@ -448,8 +451,8 @@ class Leading:
     # handing over
 
     def best_heir(self, preferred: Container[int]) -> int:
-        """The voter that lacks least of this log, of those that can be reached, and of these of the
-        preferred if there is any; 0: there is none."""
+        """The reachable voter that lacks least of this log, a preferred one if any can be reached;
+        0 if there is none."""
         member = self.member
         voters = [
             each
@@ -461,8 +464,8 @@ class Leading:
         )
 
     def transfer(self, heir: int) -> None:
-        """Hand the lead to another voter as soon as it has the whole log. Raises Refused if that
-        is no other voter, or it is being done already."""
+        """Hand the leadership to another voter once it has the whole log. Raises Refused if that is
+        no other voter, or a transfer is under way."""
         if heir == self.member.name or heir not in self.member.log.configuration.voters:
             raise Refused(f"member {heir} is no other voter of the group")
         if self.heir:
@@ -474,7 +477,7 @@ class Leading:
         self.hand_over()
 
     def hand_over(self) -> None:
-        """Tell the heir to be elected, when it has everything."""
+        """Tell the heir to start an election, if it has the whole log."""
         member = self.member
         heir = self.progress.get(self.heir)
         if heir is not None and heir.match == member.log.last_index:
@@ -483,7 +486,7 @@ class Leading:
     # time
 
     def tick(self) -> bool:
-        """Time goes by. False: no majority was heard for too long, so somebody else may lead."""
+        """Let time pass. False: no majority was heard for too long, so another member may lead."""
         if self.is_quiet:
             return True
         settings = self.member.settings
@@ -509,8 +512,8 @@ class Leading:
         return True
 
     def tick_snapshot(self, name: int, progress: FollowerProgress) -> None:
-        """Send a piece again that has not been answered for long; forget a snapshot nobody takes,
-        so that nothing is kept for its sake."""
+        """Send a piece again if it was not answered for long; if the follower is silent, stop
+        sending the snapshot, so that it need not be kept."""
         if progress.state == SNAPSHOT:
             progress.waited_ticks += 1
             if progress.waited_ticks >= self.member.settings.election_ticks:
@@ -521,7 +524,7 @@ class Leading:
                     progress.is_asked = True
 
     def has_quorum(self) -> bool:
-        """Whether a majority was heard since this was asked last."""
+        """Whether a majority was heard since the last call."""
         heard = {name for name, progress in self.progress.items() if progress.is_active}
         for progress in self.progress.values():
             progress.is_active = False
@@ -530,7 +533,7 @@ class Leading:
     # quiet groups
 
     def is_calm(self) -> bool:
-        """Nothing is to be done: everybody has everything, and can be reached."""
+        """Whether there is nothing to do: every member has the whole log, and can be reached."""
         log = self.member.log
         last = log.last_index
         return (
@@ -542,11 +545,11 @@ class Leading:
         )
 
     def may_fall_quiet(self) -> bool:
-        """It has been so for a while."""
+        """Whether the group has been calm for a while."""
         return self.calm_ticks >= self.member.settings.quiet_ticks and self.is_calm()
 
     def wake(self) -> None:
-        """There is something to do, or somebody may have to be watched again. Everybody hears it
+        """Note that there is something to do, or a member to watch again. All followers hear of it
         with the next heartbeat."""
         self.calm_ticks = 0
         self.quiet_round = 0

@@ -1,10 +1,9 @@
-"""A member's log: what is in memory of it, what was committed, and what is durable.
+"""A member's log: its entries in memory, and how far they are committed and durable.
 
     ... snapshot.index | first entry ... commit ... durable ... last |     (durable may be < commit)
 
-Each entry remembers the append that wrote it last. An append that is synced vouches for no other
-entries than those that still remember it, or an earlier one: not for an index that has been
-overwritten since.
+Each entry remembers the append that wrote it last. A synced append only vouches for entries that
+still remember it, or an earlier one: not for an index that has been overwritten since.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from sluicemq.raft.standing import Standing
 
 
 class RaftLog:
-    """Begins with what was found on the disk. Appends are numbered by the caller, upwards."""
+    """A log that begins with the entries found on the disk. The caller numbers appends upwards."""
 
     def __init__(self, snapshot: LogSnapshot, entries: Iterable[LogEntry] = ()) -> None:
         self.snapshot = snapshot
@@ -50,20 +49,20 @@ class RaftLog:
 
     @property
     def configuration(self) -> Configuration:
-        """The newest in the log, committed or not: that is the one which counts."""
+        """The newest configuration in the log, which counts whether it is committed or not."""
         return self.configurations.current
 
     def term_at(self, index: int) -> int:
-        """The term of an entry that is in the log, or of the snapshot's last one."""
+        """The term of an entry in the log, or of the snapshot's last one."""
         return self.snapshot.term if index == self.snapshot.index else self.entry_at(index).term
 
     def entry_at(self, index: int) -> LogEntry:
-        """An entry above the snapshot."""
+        """The entry at an index above the snapshot."""
         assert self.snapshot.index < index <= self.last_index, index
         return self.entries[index - self.snapshot.index - 1]
 
     def number_at(self, index: int) -> int:
-        """The append after whose sync everything up to here is durable."""
+        """The append whose sync makes everything up to this index durable."""
         if index <= self.durable:
             return 0
         if index <= self.snapshot.index:
@@ -71,26 +70,28 @@ class RaftLog:
         return self.numbers[index - self.snapshot.index - 1]
 
     def matches(self, index: int, term: int) -> bool:
-        """Whether the entry is here. What the snapshot stands for is committed and never compared:
-        whoever asks has it too."""
+        """Whether the log has that entry. Entries in the snapshot are committed and never compared:
+        the leader has them, too."""
         if index <= self.snapshot.index:
             return True
         return index <= self.last_index and self.term_at(index) == term
 
     def is_covered_by(self, last_index: int, last_term: int) -> bool:
-        """Whether a log that ends there has at least all of what may be committed in this one."""
+        """Whether a log with that end has at least all entries of this one that may be
+        committed.
+        """
         return (last_term, last_index) >= (self.last_term, self.last_index)
 
     def agreement_before(self, index: int, term: int) -> int:
-        """The last place at or before `index` whose term here is at most `term`: this log cannot
-        be the same as one with `term` at `index` any later. Below the snapshot nothing is known."""
+        """The last place at or before `index` whose term here is at most `term`: behind it this log
+        differs from one with `term` at `index`. Below the snapshot nothing is known."""
         index = min(index, self.last_index)
         while index >= self.snapshot.index and self.term_at(index) > term:
             index -= 1
         return index
 
     def between(self, start: int, entries_max: int, bytes_max: int) -> list[LogEntry]:
-        """The entries from `start` on, at most so many; at least one, if there is one."""
+        """At most so many entries from `start` on; at least one, if there is one."""
         offset = start - self.snapshot.index - 1
         found = self.entries[offset : offset + entries_max]
         size_bytes = 0
@@ -101,7 +102,7 @@ class RaftLog:
         return found
 
     def append(self, entry: LogEntry, number: int) -> None:
-        """Add an entry at the end; the append of that number writes it."""
+        """Append an entry; the append of that number writes it."""
         assert entry.index == self.last_index + 1, "a log has no gap"
         assert entry.term >= self.last_term, "terms grow along a log"
         if entry.kind == CONFIGURATION:
@@ -120,9 +121,9 @@ class RaftLog:
         self.last_index += 1
 
     def merge(self, entries: list[LogEntry], number: int) -> int:
-        """Take over a leader's entries, which follow on one that matches. What is here already
-        stays; from the first that differs on, this log is cut off. Returns the last index of them
-        that is in this log now; 0 without entries."""
+        """Append a leader's entries, which follow a matching one. Entries that are here already
+        stay; this log is cut off at the first that differs. Returns their last index; 0 without
+        entries."""
         for n, entry in enumerate(entries):
             if not self.matches(entry.index, entry.term):
                 if entry.index <= self.last_index:
@@ -133,7 +134,7 @@ class RaftLog:
         return entries[-1].index if entries else 0
 
     def truncate(self, start: int) -> None:
-        """Cut off everything from `start` on, for a leader's log has something else there."""
+        """Cut off everything from `start` on, where a leader's log differs."""
         assert start > self.commit, "what is committed is never truncated"
         assert start <= self.last_index, "there must be something to truncate"
         kept = start - self.snapshot.index - 1
@@ -147,12 +148,12 @@ class RaftLog:
             self.given = start - 1
 
     def commit_to(self, index: int) -> None:
-        """Everything up to here is agreed on; a lower index says nothing new."""
+        """Commit everything up to this index; a lower index says nothing new."""
         assert index <= self.last_index, "what is committed cannot be missing: was the log lost?"
         self.commit = max(self.commit, index)
 
     def synced(self, number: int) -> None:
-        """All appends up to this number are durable."""
+        """Note that all appends up to this number are durable."""
         assert number >= self.synced_number, "syncs are told in order"
         self.synced_number = number
         if self.snapshot_number <= number:
@@ -164,7 +165,7 @@ class RaftLog:
             self.durable = self.snapshot.index + above
 
     def take_unwritten(self) -> tuple[int, list[LogEntry]]:
-        """What the storage has to do: cut off from an index on (0: nothing), then append."""
+        """The storage's next work: truncate from an index on (0: nothing), then append."""
         if self.given == self.last_index and not self.truncate_from:
             return 0, []
         truncate_from, self.truncate_from = self.truncate_from, 0
@@ -174,7 +175,7 @@ class RaftLog:
         return truncate_from, unwritten
 
     def snapshot_at(self, index: int, size_bytes: int, live_upto: int = 0) -> LogSnapshot:
-        """What to call the machine's content after the entry at `index`, which is committed."""
+        """The metadata of a snapshot after the entry at `index`, which is committed."""
         assert self.snapshot.index < index <= self.commit
         assert live_upto <= index, "what is behind a snapshot is needed anyway"
         return LogSnapshot(
@@ -187,7 +188,7 @@ class RaftLog:
         )
 
     def compact(self, snapshot: LogSnapshot) -> None:
-        """The snapshot is durable and stands for the entries up to its index from now on."""
+        """Let the snapshot, which is durable, replace the entries up to its index."""
         index = snapshot.index
         assert index <= min(self.commit, self.durable), "the log still needs what is not durable"
         assert self.term_at(index) == snapshot.term
@@ -200,7 +201,7 @@ class RaftLog:
         self.snapshot_number = 0
 
     def install(self, snapshot: LogSnapshot, number: int) -> None:
-        """Put a leader's snapshot in the place of the whole log, which lags behind it."""
+        """Replace the whole log, which lags behind it, by a leader's snapshot."""
         assert snapshot.index > self.commit, "what is committed is never replaced"
         assert not self.matches(snapshot.index, snapshot.term), "what is there is kept"
         self.durable = min(self.durable, self.commit)

@@ -1,4 +1,4 @@
-"""A member of a group, whatever its role: its term, vote, log, and whom it believes to lead."""
+"""The state of a group's member in any role: its term, vote, log, and the leader it believes in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEADER: Final = "leader"
 
 
 class RaftMember:
-    """What all parts of a member share. `below(n)` throws dice: 0 <= below(n) < n."""
+    """The state that all parts of a member share. `below(n)` is random: 0 <= below(n) < n."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class RaftMember:
 
     @property
     def next_number(self) -> int:
-        """Of the append that will be handed out next, with everything that changes until then."""
+        """The number of the next append, which will have all changes until then."""
         return self.number + 1
 
     @property
     def is_loyal(self) -> bool:
-        """A leader was heard a short while ago, so that nobody else is wanted."""
+        """Whether the leader was heard lately, so that no other is wanted."""
         return (
             self.leader != 0
             and self.leader not in self.lost
@@ -73,10 +73,11 @@ class RaftMember:
 
     @property
     def may_campaign(self) -> bool:
-        """Only a voter may, and only one that can apply what is in its log. One that is to be
-        removed is needed until that is committed: nobody else may have that entry. So is a learner
-        when no voter is elected for long: one to whom it counts as a voter already, by an entry
-        that the learner lacks, is refused by it if it lacks entries that the learner has."""
+        """Whether this member may stand for election: it is a voter, and can apply its whole log. A
+        member that is to be removed may until that is committed: no other may have that entry. So
+        may a learner when no voter has been elected for long: a candidate that counts it as a voter
+        already, by an entry that it lacks, may still lack entries that it has, and so be refused by
+        it."""
         log = self.log
         configuration = log.configuration
         is_candidate = (
@@ -93,15 +94,15 @@ class RaftMember:
         return is_candidate and self.version >= log.versions.current
 
     def be_patient(self) -> None:
-        """Wait anew for a leader, between one election timeout and two."""
+        """Wait anew for a leader, for one to two election timeouts."""
         self.silent_ticks = 0
         ticks = self.settings.election_ticks
         self.patience_ticks = ticks + self.below(ticks)
 
     @property
     def place(self) -> int:
-        """How many of the voters that can be reached ask to be elected before this one, when the
-        leader is lost: members that miss the same ones have different places."""
+        """The number of reachable voters that stand for election before this one when the leader is
+        lost. Members that miss the same ones have different places."""
         configuration = self.log.configuration
         missed = {*self.lost, self.leader}
         able = [each for each in configuration.voters if each not in missed]
@@ -110,24 +111,25 @@ class RaftMember:
         return (able.index(self.name) + self.settings.turn + self.term) % len(able)
 
     def miss_leader(self) -> None:
-        """The leader is known to be lost: wait only for those whose turn is first."""
+        """The leader is known to be lost: wait only for those whose turn comes first."""
         settings = self.settings
         self.silent_ticks = max(self.silent_ticks, settings.election_ticks)
         self.patience_ticks = self.silent_ticks + 1 + self.place * settings.stagger_ticks
 
     def give_way(self) -> None:
-        """Somebody else asks to be elected: let that take its time."""
+        """Another member stands for election: give it time."""
         later = self.silent_ticks + self.settings.stagger_ticks
         self.patience_ticks = max(self.patience_ticks, later)
 
     def hurry(self) -> None:
-        """Ask to be elected with the next tick, if it may: who asks now lacks entries."""
+        """Stand for election at the next tick, if allowed, because the present candidate lacks
+        entries."""
         if self.may_campaign:
             self.patience_ticks = self.silent_ticks
 
     def try_again(self) -> None:
-        """Wait anew after a lost election, for longer after each in a row. Who has won it is heard
-        before that, if anybody has."""
+        """Wait anew after a lost election, longer each time in a row. A winner would be heard
+        before that."""
         settings = self.settings
         self.lost_rounds += 1
         ticks = min(settings.election_ticks, self.lost_rounds * settings.stagger_ticks)
@@ -135,7 +137,7 @@ class RaftMember:
         self.patience_ticks = ticks + 1 + self.below(ticks)
 
     def adopt(self, term: int, vote: int) -> None:
-        """Change the term or the vote; neither is told to anybody before it is durable."""
+        """Change the term or the vote; no other member is told before that is durable."""
         assert term > self.term or (term == self.term and self.vote in (0, vote)), (
             "one vote a term, and terms never go back"
         )
@@ -145,26 +147,26 @@ class RaftMember:
             self.state_number = self.next_number
 
     def send(self, message: RaftMessage, after: int = 0) -> None:
-        """Say it when the append `after` is durable, and this member's term and vote are. Only a
-        pre-vote says nothing of them."""
+        """Send a message once the append `after`, the term and the vote are durable. Only a
+        pre-vote need not wait for term and vote."""
         if not (isinstance(message, VoteRequest) and message.is_pre):
             after = max(after, self.state_number)
         self.outbox.send(message, after)
 
     def acknowledge(self, leader: int, match: int) -> None:
-        """Tell the leader, once it is so, that all up to `match` is durable here."""
+        """Tell the leader, once it is so, that everything up to `match` is durable here."""
         answer = AppendAnswer(self.name, leader, self.term, match)
         self.send(answer, self.log.number_at(match))
 
     def withdraw_acknowledgements(self) -> None:
-        """Say nothing more of entries that a snapshot has replaced; its own acknowledgement, which
-        follows, stands for them."""
+        """Drop acknowledgements of entries that a snapshot has replaced; its own acknowledgement,
+        which follows, covers them."""
         outbox = self.outbox
         outbox.held = [each for each in outbox.held if not isinstance(each[1], AppendAnswer)]
 
     def synced(self, number: int) -> list[RaftMessage]:
-        """The appends up to this one are durable. Frees the messages that waited for them, but for
-        those of a term that is over; returns those to this member itself."""
+        """Note that the appends up to this one are durable. Frees the messages that waited for
+        them, except those of a former term; returns those to this member itself."""
         assert number <= self.number, "only what was handed out can be durable"
         self.log.synced(number)
         own: list[RaftMessage] = []

@@ -1,5 +1,6 @@
-"""What members of a group say to one another. A message is never changed after it was given out,
-but for the content of a piece, which the sender's host reads and puts in."""
+"""The messages between members of groups. A message never changes after it was handed out, except
+that the sender's host reads a piece's content and puts it in.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from sluicemq.raft.entry import LogEntry, LogSnapshot
 
 @dataclass(slots=True)
 class RaftMessage:
-    """From one member to another."""
+    """A message from one member to another."""
 
     sender: int
     to: int
@@ -20,7 +21,7 @@ class RaftMessage:
 
 @dataclass(slots=True)
 class VoteRequest(RaftMessage):
-    """A candidate asks for a vote, or, for a pre-vote, whether it would get one."""
+    """A candidate asks for a vote, or, in a pre-vote, whether it would get one."""
 
     last_index: int
     last_term: int
@@ -39,7 +40,7 @@ class VoteAnswer(RaftMessage):
 
 @dataclass(slots=True)
 class AppendEntries(RaftMessage):
-    """A leader sends entries, or asks with none of them whether the one before is there."""
+    """A leader sends entries; one without any asks whether the follower has the entry before."""
 
     previous_index: int
     previous_term: int
@@ -49,7 +50,8 @@ class AppendEntries(RaftMessage):
 
 @dataclass(slots=True)
 class AppendAnswer(RaftMessage):
-    """What a follower has on its disk of what the leader's log has, or what it did not accept."""
+    """A follower tells how much of the leader's log it has on its disk, or which entry did not
+    match."""
 
     match: int
     """All up to here is durable and the same as in the leader's log."""
@@ -62,7 +64,7 @@ class AppendAnswer(RaftMessage):
 
 @dataclass(slots=True)
 class LeaderBeat(RaftMessage):
-    """A leader is there. `round` grows, so that an answer tells which heartbeat it heard."""
+    """A leader's heartbeat. `round` grows, so that an answer tells which heartbeat was heard."""
 
     commit: int
     round: int
@@ -72,15 +74,15 @@ class LeaderBeat(RaftMessage):
 
 @dataclass(slots=True)
 class CommitNotice(RaftMessage):
-    """A leader says what is committed of that which it knows to be durable at a follower, when no
-    append comes soon that would say it. It is not answered."""
+    """A leader tells which of the entries known to be durable at a follower are committed, when no
+    append that would tell it follows soon. It is not answered."""
 
     commit: int
 
 
 @dataclass(slots=True)
 class BeatAnswer(RaftMessage):
-    """A follower follows. `is_quiet`: it will not miss further heartbeats."""
+    """A follower answers a heartbeat. `is_quiet`: it will not miss further heartbeats."""
 
     round: int
     is_quiet: bool
@@ -88,7 +90,7 @@ class BeatAnswer(RaftMessage):
 
 @dataclass(slots=True)
 class SnapshotPiece(RaftMessage):
-    """A part of a snapshot's content."""
+    """A piece of a snapshot's content."""
 
     snapshot: LogSnapshot
     offset: int
@@ -98,14 +100,14 @@ class SnapshotPiece(RaftMessage):
 
     @property
     def is_last(self) -> bool:
-        """Whether the snapshot is whole with it."""
+        """Whether this piece completes the snapshot."""
         return self.offset + self.size == self.snapshot.size_bytes
 
 
 @dataclass(slots=True)
 class LivePiece(RaftMessage):
-    """A part of the entries that the content of a snapshot needs, which come before the content:
-    from the first behind the index `after` on. The sender's host reads them and puts them in."""
+    """Some of the entries that a snapshot's content needs, sent before the content: those from the
+    first behind the index `after` on. The sender's host reads them and puts them in."""
 
     snapshot: LogSnapshot
     after: int
@@ -118,7 +120,7 @@ class LivePiece(RaftMessage):
 
 @dataclass(slots=True)
 class PieceAnswer(RaftMessage):
-    """How much of that snapshot a follower has; that is where the next piece begins."""
+    """How much of that snapshot a follower has; the next piece begins there."""
 
     snapshot_index: int
     received: int
@@ -128,4 +130,4 @@ class PieceAnswer(RaftMessage):
 
 @dataclass(slots=True)
 class TakeOver(RaftMessage):
-    """The leader asks a follower to be elected at once."""
+    """The leader asks a follower to start an election at once."""

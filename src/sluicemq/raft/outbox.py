@@ -1,5 +1,6 @@
-"""Messages on their way out of a member. What a message says must be durable before it is said, so
-some wait for a sync."""
+"""Outgoing messages of a member. What a message states must be durable first, so some wait for a
+sync.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from sluicemq.raft.messages import RaftMessage
 
 
 class Outbox:
-    """Messages that may be sent, and those that wait for an append with the number of it."""
+    """Messages that may be sent, and those that wait for a numbered append."""
 
     __slots__ = ("free", "held", "synced_number")
 
@@ -18,15 +19,15 @@ class Outbox:
         self.synced_number = 0
 
     def send(self, message: RaftMessage, after: int) -> None:
-        """Give a message out once the append `after` is durable; at once if it is."""
+        """Release a message once the append `after` is durable; at once if it is."""
         if after <= self.synced_number:
             self.free.append(message)
         else:
             self.held.append((after, message))
 
     def synced(self, number: int) -> list[RaftMessage]:
-        """The messages that waited for appends up to this one, which the caller looks at and
-        frees."""
+        """Take out the messages that waited for appends up to this one; the caller checks and frees
+        them."""
         self.synced_number = number
         due = [message for after, message in self.held if after <= number]
         if due:
@@ -34,6 +35,6 @@ class Outbox:
         return due
 
     def take(self) -> list[RaftMessage]:
-        """What may be sent now."""
+        """Take the messages that may be sent now."""
         taken, self.free = self.free, []
         return taken

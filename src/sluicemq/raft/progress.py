@@ -1,8 +1,8 @@
-"""How far a follower has come, as its leader sees it.
+"""A follower's progress, as its leader sees it.
 
-probe     where do the logs match? One append at a time
-stream    entries are sent without waiting, as many as may be in flight
-snapshot  it lags behind what the log still has, and is sent a snapshot in pieces
+probe the leader finds out where the logs match, with one append at a time stream entries are sent
+without waiting, as many as may be in flight snapshot the follower lags behind the log's first
+entry, and is sent a snapshot in pieces
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SNAPSHOT: Final = "snapshot"
 
 
 class FollowerProgress:
-    """0 <= match < next at any time."""
+    """The progress of one follower: 0 <= match < next at any time."""
 
     __slots__ = (
         "commit_sent",
@@ -79,12 +79,12 @@ class FollowerProgress:
 
     @property
     def in_flight_entries(self) -> int:
-        """So many were sent and are not acknowledged."""
+        """The number of entries that were sent and are not acknowledged."""
         return self.next - 1 - self.match
 
     @property
     def room_entries(self) -> int:
-        """So many more may be sent; 0 while an answer is awaited."""
+        """The number of entries that may be sent now; 0 while an answer is awaited."""
         settings = self.settings
         if self.state == SNAPSHOT or self.is_asked:
             return 0
@@ -95,7 +95,7 @@ class FollowerProgress:
         return min(settings.append_entries, settings.in_flight_entries - self.in_flight_entries)
 
     def sent(self, entries: list[LogEntry]) -> None:
-        """They were sent, from `next` on."""
+        """Note that these entries were sent, from `next` on."""
         assert not entries or entries[0].index == self.next
         self.was_sent = True
         self.unsent_bytes = 0
@@ -110,7 +110,7 @@ class FollowerProgress:
         assert self.match < self.next
 
     def acknowledged(self, match: int) -> bool:
-        """Everything up to `match` is durable there; whether that is news."""
+        """Note that everything up to `match` is durable there; returns whether that is news."""
         while self.in_flight and self.in_flight[0][0] <= match:
             self.in_flight_bytes -= self.in_flight.popleft()[1]
         is_news = match > self.match
@@ -128,7 +128,7 @@ class FollowerProgress:
 
     def refused(self, previous: int, following: int) -> None:
         """The entry at `previous` did not match; the logs may match before `following`. Answers to
-        something older are of no interest."""
+        older appends are ignored."""
         if self.state == SNAPSHOT or previous <= self.match:
             return
         if self.state == STREAM or previous == self.next - 1:
@@ -140,22 +140,22 @@ class FollowerProgress:
         self.next = max(self.match + 1, following)
 
     def stream(self) -> None:
-        """It is known where they match."""
+        """Send entries without waiting, as it is known where the logs match."""
         self._enter(STREAM)
         self.next = self.match + 1
 
     def send_snapshot(self, snapshot: LogSnapshot) -> None:
-        """It lags behind the log."""
+        """Send it a snapshot, because it lags behind the log's first entry."""
         self._enter(SNAPSHOT)
         self.snapshot = snapshot
 
     @property
     def lacks_entries(self) -> bool:
-        """Whether it lacks some of what the snapshot's content needs."""
+        """Whether it lacks entries that the snapshot's content needs."""
         return self.snapshot is not None and self.live < self.snapshot.live_upto
 
     def lost_answer(self) -> None:
-        """The follower is there, so that what it has not answered may be asked again."""
+        """The follower is there, so an unanswered question may be asked again."""
         if self.state == PROBE:
             self.is_asked = False
 

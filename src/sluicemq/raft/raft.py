@@ -1,12 +1,12 @@
-"""A member of a Raft group: one object, told what happens and asked what is to be done.
+"""A member of a Raft group: one object that is told of events and asked for the work they cause.
 
     raft = Raft(name, durable, settings, version, below)
     raft.step(message), raft.tick(), raft.propose(data), raft.synced(number)
     ready = raft.ready()            write, send, apply: see RaftReady
 
-Nothing is told to anybody before it is durable, and nothing waits in between: a host may hand the
-next append to its storage before the last is synced. Rules are asserted where they could break; an
-assertion that fails means that going on could lose what was agreed on, and has to end the process.
+A member tells others nothing that is not durable, but does not stop for syncs: a host may hand the
+next append to its storage before the last is synced. Rules are asserted where they could break; a
+failed assertion means that going on could lose committed entries, so it has to end the process.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FROM_LEADERS = (AppendEntries, CommitNotice, LeaderBeat, LivePiece, SnapshotPiec
 
 
 class Raft:
-    """A member. Its roles are parts of it: following, an election, leading."""
+    """A member of a group, made of its roles: following, an election, leading."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Raft:
         self.written_state = (durable.term, durable.vote)
         """The term and the vote that were handed out."""
 
-    # what is asked of a member
+    # requests of the host
 
     @property
     def is_leader(self) -> bool:
@@ -80,7 +80,7 @@ class Raft:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether ticks mean nothing to it, so that its host need not give any."""
+        """Whether the member ignores ticks, so that its host need not give any."""
         return (
             self.is_amnesiac
             or self.following.is_quiet
@@ -89,40 +89,39 @@ class Raft:
 
     @property
     def takes_proposals(self) -> bool:
-        """Whether it leads, and not too much waits to be committed."""
+        """Whether it leads, and not too much is uncommitted."""
         return self.leading is not None and self.leading.takes_proposals
 
     @property
     def is_all_committed(self) -> bool:
-        """Whether this member leads, and all of its log is agreed on."""
+        """Whether this member leads, and its whole log is committed."""
         log = self.member.log
         return self.leading is not None and log.commit == log.last_index
 
     @property
     def uncommitted_bytes(self) -> int:
-        """What the entries count for that this member has proposed and that are not committed."""
+        """The weight of this leader's uncommitted entries."""
         return 0 if self.leading is None else self.leading.uncommitted_bytes
 
     def campaign(self) -> None:
-        """Ask to be elected at once: its host knows that there is nobody to wait for."""
+        """Stand for election at once: the host knows that there is no other leader to wait for."""
         if self.leading is None and not self.is_amnesiac and self.member.may_campaign:
             self._campaign(is_pre=True)
 
     def propose(self, data: EntryData) -> int:
-        """Have an entry agreed on. Returns its index, or 0 when this member does not lead or takes
-        no more now. If another term's entry is committed there, it was lost."""
+        """Propose an entry. Returns its index, or 0 if this member does not lead or takes no more
+        now. If an entry of another term is committed at that index, the proposal was lost."""
         return self.leading.propose(data) if self.leading is not None else 0
 
     def read(self, context: object) -> bool:
-        """Have a read answered: `context` comes back in a RaftReady with the index that the machine
-        must have applied. False when this member does not lead; nothing comes back if it ceases
-        to."""
+        """Answer a read: `context` comes back in a RaftReady with the index that the machine must
+        have applied. False if this member does not lead; if it ceases to, there is no answer."""
         if self.leading is not None:
             self.leading.read(context)
         return self.leading is not None
 
     def add_learner(self, name: int) -> int:
-        """Add a member that is sent the log and has no vote; returns the index of the change.
+        """Add a member that is sent the log and does not vote; returns the index of the change.
         Raises Refused, as the next three do, when that is not possible now."""
         return self._change(self.configuration.with_learner(name))
 
@@ -136,19 +135,18 @@ class Raft:
         return self._change(self.configuration.without(name))
 
     def transfer(self, heir: int) -> None:
-        """Let another voter lead, unless it does not come to that within an election timeout."""
+        """Let another voter lead; give up if it does not take over within an election timeout."""
         self._leading().transfer(heir)
 
     def let_wait(self, patient: Collection[int]) -> None:
-        """From now on these members need not hear at once of what this leader has agreed on, for
-        nobody at their hosts waits for it. It is forgotten with the lead."""
+        """Let these members hear later of commits, because nobody at their hosts waits for them.
+        This ends with the leadership."""
         if self.leading is not None:
             self.leading.let_wait(patient)
 
     def best_heir(self, preferred: Container[int] = ()) -> int:
-        """The voter that could take over soonest: it can be reached, and lacks the least of the
-        log; one of the preferred, if there is any of these. 0: there is none, or this member does
-        not lead."""
+        """The voter that could take over soonest: it can be reached, and lacks least of the log; a
+        preferred one if any can be reached. 0 if there is none, or this member does not lead."""
         return 0 if self.leading is None else self.leading.best_heir(preferred)
 
     @property
@@ -157,26 +155,26 @@ class Raft:
         return self.leading is not None and self.leading.heir > 0
 
     def has_caught_up(self, name: int) -> bool:
-        """Whether a learner may be promoted, for it has about all of this leader's log."""
+        """Whether a learner may be promoted, because it has nearly all of this leader's log."""
         return self.leading is not None and self.leading.has_caught_up(name)
 
     @property
     def is_settled(self) -> bool:
-        """Whether this member leads, has committed an entry of its term, and the newest
+        """Whether this member leads, and has committed an entry of its term and the newest
         configuration: then members may be changed."""
         log = self.member.log
         knows = self.leading is not None and self.leading.knows_commit
         return knows and log.configurations.current_index <= log.commit
 
     def resign(self) -> None:
-        """Lead no more, for the host has lost what it had of the machine."""
+        """Stop leading, because the host has lost the machine's state."""
         if self.leading is not None:
             self._follow(0)
 
     def go_on_alone(self, name: int, term: int) -> None:
-        """Be the only member of the group from now on, by a name that nobody in it has had, with
-        the log as it is here and in terms from `term` on. It is up to the host that nobody ever
-        hears again who is left behind: they may have agreed on something else."""
+        """Be the only member of the group from now on, by a new name, with the log as it is here
+        and in terms from `term` on. The host must see to it that the members left behind are never
+        heard again: they may have committed something else."""
         member = self.member
         log = member.log
         assert not self.is_amnesiac, "who has forgotten something must not go on"
@@ -189,7 +187,7 @@ class Raft:
         self.campaign()
 
     def send_anew(self, name: int) -> None:
-        """The host cannot read any more what that follower was to be sent: begin with what there is
+        """The host cannot read any more what that follower was being sent: begin with what there is
         now."""
         if self.leading is not None and name in self.leading.progress:
             progress = self.leading.progress[name]
@@ -197,7 +195,7 @@ class Raft:
 
     @property
     def configuration(self) -> Configuration:
-        """The members, as this one knows them."""
+        """The members as this one knows them."""
         return self.member.log.configuration
 
     def _change(self, configuration: Configuration) -> int:
@@ -212,29 +210,29 @@ class Raft:
 
     @property
     def snapshot_index_max(self) -> int:
-        """Up to where the log may be compacted: applied, durable here, and with known members. A
-        member that was added does not know them before the entry that added it."""
+        """The index up to which the log may be compacted: applied, durable here, and with known
+        members. An added member does not know them before the entry that added it."""
         log = self.member.log
         index = max(min(self.applied, log.durable), log.snapshot.index)
         return index if log.configurations.at(index).voters else log.snapshot.index
 
     def snapshot_at(self, index: int, size_bytes: int, live_upto: int = 0) -> LogSnapshot:
-        """What a snapshot of the machine after the entry at `index` has to be written with. It has
-        `size_bytes` of content, which needs entries up to `live_upto` still; 0: none."""
+        """The metadata of a snapshot of the machine after the entry at `index`. Its content has
+        `size_bytes` and needs entries up to `live_upto`; 0: none."""
         assert index <= self.snapshot_index_max, "the log still needs what is not durable"
         return self.member.log.snapshot_at(index, size_bytes, live_upto)
 
     def compact(self, snapshot: LogSnapshot) -> None:
-        """That snapshot is durable: the log begins after it from now on. One that a leader's has
-        overtaken meanwhile is of no use."""
+        """That snapshot is durable: let the log begin after it. Ignored if a leader's snapshot is
+        newer."""
         if snapshot.index > self.member.log.snapshot.index:
             self.member.log.compact(snapshot)
             if self.leading is not None:
                 self.leading.compacted()
 
     def pinned(self) -> list[LogSnapshot]:
-        """The snapshots whose content, and what that names, must stay: the newest, and those that
-        are being sent."""
+        """The snapshots whose content, with the entries that it names, must stay: the newest, and
+        those being sent."""
         running = (
             [each.snapshot for each in self.leading.progress.values() if each.snapshot]
             if self.leading is not None
@@ -242,10 +240,10 @@ class Raft:
         )
         return [self.member.log.snapshot, *running]
 
-    # what happens to a member
+    # events
 
     def tick(self) -> None:
-        """A tick of the clock."""
+        """Let one tick of the clock pass."""
         member = self.member
         if self.is_quiet:
             return
@@ -262,7 +260,7 @@ class Raft:
                 self._follow(0)
 
     def link_lost(self, name: int) -> None:
-        """That member cannot be reached any more, or is suspected not to be."""
+        """That member cannot be reached any more, or is suspected."""
         member = self.member
         member.lost.add(name)
         self._wake(name)
@@ -278,7 +276,7 @@ class Raft:
         self._wake(name)
 
     def _wake(self, cause: int) -> None:
-        """Something is up with that member. If it is one of the group, nobody may be quiet."""
+        """The link to that member has changed. If it is in the group, nobody may be quiet."""
         if cause not in self.configuration.members:
             return
         if self.leading is not None:
@@ -297,7 +295,7 @@ class Raft:
             self._end_if_removed()
 
     def step(self, message: RaftMessage) -> None:
-        """A message has come. It may come late, twice, in any order, or after a restart."""
+        """Handle a message. It may come late, twice, in any order, or after a restart."""
         member = self.member
         assert message.to == member.name
         if self.is_amnesiac:
@@ -320,7 +318,7 @@ class Raft:
             self._end_if_removed()
 
     def _vote_request(self, request: VoteRequest) -> None:
-        """Somebody wants to lead. Who hears a leader does not even take over the term."""
+        """Answer a candidate. A member that hears a leader does not even adopt the term."""
         member = self.member
         self._wake(request.sender)
         if not request.is_pre and request.term > member.term:
@@ -334,7 +332,7 @@ class Raft:
                 member.try_again()
 
     def _answer_stale(self, message: RaftMessage) -> None:
-        """A leader of a former term has to hear of the newer one, or it would go on for ever."""
+        """Tell a leader of a former term about the newer one, or it would go on for ever."""
         if isinstance(message, FROM_LEADERS):
             member = self.member
             member.send(AppendAnswer(member.name, message.sender, member.term, match=0))
@@ -406,7 +404,7 @@ class Raft:
         self.member.be_patient()
 
     def _lose(self) -> None:
-        """The election that is under way is lost."""
+        """Give up the present election, which is lost."""
         self._end_roles(FOLLOWER, 0)
         self.member.try_again()
 
@@ -418,21 +416,21 @@ class Raft:
         self.member.leader = leader
 
     def _end_if_removed(self) -> None:
-        """A leader that the group has removed is one no longer, once that is agreed on."""
+        """Stop leading once this member's removal is committed."""
         if self.leading is not None and self.leading.is_removed:
             self.leading.replicate()
             self._follow(0)
 
-    # what is to be done
+    # work for the host
 
     @property
     def has_work(self) -> bool:
-        """Whether `ready` may give something to do."""
+        """Whether `ready` may return any work."""
         leading = self.leading
         return self._has_something() or (leading is not None and leading.has_work)
 
     def ready(self) -> RaftReady:
-        """Take what is to be done since this was asked last."""
+        """Take the work that has come up since the last call."""
         member = self.member
         log = member.log
         reads: list[Read] = []
@@ -464,7 +462,7 @@ class Raft:
         )
 
     def _has_something(self) -> bool:
-        """Whether there is anything to be done but reads."""
+        """Whether there is any work except reads."""
         member, log, following = self.member, self.member.log, self.following
         return bool(
             member.outbox.free

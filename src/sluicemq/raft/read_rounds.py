@@ -1,8 +1,8 @@
-"""Reads: a leader answers none before it knows that it still led after the read had come.
+"""Reads: a leader answers a read only once it knows that it still led after the read came.
 
 A read waits for a heartbeat that was sent after it, and for a majority's answers to that one. All
-reads between two heartbeats share one. There is no lease: ticks say nothing of a process that was
-stopped in between.
+reads between two heartbeats share one. There is no lease, because ticks do not show how long a
+process was stopped.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class ReadRounds:
 
     @property
     def are_waiting(self) -> bool:
-        """Whether anybody waits for an answer."""
+        """Whether any read waits for an answer."""
         return bool(self.early or self.waiting)
 
     def add(self, context: object, commit: int, next_round: int) -> None:
-        """A read of everything committed now waits for a round that has not begun."""
+        """Let a read of everything committed now wait for a round that has not begun."""
         self.waiting.append((next_round, Read(context, commit)))
 
     def confirmed(self, round_: int) -> list[Read]:
-        """A majority has answered that round: these reads may be answered."""
+        """A majority has answered that round: return the reads that may be answered."""
         due: list[Read] = []
         while self.waiting and self.waiting[0][0] <= round_:
             due.append(self.waiting.popleft()[1])

@@ -1,4 +1,4 @@
-"""What a member's host has to do after something happened to the member."""
+"""The work that an event of a member causes for its host."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ class Read:
 
 @dataclass(slots=True)
 class RaftReady:
-    """To be done in this order; what is to be written in one append, after all earlier ones.
+    """The host's work, to be done in this order; all that is to be written goes in one append,
+    after all earlier ones.
 
-    When `number` is not 0 the host calls `synced(number)` as soon as what is written is durable, or
-    does so with a later number, which stands for all before it.
+    If `number` is not 0 the host calls `synced(number)` as soon as that append is durable, or calls
+    it with a later number, which covers all before it.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""The bounds and periods of a group; times are in ticks, and its host says how long one is."""
+"""The bounds and periods of a group; times are in ticks, whose length the host chooses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sluicemq.limits import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RaftSettings:
-    """The same for all members of a group; `limits.py` has the reasons."""
+    """Settings that all members of a group share; `limits.py` has the reasons."""
 
     election_ticks: int = RAFT_ELECTION_TICKS
     stagger_ticks: int = 3
