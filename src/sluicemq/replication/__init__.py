@@ -1,1 +1,1 @@
-"""How a queue's commands come to be agreed on."""
+"""The ways in which a queue's commands are agreed on."""

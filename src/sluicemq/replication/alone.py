@@ -1,4 +1,4 @@
-"""No replication: agreed at once."""
+"""No replication: one member decides at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sluicemq.replication.replicator import C, E, Replicator, Role
 
 
 class Alone(Replicator[C, E]):
-    """One member decides by itself, so a command is agreed on when it arrives."""
+    """One member decides by itself, so it applies a command when it arrives."""
 
     __slots__ = ()
 
@@ -17,7 +17,7 @@ class Alone(Replicator[C, E]):
         return False
 
     def turn_ended(self) -> None:
-        """Do nothing, for one member has nothing to send."""
+        """Do nothing, because one member has nothing to send."""
 
     def role(self) -> Role:
         return "leader"

@@ -1,7 +1,7 @@
-"""quorum queues without the lead ---rows of commands---> ASK POST ---frames---> who leads
+"""quorum queues without the lead ---rows of commands---> ASK POST ---frames---> the leader
 
-Each node of a cluster has one. It knows which node leads each group: whoever is elected says so to
-all, and again to each node that comes up. And it carries what a node's channels ask to there.
+Each node of a cluster has one. It knows which node leads each group: a new leader tells all nodes,
+and later each node that comes up. And it carries requests of this node's channels to the leader.
 """
 
 from __future__ import annotations
@@ -36,21 +36,20 @@ LEADER: Final = Struct("<QQ")
 
 
 class LeaderKnown(NamedTuple):
-    """Posted to a queue: this node has said that it leads the group in that term; 0: whoever leads
-    cannot be reached."""
+    """Posted to a queue: this node has announced that it leads the group in that term; 0: the
+    leader cannot be reached."""
 
     term: int
     node: int
 
 
 class AskAgain(NamedTuple):
-    """Posted to a queue that had something for a node when too much waited for it: now there is
-    room."""
+    """Posted to a queue that had no room to send a row to a node: now there is room."""
 
 
 class RowCame(NamedTuple):
-    """Posted to the queue whose member leads, as it has said, in `term`: the commands of row
-    `number` of that node, in bytes. `is_first`: those before it are known to be applied."""
+    """Posted to the queue whose member has announced that it leads in `term`: row `number` of that
+    node, with encoded commands. `is_first`: those before it are known to be applied."""
 
     node: int
     term: int
@@ -60,7 +59,9 @@ class RowCame(NamedTuple):
 
 
 class NodeAsked(GateKeeper):
-    """What this node asks another one for: its gate tells when there is room again."""
+    """The traffic from this node's queues to another node: its gate tells when there is
+    room again.
+    """
 
     __slots__ = ("gate", "is_up", "post", "waiting")
 
@@ -110,23 +111,23 @@ class AskPost(Actor):
     # -- the queues
 
     def open(self, group: int, queue: Actor) -> None:
-        """Post to `queue` from now on who leads its group, at once if it is known, and what others
-        ask; in place of the one that was it before, if any."""
+        """Post to `queue` from now on its group's leader, at once if it is known, and requests of
+        other nodes; it replaces the queue that was open before, if any."""
         self.queues[group] = queue
         known = self.leaders.get(group)
         if known is not None:
             queue.post(known)
 
     def follow(self, group: int, follower: Actor) -> None:
-        """Post to `follower` from now on who leads the group, at once if it is known."""
+        """Post to `follower` from now on the group's leader, at once if it is known."""
         self.followers[group] = follower
         known = self.leaders.get(group)
         if known is not None:
             follower.post(known)
 
     def close(self, group: int, *, is_deleted: bool) -> None:
-        """Forget the member of a group, and of one that is deleted all. Who leads it is said once,
-        and the next member here has to know."""
+        """Forget the member of a group, and the group if it is deleted. Otherwise the leader stays
+        known: it is announced only once, and the next member here needs it."""
         self.queues.pop(group, None)
         term = self.led.pop(group, 0)
         if is_deleted:
@@ -135,12 +136,12 @@ class AskPost(Actor):
             self.ceased(group, term)
 
     def forget(self, group: int) -> None:
-        """Forget who leads a group, for its queue is not declared any more."""
+        """Forget the leader of a group whose queue is not declared any more."""
         self.leaders.pop(group, None)
         self.followers.pop(group, None)
 
     def leads(self, group: int, term: int) -> None:
-        """Tell everybody that this node leads a group from now on."""
+        """Announce that this node leads a group from now on."""
         self.led[group] = self.news[group] = term
         self._note(group, LeaderKnown(term, self.cluster.node))
         self.schedule()
@@ -153,13 +154,13 @@ class AskPost(Actor):
             self.leaders[group] = LeaderKnown(term, 0)
 
     def leader_of(self, group: int) -> int:
-        """Return the node that leads the group as far as is known here; 0: it is not known."""
+        """Return the node that leads the group as far as this node knows; 0: it does not know."""
         known = self.leaders.get(group)
         return 0 if known is None else known.node
 
     def has_room(self, node: int, group: int) -> bool:
-        """Tell whether a row may be sent to that node now. If not, the queue hears AskAgain when it
-        may, or who leads when that changes."""
+        """Tell whether a row may be sent to that node now. If not, the queue gets AskAgain when it
+        may, or LeaderKnown when the leader changes."""
         asked = self.asked.get(node)
         if asked is None or not asked.is_up:
             return False
@@ -171,8 +172,8 @@ class AskPost(Actor):
     def ask(
         self, node: int, group: int, term: int, number: int, data: bytes, *, is_first: bool
     ) -> None:
-        """Send a row of commands to the node that leads the group in that term. They may get
-        lost with the link."""
+        """Send a row of commands to the node that leads the group in that term. It may get lost
+        with the link."""
         payload = ROW_HEAD.pack(group, term, number, is_first) + data
         self.cluster.send(node, QUORUM_ASK, payload)
 
@@ -196,8 +197,8 @@ class AskPost(Actor):
             assert isinstance(message, NodeSuspected | NodeTrusted), message
 
     def _hand_on(self, frame: PeerMessage) -> None:
-        """Hand on a row. Who has no such queue any more has said that it leads it, and its
-        deletion, or the next leader, is on the way."""
+        """Hand a row to its queue. A node without that queue has announced that it leads it, so
+        news of the deletion, or of the next leader, is on the way."""
         payload = frame.payload
         if len(payload) < ROW_HEAD.size:
             self._broken(frame, "a row of commands that is cut off")
@@ -222,7 +223,7 @@ class AskPost(Actor):
         self.cluster.end_link(node, what)
 
     def _note(self, group: int, known: LeaderKnown) -> None:
-        """Take note of who leads, unless somebody is known to lead since."""
+        """Note a group's leader, unless a newer one is known."""
         before = self.leaders.get(group)
         if before is not None and before.term > known.term:
             return
@@ -234,7 +235,7 @@ class AskPost(Actor):
                 table[group].post(known)
 
     def _lose(self, node: int) -> None:
-        """Have those queues look for another leader whose leader is not linked any more."""
+        """Let queues whose leader's node is not linked any more look for another leader."""
         asked = self.asked[node]
         asked.is_up = False
         asked.waiting.clear()
@@ -244,7 +245,7 @@ class AskPost(Actor):
                 self._note(group, LeaderKnown(known.term, 0))
 
     def turn_ended(self) -> None:
-        """Tell who leads what, and those who have waited for room that there is some."""
+        """Announce leaders, and tell queues that have waited for room that there is some."""
         for node, asked in self.asked.items():
             if not asked.is_up:
                 continue

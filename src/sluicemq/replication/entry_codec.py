@@ -1,6 +1,6 @@
-"""How commands become entries of a log, and back.
+"""The way of commands into entries of a log, and back.
 
-It is not compiled, for classes in Python implement it.
+It is not compiled, because classes in Python implement it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ K = TypeVar("K")
 
 
 class EntryCodec(Protocol[K]):
-    """How commands become the data of an entry, and back."""
+    """Turns commands into the data of an entry, and back."""
 
     def encode(self, commands: list[K], stamp_ms: int) -> EntryData:
-        """Return an entry with these commands, to which the leader gives the time `stamp_ms`."""
+        """Return an entry with these commands and the leader's time `stamp_ms`."""
         raise NotImplementedError
 
     def decode(self, data: EntryData) -> tuple[int, list[K]]:
@@ -26,5 +26,5 @@ class EntryCodec(Protocol[K]):
         raise NotImplementedError
 
     def weigh(self, command: K) -> int:
-        """Return about how many bytes a command takes in an entry."""
+        """Return the approximate bytes of a command in an entry."""
         raise NotImplementedError

@@ -1,11 +1,11 @@
-"""Replication by Raft: a command is applied when a majority of the members has it on their disks.
+"""Replication by Raft: a command is applied once a majority of the members has it on disk.
 
     submit ... turn_ended --one entry--> raft --append--> disk of this member, other members
-    owner's inbox: it is durable, a member has answered --> synced, receive: apply what is committed
+    owner's inbox: an append is durable, a member answers --> synced, receive: apply commits
 
-All that is submitted in a turn is one entry, unless it is large. Whoever has the log says `synced`.
-Commands that come while this member does not lead, or while too much is not agreed on, wait; the
-owner looks at `unagreed_bytes` and has publishers wait, too.
+The commands of a turn form one entry, unless they are large. The log's owner calls `synced`.
+Commands wait while this member does not lead, or while too much is uncommitted; the owner checks
+`unagreed_bytes` and lets publishers wait, too.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ COMMANDS_MAX: Final = 10_000
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Majority(Replicator[C, E]):
-    """Has commands agreed on by the members of a Raft group. `clock` is the one whose time a leader
-    gives to entries."""
+    """Proposes commands to the members of a Raft group. A leader stamps its entries with the time
+    of `clock`."""
 
     __slots__ = (
         "_clock",
@@ -95,12 +95,13 @@ class Majority(Replicator[C, E]):
         self.unagreed_bytes += weight
 
     def last_gathered(self) -> C | None:
-        """Return the command that was submitted last, if it is in no entry yet: it may be made to
-        say more (`grew`)."""
+        """Return the command submitted last, if it is in no entry yet: it may be
+        extended (`grew`).
+        """
         return self.gathered[-1] if self.gathered else None
 
     def grew(self, weight: int) -> None:
-        """Account for so many bytes that the last command has become larger by."""
+        """Add the bytes by which the last command has grown."""
         self.gathered_bytes += weight
         self.unagreed_bytes += weight
 
@@ -112,7 +113,7 @@ class Majority(Replicator[C, E]):
         return True
 
     def synced(self, number: int) -> None:
-        """Hear that the append of that number, and all before it, are durable."""
+        """Note that the append of that number, and all before it, are durable."""
         self.raft.synced(number)
         self.pump()
 
@@ -151,14 +152,14 @@ class Majority(Replicator[C, E]):
     # -- entries
 
     def drop_proposals(self) -> None:
-        """Forget what was submitted and is not agreed on: this member does not lead any more, so
-        that it comes to nothing or is agreed on through the next leader's log."""
+        """Forget uncommitted commands: this member leads no more, so they get lost or are committed
+        by the next leader."""
         self.gathered = []
         self.proposed.clear()
         self.gathered_bytes = self.unagreed_bytes = 0
 
     def propose(self) -> None:
-        """Make entries of what has gathered, as many as may wait to be committed."""
+        """Make entries of the gathered commands, as many as may be uncommitted."""
         while self.gathered and self.raft.takes_proposals:
             count, size = self.fitting()
             commands, self.gathered = self.gathered[:count], self.gathered[count:]
@@ -168,8 +169,7 @@ class Majority(Replicator[C, E]):
             self.proposed.append((index, size, commands))
 
     def fitting(self) -> tuple[int, int]:
-        """Return how many of the commands that have gathered are for the next entry, and what they
-        weigh."""
+        """Return the number of gathered commands that go in the next entry, and their weight."""
         if self.gathered_bytes <= RAFT_APPEND_BYTES and len(self.gathered) <= COMMANDS_MAX:
             return len(self.gathered), self.gathered_bytes
         size = count = 0
@@ -182,7 +182,7 @@ class Majority(Replicator[C, E]):
         return count, size
 
     def pump(self) -> None:
-        """Have done what the member wants done, and apply what is committed."""
+        """Do the member's work, and apply committed entries."""
         ready = self.raft.ready()
         if ready.number:
             self._log.write(ready)
@@ -198,12 +198,12 @@ class Majority(Replicator[C, E]):
                     (self.committed if is_new else self.replay)(entry)
 
     def installed(self, snapshot: LogSnapshot) -> None:
-        """Have the machine become what a snapshot says that a leader has sent, and that is handed
-        to the log already; nothing of what this member has proposed is agreed on any more."""
+        """Replace the machine's state by a leader's snapshot, which the log already has; none of
+        this member's proposals will be committed any more."""
         raise NotImplementedError
 
     def replay(self, entry: LogEntry) -> None:
-        """Apply the commands of an entry of an earlier life, for the state alone."""
+        """Apply the commands of an entry of an earlier life to the state, without effects."""
         machine = self.machine
         effects: list[E] = []
         stamp_ms, commands = self.codec.decode(entry.data)
@@ -213,7 +213,7 @@ class Majority(Replicator[C, E]):
             assert machine.rest is None, "what takes long is not replayed"
 
     def committed(self, entry: LogEntry) -> None:
-        """Apply the commands of an entry, behind what waits for a long one."""
+        """Apply the commands of an entry, behind those that wait for a long one."""
         if self.proposed and self.proposed[0][0] == entry.index:
             self.unagreed_bytes -= self.proposed.popleft()[1]
         stamp_ms, commands = self.codec.decode(entry.data)

@@ -1,6 +1,6 @@
-"""The log of a member of a Raft group, as what replicates through it sees it.
+"""The log of a Raft group's member, as its replicator sees it.
 
-It is not compiled: a protocol has no attributes of which a compiled class could know the place.
+It is not compiled: a compiled class could not know the place of a protocol's attributes.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class MemberLog(Protocol):
-    """Where a member's log is kept, and by which it reaches the others."""
+    """The place where a member's log is kept, and its way to the other members."""
 
     def write(self, ready: RaftReady) -> None:
-        """Make durable what is to be written. The owner hears of it, and says so by `synced`."""
+        """Write what is due. When it is durable the owner learns of it, and calls `synced`."""
         raise NotImplementedError
 
     def send(self, messages: list[RaftMessage]) -> None:
@@ -24,5 +24,5 @@ class MemberLog(Protocol):
         raise NotImplementedError
 
     def committed(self, index: int) -> None:
-        """Hear that everything up to an index is committed."""
+        """Note that everything up to an index is committed."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What members of groups are asked about how they are, by whoever has to compare them."""
+"""Questions about the state of groups' members, for comparing them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ MemberStatus: TypeAlias = dict[str, Any]
 
 
 class TellsStatus:
-    """This is a member of a group that others may ask how it is."""
+    """A member of a group that can be asked for its status."""
 
     def status(self) -> MemberStatus:
-        """Return what this member knows of its group."""
+        """Return this member's view of its group."""
         raise NotImplementedError
 
 
 class AsksMembers(Protocol):
-    """Whoever has members on other nodes asked how they are."""
+    """Asks members on other nodes for their status."""
 
     def ask(
         self,
@@ -28,6 +28,6 @@ class AsksMembers(Protocol):
         nodes: Iterable[int],
         tell: Callable[[dict[int, MemberStatus]], None],
     ) -> None:
-        """Ask these nodes about a group, and call `tell` with what each has answered, in a second
-        at the latest."""
+        """Ask these nodes about a group, and call `tell` with all answers, in a second at the
+        latest."""
         raise NotImplementedError

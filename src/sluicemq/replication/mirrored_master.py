@@ -1,11 +1,12 @@
-"""The master of a mirrored queue: a ClassicQueue of which the mirrors hear what becomes of it.
+"""The master of a mirrored queue: a ClassicQueue that tells the mirrors the fate of its messages.
 
     commands --> ClassicQueue --Write, Remove--> Mastership --entries--> the log of all mirrors
-                              --Deliver, Got--> held until what is marked as delivered is agreed on
-    Mastership --what is on all mirrors--> receipts --> ClassicQueue --Confirm-->
+                              --Deliver, Got--> held until the delivery mark is committed
+    Mastership --messages on all mirrors--> receipts --> ClassicQueue --Confirm-->
 
-The ClassicQueue is ahead of the log; one that is deposed is thrown away. It begins with what the
-member's own mirror has, without bodies, which are read from the log when they are needed.
+The ClassicQueue is ahead of the log, and a deposed master's is thrown away. It begins with the
+messages of the member's own mirror, without bodies, which are read from the log when they are
+needed.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ published elsewhere."""
 
 
 class MirroredMaster:
-    """The queue `machine`, which is new, of the member `name`, whose `mirror` is of the log."""
+    """Runs the new queue `machine` for the member `name`; `mirror` is built from the log."""
 
     def __init__(
         self, machine: ClassicQueue, mirror: Mirror, name: int, bounds: MirrorBounds, now_ms: int
@@ -68,7 +69,7 @@ class MirroredMaster:
 
     def take(self, effects: list[Effect]) -> list[Effect]:
         """Take the effects of a turn, and return those that may be made real now, in order, with
-        those of former turns. Of what was removed that is what the message store has had of it."""
+        held ones. Of removals only the part that concerns the message store is returned."""
         real: list[Effect] = []
         bound: list[Effect] = []
         for effect in effects:
@@ -87,7 +88,7 @@ class MirroredMaster:
         return real + self.let_go()
 
     def let_go(self) -> list[Effect]:
-        """Return what was held and may be made real now."""
+        """Return the held effects that may be made real now."""
         real: list[Effect] = []
         marks = self.mastership.marks
         while self.held and marks.cover(self.held[0][0]):
@@ -95,7 +96,7 @@ class MirroredMaster:
         return real
 
     def confirm(self, standing: GroupStanding, effects: list[Effect]) -> None:
-        """Append what follows from it that messages are on all mirrors now."""
+        """Append the effects of messages being on all mirrors now."""
         receipts = self.mastership.confirmed(standing)
         if receipts:
             self.machine.written(receipts, effects)
@@ -103,15 +104,15 @@ class MirroredMaster:
     # -- bodies
 
     def entries_of(self, chunk: Chunk) -> list[int]:
-        """Return the indexes of the entries that have the bodies of a chunk which was restored;
-        those of messages that are gone from the mirror are not among them."""
+        """Return the indexes of the entries that have the bodies of a restored chunk, except for
+        messages that the mirror has no more."""
         row = self.mirror.rows[priority_at(chunk.position)]
         runs = [row.run_at(position) for position in chunk.positions()]
         return sorted({run.index for run in runs if run is not None})
 
     def got_entries(self, chunk: Chunk, entries: list[bytes]) -> list[range]:
-        """Give a chunk its bodies, of which these entries were read. Returns the positions of
-        messages whose bodies were not found: they are gone from the queue."""
+        """Give a chunk its bodies from these entries. Returns the positions of messages whose
+        bodies were not found: they are gone from the queue."""
         found: dict[int, bytes] = {}
         for data in entries:
             for _, run in runs_of(data):
@@ -122,7 +123,7 @@ class MirroredMaster:
 
 
 def run_of(effect: Write) -> Run:
-    """Return the messages of a write as the log has them."""
+    """Return the messages of a write in the form that the log has."""
     batch = effect.batch
     contents = batch.contents
     return Run(
@@ -140,7 +141,7 @@ def run_of(effect: Write) -> Run:
 
 def chunks_of(run: MirroredRun, delivered: int) -> Iterator[Chunk]:
     """Give the messages of a run that are in the queue, without bodies; those before `delivered`
-    come again."""
+    are redelivered."""
     for positions in run.positions:
         border = min(max(positions.start, delivered), positions.stop)
         for part in (range(positions.start, border), range(border, positions.stop)):

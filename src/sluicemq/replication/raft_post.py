@@ -1,12 +1,12 @@
 """members of Raft groups ---messages---> RAFT POST ---frames---> the posts of other nodes
 
-Each node of a cluster has one. What members say to one node in a turn goes in few frames: all that
-is short in one, with the heartbeats of all groups in one section. What comes is posted to the
-owners of members, who also hear which other members can be reached.
+Each node of a cluster has one. Messages of one turn to a node go in few frames: all short ones in
+one, with the heartbeats of all groups in one section. Messages that arrive are posted to the owners
+of members, which also learn which other members can be reached.
 
-Members bear it when messages are lost. So nothing waits for a node that is not up; for one that
-reads slowly appends wait up to a bound, and beyond it they are dropped: their leader sends them
-again, or a snapshot.
+Members tolerate lost messages. So none waits for a node that is not up; if a node reads slowly
+appends wait up to a bound, and those beyond it are dropped: their leader sends them again, or a
+snapshot.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ EARLY_TICKS: Final = 10
 
 
 class MemberReach(NamedTuple):
-    """Posted to the owner of a member: another member of its group can be reached now, or not."""
+    """Posted to the owner of a member: another member of its group can, or cannot, be
+    reached now.
+    """
 
     group: int
     name: int
@@ -56,8 +58,7 @@ class MemberReach(NamedTuple):
 
 
 class RaftTick:
-    """Posted to the owner of a member: of a tick of the clock, which has passed for it, there
-    follows something."""
+    """Posted to the owner of a member: a tick has passed for the member, and has consequences."""
 
     __slots__ = ()
 
@@ -69,8 +70,8 @@ class PostTick:
 
 
 class PostedMember:
-    """A member on this node, with the name `name` in its group. `nodes` says on which node each
-    member is; the owner changes it when members come and go."""
+    """A member on this node, with the name `name` in its group. `nodes` is the node of each member;
+    the owner updates it when members join or leave."""
 
     __slots__ = ("name", "nodes", "owner")
 
@@ -81,8 +82,8 @@ class PostedMember:
 
 
 def tick_fit(raft: Raft, cluster: ClusterPort) -> None:
-    """Let a tick pass for a member, if its node may lead. Else it leads no more, so that somebody
-    else does, and does not ask to be elected."""
+    """Let a tick pass for a member, if its node may lead. Otherwise it stops leading, for another
+    to lead, and does not stand for election."""
     if cluster.may_lead:
         raft.tick()
     elif raft.is_leader:
@@ -90,7 +91,7 @@ def tick_fit(raft: Raft, cluster: ClusterPort) -> None:
 
 
 class NodeMail(GateKeeper):
-    """What is to be sent to one node, whose gate tells the post when it opens again."""
+    """Messages to one node, whose gate tells the post when it opens again."""
 
     __slots__ = ("data", "data_bytes", "gate", "is_reached", "is_up", "lost_ns", "post", "short")
 
@@ -114,7 +115,7 @@ class NodeMail(GateKeeper):
         self.post.schedule()
 
     def link_ended(self) -> None:
-        """Drop what waits, for nobody would get it."""
+        """Drop waiting messages, because they would not arrive."""
         self.is_up = False
         self.short.clear()
         self.data.clear()
@@ -159,9 +160,9 @@ class RaftPost(Actor):
     # -- the owners of members
 
     def open(self, group: int, name: int, owner: Actor, nodes: Mapping[int, int]) -> None:
-        """Post to `owner` what others say to the member `name` of a group from now on, and which of
-        them it reaches; `nodes` has the node of each member. At once it hears whom it does not
-        reach."""
+        """Post to `owner` from now on the messages to the member `name` of a group, and which other
+        members can be reached; `nodes` is the node of each member. Unreachable ones are reported at
+        once."""
         assert group not in self.members, "a node has one member of a group"
         assert nodes[name] == self.cluster.node
         self.members[group] = PostedMember(name, owner, nodes)
@@ -173,28 +174,28 @@ class RaftPost(Actor):
 
     def tick(self, group: int, pass_tick: Callable[[], bool]) -> None:
         """Call `pass_tick` each RAFT_TICK_MS, until `rest`: it lets a tick pass for that group's
-        member, and says whether something follows from it. Then its owner gets a RaftTick. Of most
-        ticks nothing follows, and thousands of groups have some."""
+        member, and tells whether that has consequences. If so the owner gets a RaftTick. Most ticks
+        have none, and thousands of groups have ticks."""
         self.ticking[group] = pass_tick
         self._stay_awake()
 
     def rest(self, group: int) -> None:
-        """Post no ticks any more, for the group is quiet."""
+        """Stop the ticks of a group, because it is quiet."""
         self.ticking.pop(group, None)
 
     def lost_ns(self, node: int) -> int | None:
-        """Return since when a node is not reached, by this node's clock; None: it is, or it is this
-        one."""
+        """Return since when a node has been out of reach, by this node's clock; None if it is not,
+        or is this node."""
         mail = self.mail.get(node)
         return None if mail is None or mail.is_reached else mail.lost_ns
 
     def close(self, group: int) -> None:
-        """Forget the member of a group: what comes for it is dropped."""
+        """Forget the member of a group: messages for it are dropped."""
         self.members.pop(group, None)
         self.rest(group)
 
     def send(self, group: int, messages: list[RaftMessage]) -> None:
-        """Send what the member of a group says to others, at the end of the turn."""
+        """Send messages of a group's member to others, at the end of the turn."""
         if self.witness is not None:
             self.witness(group, messages)
         nodes = self.members[group].nodes
@@ -267,7 +268,7 @@ class RaftPost(Actor):
             self.clock.call_after(RAFT_TICK_MS, self, PostTick())
 
     def _tick(self) -> None:
-        """Let time go by for those members that want to know, and for what came early."""
+        """Let time pass for members that have ticks, and for early messages."""
         self.is_awake = False
         self.spend(len(self.ticking))
         for group, pass_tick in [*self.ticking.items()]:
@@ -305,7 +306,7 @@ class RaftPost(Actor):
 
 
 def let_pass(owner: Actor, pass_tick: Callable[[], bool]) -> None:
-    """Let a tick pass for the member of `owner`, whose fault it is if that goes wrong."""
+    """Let a tick pass for the member of `owner`, which bears any fault in it."""
     try:
         is_due = pass_tick()
     except Exception as error:
@@ -316,8 +317,7 @@ def let_pass(owner: Actor, pass_tick: Callable[[], bool]) -> None:
 
 
 def next_frame(mail: NodeMail) -> bytes:
-    """Take what goes in the next frame: one message at least, and no more than a frame should
-    have."""
+    """Take the messages of the next frame: at least one, and no more than a frame should have."""
     size = count = 0
     for message in mail.data:
         if count and size + len(message) > RAFT_FRAME_BYTES:
@@ -331,5 +331,5 @@ def next_frame(mail: NodeMail) -> bytes:
 
 
 def is_from(member: PostedMember, message: RaftMessage, node: int) -> bool:
-    """Tell whether a message is for this member, and from the node where its sender is."""
+    """Tell whether a message is for this member, and comes from its sender's node."""
     return message.to == member.name and member.nodes.get(message.sender) == node

@@ -3,8 +3,8 @@ numbers are little-endian. A payload is sections, one after the other:
 
     kind u8 | 0 u8 x 3 | count u32 | ...
 
-What is short has rows of one size, `count` of them, so that the heartbeats of all groups to a node
-are one section; what has bodies in it is one message in `count` bytes.
+A section of short messages has `count` rows of one size, so that the heartbeats of all groups to a
+node are one section; a message with bodies is a section of its own, of `count` bytes.
 """
 
 from __future__ import annotations
@@ -70,17 +70,17 @@ LIVE_RANGE: Final = Struct("<QQ")
 
 
 class BrokenRaftFrame(SluiceError):
-    """What came is no message between members."""
+    """A frame's payload has no messages between members."""
 
 
 def frame_type_of(message: RaftMessage) -> FrameType:
-    """Return the type of frame, and so the connection, that a message goes in."""
+    """Return the type of frame, and so the connection, for a message."""
     return RAFT_CONTROL if type(message) in ROWS else RAFT_DATA
 
 
 def encode_raft_messages(messages: Iterable[GroupMessage]) -> bytes:
-    """Return messages as a payload, in their order. Those of one short kind that follow one another
-    share a section."""
+    """Return messages as a payload, in order. Successive messages of one short kind share a
+    section."""
     parts: list[bytes] = []
     rows: list[bytes] = []
     shared: type[RaftMessage] | None = None
@@ -160,7 +160,7 @@ def _encode_snapshot(
 
 
 def _encode_runs(body: list[bytes], group: int, entries: list[LogEntry]) -> None:
-    """Append the entries as the journal has them: a record for each run without a gap."""
+    """Append the entries in the journal's form: a record for each run without a gap."""
     start = 0
     for at in range(1, len(entries) + 1):
         if at == len(entries) or entries[at].index != entries[at - 1].index + 1:
@@ -169,7 +169,7 @@ def _encode_runs(body: list[bytes], group: int, entries: list[LogEntry]) -> None
 
 
 def decode_raft_messages(payload: bytes) -> list[GroupMessage]:
-    """Return the messages of a payload, in their order. Raises BrokenRaftFrame."""
+    """Return the messages of a payload, in order. Raises BrokenRaftFrame."""
     messages: list[GroupMessage] = []
     view = memoryview(payload)
     at = 0

@@ -1,4 +1,4 @@
-"""The interface between whoever has a state and the ways of agreeing on a command to it."""
+"""The interface between the owner of a state and the ways of agreeing on its commands."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ CLOSED: Final[Any] = object()
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Replicator(Generic[C, E]):
-    """Takes the commands of one owner as they arrive, has them agreed on, and applies each.
+    """Takes the commands of one owner as they arrive, gets them agreed on, and applies each.
 
-    However it agrees, it holds that:
+    Every replicator guarantees that:
 
     * each submitted command is applied once, in the order of submission, or given back by `close`;
     * one command is applied at a time, and none while the machine has the `rest` of one to do;
     * effects are appended to the one list of the owner, in the order of application: this list
       stays the same object, which the owner empties and never replaces;
-    * it does something in these calls only: `submit`, `receive` and `go_on` may apply a command,
+    * it only acts in these calls: `submit`, `receive` and `go_on` may apply a command,
       `turn_ended` applies none.
 
-    A subclass says when a command is agreed, by `agreed`. All the rest of application is here.
+    A subclass calls `agreed` when a command is agreed on. This class does all the rest.
     """
 
     __slots__ = ("_owner", "current", "effects", "machine", "waiting")
@@ -42,7 +42,7 @@ class Replicator(Generic[C, E]):
     def __init__(self, machine: StateMachine[C, E], effects: list[E], owner: StateOwner[C]) -> None:
         self.machine = machine
         self.effects = effects
-        self._owner = ref(owner)  # what is gone goes at once
+        self._owner = ref(owner)  # an owner that ends is freed at once
         self.current: C | None = None
         """The command that is being applied or worked off; after a fault the one it came at."""
         self.waiting: deque[C] | tuple[()] = ()
@@ -51,52 +51,51 @@ class Replicator(Generic[C, E]):
 
     @property
     def is_closed(self) -> bool:
-        """Tell whether the owner has come to its end, so that nothing is applied any more."""
+        """Tell whether the owner has ended, so that nothing is applied any more."""
         return self.current is CLOSED
 
     # -- what the owner calls
 
     def submit(self, command: C) -> None:
-        """Have a command agreed on and applied: before this returns, or at any time later."""
+        """Get a command agreed on and applied: before this returns, or at any time later."""
         raise NotImplementedError
 
     def receive(self, message: object) -> bool:
-        """Handle a message of the owner's inbox if it is for the replicator: from a peer, of the
-        journal, of a timer. Returns whether it was; when not, nothing was done."""
+        """Handle a message of the owner's inbox if it is for the replicator: from a peer, the
+        journal, or a timer. Returns False, and does nothing, if it is not."""
         raise NotImplementedError
 
     def turn_ended(self) -> None:
-        """Send what has gathered, as one batch: the owner's turn is over, and what it has submitted
-        is all there. Nothing is batched elsewhere; it is free when there is nothing."""
+        """Send the gathered commands as one batch, because the owner's turn is over. Nothing else
+        makes batches; this is free when there is nothing."""
         raise NotImplementedError
 
     def role(self) -> Role:
-        """Return what this member is in its group. Only a leader's commands come to be agreed
-        on."""
+        """Return this member's role in its group. Only a leader's commands get agreed on."""
         raise NotImplementedError
 
     def figures(self) -> dict[str, int]:
-        """Return counts for people, by name. `pending` is there always: commands that were
-        submitted and are not done."""
+        """Return counts for users, by name. `pending` is always there: commands that were submitted
+        and are not done."""
         raise NotImplementedError
 
     def close(self) -> list[C]:
-        """Stop: the owner has come to its end, by a fault or for good. Nothing is applied any more,
-        and nothing may be submitted. Returns what was submitted and is not done, in order, for
-        whoever has asked must hear that it was lost; the first may be done in part."""
+        """Stop, because the owner has ended, by a fault or for good. Nothing is applied or may be
+        submitted any more. Returns the commands that are not done, in order, so that the askers
+        learn of the loss; the first may be done in part."""
         raise NotImplementedError
 
     def go_on(self) -> None:
-        """Apply what was agreed meanwhile: the owner has worked off the `rest` of a command."""
+        """Apply commands agreed on meanwhile: the owner has finished the `rest` of a command."""
         assert self.machine.rest is None, "on with a command that is not done"
         if self.current is not None:
             self._is_done(self.current)
         self._catch_up()
 
-    # -- for those that implement it
+    # -- for subclasses
 
     def agreed(self, command: C) -> None:
-        """Apply the next command that all agree on, behind those that wait for a long one."""
+        """Apply the next command agreed on, behind those that wait for a long one."""
         if self.current is None and not self.waiting:
             self.carry_out(command)
             if self.waiting:
@@ -108,8 +107,8 @@ class Replicator(Generic[C, E]):
             self.waiting.append(command)
 
     def all_agreed(self, commands: list[C]) -> None:
-        """Apply the next commands that all agree on, as `agreed` does each. At a fault those behind
-        it are still known."""
+        """Apply the next commands agreed on, each as `agreed` does. At a fault those behind it are
+        still known."""
         assert not self.is_closed, "commands are agreed on after the end"
         if not isinstance(self.waiting, deque):
             self.waiting = deque()
@@ -117,8 +116,8 @@ class Replicator(Generic[C, E]):
         self._catch_up()
 
     def undone(self) -> list[C]:
-        """Return what was agreed and is not done, in order. From now on nothing may be agreed on;
-        this is called once."""
+        """Return commands that are agreed on and not done, in order. This is called once; nothing
+        may be agreed on any more."""
         assert not self.is_closed, "the end comes once"
         left = [*self.waiting] if self.current is None else [self.current, *self.waiting]
         self.waiting = ()
@@ -126,8 +125,8 @@ class Replicator(Generic[C, E]):
         return left
 
     def carry_out(self, command: C) -> None:
-        """Apply the command, at least as far as it does not take long. Where the machine is
-        Replicated a subclass tells it of the entry before."""
+        """Apply the command, except for what takes long. Where the machine is Replicated a subclass
+        tells it of the entry before."""
         assert self.current is None, "a command is applied within another one"
         self.current = command
         machine = self.machine

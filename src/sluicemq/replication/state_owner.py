@@ -1,4 +1,4 @@
-"""Whoever has a state that commands change, as the ways of agreeing on a command see it."""
+"""The owner of a state that commands change, as the ways of agreeing on commands see it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ C = TypeVar("C")
 
 
 class StateOwner(Generic[C]):
-    """Has the state: it is the shell around it. It works off the `rest` of a long command of its
-    machine and calls `go_on` then; and it makes effects real at the end of its turn."""
+    """The owner of a state: the shell around it. It finishes the `rest` of its machine's long
+    command and then calls `go_on`; and it makes effects real at the end of its turn."""
 
     def applied(self, command: C) -> None:
-        """Hear that a command is done. Its effects are at the end of the list; they are not real
-        yet. This may submit others: they come behind what is agreed already."""
+        """Note that a command is done. Its effects are last in the list; they are not real yet.
+        Commands submitted here come behind those already agreed on."""
         raise NotImplementedError
