@@ -1,1 +1,1 @@
-"""Quorum queues: the shell around the state that each member makes of the log."""
+"""Quorum queues: the shell around the state that each member builds from the log."""

@@ -1,4 +1,4 @@
-"""What channels ask of a quorum queue: commands by value for the log, which answers later."""
+"""Requests of channels to a quorum queue: they become commands for the log, which answers later."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ ENQUEUE_WORK: Final = 20
 
 
 class CountReady(c.Inspect):
-    """Asks what Inspect asks, for the broker itself: that is no use of the queue."""
+    """Asks what Inspect asks, on behalf of the broker: it does not count as use of the queue."""
 
     __slots__ = ()
 
 
 class AskedQueue(QuorumPort):
-    """This is a quorum queue, as channels see it: what they have at it, and what they ask."""
+    """A quorum queue as channels see it: the requests that they make, and what each has here."""
 
     deliveries_due: QuorumDeliveries
 
@@ -65,8 +65,8 @@ class AskedQueue(QuorumPort):
         """Who wants to know the depth when so many commands are done."""
 
     def submit(self, command: FifoCommand) -> None:
-        """Have a command agreed on, at the end of the turn. A queue that is deleted and has still
-        to go, bindings first, agrees on nothing."""
+        """Propose a command at the end of the turn. A deleted queue whose bindings have still to go
+        proposes nothing."""
         if not self.machine.deleted:
             self.submitted += 1
             self.is_urgent = True
@@ -78,7 +78,7 @@ class AskedQueue(QuorumPort):
             self.replicator.submit(command)
 
     def end_of(self, actor: Actor) -> ChannelEnd:
-        """Return what a channel or republisher has here, made when it first asks for something."""
+        """Return what the queue keeps for a channel or republisher, made at its first request."""
         end = self.ends.get(actor)
         if end is None:
             address = self.services.new_address()
@@ -87,7 +87,7 @@ class AskedQueue(QuorumPort):
         return end
 
     def publish(self, publish: c.Publish) -> None:
-        """Have a batch agreed on. Who has too many batches under way gets the credit for more when
+        """Propose a batch. A sender with too many unanswered batches gets credit for more only when
         these are answered."""
         batch, link = publish.batch, publish.link
         count = len(batch.contents)
@@ -115,8 +115,8 @@ class AskedQueue(QuorumPort):
         self.spend(ENQUEUE_WORK)
 
     def enqueue(self, enqueue: q.Enqueue, size_bytes: int) -> None:
-        """Have a batch agreed on: together with the one that was submitted last, if that is of the
-        same sender and alike, and both are in one entry anyway."""
+        """Propose a batch, merged with the command submitted last if that is a similar batch of the
+        same sender: both would be in one entry anyway."""
         last = self.replicator.last_gathered()
         if isinstance(last, q.Enqueue) and size_bytes < JOINED_BYTES_MAX and joined(last, enqueue):
             self.replicator.grew(size_bytes)
@@ -124,8 +124,7 @@ class AskedQueue(QuorumPort):
             self.submit(enqueue)
 
     def settle(self, settle: c.Settle) -> None:
-        """Have it agreed on what a channel is done with. What was delivered over another link is
-        not meant."""
+        """Propose the settlements of a channel. Deliveries over another link are ignored."""
         end = self.ends_of.get(settle.link)
         if end is None:
             return
@@ -184,8 +183,9 @@ class AskedQueue(QuorumPort):
         self.submit(q.PurgeQueue(end.address))
 
     def inspect(self, command: c.Inspect) -> None:
-        """Answer when everything that came before is done, so that a channel sees what it has
-        published."""
+        """Answer when all earlier requests are done, so that a channel sees what it has
+        published.
+        """
         if self.refuses(command.channel):
             return
         if self.settings.expires_ms is not None and not isinstance(command, CountReady):
@@ -209,8 +209,8 @@ class AskedQueue(QuorumPort):
         self.submit(q.DeleteFifo(address, command.if_unused, command.if_empty))
 
     def down(self, command: c.Down) -> None:
-        """Forget a channel that is gone. What it was dealt and not sent comes back as if it had not
-        been, behind what it was sent, and nothing is dealt to it any more."""
+        """Forget a channel that is gone. Messages assigned to it and not sent return undelivered,
+        behind those that it was sent, and it is assigned no more."""
         self.upstream.pop(command.channel, None)
         end = self.ends.pop(command.channel, None)
         if end is None:
@@ -225,9 +225,9 @@ class AskedQueue(QuorumPort):
         self.submit(q.AddressDown(end.address, is_lost=command.is_lost))
 
     def return_all(self, end: ChannelEnd) -> None:
-        """Give back what the consumers of a channel that is gone have, if they were not sent all of
-        it. They are cancelled first, or one would get what another gives back. The single active
-        one is the last of them, so that no other takes over."""
+        """Return the messages of a gone channel's consumers if some of them were not sent. The
+        consumers are cancelled first, or one would get what another returns. The single active
+        consumer is the last, so that no other takes over."""
         unsent = end.unsent(None)
         if not unsent:
             return
@@ -240,13 +240,13 @@ class AskedQueue(QuorumPort):
             self.submit(q.SettleDelivered(key, joined_ids(ids), q.UNSENT))
 
     def return_unsent(self, end: ChannelEnd, consumer: Consumer) -> None:
-        """Give back what a consumer was dealt and not sent."""
+        """Return the messages that were assigned to a consumer and not sent."""
         for key, ids in end.unsent(consumer).items():
             self.submit(q.SettleDelivered(key, joined_ids(ids), q.UNSENT))
 
     def refuses(self, channel: Actor) -> bool:
-        """Refuse what a channel asks of a queue that is deleted, or when nothing can be agreed on
-        any more. Returns whether that is so."""
+        """Refuse a channel's request if the queue is deleted, or if the storage has failed and
+        nothing can be committed. Returns whether it was refused."""
         if self.machine.deleted:
             self.refuse_deleted(channel)
         elif self.store.storage_failed:
@@ -257,7 +257,7 @@ class AskedQueue(QuorumPort):
         channel.post(e.Refuse(channel, 404, f"no {self.title}"))
 
     def refuse_all(self) -> None:
-        """Refuse all that was asked and cannot be agreed on, for the storage has failed."""
+        """Refuse all requests that cannot be committed because the storage has failed."""
         for end in self.ends.values():
             question, end.question = end.question, None
             if question is not None:

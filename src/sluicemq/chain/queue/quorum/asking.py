@@ -1,9 +1,10 @@
-"""What the channels of this node have asked of a quorum queue that has members on several nodes,
-and what of it is not known to be agreed on.
+"""Requests of this node's channels to a quorum queue with members on several nodes, until they are
+known to be committed.
 
-    commands --gather--> row --to who leads--> entry of the log --applied by this member--> gone
+    commands --gather--> row --to the leader--> entry of the log --applied by this member--> gone
 
-All rows are sent again, in order, to each new leader. The state passes over what has come before.
+All rows are sent again, in order, to each new leader. The state skips rows that it has applied
+before.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AskedRow(NamedTuple):
-    """Commands that go in one entry, of about so many bytes."""
+    """Commands that go in one entry, with their approximate size."""
 
     number: int
     commands: list[FifoCommand]
@@ -29,7 +30,7 @@ class AskedRow(NamedTuple):
 
 
 class Asking:
-    """The rows of one asker, `address`."""
+    """The rows of one requester, `address`."""
 
     def __init__(self, address: ActorAddress, codec: FifoCodec) -> None:
         self.address = address
@@ -48,12 +49,12 @@ class Asking:
 
     @property
     def under_way_bytes(self) -> int:
-        """Return about what the rows take that were made."""
+        """Return the approximate bytes of the rows that are not applied."""
         return self.size_bytes - self.gathered_bytes
 
     @property
     def unsent(self) -> list[AskedRow]:
-        """Return the rows that who leads now has to be sent."""
+        """Return the rows that the current leader has not been sent."""
         return [row for row in self.rows if row.number > self.sent]
 
     def add(self, command: FifoCommand) -> None:
@@ -61,17 +62,17 @@ class Asking:
         self.grew(self.codec.weigh(command))
 
     def grew(self, weight: int) -> None:
-        """Account for so many bytes that the last command has become larger by."""
+        """Add to the sizes the bytes by which the last command has grown."""
         self.gathered_bytes += weight
         self.size_bytes += weight
 
     def last_gathered(self) -> FifoCommand | None:
-        """Return the command that was added last, if it is in no row yet."""
+        """Return the command added last, if it is in no row yet."""
         return self.gathered[-1] if self.gathered else None
 
     def make_row(self) -> None:
-        """Make a row of what has gathered; of nothing, too, if somebody wants to know when all
-        before it is done."""
+        """Make a row of the gathered commands; an empty row serves a channel that asks when all
+        earlier commands are done."""
         row = [Asked(self.address, self.next_number), *self.gathered]
         self.rows.append(AskedRow(self.next_number, row, self.gathered_bytes))
         self.next_number += 1
@@ -79,23 +80,23 @@ class Asking:
         self.gathered_bytes = 0
 
     def begin_anew(self) -> None:
-        """Send all again, for somebody else leads, or nobody."""
+        """Send all rows again, because the leader has changed or is lost."""
         self.sent = 0
 
     def let_go(self) -> None:
-        """Let go of everything, for the queue is deleted, and nothing more is applied."""
+        """Drop everything, because the queue is deleted and nothing more is applied."""
         self.rows.clear()
         self.gathered.clear()
         self.gathered_bytes = self.size_bytes = 0
 
     def began(self, effect: RowBegins) -> bool:
-        """Take note of whose row it is that the next effects come of. Returns whether it is the
-        first one of this asker."""
+        """Note which row the next effects come from. Returns whether it is the first row of this
+        requester."""
         return effect.asker == self.address and self.applied(effect.number)
 
     def applied(self, number: int) -> bool:
-        """Let go of the rows up to a number, for they are applied here. Returns whether the first
-        of this asker is among them."""
+        """Drop the rows up to a number, which are applied here. Returns whether the first row of
+        this requester is among them."""
         assert number >= self.done, "rows are applied in order"
         was, self.done = self.done, number
         while self.rows and self.rows[0].number <= number:

@@ -1,5 +1,6 @@
-"""How this node's member of a quorum queue comes to be: born with the queue, added to it later, or
-found at a start. This is imported when there is such a queue."""
+"""The creation of this node's member of a quorum queue: born with the queue, added to it later, or
+recovered at a start. This module is imported when there is such a queue.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ ALONE: Final = 1
 
 
 def born(vhost: VhostPort, declared: DeclaredQueue) -> Queue:
-    """Make the member of this node of a group that is born. Who has declared it has said who is to
-    lead it first."""
+    """Create this node's member of a new group. The node that declared the queue has chosen the
+    first leader."""
     services, definition = vhost.services, declared.definition
     if not declared.members:
         raft = member_of(services, declared.id, newborn(), MACHINE_VERSION)
@@ -46,8 +47,8 @@ def born(vhost: VhostPort, declared: DeclaredQueue) -> Queue:
 
 
 def joined(vhost: VhostPort, declared: DeclaredQueue, name: int) -> SharedShell:
-    """Make the member `name` of this node, which is added to a group: it has nothing, and knows of
-    nobody but itself, before who leads has sent it the log. Its id is one that nobody had."""
+    """Create the member `name` of this node, which is added to a group: it has nothing and knows
+    only itself until the leader has sent it the log. Its id was never used before."""
     assert number_of(name) > 0, "whom a group is born with is never added"
     birth = LogSnapshot(0, 0, Configuration(learners=(name,)))
     raft = member_of(vhost.services, declared.id, newborn(birth), MACHINE_VERSION, name)
@@ -57,8 +58,8 @@ def joined(vhost: VhostPort, declared: DeclaredQueue, name: int) -> SharedShell:
 
 
 def is_of_earlier_member(node: int, queue_id: int, recovery: Recovery) -> bool:
-    """Tell whether what a start has found of a group is an earlier member's of this node than the
-    one that is declared, so that it must be forgotten first."""
+    """Tell whether the recovered files of a group belong to an earlier member on this node, not to
+    the declared one, and must be forgotten first."""
     durable = recovery.groups.found.get(queue_id)
     if durable is None:
         return False
@@ -70,7 +71,8 @@ def is_of_earlier_member(node: int, queue_id: int, recovery: Recovery) -> bool:
 
 
 def declared_member(node: int, queue_id: int, recovery: Recovery) -> int:
-    """Return the id of this node's member of a quorum queue; 0: it has none, or is alone."""
+    """Return the id of this node's member of a quorum queue; 0 if it has none, or the group has
+    only this node."""
     tables = recovery.definitions
     names = (*tables.members.get(queue_id, ()), *tables.leaving.get(queue_id, ()))
     return max((each for each in names if node_of(each) == node), default=0)
@@ -79,9 +81,10 @@ def declared_member(node: int, queue_id: int, recovery: Recovery) -> int:
 def recovered(
     vhost: VhostPort, definition: QueueDefinition, queue_id: int, recovery: Recovery
 ) -> Queue:
-    """Make a quorum queue of what was found of its group. Of one that was declared just before the
-    node ended there may be nothing: then it is born now. If something of the journal is lost that
-    may have been there, too, and said something: then its member in a cluster says nothing more."""
+    """Create a quorum queue from the recovered files of its group. If the queue was declared just
+    before the node ended there may be none: then the member is born now. If part of the journal is
+    lost, the lost part may have held promises of the member: then a member in a cluster says
+    nothing more."""
     tables, services = recovery.definitions, vhost.services
     durable = recovery.groups.found.pop(queue_id, None)
     members = tables.members.get(queue_id, ())

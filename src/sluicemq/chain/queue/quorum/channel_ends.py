@@ -1,7 +1,7 @@
-"""What channels and republishers have at a quorum queue: an address, and what is under way.
+"""What a quorum queue keeps for each channel and republisher: an address, and what is under way.
 
-The state of the queue knows nobody of this process; it speaks of addresses, of numbers that each
-sender counts without a gap, and of ids that each consumer counts. Here these are translated to the
+The queue's state knows no object of this process; it uses addresses, message numbers that each
+sender counts without a gap, and ids that each consumer counts. This module translates them to the
 links, sequence numbers and runs that channels know, and back.
 """
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class PendingBatch(NamedTuple):
-    """A batch that is not answered. The queue knows its messages by the numbers from `seq` on; who
-    has sent it over `link`, by those from `first_seq` on, if it wants to hear of them."""
+    """An unanswered batch. The queue numbers its messages from `seq` on; its sender numbers them
+    from `first_seq` on over `link`, if it wants confirms."""
 
     seq: int
     messages: int
@@ -34,7 +34,7 @@ class PendingBatch(NamedTuple):
 
 
 class DueDelivery(NamedTuple):
-    """Messages that a consumer was dealt and has not been sent."""
+    """Messages that were assigned to a consumer and have not been sent."""
 
     consumer: Consumer
     part: DeliveredPart
@@ -42,7 +42,7 @@ class DueDelivery(NamedTuple):
 
 class DeliveredRun:
     """A run of deliveries: its contents from 0 on have the ids from `first_id` on at the consumer
-    `key`. `left` of them are not settled."""
+    `key`. `left` of them are unsettled."""
 
     __slots__ = ("first_id", "key", "left")
 
@@ -53,8 +53,8 @@ class DeliveredRun:
 
 
 class ChannelEnd:
-    """One channel or republisher, `actor`, as the queue knows it in one life: by `address`, at
-    which nobody else ever is, and over the link `link`."""
+    """A channel or republisher, `actor`, as the queue knows it in one life: by `address`, which is
+    never reused, and by the link `link`."""
 
     __slots__ = (
         "actor",
@@ -92,17 +92,18 @@ class ChannelEnd:
         """What it has asked and waits for."""
 
     def key(self, tag: str) -> ConsumerKey:
-        """Return the name of its consumer with that tag; of what it has got one by one, ""."""
+        """Return the key of its consumer with that tag; the tag of messages it got by basic.get is
+        ""."""
         return ConsumerKey(self.address, tag)
 
     @property
     def heard_seq(self) -> int:
-        """Return the number below which it has heard what became of everything."""
+        """Return the number below which it has an answer for every message."""
         return self.pending[0].seq if self.pending else self.next_seq
 
     def answered(self, seq: int, count: int, is_taken: bool) -> list[Confirm | Rejected]:
-        """Note that the messages with the numbers from `seq` on, the oldest that are pending, were
-        taken or rejected. Return what their senders have to hear."""
+        """Note that the oldest pending messages, with the numbers from `seq` on, were taken or
+        rejected. Return the answers for their senders."""
         answers: list[Confirm | Rejected] = []
         end = seq + count
         pending = self.pending
@@ -119,14 +120,14 @@ class ChannelEnd:
         return answers
 
     def give_credit_back(self) -> None:
-        """Let it send more: not too much is pending any more."""
+        """Return the withheld credit, because few enough batches are pending now."""
         withheld, self.withheld = self.withheld, []
         for link, count, size_bytes in withheld:
             link.taken(count, size_bytes)
 
     def unsent(self, consumer: Consumer | None) -> dict[ConsumerKey, list[tuple[int, int]]]:
-        """Take out what was dealt to a consumer, None: to all of them, and not sent. Return the
-        ranges of its ids, by consumer."""
+        """Remove the messages that were assigned to a consumer, or to all if it is None, and not
+        sent. Return the ranges of their ids, by consumer."""
         found: dict[ConsumerKey, list[tuple[int, int]]] = {}
         left: deque[DueDelivery] = deque()
         for due in self.outbox:
@@ -141,7 +142,7 @@ class ChannelEnd:
 
     def settled(self, run: int, start: int, end: int) -> tuple[ConsumerKey, int, int] | None:
         """Note that contents of a run are settled. Return the consumer and the range of ids; None
-        when there is no such run."""
+        if there is no such run."""
         delivered = self.runs.get(run)
         if delivered is None:
             return None
@@ -153,7 +154,7 @@ class ChannelEnd:
 
 
 def joined_ids(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return ranges of ids, ascending, with those joined that touch."""
+    """Return ranges of ids in ascending order, with adjacent ones joined."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if found and found[-1][1] == start:

@@ -1,8 +1,8 @@
-"""What becomes of a quorum queue whose own code has failed: as of a classic queue
-(crash_recovery.py).
+"""A quorum queue whose own code has failed: it is treated like a classic queue (crash_recovery.py).
 
-Its member of the group is sound, or the node would have ended, and goes on. A fresh state is made
-of the newest snapshot and the log behind it; whoever published or consumed is gone for it.
+Its member of the group is sound and goes on: otherwise the node would have ended. A fresh state is
+built from the newest snapshot and the log behind it; for the fresh state all publishers and
+consumers are gone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FROM_STORE = (RaftAppended, RaftRefused, RaftSettled, RaftSnapshotKept)
 
 class QuorumReadBack(ReadBack):
     """Reads the content of a group's snapshot, and entries that are not in RAM any more (None: all
-    are). `content` and `found` have them afterwards."""
+    are). The results are in `content` and `found`."""
 
     def __init__(self, record: RaftSnapshot, entries: RaftEntriesRead | None) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class QuorumReadBack(ReadBack):
 
     @property
     def is_stale(self) -> bool:
-        """Tell whether entries have to be asked for again, for their segments have gone."""
+        """Tell whether the entries have to be looked up again, because their segments are gone."""
         return self.entries is not None and self.entries.is_stale
 
     def read(self, files: Files) -> None:
@@ -63,7 +63,7 @@ class QuorumReadBack(ReadBack):
 
 
 class QuorumCrash(Crash[Any]):
-    """Stands in for a quorum queue that has had a fault."""
+    """Stands in for a quorum queue that has failed."""
 
     queue: QuorumShell
     unread = "its log stays as it is"
@@ -71,7 +71,7 @@ class QuorumCrash(Crash[Any]):
     """Its member is out of the group: it ends when it was read back, or is known not to be."""
 
     def failed(self) -> None:
-        """Stay down; checkpoints need not wait, for they have the log."""
+        """Stay down; checkpoints need not wait, because they have the log."""
         self.state = CRASHED
         self.release()
 
@@ -93,7 +93,7 @@ class QuorumCrash(Crash[Any]):
         ]
 
     def ask_again(self, question: c.Command) -> None:
-        """Answer a question that was waiting for the queue."""
+        """Answer a request that was waiting for the queue."""
         self.receive(question)
 
     def release(self) -> None:
@@ -116,10 +116,10 @@ class QuorumCrash(Crash[Any]):
         elif isinstance(message, RaftAppended):
             queue.replicator.raft.synced(message.number)
         elif isinstance(message, RaftSnapshotKept) and queue.snapshots.taken is not None:
-            queue.snapshots.kept()  # the fault may have come behind that
+            queue.snapshots.kept()  # the fault may have come after that
 
     def settled(self, message: c.Settle) -> None:
-        """Do nothing, for what was out comes back."""
+        """Do nothing, because unacknowledged messages return to the queue."""
 
     @property
     def directory(self) -> str:
@@ -149,7 +149,7 @@ class QuorumCrash(Crash[Any]):
             return
         newest = self.store.raft.table.group(queue.id).snapshot_record
         if job.is_stale or job.record != newest:
-            job = self.recovery()  # files have taken the place of others meanwhile
+            job = self.recovery()  # other files have replaced these meanwhile
             self.services.world.disk.submit(job, queue, queue.strand)
             return
         fresh = queue.again(job.content, job.found)
@@ -158,4 +158,4 @@ class QuorumCrash(Crash[Any]):
         log.write("warning", text)
 
     def stays_down(self, job: QuorumReadBack) -> None:
-        """Keep nothing: the log is what checkpoints have."""
+        """Keep nothing, because checkpoints have the log."""

@@ -1,7 +1,7 @@
-"""From what the state has dealt to what channels are sent: windows, bodies, reads of the log.
+"""The way of messages from assignment by the state to channels: windows, bodies, reads of the log.
 
-What a consumer was dealt waits in the outbox of its channel until there is room in the window to
-that and its bodies are in RAM. basic.get and dead letters wait for bodies only.
+Messages assigned to a consumer wait in the outbox of its channel until the consumer's window has
+room and their bodies are in RAM. basic.get and dead letters wait for bodies only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MESSAGES_A_UNIT: Final = 8
 
 
 class CutPart(NamedTuple):
-    """Messages of a part of what was dealt that are in one batch, in their order."""
+    """Those of the assigned messages that are in one batch, in order."""
 
     contents: list[bytes]
     traits: MessageTraits
@@ -83,35 +83,38 @@ class QuorumDeliveries:
 
     @property
     def has_pinned(self) -> bool:
-        """Tell whether something waits for bodies that the state has let go of already."""
+        """Tell whether a delivery or dead letter waits for bodies that the state has already
+        released."""
         return bool(self.pinned())
 
     def pinned(self) -> list[int]:
-        """Return the entries of which something waits whose messages the state has let go of."""
+        """Return the entries that a delivery or dead letter waits for and the state has
+        released.
+        """
         found = [part.entry for part in self.dead if part.first_id == NO_ID]
         parts = [got.part for _, got in self.got if got.part is not None]
         return found + [part.entry for part in parts if part.first_id == NO_ID]
 
     @property
     def has_work(self) -> bool:
-        """Tell whether something may be sent, or is to be read."""
+        """Tell whether something may be sent, or has to be read."""
         return bool(self.moving or self.got or self.dead or self.bodies.wanted)
 
     def dealt(self, end: ChannelEnd, consumer: Consumer, parts: list[DeliveredPart]) -> None:
-        """Take what the state has dealt to a consumer."""
+        """Queue messages that the state has assigned to a consumer."""
         end.outbox.extend(DueDelivery(consumer, part) for part in parts)
         self.of_window[consumer.window] = end
         self.moving[end] = None
 
     def window_opened(self, window: Outflow) -> None:
-        """Let a channel have what waits for it, for it has sent some of what it was delivered."""
+        """Let a channel have its waiting messages, because it has sent some of its deliveries."""
         end = self.of_window.get(window)
         if end is not None and end.outbox:
             self.moving[end] = None
 
     def serve(self) -> None:
-        """Send what can be sent, as far as the turn's work goes, and something in any case: what
-        comes in may take all of it for long."""
+        """Send what can be sent, as far as the turn's work goes, and at least something: incoming
+        messages may use up all of it for long."""
         scheduler = self.shell.scheduler
         if self.got:
             self.answer_gets()
@@ -129,8 +132,8 @@ class QuorumDeliveries:
             self.read()
 
     def send_some(self, end: ChannelEnd) -> bool:
-        """Send the first part in an outbox, as much of it as there is room for. Returns True when
-        there may be room for more."""
+        """Send the first part in an outbox, as far as the window has room. Returns True if more may
+        fit."""
         if not end.outbox:  # its consumer was cancelled meanwhile
             return False
         consumer, part = end.outbox[0]
@@ -173,7 +176,7 @@ class QuorumDeliveries:
         end.actor.post(deliver)
 
     def new_run(self) -> int:
-        """Return the number of a run that there has not been."""
+        """Return a run number that was not used before."""
         run = self.next_run
         self.next_run += 1
         return run
@@ -181,7 +184,7 @@ class QuorumDeliveries:
     # -- bodies
 
     def cut(self, part: DeliveredPart | DeadPart) -> CutPart | None:
-        """Return the first messages of a part that are in one batch; None when they have to be read
+        """Return the first messages of a part, those in one batch; None if they have to be read
         first."""
         batches = self.bodies.find(part.entry)
         if batches is None:
@@ -194,7 +197,7 @@ class QuorumDeliveries:
         raise AssertionError(f"entry {part.entry} has no message at place {places.start}")
 
     def read(self) -> None:
-        """Read entries that are wanted, and some that will be."""
+        """Read the entries that are wanted, and some that will be wanted next."""
         shell = self.shell
         indexes = [*self.ahead()]
         job = shell.store.raft.reading(shell.id, indexes)
@@ -203,8 +206,8 @@ class QuorumDeliveries:
         shell.services.world.disk.submit(job, shell, shell.read_strand)
 
     def ahead(self) -> Iterator[int]:
-        """Give indexes of entries to be read, ascending: those that are wanted, and those behind
-        them that will be delivered next."""
+        """Give the indexes of entries to be read, ascending: wanted ones, and those behind them
+        that will be delivered next."""
         found = dict.fromkeys(self.bodies.wanted)
         first = min(found)
         messages = self.shell.fifo.messages
@@ -226,8 +229,9 @@ class QuorumDeliveries:
         return iter(sorted(index for index in found if index >= first and not held.has(index)))
 
     def was_read(self, job: RaftEntriesRead) -> None:
-        """Take what was read. What was not found is asked for again; what the disk has failed to
-        read, after a while, READ_TRIES times. What is damaged is a fault of the queue."""
+        """Take in entries that were read. Entries that were not found are requested again; after a
+        failure of the disk the read is repeated after a while, READ_TRIES times. Damage is a fault
+        of the queue."""
         self.bodies.were_read(job.found, self.read_bytes_max)
         self.is_reading = job.has_failed and self.tries < READ_TRIES
         if self.is_reading:
@@ -243,14 +247,14 @@ class QuorumDeliveries:
                 self.moving[end] = None
 
     def release(self, upto: int) -> None:
-        """Let go of bodies up to an index, for the state has; those stay that something waits for,
-        and what is behind the first of them."""
+        """Release bodies up to an index, because the state has; if something waits for some of
+        these, they and all behind the first of them stay."""
         kept = [index for index in self.pinned() if index <= upto and self.bodies.keeps(index)]
         self.holds_back = bool(kept)
         self.bodies.release(min(kept) - 1 if kept else upto)
 
     def shrink(self) -> None:
-        """Let go of bodies that are on the disk, as far as the queue has too many in RAM."""
+        """Drop bodies that the disk has, as far as the queue has too many in RAM."""
         settings, bodies = self.shell.settings, self.bodies
         if not bodies.stored:
             return
@@ -264,15 +268,15 @@ class QuorumDeliveries:
             bodies.shrink(limits)
 
     def forget_dead(self) -> None:
-        """Let go of entries that are in RAM for nothing, as there is too much."""
+        """Drop entries from RAM of which nothing is needed, because there is too much."""
         messages = self.shell.fifo.messages
         before = messages.fresh[0].index if messages.fresh else self.looked_upto + 1
         self.bodies.forget_dead(before, {batch.index for batch in messages.taken})
 
-    # -- those who wait for bodies
+    # -- waiting for bodies
 
     def answer_gets(self) -> None:
-        """Answer those basic.get whose bodies are there."""
+        """Answer each basic.get whose body is in RAM."""
         for _ in range(len(self.got)):
             end, got = self.got.popleft()
             part = got.part
@@ -300,7 +304,7 @@ class QuorumDeliveries:
             )
 
     def pass_dead_on(self) -> None:
-        """Hand over the dead letters whose bodies are there."""
+        """Hand over the dead letters whose bodies are in RAM."""
         due, self.dead = self.dead, deque()
         while due:
             part = due.popleft()
@@ -322,14 +326,15 @@ class QuorumDeliveries:
             self.shell.dead_letter(letter)
 
     def forget_dead_letters(self) -> None:
-        """Forget those that stay in the queue until they have arrived: another node sees to it."""
+        """Forget dead letters that stay in the queue until they have arrived: another node handles
+        them."""
         self.dead = deque(part for part in self.dead if part.first_id == NO_ID)
         self.shell.dead_letter_worker.runs.clear()
 
     # -- ends
 
     def forget(self, end: ChannelEnd) -> bool:
-        """Forget a channel that is gone. Returns whether it waits for an answer to basic.get."""
+        """Forget a channel that is gone. Returns whether its basic.get was unanswered."""
         self.moving.pop(end, None)
         self.of_window = {w: each for w, each in self.of_window.items() if each is not end}
         before = len(self.got)
@@ -337,14 +342,15 @@ class QuorumDeliveries:
         return len(self.got) < before
 
     def give_up_gets(self) -> list[ChannelEnd]:
-        """Give up what was got and not sent. Returns whose basic.get that leaves unanswered."""
+        """Drop all unsent answers to basic.get. Returns the channels whose basic.get stays
+        unanswered."""
         waiting, self.got = self.got, deque()
         return [end for end, _ in waiting]
 
     def overtaken(self) -> list[ChannelEnd]:
-        """Give up what waits for bodies that the state has let go of, for a leader's snapshot has
-        none of them; dead letters go on that can. Returns whose basic.get that leaves unanswered,
-        of messages that count as acknowledged."""
+        """Drop what waits for bodies that the state has released, because a leader's snapshot has
+        none of them; dead letters whose bodies are in RAM are handed over first. Returns the
+        channels whose basic.get stays unanswered, for messages that count as acknowledged."""
         self.forget_dead_letters()
         self.pass_dead_on()
         self.dead.clear()
@@ -359,17 +365,19 @@ class QuorumDeliveries:
 
 
 class ReadAgain:
-    """A timer's message that the disk may be able to read now what it could not before."""
+    """A timer's message: a read that the disk has failed may be tried again."""
 
     __slots__ = ()
 
 
 class DamagedLog(Exception):
-    """What a queue has to deliver cannot be read; the text says what is damaged."""
+    """Messages that a queue has to deliver cannot be read; the text says what is damaged."""
 
 
 def cut_of(batch: Batch, places: range, count: int, first: int) -> CutPart:
-    """Return the messages at the first `count` places of a batch whose first place is `first`."""
+    """Return the messages at the first `count` places of a batch that begins at the
+    place `first`.
+    """
     start, step = places.start - first, places.step
     contents = batch.contents[start : start + count * step : step]
     return CutPart(contents, batch.traits, batch.same_size)
@@ -390,7 +398,7 @@ def room_for(cut: CutPart, credit: int) -> int:
 
 
 def cost_of_all(contents: list[bytes], same_size: bool) -> int:
-    """Return what contents take from a delivery window together."""
+    """Return the credit that contents together take from a delivery window."""
     if same_size:
         return len(contents) * cost_of(len(contents[0]))
     return sum(cost_of(len(content)) for content in contents)

@@ -1,9 +1,8 @@
-"""The end of a quorum queue on a node whose member is out of its group: the queue goes on
-elsewhere.
+"""The end of a quorum queue on a node whose member has left the group: the queue goes on elsewhere.
 
-What is left of it answers as after a fault (crash.py): what its channels have published and have
-had no answer to is rejected, consumers are cancelled, and who asks for something is refused. It
-forgets its log; when that is durable the node may have another member of the queue.
+Its stand-in answers as after a fault (crash.py): it rejects unanswered publishes, cancels consumers
+and refuses requests. It forgets the member's log; when that is durable the node may have another
+member of the queue.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Departure(QuorumCrash):
-    """Stands in for a queue that has left this node; the virtual host hears when it is
+    """Stands in for a queue that has left this node; it tells the virtual host when the log is
     forgotten."""
 
     def __init__(self, vhost: NamespacePort, queue: QuorumShell) -> None:
@@ -37,7 +36,7 @@ class Departure(QuorumCrash):
         return f"{self.queue.title} has no member on this node any more"
 
     def begin(self) -> None:
-        """Stop the queue, tell everybody, and have its log forgotten."""
+        """Stop the queue, tell all channels, and have its log forgotten."""
         queue = self.queue
         had_fault = queue.crash is not None
         if not queue.replicator.is_closed:

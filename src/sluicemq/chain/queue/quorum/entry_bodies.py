@@ -1,7 +1,7 @@
-"""Bodies of a quorum queue: those of which entries are in RAM, and where to cut them out.
+"""Bodies of a quorum queue: the entries in RAM that have them, and where to cut them out.
 
-An entry comes with its bytes. When it is in a segment of the log they may be let go, and are read
-from there when somebody is to have them.
+An entry arrives with its bytes. Once a segment of the log has it, RAM may drop the bytes and read
+them again when a body is to be delivered.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ PARSED_MAX: Final = 8
 
 
 class BodyLimits(NamedTuple):
-    """What may be in RAM of bodies that the disk has, too: `ram_bytes` with all that is around
-    them; `messages` and `body_bytes`, None: any number, of those that are not read back."""
+    """Bounds on bodies in RAM that the disk has, too: `ram_bytes` includes overhead; `messages` and
+    `body_bytes` (None: no bound) leave out those that were read back."""
 
     ram_bytes: int
     messages: int | None = None
@@ -30,9 +30,8 @@ class BodyLimits(NamedTuple):
 
 
 class EntryBodies:
-    """The bodies of one queue in RAM, by the indexes of their entries. `ram_bytes` is what they
-    take, and what was read back for deliveries is a part of it. It is none of the so many
-    `messages`, whose bodies have `body_bytes`."""
+    """The bodies of one queue in RAM, by the indexes of their entries. `ram_bytes` is their size,
+    including those read back for deliveries; `messages` and `body_bytes` leave these out."""
 
     def __init__(self) -> None:
         self.fresh: OrderedDict[int, EntryContent] = OrderedDict()
@@ -49,8 +48,8 @@ class EntryBodies:
         """Up to this index entries are in segments."""
 
     def clear(self, on_disk_upto: int) -> None:
-        """Let go of everything, for a leader's snapshot has come: what it needs up to that index is
-        on the disk, or will be with it."""
+        """Drop everything, because a leader's snapshot has come: what it needs up to that index is
+        on the disk, or will be when the snapshot is."""
         for entries in (self.fresh, self.stored, self.read_back, self.parsed):
             entries.clear()
         self.wanted.clear()
@@ -58,29 +57,29 @@ class EntryBodies:
         self.on_disk_upto = on_disk_upto
 
     def add(self, index: int, content: EntryContent) -> None:
-        """Keep an entry that was applied just now, whose messages were counted."""
+        """Keep an entry that was just applied, with its messages counted."""
         (self.fresh if index > self.on_disk_upto else self.stored)[index] = content
         self.ram_bytes += len(content)
         self.messages += content.messages
         self.body_bytes += content.body_bytes
 
     def were_stored(self, upto: int) -> None:
-        """Hear that entries up to an index are in segments, and may be let go."""
+        """Note that entries up to an index are in segments, and may be dropped."""
         self.on_disk_upto = upto
         for index in [*takewhile(upto.__ge__, self.fresh)]:
             self.stored[index] = self.fresh.pop(index)
 
     def keeps(self, index: int) -> bool:
-        """Tell whether an entry is here, and was not read back."""
+        """Tell whether an entry is in RAM and was not read back."""
         return index in self.fresh or index in self.stored
 
     def has(self, index: int) -> bool:
-        """Tell whether an entry is here, be it read back."""
+        """Tell whether an entry is in RAM, even if it was read back."""
         return self.keeps(index) or index in self.read_back
 
     def find(self, index: int) -> list[PlacedBatch] | None:
-        """Return the batches of an entry; None when it has to be read first, and then it is among
-        those `wanted`."""
+        """Return the batches of an entry; None if it has to be read first: it is then added to
+        `wanted`."""
         parsed = self.parsed.get(index)
         if parsed is not None:
             return parsed
@@ -98,9 +97,9 @@ class EntryBodies:
         return parsed
 
     def were_read(self, found: dict[int, bytes], bytes_max: int) -> None:
-        """Keep entries that were read, those first that somebody waits for, and at least one of
-        them. What takes more than `bytes_max` goes: what was read before, the oldest first, and
-        what is needed last of the others, for it can be read again."""
+        """Keep entries that were read, at least one of them, wanted ones first. Beyond `bytes_max`
+        the oldest of those read earlier are dropped, and the last of the new ones are not kept:
+        they can be read again."""
         size = 0
         for _, index in sorted((index not in self.wanted, index) for index in found):
             if self.has(index):
@@ -120,7 +119,7 @@ class EntryBodies:
         self.wanted.clear()
 
     def release(self, upto: int) -> None:
-        """Let go of entries up to an index, for nothing of them is in the queue any more."""
+        """Drop entries up to an index, because the queue has none of their messages any more."""
         for entries in (self.stored, self.fresh):
             while entries and (index := next(iter(entries))) <= upto:
                 content = entries.pop(index)
@@ -133,7 +132,7 @@ class EntryBodies:
             del self.wanted[index]
 
     def exceed(self, limits: BodyLimits) -> bool:
-        """Tell whether there is more here than these limits allow of what the disk has."""
+        """Tell whether what the disk has, too, takes more RAM than these limits allow."""
         _, messages_max, body_bytes_max = limits
         return bool(self.stored) and (
             self.ram_bytes > limits.ram_bytes
@@ -142,15 +141,14 @@ class EntryBodies:
         )
 
     def forget_dead(self, before: int, needed: Container[int]) -> None:
-        """Let go of entries of which nothing is in the queue any more, for the disk has them: those
-        before an index that are not among the `needed`."""
+        """Drop stored entries before an index that are not `needed`: the queue has none of their
+        messages any more."""
         for index in [*takewhile(before.__gt__, self.stored)]:
             if index not in needed:
                 self._let_go(index)
 
     def shrink(self, limits: BodyLimits) -> None:
-        """Let go of entries that the disk has until these limits hold, those first that will be
-        needed last."""
+        """Drop stored entries until these limits hold, those first that will be needed last."""
         while self.exceed(limits):
             self._let_go(next(reversed(self.stored)))
 

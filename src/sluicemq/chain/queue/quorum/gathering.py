@@ -1,11 +1,11 @@
-"""When a leader makes the next entry of its queue: what one costs hardly depends on what is in it.
+"""When a leader makes the next entry of its queue: an entry's cost hardly depends on its size.
 
-Publishers who wait for confirms come in two crowds: while the one's messages are agreed on the
-other's gather, and each entry is for one of them. So when an entry is agreed on, what has gathered
-waits for those who hear of that: then each entry is for both. They hear of it from their own node,
-which may be another one, and what they send goes all the way again, so that takes longer than the
-agreement did. Where nobody comes, as those publish at a rate of their own, it is tried ever more
-seldom.
+Publishers that wait for confirms fall into two groups: one gathers messages while those of the
+other are being committed, so that each entry serves only one group. Therefore gathered messages
+wait after a commit for the publishers that hear of it, and each entry serves both groups.
+Publishers hear of a commit from their own node, which may be another one, and their next messages
+travel back, so that this takes longer than the commit did. Where publishers keep a rate of their
+own, waiting gains nothing and is tried ever more seldom.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ PASSED_MAX: Final = 16
 
 
 class GatheringDue:
-    """A timer's message that those who have heard of an entry have had the time to send more."""
+    """A timer's message: publishers that heard of a commit have had time to send more."""
 
     __slots__ = ()
 
 
 class Gathering:
-    """What one leader waits for between two entries."""
+    """How long one leader waits between two entries."""
 
     __slots__ = (
         "_clock",
@@ -67,20 +67,20 @@ class Gathering:
         """And so many when it is of no use the next time."""
 
     def forget(self) -> None:
-        """Begin anew: somebody else leads, or has led."""
+        """Begin anew, because the leader has changed."""
         self.under_way_bytes = self.wanted_bytes = self.passes = 0
         self.passes_next = 1
 
     def made(self, size_bytes: int) -> None:
-        """Take note that an entry of about so many bytes was made."""
+        """Note that an entry of about so many bytes was made."""
         if not self.under_way_bytes:
             self.began_ns = self._clock.now_ns()
         self.under_way_bytes += size_bytes
         self.wanted_bytes = 0
 
     def agreed(self, waiting_bytes: int) -> int:
-        """Take note that all that was made is agreed on, while so much waits for the next entry.
-        Returns for how many milliseconds that is to wait for more; 0: it is not."""
+        """Note that all entries made are committed, while so many bytes wait for the next. Returns
+        for how many milliseconds that entry should wait for more; 0: not at all."""
         come, self.under_way_bytes = self.under_way_bytes, 0
         if self.passes:
             self.passes -= 1
@@ -95,7 +95,7 @@ class Gathering:
         return hold_ms
 
     def waits(self, waiting_bytes: int) -> bool:
-        """Tell whether the next entry waits for more than this."""
+        """Tell whether the next entry waits for more bytes than these."""
         if not self.wanted_bytes:
             return False
         self.first_bytes = self.first_bytes or waiting_bytes
@@ -112,7 +112,7 @@ class Gathering:
 
     @property
     def left_ms(self) -> int:
-        """Return for how many milliseconds it waits still, at most; 0: it does not."""
+        """Return how many milliseconds the wait may last yet; 0: there is none."""
         if not self.wanted_bytes:
             return 0
         return max(0, -((self._clock.now_ns() - self.until_ns) // NS_A_MS))

@@ -1,11 +1,11 @@
-"""Until when a member may deliver to channels of its node what the group has dealt to them.
+"""The lease under which a member may deliver messages that the group has assigned to its node.
 
-A node that cannot be reached for RAFT_LOST_MS loses what its channels hold: others get it. So a
-member delivers only under a lease, which ends well before: LEASE_MS after a heartbeat was sent that
-was answered, by this node's own clock, which does not go back and goes on while the process is
-stopped. Who leads needs answers of a majority; who follows needs one of whoever leads, who steps
-down when it does not hear a majority. And whoever is elected waits for RAFT_LOST_MS itself before
-it takes anybody for lost.
+A node that is out of reach for RAFT_LOST_MS loses the messages that its channels hold: others get
+them. So a member delivers only under a lease, which ends well before: LEASE_MS after the sending of
+the last heartbeat that was answered, by this node's own clock, which never goes back and runs while
+the process is stopped. A leader needs answers of a majority; a follower needs one of its leader,
+which steps down when it does not hear a majority. A new leader itself waits for RAFT_LOST_MS before
+it takes a node for lost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DeliveryLease:
         self.until_ns = 0
 
     def is_held(self) -> bool:
-        """Tell whether something may be delivered now."""
+        """Tell whether messages may be delivered now."""
         now_ns = self.clock.now_ns()
         if now_ns < self.until_ns - LEASE_MS * NS_A_MS // 2:
             return True
@@ -45,8 +45,9 @@ class DeliveryLease:
         return now_ns < self.until_ns
 
     def _contact_ns(self, now_ns: int) -> int:
-        """Return since when it is known that no other leader takes this node for lost; 0: it is
-        not."""
+        """Return since when this node is known to be lost to no other leader; 0: that
+        is not known.
+        """
         raft = self.raft
         if not raft.is_leader:
             leader = raft.member.leader
@@ -56,7 +57,7 @@ class DeliveryLease:
         return times[-configuration.majority]
 
     def _answered_ns(self, name: int, now_ns: int) -> int:
-        """Return when this node sent the last heartbeat that the member's node has answered; 0:
-        none, or there is no link."""
+        """Return when this node sent the last heartbeat that the member's node has answered; 0 if
+        there is none, or no link."""
         node = node_of(name)
         return now_ns if node == self.cluster.node else self.cluster.contact_ns(node) or 0

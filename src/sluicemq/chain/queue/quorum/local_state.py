@@ -1,4 +1,4 @@
-"""What this node knows of a quorum queue, for those who look at queues of any type."""
+"""This node's view of a quorum queue, for code that inspects queues of any type."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LocalConsumers(ConsumerTable):
 
 
 class LocalState(QueueView[LocalConsumers]):
-    """The depth and the consumers of a quorum queue, in the `term`th life of its shell."""
+    """The depth and the consumers of a quorum queue, in life `term` of its shell."""
 
     def __init__(self, term: int) -> None:
         self.begin_term(term)
@@ -39,7 +39,7 @@ class LocalState(QueueView[LocalConsumers]):
         self.deleted = False
 
     def look_at(self, fifo: Fifo) -> None:
-        """Take the depth from the state."""
+        """Copy the depth from the state."""
         depth, messages = self.depth, fifo.messages
         depth.ready = messages.count
         depth.ready_bytes = messages.bytes

@@ -1,10 +1,10 @@
-"""A quorum queue with members on several nodes, as a member: who the others are, and who comes and
-goes (member_changes.py).
+"""A quorum queue as one of several members: where the others are, and how members join and leave
+(member_changes.py).
 
-    added      a member that nobody uses here: channels go on by what stands for the queue of other
-               nodes, until this one is a voter, and so has caught up
+    added      no channel uses it: channels go on using the stand-in for a remote queue, until this
+               member has caught up and is a voter
     serving    channels of this node use it
-    gone       it is out of its group: it is stopped and forgets the queue (departure.py)
+    gone       it has left its group: it stops and forgets the queue (departure.py)
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ LISTENERS_MAX: Final = 1000
 
 
 class LostTooLong(NamedTuple):
-    """Tells a leader that it is to look whether a node has been out of reach for so long that its
-    channels are gone."""
+    """Tells a leader to check whether a node has been out of reach for so long that its channels
+    are gone."""
 
     node: int
 
 
 class MemberShell(QuorumShell):
-    """This is the shell around the state of a quorum queue, as a member of its group. `raft` is of
-    this node's member."""
+    """The shell around the state of a quorum queue, as a member of its group. `raft` is this node's
+    member."""
 
     row_replicator: SharedReplicator
     """Its `replicator`, as what it is."""
@@ -101,24 +101,24 @@ class MemberShell(QuorumShell):
         super().__init__(vhost, definition, queue_id, raft, content, is_born=is_born, term=term)
 
     def lead(self, command: FifoCommand) -> None:
-        """Have something agreed on that only who leads has to see to."""
+        """Propose a command that only the leader is responsible for."""
         raise NotImplementedError
 
     def take_part(self) -> None:
-        """Hear what other members say, and who leads, from now on."""
+        """Receive messages of other members, and news of the leader, from now on."""
         self.raft_post.close(self.id)
         self.look_at_members()
         self.raft_post.open(self.id, self.raft.member.name, self, self.nodes)
         self.ask_post.open(self.id, self)
 
     def learn(self) -> None:
-        """Begin as a member that serves nobody until it is a voter: then it has caught up."""
+        """Begin as a member that serves no channels until it has caught up and is a voter."""
         self.is_serving = False
         self.take_part()
         self.schedule()
 
     def look_if_caught_up(self) -> None:
-        """Serve channels from now on, if this member is a voter by now, and knows that."""
+        """Begin to serve channels if this member is a voter now, and knows it."""
         member = self.raft.member
         log = member.log
         at = min(self.raft.applied, log.last_index)
@@ -129,15 +129,15 @@ class MemberShell(QuorumShell):
             self.vhost.caught_up(self)
 
     def link_from(self, sender: FlowActor) -> PublishLink:
-        """Make a new link for somebody who publishes here. Whoever has messages under way by what
-        stood for the queue before goes on to publish there, so that they stay in order."""
+        """Make a new link for a publisher. One with messages under way through the queue's former
+        stand-in goes on publishing there, so that its messages stay in order."""
         link = None if self.former is None else self.former.link_of(sender)
         return super().link_from(sender) if link is None else link
 
-    # -- what it is told
+    # -- messages about members
 
     def heard_of_members(self, message: object) -> bool:
-        """Take what has to do with members. Returns whether it was that."""
+        """Handle a message about members. Returns whether it was one."""
         if isinstance(message, MembersDue):
             self.members_due()
         elif isinstance(message, LeadFrom):
@@ -151,8 +151,8 @@ class MemberShell(QuorumShell):
         return True
 
     def members_due(self) -> None:
-        """Follow what is declared of the members. Who leads says so again: rows of a node of whose
-        member it had not heard were passed over."""
+        """Follow the declared members. A leader announces itself again, because it ignored rows of
+        a node whose member it had not heard of."""
         self.members_known = None
         self.swept_term = self.sweep_index = 0
         if self.led_term and not self.machine.deleted:
@@ -160,16 +160,16 @@ class MemberShell(QuorumShell):
             self.look_at_changes()
 
     def look_at_changes(self) -> None:
-        """Take the next step to the members that are declared, and see to what nodes have left that
-        have no member any more."""
+        """Take the next step towards the declared members, and clean up after nodes that have no
+        member any more."""
         self.changes.look()
         if self.raft.is_settled and self.swept_term != self.led_term:
             self.sweep()
 
     def sweep(self) -> None:
-        """Put back what channels of nodes have left that have no member any more, when all of it is
-        known: of what they have asked for nothing is put in the log any more, and what is there is
-        applied."""
+        """Take the channels of nodes without a member for gone. It waits until the log has,
+        applied, all that they have requested: rows of these nodes that are in no entry yet are
+        dropped."""
         self.look_at_members()
         nodes = {*self.nodes.values()}
         if not self.sweep_index:
@@ -184,27 +184,27 @@ class MemberShell(QuorumShell):
 
     @property
     def has_to_look(self) -> bool:
-        """Tell whether a leader has to look at what may have changed with time."""
+        """Tell whether a leader has to check what may have changed with time."""
         is_swept = self.swept_term == self.led_term
         return self.look_in_ticks <= 0 or not (self.changes.is_done and is_swept)
 
     def look_with_time(self) -> None:
-        """Look, as who leads, at what may have changed with time."""
+        """Check, as the leader, what may have changed with time."""
         self.look_at_changes()
         if self.look_in_ticks <= 0:
             self.look_who_listens()
 
-    # -- who waits for what is agreed on
+    # -- members whose nodes wait for commits
 
     def begin_listening(self) -> None:
-        """Take it, as a new leader, that the queue is used on all nodes, until it is looked."""
+        """Assume, as a new leader, that all nodes use the queue, until the first look."""
         self.listening = dict.fromkeys(self.nodes.values())
         self.asking_nodes = {}
         self.look_in_ticks = LISTEN_TICKS
 
     def look_who_listens(self) -> None:
-        """Look on which nodes somebody uses the queue: those of all addresses, and those that have
-        asked for something a while ago at most. With very many addresses all nodes count."""
+        """Find the nodes that use the queue: those of all addresses, and those with requests since
+        the last look. With very many addresses all nodes count."""
         self.look_in_ticks = LISTEN_TICKS
         listening, self.asking_nodes = self.asking_nodes, {}
         fifo = self.fifo
@@ -217,34 +217,34 @@ class MemberShell(QuorumShell):
             self.let_others_wait()
 
     def node_asks(self, node: int) -> None:
-        """Let the member of a node that has asked for something hear of it at once."""
+        """Let the member of a node that has made a request hear of commits at once."""
         self.asking_nodes[node] = None
         if node not in self.listening:
             self.listening[node] = None
             self.let_others_wait()
 
     def let_others_wait(self) -> None:
-        """Have members wait on whose nodes nobody does."""
+        """Let the members of nodes that do not use the queue hear of commits later."""
         listening = self.listening
         self.raft.let_wait([name for name, node in self.nodes.items() if node not in listening])
 
     # -- nodes that cannot be reached
 
     def watch_lost(self, node: int) -> None:
-        """Look at a node that cannot be reached when it has been so for long."""
+        """Check later whether a node that is out of reach now has been so for too long."""
         lost_ns = self.lost_ns(node)
         if self.led_term and lost_ns:
             left_ms = RAFT_LOST_MS - (self.clock.now_ns() - lost_ns) // MS
             self.clock.call_after(max(0, left_ms), self, LostTooLong(node))
 
     def lost_ns(self, node: int) -> int:
-        """Return since when this leader cannot reach a node; 0: it can. It counts from its election
-        on: the node may have had a lease till then that the leader before has given."""
+        """Return since when this leader cannot reach a node; 0 if it can. The time counts from its
+        election at the earliest: until then the node may have held a lease by the former leader."""
         lost_ns = self.raft_post.lost_ns(node)
         return 0 if lost_ns is None else max(lost_ns, self.led_since_ns)
 
     def look_lost(self, node: int) -> None:
-        """Take the channels of a node for gone that has been out of reach for too long."""
+        """Take a node's channels for gone if it has been out of reach for too long."""
         lost_ns = self.lost_ns(node)
         if not self.led_term or not lost_ns:
             return
@@ -257,7 +257,7 @@ class MemberShell(QuorumShell):
     # -- the members
 
     def look_at_members(self) -> None:
-        """Note on which nodes the members are, and which of those that are new are not reached."""
+        """Note on which nodes the members are, and which new ones are out of reach."""
         configuration = self.raft.configuration
         if configuration is self.members_known:
             return

@@ -1,4 +1,4 @@
-"""What the deliveries of a quorum queue see of its shell."""
+"""The shell of a quorum queue, as its deliveries see it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class QuorumPort(Queue[LocalState, FifoReplicator]):
-    """This is a quorum queue, as its deliveries see it. Its reads run in `read_strand` of the disk;
-    `dead_letter_worker` has what is out at the broker's own publisher."""
+    """A quorum queue as its deliveries see it. Its reads run in `read_strand` of the disk;
+    `dead_letter_worker` holds what the broker's own publisher is passing on."""
 
     fifo: Fifo
     settings: QueueSettings
@@ -26,9 +26,9 @@ class QuorumPort(Queue[LocalState, FifoReplicator]):
     dead_letter_worker: ChannelEnd
 
     def submit_settle(self, command: SettleDelivered) -> None:
-        """Have it agreed on what was settled, soon: nobody waits for that."""
+        """Propose settlements soon: nobody waits for them."""
         raise NotImplementedError
 
     def dead_letter(self, letter: DeadLetter) -> None:
-        """Pass on dead letters whose bodies are there. Those of run 0 have left the queue."""
+        """Pass on dead letters whose bodies are in RAM. Those of run 0 have left the queue."""
         raise NotImplementedError

@@ -31,7 +31,7 @@ QUORUM_ENTRIES: Final = EntryKind(content=content_of, trim=trimmed_entry, versio
 
 
 class FifoReplicator(Majority[FifoCommand, FifoEffect]):
-    """Applies what is agreed on to a Fifo, and keeps the bodies that come with it."""
+    """Applies committed entries to a Fifo, and keeps the bodies that they bring."""
 
     __slots__ = ("_fifo", "bodies", "is_stirred")
 
@@ -52,14 +52,14 @@ class FifoReplicator(Majority[FifoCommand, FifoEffect]):
         """Something has happened to the member in this turn that it has not acted on."""
 
     def synced(self, number: int) -> None:
-        """Hear that the append of that number, and all before it, are durable. What follows is done
-        at the end of the turn, with what has gathered until then."""
+        """Note that the append of that number, and all before it, are durable. The consequences
+        follow at the end of the turn, with the commands gathered until then."""
         self.raft.synced(number)
         self.is_stirred = True
 
     def turn_ended(self) -> None:
-        """Have done what the member wants done, if something has happened to it; the owner says
-        when entries are made."""
+        """Do the member's work, if something has happened to it; the owner decides when entries are
+        made."""
         if self.is_stirred:
             self.is_stirred = False
             self.pump()
@@ -80,7 +80,7 @@ class FifoReplicator(Majority[FifoCommand, FifoEffect]):
         self.keep_bodies(entry)
 
     def replay(self, entry: LogEntry) -> None:
-        """Apply an entry of an earlier life. A deletion that nobody has seen to is not over."""
+        """Apply an entry of an earlier life. A deletion in it has still to be carried out."""
         fifo = self._fifo
         was_deleted = fifo.is_deleted
         super().replay(entry)
@@ -89,7 +89,7 @@ class FifoReplicator(Majority[FifoCommand, FifoEffect]):
             self.effects.append(FifoDeleted(None, 0))
 
     def keep_bodies(self, entry: LogEntry) -> None:
-        """Keep an entry that was decoded just now, and from which messages will be delivered."""
+        """Keep an entry that was just decoded if it has messages to deliver."""
         content = entry.data
         assert isinstance(content, EntryContent), "entries are wrapped when they come"
         content.was_written()
@@ -97,8 +97,8 @@ class FifoReplicator(Majority[FifoCommand, FifoEffect]):
             self.bodies.add(entry.index, content)
 
     def let_go(self, top: int) -> None:
-        """Let go of the bytes of entries up to an index that nobody delivers, for the disk has
-        them. What was found at the start may be there and not be applied yet."""
+        """Drop the bytes of entries up to an index that are on the disk and not kept for delivery.
+        Entries found at the start may be on the disk and not applied yet: they stay."""
         keeps = self.bodies.keeps
         top = min(top, self.raft.applied)
         for entry in self.raft.member.log.entries:

@@ -1,5 +1,6 @@
-"""The replicator of a quorum queue that has members on several nodes: it has rows of commands of
-all nodes agreed on."""
+"""The replicator of a quorum queue with members on several nodes: it proposes rows of commands from
+all nodes.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ ROWS_MAX: Final = 64
 
 
 class WaitingRow(NamedTuple):
-    """A row of that node which is in no entry yet: commands of this node, or of another one in
-    bytes. It takes about so many bytes."""
+    """A row that is in no entry yet: commands of this node, or encoded ones of another node. Its
+    size is approximate."""
 
     node: int
     commands: list[FifoCommand] | bytes
@@ -45,7 +46,8 @@ class WaitingRow(NamedTuple):
 
 
 class SharedReplicator(FifoReplicator):
-    """Has rows of commands agreed on, many in one entry, beside what the leader itself submits."""
+    """Proposes rows of commands, many in one entry, beside the commands that the leader itself
+    submits."""
 
     __slots__ = ("_rows", "_rows_bytes", "_shared_log", "_timer_runs", "gathering")
 
@@ -61,7 +63,7 @@ class SharedReplicator(FifoReplicator):
     ) -> None:
         super().__init__(fifo, effects, owner, raft, log, bodies, clock)
         self._shared_log = log
-        self.former_index = 0  # what is made real for addresses of earlier lives is heard by nobody
+        self.former_index = 0  # effects for addresses of earlier lives reach nobody
         self._rows: deque[WaitingRow] = deque()
         self._rows_bytes = 0
         self.gathering = Gathering(clock)
@@ -69,18 +71,18 @@ class SharedReplicator(FifoReplicator):
         """A GatheringDue is on its way."""
 
     def add_row(self, node: int, commands: list[FifoCommand] | bytes, size_bytes: int) -> None:
-        """Have a row of that node agreed on: of this one, or of another in bytes."""
+        """Propose a row of that node: commands of this node, or encoded ones of another."""
         self._rows.append(WaitingRow(node, commands, size_bytes))
         self._rows_bytes += size_bytes
 
     def keep_rows_of(self, nodes: Container[int]) -> None:
-        """Drop the rows of other nodes that are in no entry yet."""
+        """Drop the rows that are in no entry yet and come from other nodes than these."""
         self._rows = deque(row for row in self._rows if row.node in nodes)
         self._rows_bytes = sum(row.size_bytes for row in self._rows)
 
     def would_wait(self, size_bytes: int) -> bool:
-        """Tell whether so much more would wait: each entry costs as much whatever is in it, so one
-        at a time is agreed on, and more of them only if they are large."""
+        """Tell whether this many more bytes would wait: the cost of an entry hardly depends on its
+        size, so only one is under way at a time, except large ones."""
         raft = self.raft
         if not raft.takes_proposals:
             return True
@@ -91,7 +93,7 @@ class SharedReplicator(FifoReplicator):
         return waiting_bytes < RAFT_APPEND_BYTES
 
     def _look_whether_agreed(self, waiting_bytes: int) -> None:
-        """When all entries that were made are agreed on have the next one wait for more."""
+        """When all entries are committed, let the next one wait for more rows."""
         if self.gathering.under_way_bytes:
             hold_ms = self.gathering.agreed(waiting_bytes)
             if hold_ms:
@@ -112,8 +114,7 @@ class SharedReplicator(FifoReplicator):
             self._wake_after(left_ms)
 
     def turn_ended(self) -> None:
-        """Have entries made of what waits, unless more should gather, and done what the member
-        wants done."""
+        """Make entries of waiting rows, unless more should gather, and do the member's work."""
         if self.raft.is_all_committed:
             self._look_whether_agreed(self._rows_bytes)
         if self.gathered:
@@ -127,11 +128,11 @@ class SharedReplicator(FifoReplicator):
             self.pump()
 
     def has_due(self) -> bool:
-        """Tell whether an entry is to be made now."""
+        """Tell whether an entry is due now."""
         return bool(self.gathered) or (bool(self._rows) and not self.would_wait(0))
 
     def _next_entry(self) -> EntryContent:
-        """Make one entry of as many rows as may go in one."""
+        """Make one entry of as many rows as fit."""
         rows: list[WaitingRow] = []
         size = 0
         while self._rows and len(rows) < ROWS_MAX:
@@ -154,15 +155,14 @@ class SharedReplicator(FifoReplicator):
         self.gathering.forget()
 
     def step(self, message: RaftMessage) -> None:
-        """Take what another member has said; what follows is done at the end of the turn."""
+        """Take in another member's message; the consequences follow at the end of the turn."""
         if isinstance(message, AppendEntries):
             message.entries = wrapped(message.entries, QUORUM_ENTRIES)
         self.raft.step(message)
 
     def committed(self, entry: LogEntry) -> None:
-        """Apply an entry. Dead letters are the business of who leads, and of what it has proposed
-        itself: what must arrive is handed over anew to a new leader, and all else goes at most
-        once."""
+        """Apply an entry. Only the leader that proposed it passes on its dead letters: those that
+        must arrive are handed to a new leader again, and all others are passed on at most once."""
         start = len(self.effects)
         super().committed(entry)
         raft = self.raft

@@ -1,11 +1,11 @@
-"""A quorum queue with members on several nodes, on one of these.
+"""A member of a quorum queue that has members on several nodes.
 
-    channels --commands--> ASKING --rows--> who leads: here, or over the ask post on another node
+    channels --commands--> ASKING --rows--> the leader: here, or over the ask post on another node
     the log, committed --Fifo--> effects: those for channels of this node are made real here
 
-Each member applies the whole log and has all bodies. So each node confirms and delivers to its own
-channels, whoever leads, and a change of leader is nothing to consumers. What was asked and is not
-seen to be applied is sent again to the next leader.
+Each member applies the whole log and has all bodies. So each node sends its own channels their
+confirms and deliveries, whoever leads, and consumers do not notice a change of leader. Requests
+that were not seen to be applied are sent again to the next leader.
 """
 
 from __future__ import annotations
@@ -79,20 +79,20 @@ waits there to be the next."""
 
 @mypyc_attr(native_class=False)
 class StateDivergedError(AssertionError):
-    """A member has applied the same entries as the leader and has come to another state."""
+    """A member has applied the same entries as the leader and reached a different state."""
 
 
 class LeaseDue(NamedTuple):
-    """Tells a queue to look whether it may deliver again."""
+    """Tells a queue to check whether it may deliver again."""
 
 
 class Undeclared(NamedTuple):
-    """Tells a queue that it is not declared any more: who has agreed on that did not have to wait
-    for this member."""
+    """Tells a queue that it is not declared any more: the members that agreed on its deletion did
+    not have to wait for this one."""
 
 
 class SharedShell(MemberShell, SnapshotTaker):
-    """This is the shell around the state of a quorum queue, for one of several members."""
+    """The shell around the state of a quorum queue, for one of several members."""
 
     def __init__(
         self,
@@ -138,9 +138,9 @@ class SharedShell(MemberShell, SnapshotTaker):
         return self.row_replicator
 
     def begin_life(self, former: list[ActorAddress]) -> None:
-        """Begin: end what this node's earlier lives, and lives of this queue, have left, as soon as
-        somebody leads. The only voter leads at once. Who is no voter, or may have forgotten
-        something, serves nobody."""
+        """Begin: clean up after earlier lives of this node and of this queue as soon as there is a
+        leader. The only voter leads at once. A member that is no voter, or may have forgotten
+        something, serves no channels."""
         if self.raft.is_amnesiac or self.raft.member.name not in self.raft.configuration.voters:
             self.learn()
             return
@@ -155,7 +155,8 @@ class SharedShell(MemberShell, SnapshotTaker):
         self.schedule()
 
     def lead_first(self) -> None:
-        """Ask to be elected at once, for it is just born and who has declared it wants it so."""
+        """Stand for election at once: the queue was just born, and its declarer has chosen this
+        member."""
         self.raft.campaign()
         self.schedule()
 
@@ -166,7 +167,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         fresh.former = self.former
         return fresh
 
-    # -- what is asked
+    # -- requests
 
     def submit(self, command: FifoCommand) -> None:
         if not self.machine.deleted:
@@ -182,8 +183,8 @@ class SharedShell(MemberShell, SnapshotTaker):
             self.asking.add(command)
 
     def lead(self, command: FifoCommand) -> None:
-        """Have something agreed on that only who leads has to see to; the next leader sees to it
-        itself."""
+        """Propose a command that only the leader is responsible for; the next leader does this
+        anew."""
         if self.led_term and not self.machine.deleted:
             self.replicator.submit(command)
             self.schedule()
@@ -196,8 +197,8 @@ class SharedShell(MemberShell, SnapshotTaker):
             self.submit(enqueue)
 
     def get(self, command: c.Get) -> None:
-        """Get a message that has to be settled in any case: an answer may be lost with a leader,
-        and the message must not."""
+        """Get a message that has to be settled in any case: a leader's answer may get lost, but the
+        message must not."""
         if self.refuses(command.channel):
             return
         end = self.end_of(command.channel)
@@ -213,7 +214,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         self.inspections.append((self.asking.next_number, command.channel))
 
     def configure(self, policy: EffectivePolicy | None) -> None:
-        """Hold these settings; who leads has them agreed on."""
+        """Hold these settings; the leader proposes them."""
         arguments = self.definition.arguments
         self.settings: QueueSettings = settings_of(arguments, policy.definition if policy else {})
         if self.led_term:
@@ -257,7 +258,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             super().receive_rare(message)
 
     def was_read_for_mail(self, message: object) -> bool:
-        """Take what was read for a member that lags behind. Returns whether it was that."""
+        """Take in data that was read for a lagging member. Returns whether it was such data."""
         return isinstance(
             message, RaftContentRead | RaftEntriesRead | RaftLiveRead
         ) and self.shared_log.mail.was_read(message)
@@ -270,12 +271,12 @@ class SharedShell(MemberShell, SnapshotTaker):
             self.raft.synced(message.number)
 
     def row_came(self, row: RowCame) -> None:
-        """Have a row of another node agreed on, if it comes behind those that were sent to this
-        leader before. Who has sent to a former one will hear who leads now."""
+        """Propose a row of another node if it follows those sent to this leader before. A node that
+        meant a former leader will hear of the present one."""
         if self.machine.deleted or row.term != self.led_term:
             return
         if row.node not in self.nodes.values():
-            return  # it had a member, and may be about to have one again
+            return  # the node had a member, and may be about to have one again
         if not row.is_first and self.expected.get(row.node) != row.number:
             self.ask_post.leads(self.id, self.led_term)
             return
@@ -283,16 +284,16 @@ class SharedShell(MemberShell, SnapshotTaker):
         self.expected[row.node] = row.number + 1
         self.row_replicator.add_row(row.node, row.data, len(row.data))
 
-    # -- who leads
+    # -- the leader
 
     def follow(self, known: LeaderKnown) -> None:
-        """Send all that is not applied to who leads now."""
+        """Send all rows that are not applied to the present leader."""
         if known.term >= self.leader.term:
             self.leader = known
             self.asking.begin_anew()
 
     def look_at_role(self) -> None:
-        """Look whether this member has begun or ceased to lead."""
+        """Check whether this member has become the leader or has ceased to be."""
         term = self.raft.member.term if self.raft.is_leader else 0
         if term == self.led_term:
             return
@@ -309,7 +310,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             self.begin_leading()
 
     def begin_leading(self) -> None:
-        """Take over what a leader does beside having rows agreed on."""
+        """Take over the leader's duties beyond proposing rows."""
         self.led_since_ns = self.clock.now_ns()
         self.sweep_index = 0
         self.begin_listening()
@@ -320,7 +321,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             self.watch_lost(node_of(name))
         self.seen = NOTHING_SEEN
 
-    # -- what is agreed on
+    # -- committed entries
 
     def applied(self, command: FifoCommand) -> None:
         self.done += 1
@@ -339,7 +340,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             self.lead(q.CompareState(newest, self.fifo.marks[newest]))
 
     def state_differs(self, effect: qe.StateDiffers) -> None:
-        """Give up this state: a new one is made of what is on the disk, as after any fault."""
+        """Give up this state: a new one is built from the disk, as after any fault."""
         raise StateDivergedError(
             f"{self.title}: this member's state is not the leader's as of entry {effect.entry}"
         )
@@ -359,7 +360,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         self.at = None
 
     def is_waited_for(self, effect: qe.FifoEffect) -> bool:
-        """Tell whether somebody waits for this answer still."""
+        """Tell whether a channel still waits for this answer."""
         kind: type
         if isinstance(effect, qe.ConsumerAdded):
             address, kind = effect.consumer.channel, c.Consume
@@ -374,8 +375,8 @@ class SharedShell(MemberShell, SnapshotTaker):
         return end is not None and end.question is not None and isinstance(end.question, kind)
 
     def unwanted(self, effect: qe.FifoEffect) -> None:
-        """Give back a message that was got twice, as it was asked for again with a snapshot on the
-        way; other answers say nothing new."""
+        """Return a message of a repeated basic.get: it was requested again after a snapshot, while
+        the first was in the log. Other answers say nothing new."""
         if not isinstance(effect, qe.MessageGot) or effect.part is None:
             return
         end = self.ends_at.get(effect.channel)
@@ -385,7 +386,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             self.submit(q.SettleDelivered(end.key(""), ((first, first + 1),), q.UNSENT))
 
     def is_known_gone(self, effect: qe.ConsumerGone) -> bool:
-        """Tell whether the consumer was known to be gone. There may be another one of its tag."""
+        """Tell whether the consumer was known to be gone. Another one may have its tag now."""
         end = self.ends_at.get(effect.consumer.channel)
         return end is not None and effect.consumer.tag not in end.consumers
 
@@ -414,16 +415,16 @@ class SharedShell(MemberShell, SnapshotTaker):
         super().message_got(effect)
 
     def refused_publish(self, effect: qe.EnqueueRefused) -> None:
-        """Take a channel for lost that the others have taken for gone, and that goes on."""
+        """Take a channel for lost that publishes although the other members took it for gone."""
         end = self.ends_at.get(effect.sender)
         if end is not None:
             assert not effect.expected_seq, "a sender of this node leaves no gap"
             self.lost_ends.append(end)
 
     def lose_end(self, end: ChannelEnd) -> None:
-        """Tell a channel that the others have taken it for gone: what it has published and was not
-        answered is lost, and so are its consumers. It may begin anew. What it has asked since gets
-        no answer, and may not keep messages from others."""
+        """Tell a channel that the other members took it for gone: its unanswered publishes and its
+        consumers are lost, and it may begin anew. Its later requests get no answer, and must not
+        keep messages from others."""
         if self.ends.get(end.actor) is not end:
             return
         channel = end.actor
@@ -451,8 +452,8 @@ class SharedShell(MemberShell, SnapshotTaker):
             end.actor.post(e.Refuse(end.actor, 404, text))
 
     def put_in(self) -> None:
-        """Look what has become of rows, publishes and deliveries, and ask all questions again:
-        whether they were answered is not to be seen."""
+        """Look up the outcome of rows, publishes and deliveries in the state, and repeat all
+        requests: the state does not show whether they were answered."""
         self.deliveries_due.is_on_its_way = True
         self.snapshots.was_overtaken()
         self.seen = NOTHING_SEEN
@@ -470,7 +471,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         self.asking.begin_anew()
 
     def hear_answers(self, end: ChannelEnd) -> None:
-        """Look what has become of a channel's publishes."""
+        """Look up the outcome of a channel's publishes."""
         enqueuer = self.fifo.enqueuers.members.get(end.address)
         if enqueuer is None or not end.pending:
             return
@@ -479,8 +480,8 @@ class SharedShell(MemberShell, SnapshotTaker):
             self.answer_publish(answer(end.address, start, stop - start))
 
     def hear_deliveries(self, end: ChannelEnd) -> None:
-        """Look what a channel's consumers were dealt, and which of them are gone. What was got one
-        by one and has not come here goes back."""
+        """Look up which messages a channel's consumers were assigned, and which consumers are gone.
+        Messages of basic.get that have not arrived here return to the queue."""
         for tag in ["", *end.consumers]:
             key = end.key(tag)
             known = self.fifo.consumers.members.get(key)
@@ -494,7 +495,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             consumer = end.consumers[tag]
             if consumer not in self.machine.consumers.members:
                 if known is None or known.status == CANCELLED:
-                    continue  # it is asked for again
+                    continue  # it is requested again
                 self.consumer_added(qe.ConsumerAdded(key, dealt, known.status == UP))
             if known is None or known.status == CANCELLED:
                 self.consumer_gone(qe.ConsumerGone(key, by_broker=True))
@@ -512,7 +513,7 @@ class SharedShell(MemberShell, SnapshotTaker):
     # -- the end of a turn
 
     def pass_tick(self) -> bool:
-        """Let a tick pass for the member. Returns whether something follows from it, or may."""
+        """Let a tick pass for the member. Returns whether it has, or may have, consequences."""
         raft = self.raft
         tick_fit(raft, self.raft_post.cluster)
         self.look_in_ticks -= 1
@@ -527,8 +528,8 @@ class SharedShell(MemberShell, SnapshotTaker):
         )
 
     def has_changed(self) -> bool:
-        """Tell whether this turn has led to anything. Answers from members often do not, and what
-        is asked waits for more."""
+        """Tell whether this turn has consequences. Answers from members often have none, and
+        requests wait for more of them."""
         raft, asking, due = self.raft, self.asking, self.deliveries_due
         return bool(
             self.effects
@@ -548,7 +549,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         )
 
     def may_deliver(self) -> bool:
-        """Tell whether there is a lease; if not it is looked for again after a while."""
+        """Tell whether there is a lease; if not, check again after a while."""
         if self.lease.is_held():
             return True
         if not self.looks_for_lease:
@@ -572,7 +573,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         self.look_at_ticks()
 
     def look_at_ticks(self) -> None:
-        """Have the time told while there is something to wait for."""
+        """Have ticks while the member waits for something."""
         is_ticking = not (self.raft.is_quiet or self.machine.deleted)
         if is_ticking != self.is_ticking:
             self.is_ticking = is_ticking
@@ -590,8 +591,8 @@ class SharedShell(MemberShell, SnapshotTaker):
         return self.asking.done
 
     def propose(self) -> None:
-        """Make a row of what has gathered, under the same conditions as a lone leader makes an
-        entry, send what is not sent, and have done what the member wants done."""
+        """Make a row of the gathered commands when a lone leader would make an entry, send unsent
+        rows, and do the member's work."""
         if self.replicator.is_closed:
             return
         asking = self.asking
@@ -620,7 +621,8 @@ class SharedShell(MemberShell, SnapshotTaker):
         return False
 
     def is_row_to_wait(self, size_bytes: int) -> bool:
-        """Tell whether so much had better wait for more: while it could go in no entry anyway."""
+        """Tell whether a row of this size should wait for more: as long as no entry would take it
+        now."""
         asking = self.asking
         if asking.rows and not self.leader.node:
             return True
@@ -635,7 +637,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         return self.asking.next_number
 
     def send_rows(self) -> None:
-        """Send who leads the rows that it has not been sent."""
+        """Send the leader the rows that it has not been sent."""
         asking, leader = self.asking, self.leader
         for row in asking.unsent:
             is_first = asking.sent == 0

@@ -1,10 +1,11 @@
-"""channel ---batch---> QUORUM QUEUE ---append---> message store; what is agreed on comes back.
+"""channel ---batch---> QUORUM QUEUE ---append---> message store; committed entries come back.
 
     channel's command --channel_ends--> command by value --replicator--> the log
     the log, committed --Fifo--> effects by value --here--> channels, republisher
 
-Nothing is answered before it is committed. What the state deals to consumers waits here until their
-windows have room; its bodies are cut out of the log's entries, in RAM or read from its segments.
+Nothing is answered before it is committed. Messages that the state assigns to consumers wait here
+until their windows have room; the bodies are cut out of the log's entries, in RAM or read from its
+segments.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class TimeDue:
 
 
 class LookIdle:
-    """Tells a quorum queue that it may have fallen idle: a while ago `index` was applied last."""
+    """Tells a quorum queue that it may have fallen idle: `index` was the last index applied some
+    time ago."""
 
     __slots__ = ("index",)
 
@@ -84,8 +86,8 @@ NOTHING_SEEN: Final = -1
 
 
 class SettlesDue:
-    """Tells a quorum queue that what was settled has waited long enough for something to go with,
-    unless it is newer: it is if entries, or rows, were made since there were `made` of them."""
+    """Tells a quorum queue that its settlements have waited long enough for other commands. It is
+    ignored if more entries, or rows, than `made` exist now: then the settlements are newer."""
 
     __slots__ = ("made",)
 
@@ -94,14 +96,14 @@ class SettlesDue:
 
 
 class LogDamaged:
-    """Tells a quorum queue, from itself, that its member must say nothing, for it may have
-    forgotten what it has said."""
+    """Tells a quorum queue, from itself, that its member must be silent, because it may have
+    forgotten promises."""
 
     __slots__ = ()
 
 
 class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
-    """This is the shell around the state of a quorum queue, for the group's only member."""
+    """The shell around the state of a quorum queue, for the group's only member."""
 
     has_state = False
     asked: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = ASKED
@@ -163,7 +165,8 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         )
 
     def hold_bodies(self) -> None:
-        """Keep what of the log before the snapshot is in no segment yet, and so cannot be read."""
+        """Keep bodies of entries before the snapshot that are in no segment yet, and so cannot be
+        read."""
         group = self.store.raft.table.group(self.id)
         for index in sorted(group.held):
             entry = group.held[index].entry
@@ -173,8 +176,8 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
                 self.bodies.add(index, content)
 
     def begin_life(self, former: list[ActorAddress]) -> None:
-        """Begin: be elected, and end all that earlier lives have left: those of `former` addresses,
-        and of earlier lives of this node."""
+        """Begin: stand for election, and clean up after earlier lives: `former` addresses, and
+        earlier lives of this node."""
         services = self.services
         self.submit(q.NodeRestarted(services.life.node, services.life.incarnation))
         for address in former:
@@ -187,8 +190,8 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.schedule()
 
     def again(self, content: bytes, found: dict[int, bytes]) -> QuorumShell:
-        """Make the queue that takes its place after a fault, of its member's newest snapshot and
-        log; `found` are entries that were read, for they are not in RAM."""
+        """Make the queue that replaces this one after a fault, from the member's newest snapshot
+        and log; `found` are entries that had to be read because they are not in RAM."""
         raft = self.replicator.raft
         term = self.machine.term + 1
         fresh = type(self)(
@@ -199,11 +202,11 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
             if entry.index in found and isinstance(entry.data, EntryContent):
                 entry.data.data = found[entry.index]
         fresh.bodies.were_stored(self.bodies.on_disk_upto)
-        fresh.snapshots.taken = self.snapshots.taken  # it hears when that counts
+        fresh.snapshots.taken = self.snapshots.taken  # the new queue hears when it is kept
         for entry in log.entries:
             if fresh.fifo.index < entry.index <= raft.applied and entry.kind == DATA:
                 fresh.replicator.replay(entry)
-        fresh.replicator.pump()  # what became durable since the fault may have made others known
+        fresh.replicator.pump()  # appends made durable since may commit entries
         fresh.begin_life([*fresh.fifo.addresses()])
         return fresh
 
@@ -211,8 +214,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         return self.full
 
     def configure(self, policy: EffectivePolicy | None) -> None:
-        """Have the settings agreed on that the arguments and this policy make; None: no policy
-        holds."""
+        """Propose the settings from the arguments and this policy; None: there is no policy."""
         settings = settings_of(self.definition.arguments, policy.definition if policy else {})
         self.settings = settings
         self.submit(c.Configure(settings))
@@ -221,8 +223,8 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
     # -- the inbox
 
     def receive(self, message: object) -> None:
-        """Take publishes over a credited link, commands from channels, and what the store and the
-        disk say."""
+        """Handle publishes over a credited link, commands from channels, and messages of the store
+        and the disk."""
         if isinstance(message, c.Publish):
             self.publish(message)
         elif isinstance(message, c.Settle):
@@ -238,7 +240,9 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
             self.receive_rare(message)
 
     def receive_rare(self, message: object) -> None:
-        """Take what the disk, timers and policies say, and what has to do with the end."""
+        """Handle messages of the disk, of timers and of policies, and those about the
+        queue's end.
+        """
         if isinstance(message, RaftEntriesRead):
             self.deliveries_due.was_read(message)
             self.seen = NOTHING_SEEN
@@ -272,7 +276,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         else:
             super().receive(message)
 
-    # -- what is agreed on
+    # -- committed entries
 
     def applied(self, command: FifoCommand) -> None:
         self.done += 1
@@ -282,8 +286,8 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
             self.end_strangers()
 
     def end_strangers(self) -> None:
-        """End addresses of this node that are nobody's here: a fault may have left an entry on its
-        way to the disk from which they have come since."""
+        """End addresses of this node that no channel here has: entries that were on their way to
+        the disk at a fault may have brought them."""
         life = self.services.life
         for address in self.fifo.addresses():
             is_own = (address.node, address.incarnation) == (life.node, life.incarnation)
@@ -295,7 +299,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.at = None
 
     def answer_publish(self, effect: qe.Enqueued | qe.EnqueueRejected) -> None:
-        """Tell who has published what has become of it, and let it publish more."""
+        """Tell the publisher whether its messages were taken, and let it publish more."""
         end = self.ends_at.get(effect.sender)
         if end is None:
             return
@@ -309,7 +313,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         assert effect.sender not in self.ends_at, "a sender of this node leaves no gap"
 
     def nothing(self, effect: object) -> None:
-        """Do nothing for an effect that nobody of this node waits for."""
+        """Do nothing for an effect that nobody on this node waits for."""
 
     def consumer_added(self, effect: qe.ConsumerAdded) -> None:
         end = self.ends_at.get(effect.consumer.channel)
@@ -382,8 +386,8 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.dead_lettering.pass_on(letter, self.settings, done)
 
     def deleted(self, effect: qe.FifoDeleted) -> None:
-        """Answer everybody, for the queue is deleted, and leave. Others who have asked for that in
-        the same entry are among them."""
+        """Answer all channels because the queue is deleted, and leave. Some of them may have
+        requested a deletion, too."""
         if self.machine.deleted:
             return
         asker = None if effect.channel is None else self.ends_at.get(effect.channel)
@@ -414,13 +418,12 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
     # -- the end of a turn
 
     def may_deliver(self) -> bool:
-        """Tell whether channels may have now what they were dealt. It is asked when there is
-        something."""
+        """Tell whether channels may have their messages now. It is called when there are some."""
         return True
 
     def turn_ended(self) -> None:
-        """Have agreed on what has come, make real what is agreed on, and deliver; then have agreed
-        on what comes of that."""
+        """Propose new commands, make effects real, and deliver; then propose the commands that
+        follow from these."""
         self.propose()
         self.effects_real()
         if not self.machine.deleted:
@@ -436,7 +439,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.account()
 
     def look_at_backlog(self) -> None:
-        """Take no more from publishers while too much is not agreed on."""
+        """Take nothing more from publishers while too much is uncommitted."""
         if self.unagreed_bytes > self.backlog_bytes_max or self.storage_failed:
             self.full.shut()
         else:
@@ -444,17 +447,19 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
 
     @property
     def unagreed_bytes(self) -> int:
-        """Return about what all takes that was asked here and is not agreed on."""
+        """Return the approximate bytes of requests made here that are not committed."""
         return self.replicator.unagreed_bytes
 
     @property
     def has_to_look_at_state(self) -> bool:
-        """Tell whether something may follow from what was done, or goes on from an earlier turn."""
+        """Tell whether applied commands may have consequences, or work of an earlier
+        turn goes on.
+        """
         due, snapshots = self.deliveries_due, self.snapshots
         return self.done != self.seen or snapshots.steps is not None or due.holds_back
 
     def look_at_state(self) -> None:
-        """Do what follows from commands that are done, beside their effects."""
+        """Handle the consequences of applied commands, beside their effects."""
         self.deliveries_due.release(self.fifo.released)
         self.machine.look_at(self.fifo)
         self.plan_time()
@@ -464,7 +469,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.deliveries_due.shrink()
 
     def propose(self) -> None:
-        """Have what has gathered agreed on, and done what the member wants done."""
+        """Make an entry of the gathered commands if one is due, and do the member's work."""
         replicator = self.replicator
         if replicator.gathered and self.is_entry_due():
             self.is_urgent = False
@@ -473,9 +478,9 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         replicator.turn_ended()
 
     def is_entry_due(self) -> bool:
-        """Tell whether an entry is to be made of what has gathered. While much is under way it
-        waits for that, and for more. What was settled waits a little for something to go with,
-        unless there are messages for the room that it makes."""
+        """Tell whether the gathered commands should become an entry. While much is under way they
+        wait for that, and for more commands. Settlements wait a little for other commands, unless
+        the queue has messages that may use the room they make."""
         replicator = self.replicator
         if not replicator.raft.takes_proposals:
             return False
@@ -491,24 +496,24 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
 
     @property
     def made(self) -> int:
-        """Return how many entries there are, or rows, in which what was settled could go."""
+        """Return the number of entries, or rows, so far."""
         return self.replicator.raft.member.log.last_index
 
     def plan_settles(self) -> None:
-        """Plan when what was settled has waited for long enough."""
+        """Plan the end of the settlements' wait."""
         if not self.settles_wait:
             self.settles_wait = True
             self.clock.call_after(SETTLES_WAIT_MS, self, SettlesDue(self.made))
 
     def watch_idle(self) -> None:
-        """Plan to look whether the queue has fallen idle: then the store is told what is committed,
-        and the log may be shorter."""
+        """Plan to check whether the queue has fallen idle: then the store is told what is
+        committed, and the log may become shorter."""
         if not self.watches:
             self.watches = True
             self.clock.call_after(IDLE_MS, self, LookIdle(self.fifo.index))
 
     def look_idle(self, message: LookIdle) -> None:
-        """Take a snapshot when nothing was done for a while."""
+        """Take a snapshot if no entry was applied for a while."""
         self.watches = False
         if message.index != self.fifo.index:
             self.watch_idle()
@@ -519,7 +524,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
             self.snapshots.begin()
 
     def answer_inspections(self) -> None:
-        """Tell those how deep the queue is who wait for what is done by now."""
+        """Tell the depth of the queue to channels whose earlier requests are done by now."""
         done = self.done_for_inspections
         while self.inspections and self.inspections[0][0] <= done:
             _, channel = self.inspections.popleft()
@@ -528,7 +533,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
 
     @property
     def done_for_inspections(self) -> int:
-        """Return up to which of the numbers that inspections have all is done."""
+        """Return the number up to which the requests of inspections are done."""
         return self.done
 
     def plan_time(self) -> None:
@@ -547,7 +552,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
             self.clock.call_after(due_ms - now_ms, self, TimeDue(due_ms))
 
     def account(self) -> None:
-        """Account for the memory, note the depth for those who look, and tell the pacer."""
+        """Account for the memory, note the depth for observers, and tell the pacer."""
         footprint = self.bodies.ram_bytes + self.unagreed_bytes
         depth = self.machine.depth
         depth.footprint = footprint
@@ -570,7 +575,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.store.post(StoreQueueDeleted(self, answer))
 
     def forget_log(self, *, is_deleted: bool = True) -> None:
-        """Have the member forgotten with its files, for the queue is deleted, or has left this
+        """Have the member and its files forgotten, because the queue is deleted, or has left this
         node."""
         self.log.forget(self.replicator.raft.member.next_number)
 

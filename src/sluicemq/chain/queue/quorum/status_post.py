@@ -1,6 +1,6 @@
-"""people ---of which queue?---> STATUS POST <---frames---> the posts of nodes that have its members
+"""users ---which queue?---> STATUS POST <---frames---> the posts of nodes that have its members
 
-Each node of a cluster has one, so that what members know of their group can be seen on any node.
+Each node of a cluster has one, so that any node can show what members know of their group.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def status_of(queue: QuorumShell) -> MemberStatus:
 
 
 def nothing_known(why: str) -> MemberStatus:
-    """Return what is shown of a member that cannot be asked; `why` is RabbitMQ's word for it."""
+    """Return the status of a member that cannot be asked; `why` is RabbitMQ's word for
+    the reason.
+    """
     return {
         "raft_state": why,
         "log_index": "",
@@ -63,8 +65,8 @@ def nothing_known(why: str) -> MemberStatus:
 
 
 class StatusMessage(Struct):
-    """What is in a frame: a question of the number `number` about a group; or, with `answer`, its
-    answer, which is empty where there is no such member."""
+    """The content of a frame: question `number` about a group; or, with `answer`, its answer, which
+    is empty where there is no such member."""
 
     number: int
     group: int
@@ -72,7 +74,9 @@ class StatusMessage(Struct):
 
 
 class StatusQuestion:
-    """Of whom an answer is awaited, who has answered what, and who wants to know."""
+    """The nodes that have not answered yet, the answers so far, and the function that
+    wants them.
+    """
 
     def __init__(
         self, nodes: Iterable[int], tell: Callable[[dict[int, MemberStatus]], None]
@@ -83,7 +87,7 @@ class StatusQuestion:
 
 
 class StatusTimeout:
-    """A timer's message to the post: who has not answered that question will not be waited for."""
+    """A timer's message to the post: stop waiting for answers to that question."""
 
     __slots__ = ("number",)
 
@@ -92,7 +96,7 @@ class StatusTimeout:
 
 
 class StatusPost(Actor):
-    """The post of a node, which `cluster` links to the others; `ask_post` knows the members
+    """The status post of a node; `cluster` links it to the others, and `ask_post` knows the members
     here."""
 
     is_vital = False
@@ -122,8 +126,8 @@ class StatusPost(Actor):
         nodes: Iterable[int],
         tell: Callable[[dict[int, MemberStatus]], None],
     ) -> None:
-        """Ask these nodes about a group, and call `tell` with what each has answered, in a second
-        at the latest."""
+        """Ask these nodes about a group, and call `tell` with all answers, in a second at the
+        latest."""
         self.last_number += 1
         number = self.last_number
         question = StatusQuestion(nodes, tell)
@@ -144,7 +148,7 @@ class StatusPost(Actor):
             tell(question.found)
 
     def take(self, question: StatusQuestion, node: int, status: MemberStatus) -> None:
-        """Note what a node has answered, or why it has not."""
+        """Note a node's answer, or why there is none."""
         question.awaited.discard(node)
         question.found[node] = status or nothing_known("noproc")
 
@@ -173,7 +177,7 @@ class StatusPost(Actor):
                 question.tell(question.found)
 
     def give_up(self, number: int) -> None:
-        """Wait no longer for those who have not answered."""
+        """Stop waiting for nodes that have not answered."""
         question = self.questions.pop(number, None)
         if question is not None:
             for node in [*question.awaited]:
@@ -182,7 +186,7 @@ class StatusPost(Actor):
 
 
 def encoded(message: StatusMessage) -> bytes:
-    """Return a message as it is in a frame."""
+    """Return a message as the payload of a frame."""
     fields: dict[str, Any] = {"number": message.number, "group": message.group}
     if message.answer is not None:
         fields["answer"] = message.answer
