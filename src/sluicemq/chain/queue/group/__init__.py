@@ -1,2 +1,3 @@
-"""What a queue on which the members of a Raft group agree has on one node, whatever its state is:
-the member's log and mail, snapshots, and the members that come and go."""
+"""The parts of a queue that belong to its Raft group, whatever its state: the member's log and
+mail, snapshots, and changes of members.
+"""

@@ -1,4 +1,4 @@
-"""What the log of a queue's members has to know of what is in its entries."""
+"""What the log of a queue's members has to know of the content of its entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EntryKind:
-    """Says of the entries of one kind of queues how they are kept, and how they are trimmed."""
+    """Describes how the entries of one queue type are kept, and how they are trimmed."""
 
     content: Callable[[EntryData], LogContent]
     """Returns what an entry has as the queue keeps it; it may have come as bytes."""

@@ -1,13 +1,13 @@
-"""Who leads the group of a queue makes its members those that are declared, one step at a time.
+"""The leader of a queue's group makes the declared members its members, one step at a time.
 
-    declared, and none yet   added as a learner, which is sent the log or a snapshot
+    declared, not in it yet  added as a learner, which is sent the log or a snapshot
     learner, caught up       promoted
     not declared any more    removed; if it leads itself, it hands over first
     leaving, out of it       the definitions hear that it is gone, and its node forgets the queue
 
-What is declared is the wish, and only ever seen late. A leader that has not heard of the newest
-wishes does no harm: whom it does not know it leaves alone, and the group itself refuses to add
-whoever may have been in it before.
+The declaration is the wish, and a leader sees it late. One that has not heard of the newest wishes
+does no harm: it leaves members alone that it does not know, and the group itself refuses to add one
+that may have been in it before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class MemberStep(NamedTuple):
-    """What is to be done next with the member `name`."""
+    """The next step for the member `name`."""
 
     kind: Literal["add", "promote", "remove", "transfer"]
     name: int
@@ -44,12 +44,13 @@ def next_step(
     lost: Container[int],
     held: Container[int] = (),
 ) -> MemberStep | None:
-    """Return the next step of a leader `own`; None: there is none, or it has to wait. Those in
+    """Return the next step of a leader `own`; None if there is none, or it has to wait. Members in
     `held` are not added yet.
 
-    Those to come are waited for before others go, if they can be reached. Nobody is removed when
-    those who are left and can be reached were no majority: nothing more would be agreed on. Of whom
-    `is_known` says no the definitions here may lack the newest."""
+    A member that can be reached joins before others leave. No member is removed when those that are
+    left and can be reached would be no majority: nothing more would be committed. If `is_known`
+    denies a member, the definitions here may not have its newest state.
+    """
     wished = declared.members
     for name in configuration.learners:
         if name in wished and has_caught_up(name):
@@ -58,7 +59,7 @@ def next_step(
     for name in sorted(wished):
         if name > newest and name not in configuration.members:
             if name in held:
-                break  # nor are those behind it: ids are added in their order only
+                break  # nor those behind it, because ids are only added in ascending order
             return MemberStep("add", name)
     if any(name in wished and name not in lost for name in configuration.learners):
         return None
@@ -76,8 +77,8 @@ def next_step(
 def update_nodes(
     nodes: dict[int, int], found: dict[int, int], raft: Raft, raft_post: RaftPost
 ) -> None:
-    """Have `nodes`, the node of each member, be those that were found. Who is new there, and on a
-    node that is not reached, counts as lost to this node's member at once."""
+    """Replace `nodes`, the node of each member, by `found`. New members on nodes that are out of
+    reach count as lost to this node's member at once."""
     for name, node in found.items():
         if name not in nodes and raft_post.lost_ns(node) is not None:
             raft.link_lost(name)
@@ -86,7 +87,7 @@ def update_nodes(
 
 
 class MemberChanges:
-    """Sees to the members of one queue, where `raft` is this node's."""
+    """Manages the members of one queue; `raft` is this node's."""
 
     def __init__(
         self, services: Services, vhost: str, queue: str, queue_id: int, raft: Raft
@@ -103,24 +104,23 @@ class MemberChanges:
 
     @property
     def declared(self) -> DeclaredQueue | None:
-        """The queue as it is declared; None: it is not any more."""
+        """The queue as it is declared; None if it is not any more."""
         host = self.services.definitions.hosts.get(self.vhost)
         queue = None if host is None else host.queues.get(self.queue)
         return queue if queue is not None and queue.id == self.queue_id else None
 
     @property
     def nodes(self) -> dict[int, int]:
-        """The node of each member: of those in the group, and of those that are declared. Who was
-        added knows no others before it is sent the log."""
+        """The node of each member: of those in the group, and of declared ones. A newly added
+        member knows no others until it is sent the log."""
         declared = self.declared
         wished = () if declared is None else (*declared.members, *declared.leaving)
         names = (*self.raft.configuration.members, *wished, self.raft.member.name)
         return {name: node_of(name) for name in sorted({*names})}
 
     def look(self, held: Container[int] = ()) -> None:
-        """Take the next step, if this member leads; those in `held` are not added yet. What cannot
-        be done now is done later: time goes by for a group in which somebody lags or cannot be
-        reached."""
+        """Take the next step if this member leads; members in `held` are not added yet. A step that
+        is not possible now is tried again: ticks go on while a member lags or is out of reach."""
         declared, raft = self.declared, self.raft
         self.is_done = False
         if declared is None or not raft.is_settled:
@@ -145,7 +145,7 @@ class MemberChanges:
                 return
 
     def take(self, step: MemberStep, wished: tuple[int, ...]) -> None:
-        """Take a step. Raises Refused when that is not possible now."""
+        """Take a step. Raises Refused when it is not possible now."""
         raft = self.raft
         log, title = self.services.world.log, f"queue '{self.queue}' in vhost '{self.vhost}'"
         if step.kind == "add":
@@ -161,7 +161,7 @@ class MemberChanges:
             raft.transfer(heir)
 
     def look_who_left(self, declared: DeclaredQueue) -> None:
-        """Have those declared gone who are out of the group for good."""
+        """Report members that have left the group for good to the definitions."""
         for name in declared.leaving:
             if name not in self.raft.configuration.members and name not in self.gone:
                 self.gone.add(name)
@@ -169,7 +169,7 @@ class MemberChanges:
                 self.services.agreement.propose(change)
 
     def hand_over(self) -> None:
-        """Have any other member lead, for this node stops."""
+        """Let any other member lead, because this node stops."""
         heir = self.raft.best_heir()
         if heir:
             self.lead_from(node_of(heir))

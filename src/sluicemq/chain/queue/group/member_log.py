@@ -43,7 +43,7 @@ LENGTH_BYTES: Final = 4
 
 
 def newborn(birth: LogSnapshot = BIRTH) -> Durable:
-    """Return what a member of a new group begins with."""
+    """Return the initial durable state of a member of a new group."""
     return Durable(0, 0, birth)
 
 
@@ -56,15 +56,15 @@ def member_of(
     *,
     is_amnesiac: bool = False,
 ) -> Raft:
-    """Return this node's member of the group of that id, which begins with what it had made
-    durable. `version` is that of its machine."""
+    """Return this node's member of the group of that id, which begins with its `durable` state.
+    `version` is that of its machine."""
     below = services.world.dice.below
     settings = RaftSettings(turn=group)
     return Raft(name, durable, settings, version, below, is_amnesiac=is_amnesiac)
 
 
 class GroupLog(MemberLog):
-    """The log of the group `group`, for its `owner`, who hears what the store says."""
+    """The log of the group `group`; its `owner` receives the store's answers."""
 
     def __init__(
         self,
@@ -113,8 +113,8 @@ class GroupLog(MemberLog):
         content: bytes = b"",
         pieces: Sequence[LivePiece] = (),
     ) -> None:
-        """Hand records to the store, which says when they are durable; `content` and `pieces` are
-        what a leader has sent of a snapshot."""
+        """Hand records to the store, which reports when they are durable; `content` and `pieces`
+        are parts of a leader's snapshot."""
         store = self.store
         owner = self.owner
         store.post(RaftAppend(store.raft, self.group, number, records, owner, content, pieces))
@@ -126,27 +126,27 @@ class GroupLog(MemberLog):
         self.commit = index
 
     def say_committed(self) -> None:
-        """Tell the store what is committed, for no append may come soon that would say it."""
+        """Tell the store what is committed, because an append that says so may not come soon."""
         if self.said < self.commit:
             self.said = self.commit
             self.store.post(RaftCommitted(self.store.raft, self.group, self.commit))
 
     def take_snapshot(self, snapshot: LogSnapshot, content: bytes, places: LivePlaces) -> None:
-        """Have a snapshot made durable, after which of entries up to it no more is needed than what
-        is at `places`; the owner hears RaftSnapshotKept. The store has to know by then that what is
-        in it is committed."""
+        """Make a snapshot durable, after which only what is at `places` of the entries up to it is
+        needed; the owner then receives RaftSnapshotKept. The store must know by then that these
+        entries are committed."""
         self.say_committed()
         record = RaftSnapshot(self.group, snapshot, live=(*places.ranges(),))
         self.store.post(RaftSnapshotTaken(record, content, self.owner, places, self.kind.trim))
 
     def forget(self, number: int) -> None:
-        """Have the group forgotten for good, with its files."""
+        """Have the group and its files forgotten for good."""
         self.append(number, [RaftGroupGone(self.group)])
 
 
 class LogForgetter(Actor):
-    """Has a log forgotten that a start has found, and of which this node has no member any more;
-    when that is durable it calls `done`."""
+    """Forgets a log that was found at a start and has no member on this node any more; it calls
+    `done` when that is durable."""
 
     def __init__(self, store: MessageStore, group: int, done: Callable[[], None]) -> None:
         super().__init__(store.services.scheduler)
@@ -159,14 +159,14 @@ class LogForgetter(Actor):
 
 
 def joined_pieces(pieces: list[bytes]) -> bytes:
-    """Return the pieces of a snapshot as one content: each behind its length, u32."""
+    """Return the pieces of a snapshot as one content, each after its length, u32."""
     return b"".join(
         part for piece in pieces for part in (len(piece).to_bytes(LENGTH_BYTES, "little"), piece)
     )
 
 
 def pieces_in(content: bytes) -> Iterator[bytes]:
-    """Give the pieces of the content of a snapshot. Raises ValueError when it is cut off."""
+    """Give the pieces of a snapshot's content. Raises ValueError when it is cut off."""
     at = 0
     while at < len(content):
         start = at + LENGTH_BYTES
@@ -177,7 +177,7 @@ def pieces_in(content: bytes) -> Iterator[bytes]:
 
 
 def wrapped(entries: list[LogEntry], kind: EntryKind) -> list[LogEntry]:
-    """Return entries that have come as bytes as their queue keeps them."""
+    """Return entries that arrived as bytes in the form in which their queue keeps them."""
     return [
         replace(entry, data=kind.content(entry.data)) if entry.kind == DATA else entry
         for entry in entries

@@ -1,7 +1,7 @@
-"""What a member says to the others of its group, with what has to be read from the disk first.
+"""Messages from a member to the others of its group, with parts that have to be read from the disk.
 
-An entry that is in a segment need not be in RAM, nor is the content of a snapshot. Who lags behind
-and is to have it is sent it when it was read, in order: reads take time, and nothing else waits.
+An entry in a segment need not be in RAM, and neither need a snapshot's content. They are read for a
+lagging member and sent to it in order: reads take time, but only messages to that member wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class RaftContentRead(DiskJob):
-    """Reads the content of a snapshot. `content` is None when it cannot be read, or has gone."""
+    """Reads the content of a snapshot. `content` is None if it cannot be read, or is gone."""
 
     def __init__(self, record: RaftSnapshot) -> None:
         self.record = record
@@ -46,7 +46,7 @@ MailRead = RaftContentRead | RaftEntriesRead | RaftLiveRead
 
 
 class MemberMail:
-    """Sends for one member. Reads run in `strand` of the disk, for its `owner`."""
+    """Sends messages for one member. Reads run in `strand` of the disk, for its `owner`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class MemberMail:
         """Of the snapshot that is being sent."""
 
     def send(self, messages: list[RaftMessage]) -> None:
-        """Send messages as soon as they are whole."""
+        """Send messages as soon as they are complete."""
         whole: list[RaftMessage] = []
         for message in messages:
             waiting = self.waiting.get(message.to)
@@ -106,7 +106,7 @@ class MemberMail:
         )
 
     def read(self, message: RaftMessage) -> None:
-        """Have read what a message lacks; what cannot be read is sent anew some time."""
+        """Read what a message lacks; the member is sent unreadable data anew later."""
         storage = self.store.raft
         job: MailRead | None = None
         if isinstance(message, AppendEntries):
@@ -128,14 +128,15 @@ class MemberMail:
         self.store.services.world.disk.submit(job, self.owner, self.strand)
 
     def give_up(self, message: RaftMessage) -> None:
-        """Drop what waits for a member. Of a snapshot that has gone it is sent the next one; what
-        else is missing Raft sends again when it is asked."""
+        """Drop the messages that wait for a member. Instead of a snapshot that is gone it is sent
+        the next one; Raft sends other missing data again on request."""
         del self.waiting[message.to]
         if isinstance(message, SnapshotPiece):
             self.raft.send_anew(message.to)
 
     def was_read(self, job: MailRead) -> bool:
-        """Send what has waited for a read. Returns False if the read was none of this."""
+        """Send the messages that have waited for a read. Returns False if the read was not of this
+        object."""
         to = self.reading.pop(job, 0)
         if not to:
             return False
@@ -156,7 +157,7 @@ class MemberMail:
 
 
 def lacking(message: AppendEntries) -> list[int]:
-    """Return the indexes of entries that are in a message and not in RAM."""
+    """Return the indexes of a message's entries that are not in RAM."""
     return [
         entry.index
         for entry in message.entries
@@ -165,6 +166,6 @@ def lacking(message: AppendEntries) -> list[int]:
 
 
 def filled(entry: LogEntry, found: dict[int, bytes]) -> LogEntry:
-    """Return an entry with what was read of it, if it was."""
+    """Return an entry with its bytes, if they were read."""
     data = found.get(entry.index)
     return entry if data is None else LogEntry(entry.index, entry.term, DATA, data)

@@ -1,4 +1,4 @@
-"""What members of a queue's group are told by their node: of what is declared, and of its end."""
+"""Messages of a node to its members of groups: about declared members, and about their end."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import NamedTuple
 
 
 class MembersDue(NamedTuple):
-    """Tells a queue that other members of it are declared than were."""
+    """Tells a queue that its declared members have changed."""
 
 
 class LeadFrom(NamedTuple):
-    """Tells a queue that the member on that node is to lead, if the one here does."""
+    """Tells a queue to let the member on that node lead, if the one here leads."""
 
     node: int
 
 
 class HandOver(NamedTuple):
-    """Tells a queue that this node stops, so that another member had better lead."""
+    """Tells a queue to let another member lead, because this node stops."""
 
 
 class SyncMirrors(NamedTuple):
-    """Tells the member of a mirrored queue that is master to have new mirrors sent what is in the
-    queue, or, with `is_cancelled`, not any more."""
+    """Tells the master of a mirrored queue to send new mirrors the queue's messages, or, with
+    `is_cancelled`, to stop that."""
 
     is_cancelled: bool
 
 
 class MemberGone(NamedTuple):
-    """Tells a queue that the member on this node is out of its group: it can be forgotten here."""
+    """Tells a queue that the member on this node has left its group and can be forgotten here."""

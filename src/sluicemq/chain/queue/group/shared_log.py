@@ -1,5 +1,6 @@
-"""The log of a member that has others on other nodes: what it says to them, and what a leader sends
-of a snapshot."""
+"""The log of a member that has others on other nodes: its messages to them, and incoming parts of a
+leader's snapshot.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class SharedLog(GroupLog):
         self.append(ready.number, records, content, live)
 
     def take_incoming(self) -> bytes:
-        """Return the content of the snapshot that is whole now."""
+        """Return the content of the snapshot that is complete now."""
         content, self.incoming = self.incoming, b""
         return content
 

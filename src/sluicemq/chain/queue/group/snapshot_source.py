@@ -1,6 +1,6 @@
-"""What snapshots see of the state that they are taken of, and of who needs its bodies.
+"""The state as its snapshots see it, and the deliveries that need its bodies.
 
-It is not compiled: a protocol has no attributes of which a compiled class could know the place.
+It is not compiled: a compiled class could not know the place of a protocol's attributes.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class SnapshotSource(Protocol):
         raise NotImplementedError
 
     def live_bytes(self) -> Iterator[tuple[int, Sequence[range], int]]:
-        """Give what `live` does, each with the bytes of the bodies of its messages."""
+        """Give the same as `live`, each item with the bytes of its messages' bodies."""
         raise NotImplementedError
 
     @property
     def snapshot_rows(self) -> int:
-        """Return the rows that a snapshot would have, but for some."""
+        """Return the number of rows of a snapshot, except a few."""
         raise NotImplementedError
 
     @property
@@ -35,9 +35,9 @@ class SnapshotSource(Protocol):
 
 
 class Pins(Protocol):
-    """Who may need bodies that the state has let go of."""
+    """Whatever may need bodies that the state has released."""
 
     @property
     def has_pinned(self) -> bool:
-        """Tell whether there are any now."""
+        """Tell whether such bodies are needed now."""
         raise NotImplementedError

@@ -1,20 +1,19 @@
-"""The owner of a member, whose state a leader's snapshot may take the place of.
+"""The owner of a member whose state a leader's snapshot may replace.
 
-It is not compiled: a compiled class has one compiled base, and owners have another one.
+It is not compiled: a compiled class has one compiled base, and owners already have another.
 """
 
 from __future__ import annotations
 
 
 class SnapshotTaker:
-    """This is the owner of a member, whose state a leader's snapshot may take the place of."""
+    """The owner of a member whose state a leader's snapshot may replace."""
 
     def overtaken(self) -> None:
-        """Make real what has been applied, for a snapshot is about to take the place of that
-        state."""
+        """Make applied effects real, because a snapshot is about to replace the state."""
         raise NotImplementedError
 
     def put_in(self) -> None:
-        """Look in the state for what has become of what was asked: what the entries have led to for
-        which the snapshot stands is only to be seen there."""
+        """Look up the outcome of requests in the new state: it is the only trace of the entries
+        that the snapshot replaces."""
         raise NotImplementedError

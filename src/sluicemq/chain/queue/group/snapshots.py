@@ -1,8 +1,8 @@
 """Snapshots of the state that members have of a queue, so that its log can begin behind them.
 
-One is taken when there is enough log behind the last one that it pays: what a snapshot costs grows
-with the state, and the log that it replaces has to grow with it. It is made in pieces, over several
-turns, of the state as it was when it began.
+A snapshot is taken when the log behind the last one is long enough to pay for it: its cost grows
+with the state, so the replaced log has to grow with it. It is made in pieces, over several turns,
+of the state as it was at the beginning.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Snapshots:
 
     @property
     def is_due(self) -> bool:
-        """Tell whether a snapshot would pay now: for the log that it replaces, which a start would
-        read, or for what is on the disk and not in the queue any more."""
+        """Tell whether a snapshot would pay now: by the log that a start need not read, or by the
+        disk space of messages that have left the queue."""
         entries = self.raft.snapshot_index_max - self.raft.member.log.snapshot.index
         if not entries:
             return False
@@ -80,8 +80,8 @@ class Snapshots:
 
     @property
     def dead_bytes(self) -> int:
-        """Return the bytes that the log has on the disk since the last snapshot, or that this has
-        named as needed, and that are needed no more."""
+        """Return the bytes on the disk, of the log since the last snapshot and of what that one has
+        named as needed, that are not needed any more."""
         return self.live_bytes + self.log.bytes_since - self.in_queue
 
     @property
@@ -94,7 +94,7 @@ class Snapshots:
 
     def go_on(self, pins: Pins) -> bool:
         """Make a piece of a snapshot, or begin one if one is due, unless bodies that the state has
-        let go of are needed still. Returns True when there is more to do."""
+        released are still needed. Returns True if there is more to do."""
         if self.is_free and self.is_due and not pins.has_pinned:
             self.begin()
         if self.steps is not None and next(self.steps, self) is self:
@@ -103,11 +103,11 @@ class Snapshots:
 
     @property
     def is_free(self) -> bool:
-        """Tell whether none is being made or on its way to the disk."""
+        """Tell whether no snapshot is being made or on its way to the disk."""
         return self.steps is None and self.taken is None
 
     def begin(self) -> None:
-        """Begin a snapshot of the state as it is."""
+        """Begin a snapshot of the present state."""
         self.live_bytes = self.in_queue
         self.log.bytes_since = 0
         self.steps = self._make()
@@ -137,13 +137,13 @@ class Snapshots:
         self.log.take_snapshot(self.taken, content, places)
 
     def was_overtaken(self) -> None:
-        """Give up what is being made, for a leader's snapshot has taken the place of the state."""
+        """Give up the snapshot in progress, because a leader's snapshot has replaced the state."""
         self.steps = None
         self.waits = False
         self.live_bytes = self.in_queue
 
     def kept(self) -> None:
-        """Begin the log behind the snapshot, for it is durable."""
+        """Begin the log behind the snapshot, which is durable now."""
         taken, self.taken = self.taken, None
         assert taken is not None, "a snapshot that nobody has taken"
         self.raft.compact(taken)
