@@ -1,2 +1,3 @@
-"""Mirrored queues: on each node that has a part of one its member of the Raft group, and on the
-master's the queue that clients use."""
+"""Mirrored queues: the member of the Raft group on each node that has a part of the queue, and on
+the master's node the queue that clients use.
+"""

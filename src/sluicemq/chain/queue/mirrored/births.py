@@ -1,5 +1,6 @@
-"""How this node's member of a mirrored queue comes to be: born with the queue, added to it later,
-or found at a start."""
+"""The creation of this node's member of a mirrored queue: born with the queue, added to it later,
+or recovered at a start.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ VERSION: Final = MIRROR_ENTRIES.version
 
 
 def born(vhost: NamespacePort, declared: DeclaredQueue, name: int, term: int = 0) -> MirrorMember:
-    """Make the member `name` of this node of a group that is born: with all those that the queue
-    was declared with, or alone, for a queue that was there without mirrors, or whose other members
-    are left behind, which were never in a term above `term`."""
+    """Create the member `name` of this node in a new group. The group has all members that the
+    queue was declared with; or this one alone, if the queue had no mirrors before, or the other
+    members are left behind. Those were never in a term above `term`."""
     voters = (name,) if number_of(name) else (*sorted(declared.members),)
     birth = LogSnapshot(0, 0, Configuration(voters))
     raft = member_of(vhost.services, declared.id, Durable(term, 0, birth), VERSION, name)
@@ -34,8 +35,8 @@ def born(vhost: NamespacePort, declared: DeclaredQueue, name: int, term: int = 0
 
 
 def joined(vhost: NamespacePort, declared: DeclaredQueue, name: int) -> MirrorMember:
-    """Make the member `name` of this node, which is added to a group: it has nothing, and knows of
-    nobody but itself, before the master has sent it the log. Its id is one that nobody had."""
+    """Create the member `name` of this node, which is added to a group: it has nothing and knows
+    only itself until the master has sent it the log. Its id was never used before."""
     assert number_of(name) > 0, "whom a group is born with is never added"
     birth = LogSnapshot(0, 0, Configuration(learners=(name,)))
     raft = member_of(vhost.services, declared.id, newborn(birth), VERSION, name)
@@ -45,9 +46,9 @@ def joined(vhost: NamespacePort, declared: DeclaredQueue, name: int) -> MirrorMe
 def recovered(
     vhost: NamespacePort, declared: DeclaredQueue, name: int, recovery: Recovery
 ) -> MirrorMember:
-    """Make the member `name` of what was found of it. If there is nothing it is born, or joins,
-    now; but if something of the journal is lost it may have been there, too, and have said
-    something: then it says nothing more."""
+    """Create the member `name` from its recovered files. If there are none it is born, or joins,
+    now. If part of the journal is lost, the lost part may have held promises of the member: then it
+    says nothing more."""
     services, definition, queue_id = vhost.services, declared.definition, declared.id
     durable = recovery.groups.found.pop(queue_id, None)
     if durable is not None:

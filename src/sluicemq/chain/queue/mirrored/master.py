@@ -1,7 +1,7 @@
-"""channel ---batch---> MASTER ---entries---> the log of all mirrors; confirms, when all have it.
+"""channel ---batch---> MASTER ---entries---> the log of all mirrors; confirms, once all have it.
 
-It is a classic queue that clients use, on the node whose member leads the group. What becomes of
-its messages goes into the log at the end of each turn; its own files are only for what it pages
+The master is a classic queue that clients use, on the node whose member leads the group. The fate
+of its messages goes into the log at the end of each turn; its own files only hold what it pages
 out.
 """
 
@@ -44,14 +44,14 @@ class LogBodies(NamedTuple):
 
 
 class LogReadAgain(NamedTuple):
-    """A timer's message that the disk may be able to read now what it could not before."""
+    """A timer's message: a read that the disk has failed may be tried again."""
 
     chunk: Chunk
     tries: int
 
 
 class LogRead(NamedTuple):
-    """What is being read for a chunk: beside these entries, which are in RAM."""
+    """A read for a chunk in progress; `found` are the entries that were in RAM."""
 
     chunk: Chunk
     found: dict[int, bytes]
@@ -59,11 +59,11 @@ class LogRead(NamedTuple):
 
 
 class DamagedMirrorLog(Exception):
-    """What a master has to deliver cannot be read; the text says what is damaged."""
+    """Messages that a master has to deliver cannot be read; the text says what is damaged."""
 
 
 class MirroredStorage(QueueStorage):
-    """Sees to what a master pages out; what its log has is read from there."""
+    """Stores what a master pages out; bodies that its log has are read from there."""
 
     def ask_for(self, chunk: Chunk) -> None:
         queue = self.queue
@@ -75,7 +75,7 @@ class MirroredStorage(QueueStorage):
 
 
 class MasterShell(ClassicShell):
-    """This is the shell around the queue of a master. `member` is this node's of the group."""
+    """The shell around the queue of a master. `member` is this node's member of the group."""
 
     has_state = False
 
@@ -123,7 +123,9 @@ class MasterShell(ClassicShell):
 
     @property
     def is_durable(self) -> bool:
-        """Tell that nothing of it is read back: it begins with what the mirror has."""
+        """Tell that nothing is recovered from its own files: it begins with the
+        mirror's messages.
+        """
         return False
 
     def store_gate(self) -> Gate:
@@ -151,7 +153,7 @@ class MasterShell(ClassicShell):
         self.agree()
 
     def look_at_mirrors(self) -> None:
-        """Confirm what is on all mirrors, and look who lags."""
+        """Confirm messages that all mirrors have, and check which mirrors lag."""
         standing = self.member.standing
         if standing is None:
             return
@@ -168,7 +170,7 @@ class MasterShell(ClassicShell):
             self.lagging.open()
 
     def effects_real(self) -> None:
-        """Make real what may be: the rest waits until the log has what it needs."""
+        """Make effects real as far as allowed: the others wait until the log has what they need."""
         effects = [*self.effects]
         self.effects.clear()
         self.making = iter(effects)
@@ -176,7 +178,7 @@ class MasterShell(ClassicShell):
         super().effects_real()
 
     def agree(self) -> None:
-        """Have agreed on what has become of messages, as far as the log takes it."""
+        """Propose what has become of messages, as far as the log takes it."""
         member, mastership = self.member, self.mirrored.mastership
         while member.takes_proposals:
             if not self.unproposed:
@@ -191,7 +193,7 @@ class MasterShell(ClassicShell):
     # -- bodies in the log
 
     def read_log(self, chunk: Chunk, tries: int) -> None:
-        """Have the bodies of a chunk read from the log."""
+        """Read the bodies of a chunk from the log."""
         indexes = self.mirrored.entries_of(chunk)
         found = self.member.contents(indexes)
         missing = [index for index in indexes if index not in found]
@@ -204,8 +206,8 @@ class MasterShell(ClassicShell):
             self.post(LogBodies(chunk, [*found.values()]))
 
     def was_read(self, job: RaftEntriesRead) -> None:
-        """Take what was read. What the disk has failed to read is tried again READ_TRIES times;
-        what is damaged is a fault of the queue."""
+        """Take in entries that were read. A read that the disk has failed is repeated READ_TRIES
+        times; damage is a fault of the queue."""
         chunk, found, tries = self.reads.pop(job)
         clock = self.services.world.clock
         if job.has_failed and tries < READ_TRIES:
@@ -231,7 +233,7 @@ class MasterShell(ClassicShell):
 
 
 def parted(commands: list[MirrorCommand]) -> list[list[MirrorCommand]]:
-    """Return what the next entries say: one, unless it is much."""
+    """Return the commands of the next entries: one entry, unless they are large."""
     parts: list[list[MirrorCommand]] = []
     size = RAFT_APPEND_BYTES
     for command in commands:

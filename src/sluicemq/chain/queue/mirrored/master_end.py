@@ -1,10 +1,9 @@
-"""The end of a queue on this node that goes on elsewhere: of a master that is one no more, or of a
-queue without mirrors whose messages have moved to one with them.
+"""The end of a queue on this node that goes on elsewhere: of a deposed master, or of a queue
+without mirrors whose messages have moved to a mirrored one.
 
-What is left of it answers as after a fault (crash_recovery.py): what its channels have published
-and have had no answer to is rejected, consumers are cancelled, and who asks for something is
-refused; but channels are told that the queue goes on, so that they ask again, and attach their
-consumers again. What it has on the disk goes.
+Its stand-in answers as after a fault (crash_recovery.py): it rejects unanswered publishes, cancels
+consumers and refuses requests; but it tells channels that the queue goes on, so that they repeat
+requests and attach their consumers again. Its files are deleted.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class QueueEnd(ClassicCrash):
         return f"{self.queue.title} has no master on this node any more"
 
     def begin(self) -> None:
-        """Stop the queue, and tell everybody."""
+        """Stop the queue, and tell all channels."""
         queue = self.queue
         lost = [] if queue.replicator.is_closed else queue.replicator.close()
         queue.crash = self
@@ -57,22 +56,22 @@ class QueueEnd(ClassicCrash):
         self.files_go()
 
     def held(self) -> Iterable[object]:
-        """Return effects that were decided, and have waited for something before they are real."""
+        """Return decided effects that are not real yet because they wait for something."""
         return ()
 
     def files_go(self) -> None:
-        """Have what it has on the disk forgotten, and its files deleted when that is durable."""
+        """Forget the queue's data, and delete its files when that is durable."""
         self.store.durable_queues.pop(self.queue.id, None)
         self.store.checkpoints.release(self.queue)
         self.store.post(Flushed(self.queue))
         self.store.post(StoreQueueDeleted(self.queue, Deleted(None, 0)))
 
     def failed(self) -> None:
-        """Do nothing more: there is nothing to be read back."""
+        """Do nothing more: there is nothing to recover."""
 
 
 class MasterEnd(QueueEnd):
-    """Stands in for the queue of a master that is one no more."""
+    """Stands in for the queue of a deposed master."""
 
     def __init__(self, vhost: NamespacePort, queue: MasterShell) -> None:
         super().__init__(vhost, queue)

@@ -1,7 +1,7 @@
-"""What a member does while its queue has no master for long: it finds out whether a member has to
-go on alone, and which one, if a policy wants that.
+"""What a member does when its queue has had no master for long: if a policy wants it, it finds out
+whether a member has to go on alone, and which one.
 
-    no master for MIRROR_PROMOTE_MS --> all nodes with members are asked what they have
+    no master for MIRROR_PROMOTE_MS --> asks all nodes with members what they have
     no majority of them is up, and this one has most --> PromoteMember, which the cluster agrees on
 """
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class MasterMissing(NamedTuple):
-    """Tells a member that its queue may have had no master for MIRROR_PROMOTE_MS: since that of
-    `term` was lost, or, with 0, since the member has begun."""
+    """Tells a member that its queue may have had no master for MIRROR_PROMOTE_MS: since the master
+    of `term` was lost, or, with 0, since the member began."""
 
     term: int
 
@@ -40,19 +40,19 @@ class MasterWatch:
         """The node of the last master that was heard of; 0: none was."""
 
     def lost(self, term: int) -> None:
-        """Look after a while whether there is a master, for that of this term is lost."""
+        """Check after a while whether there is a master, because that of this term is lost."""
         self.services.world.clock.call_after(MIRROR_PROMOTE_MS, self.member, MasterMissing(term))
 
     def heard(self, known: LeaderKnown) -> None:
-        """Take note of a master, or of the loss of one."""
+        """Note a new master, or the loss of one."""
         if known.node:
             self.last_master = known.node
         else:
             self.lost(known.term)
 
     def look(self, term: int, mirroring: Mirroring | None) -> None:
-        """Ask all who may have something of the queue what they have, if there has been no master
-        since that of `term`, and the policy wants one whatever is lost."""
+        """Ask all nodes with members what they have, if there has been no master since that of
+        `term`, and the policy wants one at any cost."""
         ask_post, post, changes = self.services.ask_post, self.services.status_post, self.changes
         assert ask_post is not None, "a member without its posts"
         known = ask_post.leaders.get(changes.queue_id)
@@ -73,8 +73,8 @@ class MasterWatch:
         post.ask(changes.queue_id, map(node_of, members), tell)
 
     def wants_heir(self, mirroring: Mirroring | None) -> bool:
-        """Tell whether a policy wants a master that may lack messages, after what became of the
-        last one. If that is not known here, it must want one in any case."""
+        """Tell whether the policy wants a master that may lack messages, given how the last one
+        ended. If this node does not know that, the policy must want one in any case."""
         if mirroring is None:
             return False
         if not self.last_master:

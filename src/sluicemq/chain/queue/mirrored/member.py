@@ -1,10 +1,11 @@
-"""This node's member of the group of a mirrored queue: log, mirror, ticks and mail, whoever serves.
+"""This node's member of the group of a mirrored queue, on the master's node and on any other: log,
+mirror, ticks and mail.
 
     the log, committed --> MIRROR of this node
     leads, and has applied an entry of its term --> MASTER (master.py), which clients use
-    leads no more, or somebody else does --> that ends (master_end.py)
+    leads no more, or another member does --> the master ends (master_end.py)
 
-Who is to be no mirror, a witness, serves nobody: it hands over to one that is.
+A witness, which is not to be a mirror, serves no clients: it hands over to a mirror.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ MS: Final = 1_000_000
 
 
 class MirrorIdle:
-    """Tells a member that its queue may have fallen idle: a while ago `index` was applied last."""
+    """Tells a member that its queue may have fallen idle: `index` was the last index applied some
+    time ago."""
 
     __slots__ = ("index",)
 
@@ -92,14 +94,16 @@ class MirrorIdle:
 
 
 class NothingPinned:
-    """Nobody needs bodies that the mirror has let go of: what a master delivers it has in RAM."""
+    """No delivery needs bodies that the mirror has released: a master has those it
+    delivers in RAM.
+    """
 
     has_pinned = False
 
 
 class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsStatus):
-    """This node's member of the group of one queue. `raft` is of it, `content` that of its newest
-    snapshot."""
+    """This node's member of one queue's group. `raft` is its Raft state, `content` that of its
+    newest snapshot."""
 
     is_vital = False
     has_led = False
@@ -174,9 +178,9 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         self.last_number = 0
 
     def begin_life(self, *, is_first: bool = False, source: ClassicShell | None = None) -> None:
-        """Take part from now on. `is_first`: it is just born, and who has declared the queue wants
-        it to be master: channels use it at once, and hear of nothing before it is elected. What is
-        in `source` is moved here before it serves."""
+        """Take part from now on. `is_first`: it was just born and its declarer wants it to be
+        master: channels use it at once, but get no answers before it is elected. Messages of
+        `source` are moved here before it serves."""
         self.look_at_mirrors()
         self.look_at_members()
         self.raft_post.open(self.id, self.own, self, self.nodes)
@@ -190,7 +194,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
             self.move = MirrorMove(source, self)
         self.schedule()
 
-    # -- what its master sees
+    # -- the master's view of it
 
     @property
     def standing(self) -> GroupStanding | None:
@@ -226,7 +230,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         return [self.name_of(node_of(each)) for each in members]
 
     def name_of(self, node: int) -> str:
-        """Return how people know a node."""
+        """Return a node's name for users."""
         return self.ask_post.cluster.name_of(node)
 
     def contents(self, indexes: Iterable[int]) -> dict[int, bytes]:
@@ -242,7 +246,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
 
     @property
     def in_sync(self) -> tuple[int, ...]:
-        """Return the members for which confirms wait, the eldest first, the master among them."""
+        """Return the members that confirms wait for, the eldest first, including the master."""
         return self.mirror.in_sync.members
 
     def policy_changed(self) -> None:
@@ -251,7 +255,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         self.schedule()
 
     def look_at_mirrors(self) -> None:
-        """Note who is to be a mirror, by the policy and the members that are declared."""
+        """Note which members should be mirrors, by the policy and the declared members."""
         self.asked = None
         declared = self.changes.declared
         if declared is None:
@@ -262,13 +266,13 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
 
     @property
     def mirroring(self) -> Mirroring | None:
-        """Return what the policy that holds says of mirrors; None: nothing."""
+        """Return what the present policy says of mirrors; None: nothing."""
         policy = self.vhost.policies.for_queue(self.name, self.definition.type)
         return mirroring_of(policy.definition) if policy is not None else None
 
     def look_at_lost(self) -> None:
-        """Note which nodes with members are not reached for so long that others have to take their
-        places, as who leads."""
+        """As the leader, note the nodes with members that have been out of reach for so long that
+        others must take their places."""
         before_ns = self.clock.now_ns() - MIRROR_REPLACE_MS * MS
         lost = frozenset(
             node
@@ -280,8 +284,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
             self.look_at_mirrors()
 
     def look_at_policy(self) -> None:
-        """Have those members declared that the policy wants, as who serves: on nodes that are up,
-        where there is none yet."""
+        """As the master, propose the members that the policy wants: new ones on nodes that are up
+        and have none yet."""
         declared, cluster = self.changes.declared, self.ask_post.cluster
         if declared is None or not self.served_term:
             return
@@ -307,18 +311,18 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
 
     @property
     def new_members(self) -> list[int]:
-        """Return the members that are declared and not in the group yet."""
+        """Return the declared members that are not in the group yet."""
         declared, there = self.changes.declared, self.raft.configuration.members
         return [] if declared is None else [each for each in declared.members if each not in there]
 
     @property
     def is_syncing(self) -> bool:
-        """Tell whether new members are being sent what is in the queue."""
+        """Tell whether new members are being sent the queue's messages."""
         configuration = self.raft.configuration
         return bool(configuration.voters and configuration.learners)
 
     def look_at_held(self) -> set[int]:
-        """Return the new members that are not to be sent what is in the queue yet."""
+        """Return the new members that are not to be sent the queue's messages yet."""
         new, mirroring = self.new_members, self.mirroring
         if not (new or self.mirror.in_sync.held):
             return set()
@@ -333,13 +337,13 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         return waiting
 
     def bytes_of(self, messages: int) -> int:
-        """Return how many bytes so many messages have that are like those in the queue."""
+        """Return the size of so many messages of the queue's average size."""
         mirror = self.mirror
         return 1 + messages * mirror.body_bytes // (mirror.messages or 1)
 
     def sync(self, message: SyncMirrors) -> None:
-        """Have new members sent what is in the queue, or not any more. Who has got a part of it is
-        removed then, and another one takes its place, which is held."""
+        """Have new members sent the queue's messages, or stop that. Stopped members are removed,
+        and others that replace them are held."""
         if not message.is_cancelled:
             self.held.sync(self.new_members)
             return
@@ -362,7 +366,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         elif isinstance(message, RaftAppended):
             self.appended(message)
         elif isinstance(message, RaftTick):
-            self.seen = None  # the master looks at the time
+            self.seen = None  # so that the master checks the time
         elif isinstance(message, MemberReach):
             (self.raft.link_back if message.is_reached else self.raft.link_lost)(message.name)
         elif isinstance(message, RaftSettled):
@@ -374,7 +378,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
             self.receive_rare(message)
 
     def receive_rare(self, message: object) -> None:
-        """Take what has to do with members, with the disk, and with the end."""
+        """Handle messages about members, about the disk, and about the end."""
         if isinstance(message, RaftContentRead | RaftEntriesRead | RaftLiveRead):
             self.log.mail.was_read(message)
         elif isinstance(message, MembersDue):
@@ -410,17 +414,17 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
 
     @property
     def held_entries(self) -> list[LogEntry]:
-        """Return the entries that the store has in RAM."""
+        """Return the entries that the store holds in RAM."""
         group = self.store.raft.table.groups.get(self.id)
         return [] if group is None else [each.entry for each in group.held.values()]
 
-    # -- what is agreed on
+    # -- committed entries
 
     def applied(self, command: MirrorCommand) -> None:
-        """Do nothing: what follows is in the mirror."""
+        """Do nothing: the mirror has all consequences."""
 
     def overtaken(self) -> None:
-        """Do nothing: who is sent a snapshot has no master."""
+        """Do nothing: a member that receives a snapshot has no master."""
 
     def put_in(self) -> None:
         self.snapshots.was_overtaken()
@@ -448,9 +452,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         self.account()
 
     def account(self) -> None:
-        """Account for entries that are in RAM, for no segment has them yet and no snapshot is
-        without them; also for those whose messages have left. A master accounts itself for the
-        bodies that it has."""
+        """Account for entries in RAM, which no segment has yet, even if their messages have left
+        the queue. A master accounts for its bodies itself."""
         ram_bytes = self.replicator.ram_bytes
         if self.master is not None:
             ram_bytes = max(0, ram_bytes - self.master.accounted)
@@ -462,7 +465,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         self.services.world.log.write(level, f"{self.title}: {text}")
 
     def tell_master(self) -> None:
-        """Give the master, or what moves messages here, a turn when there is news for it."""
+        """Give the master, or the move of messages to this member, a turn when there is news for
+        it."""
         teller = self.move or self.master
         if teller is None:
             return
@@ -472,18 +476,18 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
             self.seen = news
             teller.schedule()
 
-    # -- who serves
+    # -- serving
 
     @property
     def is_witness(self) -> bool:
-        """Tell whether this member is to serve nobody. If no mirror can do so it serves after all:
-        it has all that was confirmed, too."""
+        """Tell whether this member should serve no clients. If no mirror can serve it does after
+        all, because it has all confirmed messages, too."""
         raft = self.raft
         others = {*raft.configuration.voters}.intersection(self._mirrors) - raft.member.lost
         return bool(others - {self.own}) and (self.is_down or self.own not in self._mirrors)
 
     def look_at_role(self) -> None:
-        """Look whether this member has to begin or to cease serving."""
+        """Check whether this member has to begin or to stop serving."""
         raft = self.raft
         if raft.is_leader != self.has_led:
             self.has_led = raft.is_leader
@@ -507,16 +511,15 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
             self.hand_to_mirror()
 
     def may_go_on(self, term: int) -> bool:
-        """Tell whether the master may go on that there is, when this member may serve in that term;
-        0: it may not. One that was born to and has not been elected yet goes on if nobody else has
-        served before."""
+        """Tell whether the present master may go on when this member may serve in that term; 0: in
+        none. One that was born as master and not elected yet goes on unless another has served."""
         if self.served_term:
             return term == self.served_term
         has_other = self.raft.member.leader not in (0, self.own)
         return not (has_other or self.mirror.in_sync.master or self.is_witness)
 
     def hand_to_mirror(self) -> None:
-        """Have another mirror lead, if there is one."""
+        """Let another mirror lead, if there is one."""
         heir = self.raft.best_heir(self._mirrors - {self.own})
         if heir in self._mirrors:
             self.raft.transfer(heir)
@@ -527,7 +530,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         self.vhost.master_begins(self.master)
 
     def end_master(self) -> None:
-        """Serve nobody any more here."""
+        """Stop serving on this node."""
         master, self.master = self.master, None
         term, self.served_term = self.served_term, 0
         if term:
@@ -537,8 +540,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
             self.vhost.master_ended(master)
 
     def master_failed(self, error: Exception) -> None:
-        """End the queue of this master, for it has had a fault; the next one, here or elsewhere,
-        begins with what is agreed on."""
+        """End the queue of this master after a fault; the next master, here or elsewhere, begins
+        with what is committed."""
         faults = self.vhost.crashes.setdefault(self.name, FaultHistory())
         state, _ = faults.judge(self.clock.now_ns(), self.id, [], [])
         self.is_down = state == CRASHED
@@ -549,7 +552,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         self.raft.resign()
         self.schedule()
 
-    # -- when there is no master for long
+    # -- without a master for long
 
     def status(self) -> MemberStatus:
         if self.is_over:
@@ -557,8 +560,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         return status_of(self.raft)
 
     def go_on_alone(self, name: int) -> None:
-        """Be the only member from now on, by that name: this was agreed on, for the others cannot
-        be reached."""
+        """Be the only member from now on, by that name: the cluster agreed on this because the
+        others cannot be reached."""
         there, confirmed = self.mirror.messages, self.own in self.in_sync
         text = "it had all when it was in sync last" if confirmed else "it was not in sync"
         self.say("warning", f"goes on with the {there} messages that are here: {text}")
@@ -575,7 +578,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
     # -- the members
 
     def look_at_members(self) -> None:
-        """Note on which nodes the members are, and which of those that are new are not reached."""
+        """Note on which nodes the members are, and which new ones are out of reach."""
         configuration = self.raft.configuration
         if configuration is self.members_known:
             return
@@ -585,7 +588,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
     # -- time
 
     def pass_tick(self) -> bool:
-        """Let a tick pass for the member. Returns whether something follows from it, or may."""
+        """Let a tick pass for the member. Returns whether it has, or may have, consequences."""
         raft = self.raft
         tick_fit(raft, self.raft_post.cluster)
         self.look_in_ticks -= 1
@@ -597,15 +600,15 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
 
     @property
     def awaits_mirrors(self) -> bool:
-        """Tell whether this master has mirrors that can be reached and are not in sync: when they
-        may join is a matter of time."""
+        """Tell whether this master has reachable mirrors that are not in sync: they may join after
+        some time."""
         raft = self.raft
         voting = self._mirrors.intersection(raft.configuration.voters)
         return self.served_term > 0 and bool(voting.difference(self.in_sync, raft.member.lost))
 
     def look_at_ticks(self) -> None:
-        """Have the time told while there is something to wait for. Who was added and has heard of
-        nobody yet waits for messages only."""
+        """Have ticks while the member waits for something. A new member that has received nothing
+        yet only waits for messages."""
         is_added = bool(self.raft.configuration.voters)
         is_ticking = is_added and (not self.raft.is_quiet or self.awaits_mirrors)
         if is_ticking != self.is_ticking:
@@ -616,14 +619,14 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
                 self.raft_post.rest(self.id)
 
     def watch_idle(self) -> None:
-        """Plan to look whether the queue has fallen idle: then the store is told what is committed,
-        and the log may be shorter."""
+        """Plan to check whether the queue has fallen idle: then the store is told what is
+        committed, and the log may become shorter."""
         if not self.watches and self.mirror.index != self.idle_index:
             self.watches = True
             self.clock.call_after(IDLE_MS, self, MirrorIdle(self.mirror.index))
 
     def look_idle(self, message: MirrorIdle) -> None:
-        """Take a snapshot when nothing was done for a while."""
+        """Take a snapshot if no entry was applied for a while."""
         self.watches = False
         if message.index != self.mirror.index:
             self.watch_idle()
@@ -637,21 +640,21 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
     # -- its end
 
     def stop(self, why: str) -> None:
-        """Say nothing more, for this member cannot keep what it says."""
+        """Fall silent, because this member cannot keep its promises."""
         self.say("error", f"its member here stops: {why}")
         self.raft.resign()
         self.end_master()
         self.close()
 
     def close(self) -> None:
-        """Take part no more in the group."""
+        """Take no further part in the group."""
         self.is_over = True
         self.raft_post.close(self.id)
         self.services.memory_used(-self.accounted)
         self.accounted = 0
 
     def forget(self, *, is_deleted: bool) -> None:
-        """Have the member forgotten with its files: the queue is deleted, or has left this node."""
+        """Have the member and its files forgotten: the queue is deleted, or has left this node."""
         if self.is_over:
             return
         self.moved()

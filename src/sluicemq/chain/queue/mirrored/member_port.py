@@ -1,4 +1,4 @@
-"""What the queue of a master sees of this node's member of its group."""
+"""This node's member of a mirrored queue, as the master's queue sees it."""
 
 from __future__ import annotations
 
@@ -15,57 +15,57 @@ if TYPE_CHECKING:
 
 
 class MemberPort(Actor):
-    """This node's member, whose `mirror` is as far as it has applied the log; it has the id `own`
-    in its group."""
+    """This node's member, with the id `own` in its group; `mirror` is the state up to where it has
+    applied the log."""
 
     mirror: Mirror
     own: int
 
     @property
     def standing(self) -> GroupStanding | None:
-        """Return how the group stands; None: this member does not serve, or not yet."""
+        """Return the state of the group; None: this member does not serve, or not yet."""
         raise NotImplementedError
 
     @property
     def mirrors(self) -> frozenset[int]:
-        """Return the members that are to be mirrors; the others are witnesses."""
+        """Return the members that should be mirrors; the others are witnesses."""
         raise NotImplementedError
 
     @property
     def takes_proposals(self) -> bool:
-        """Tell whether what has become of messages can be said to the others now."""
+        """Tell whether entries about messages can be proposed now."""
         raise NotImplementedError
 
     @property
     def has_heir(self) -> bool:
-        """Tell whether another member could serve as well."""
+        """Tell whether another mirror could take over."""
         raise NotImplementedError
 
     def propose(self, commands: list[MirrorCommand]) -> tuple[int, int]:
-        """Have an entry agreed on. Returns its index and its bytes."""
+        """Propose an entry. Returns its index and its bytes."""
         raise NotImplementedError
 
     def names_of(self, members: Iterable[int]) -> list[str]:
-        """Return the names of the nodes of these members, for people."""
+        """Return the names of these members' nodes, for users."""
         raise NotImplementedError
 
     def contents(self, indexes: Iterable[int]) -> dict[int, bytes]:
-        """Return those of these entries that are in RAM."""
+        """Return the bytes of those of these entries that are in RAM."""
         raise NotImplementedError
 
     @property
     def can_move(self) -> bool:
-        """Tell whether what is moved to this queue can be written now."""
+        """Tell whether messages that move to this queue can be written now."""
         raise NotImplementedError
 
     def moved(self) -> None:
-        """Serve from now on: what was to be moved to this queue is there."""
+        """Serve from now on: all messages that had to move here have arrived."""
         raise NotImplementedError
 
     def policy_changed(self) -> None:
-        """Have the mirrors be those that the policy wants."""
+        """Adapt the mirrors to the policy."""
         raise NotImplementedError
 
     def master_failed(self, error: Exception) -> None:
-        """End the queue of this master, for it has had a fault."""
+        """End the queue of this master, because it has had a fault."""
         raise NotImplementedError

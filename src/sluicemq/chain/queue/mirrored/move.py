@@ -1,10 +1,10 @@
-"""plain queue ---deliveries---> MOVE ---entries---> the log of the mirrored one in its place.
+"""plain queue ---deliveries---> MOVE ---entries---> the log of the mirrored queue that replaces it.
 
-A policy makes a queue mirrored that was there without mirrors: what is in it is written to the log
-of a new group, whose only member is here, in order and at the positions that it has. Nobody else
-takes anything from it meanwhile; what is still published to it goes the same way. When nothing is
-left, and that is durable, it ends, and the member serves. It goes on after a restart: what was
-written and not acknowledged is only acknowledged then.
+When a policy makes an existing queue mirrored, its messages are written to the log of a new group,
+whose only member is here, in order and at their positions. Nothing else consumes from the queue
+meanwhile; new publishes to it go the same way. When nothing is left, and that is durable, the move
+ends and the member serves. After a restart the move goes on: it only acknowledges what was written
+before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class MovedRun(NamedTuple):
-    """What was delivered as a run: it is in the entry `entry`, 0: in none yet."""
+    """A delivered run, which is in the entry `entry`; 0: in none yet."""
 
     run: int
     messages: int
@@ -81,15 +81,15 @@ class MirrorMove(FlowActor):
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing is left of the source."""
+        """Tell whether the source has no message left."""
         source = self.source
         depth = source.machine.depth
         left = depth.ready or depth.unacked or source.inbox or source.underway is not None
         return not (left or self.due or self.moved)
 
     def turn_ended(self) -> None:
-        """Write what has come, acknowledge what all have that there are, and look whether that is
-        all."""
+        """Write deliveries, acknowledge those that all present members have, and check whether that
+        is all."""
         member = self.member
         while self.due and member.can_move:
             self.write(self.due.popleft())
@@ -108,7 +108,7 @@ class MirrorMove(FlowActor):
             self.source.store.post(WhenSafe(self))
 
     def write(self, deliver: e.Deliver) -> None:
-        """Have written what was delivered, unless it was before a restart."""
+        """Write delivered messages to the log, unless that was done before a restart."""
         run = self.source.machine.unacked_runs[deliver.run]
         positions, chunk = run.positions, run.chunk
         assert positions.step == 1, "a delivery to one of several consumers"
@@ -129,7 +129,7 @@ class MirrorMove(FlowActor):
         self.moved.append(MovedRun(deliver.run, len(deliver.contents), deliver.cost, index))
 
     def faulted(self, error: Exception) -> None:
-        """Stop the move until a restart: nothing is lost by that."""
+        """Stop the move until a restart, which loses nothing."""
         self.go_deaf()
         log = self.source.services.world.log
         log.write("error", f"{self.source.title} cannot be moved to its mirrors: {error}")

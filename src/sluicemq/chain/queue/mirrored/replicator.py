@@ -1,5 +1,6 @@
-"""The replicator of a mirrored queue: it applies to the mirror of this node what is agreed on. What
-the master has to say it proposes itself."""
+"""The replicator of a mirrored queue: it applies committed entries to this node's mirror. The
+master proposes its entries itself.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ MIRROR_ENTRIES: Final = EntryKind(content=content_of, trim=trimmed_entry, versio
 
 
 class MirrorReplicator(Majority[MirrorCommand, MirrorEffect]):
-    """Applies to a mirror what the members agree on."""
+    """Applies committed entries to a mirror."""
 
     __slots__ = ("_shared_log", "ram_bytes")
 
@@ -54,20 +55,21 @@ class MirrorReplicator(Majority[MirrorCommand, MirrorEffect]):
         """Bytes of entries that were applied and are kept here, for no segment has them yet."""
 
     def propose_commands(self, commands: list[MirrorCommand]) -> tuple[int, int]:
-        """Propose an entry, as who leads and may do so. Returns its index and its bytes."""
+        """Propose an entry as the leader, which must take proposals. Returns its index and its
+        bytes."""
         content = CODEC.encode(commands, self._clock.wall_ms())
         index = self.raft.propose(content)
         assert index, "a leader that takes proposals has taken one"
         return index, len(content)
 
     def step(self, message: RaftMessage) -> None:
-        """Take what another member has said; what follows is done at the end of the turn."""
+        """Take in another member's message; the consequences follow at the end of the turn."""
         if isinstance(message, AppendEntries):
             message.entries = wrapped(message.entries, MIRROR_ENTRIES)
         self.raft.step(message)
 
     def turn_ended(self) -> None:
-        """Have done what the member wants done."""
+        """Do the member's work, if there is any."""
         if self.raft.has_work:
             self.pump()
 
@@ -86,8 +88,8 @@ class MirrorReplicator(Majority[MirrorCommand, MirrorEffect]):
         self.ram_bytes += content.size
 
     def let_go(self, top: int) -> None:
-        """Let go of the bytes of entries up to an index, for the disk has them. What was found at
-        the start may be there and not be applied yet."""
+        """Drop the bytes of entries up to an index, which are on the disk. Entries found at the
+        start may be on the disk and not applied yet: they stay."""
         top = min(top, self.raft.applied)
         for entry in self.raft.member.log.entries:
             if entry.index > top:
@@ -96,7 +98,7 @@ class MirrorReplicator(Majority[MirrorCommand, MirrorEffect]):
                 entry.data.let_go()
 
     def recount(self, held: Iterable[LogEntry]) -> None:
-        """Count anew what is in RAM, which is what was applied of these entries."""
+        """Count the entries in RAM anew: those of these entries that were applied."""
         applied = self.raft.applied
         self.ram_bytes = sum(len(entry.data) for entry in held if entry.index <= applied)
 
