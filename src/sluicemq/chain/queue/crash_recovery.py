@@ -1,10 +1,10 @@
-"""What becomes of a queue whose own code has failed: it is stopped, and begins anew from the disk.
+"""A queue whose own code has failed: it is stopped, and begins anew from the disk.
 
-    fault       the actor is what is left of the queue: it answers, and does nothing else. Its
-                consumers are cancelled, the links of who published to it are lost with all that
-                was not answered, who asked for something hears 404; memory and credit are given
+    fault       only the actor is left of the queue: it answers, and does nothing else. Its
+                consumers are cancelled, publishers' links are lost with all that
+                was not answered, waiting requests get 404; memory and credit are given
                 back.
-    recovering  when all that was said of it is durable, the queue is read back as after a restart
+    recovering  when all its journal records are durable, the queue is read back as after a restart
                 (storage/queue_recovery.py) and takes the place of the one that has failed
     crashed     after a second fault in CRASH_WINDOW_NS it is read back, so that checkpoints go on,
                 but it stays down until a restart of the broker, or until it is deleted
@@ -17,8 +17,8 @@
                 come again fewer are tried at a time, until one has its fault alone: it is refused
                 from then on (refused_messages.py). Meanwhile the queue goes on, too
 
-What only RAM had is lost: transient messages, and persistent ones that were not confirmed yet.
-Nothing is trusted of the queue's own state but what to tell whom, and each such step stands alone.
+What only RAM had is lost: transient messages, and persistent ones that were not confirmed yet. The
+queue's own state is only trusted for whom to tell what, and each such step stands alone.
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ Q = TypeVar("Q", bound="Queue")
 
 
 class Crash(CrashPort, Generic[Q]):
-    """Stands in for a queue that has had a fault; from `begin` on it is what the queue's actor
-    does."""
+    """Stands in for a queue that has failed; from `begin` on it handles the actor's messages."""
 
     unread = "no checkpoint is made until a restart"
     """What it means that the queue cannot be read back."""
@@ -100,14 +99,14 @@ class Crash(CrashPort, Generic[Q]):
 
     @property
     def text(self) -> str:
-        """Return what who asks for something is told, in RabbitMQ's words."""
+        """Return the text of refusals, in RabbitMQ's words."""
         title = self.queue.title
         if self.state == CRASHED:
             return f"{title} has crashed and failed to restart"
         return f"{title} has crashed and is being restarted"
 
     def begin(self) -> None:
-        """Stop the queue, tell everybody, and have it read back."""
+        """Stop the queue, tell all channels, and have it read back."""
         queue = self.queue
         found = self.cause()
         faults = self.vhost.crashes.setdefault(queue.name, FaultHistory())
@@ -138,11 +137,11 @@ class Crash(CrashPort, Generic[Q]):
             self.begin_empty()
 
     def cause(self) -> list[Wanted]:
-        """Return the messages that cannot be handled; none where nobody can tell."""
+        """Return the messages that cannot be handled; none if that is not known."""
         return []
 
     def say_crashed(self, found: list[Wanted]) -> None:
-        """Log that the queue has crashed, and what becomes of it. `found` are the messages that it
+        """Log that the queue has crashed, and how it goes on. `found` are the messages that it
         cannot handle."""
         again = "it recovers from the disk"
         if self.state == CRASHED:
@@ -156,8 +155,9 @@ class Crash(CrashPort, Generic[Q]):
         self.services.world.log.write("error", text)
 
     def say_refused(self, envelope: bytes, refused: list[bytes]) -> None:
-        """Log that these contents are refused from now on; `envelope` is where they were published
-        to."""
+        """Log that these contents are refused from now on; `envelope` names the
+        exchange and key.
+        """
         sizes = ", ".join(str(len(content)) for content in refused[:REFUSED_SAID_MAX])
         where = (
             ""
@@ -171,7 +171,7 @@ class Crash(CrashPort, Generic[Q]):
         self.services.world.log.write("error", text)
 
     def unmade(self) -> list[object]:
-        """Take and return the effects that nobody has heard of, in order."""
+        """Take and return the effects that are not real yet, in order."""
         queue = self.queue
         at = [] if queue.at is None else [queue.at]
         effects: list[object] = [*at, *queue.making, *queue.effects]
@@ -183,16 +183,17 @@ class Crash(CrashPort, Generic[Q]):
         self.delete_now()
 
     def steps(self, asked: list[object], effects: list[object]) -> list[Step]:
-        """Return the steps by which all is told and given back: to who has asked for something that
-        is not done, and of effects that are not real."""
+        """Return the steps that answer unfinished requests and take back effects that
+        are not real.
+        """
         raise NotImplementedError
 
     def begin_empty(self) -> None:
-        """Put an empty queue in its place, for it has nothing on the disk."""
+        """Replace it by an empty queue, because it has nothing on the disk."""
         raise NotImplementedError
 
     def settled(self, message: c.Settle) -> None:
-        """Take from a channel that it is done with messages of the queue."""
+        """Handle a channel's settlements of the queue's messages."""
         raise NotImplementedError
 
     def recovery(self) -> ReadBack:
@@ -200,7 +201,7 @@ class Crash(CrashPort, Generic[Q]):
         raise NotImplementedError
 
     def goes_on(self, job: Any) -> None:
-        """Put another queue with what the job has read back in its place, or stay down after
+        """Replace it by a queue with the messages that the job has read back, or stay down after
         all."""
         raise NotImplementedError
 
@@ -210,49 +211,48 @@ class Crash(CrashPort, Generic[Q]):
 
     @property
     def directory(self) -> str:
-        """Return the path of the directory that has the queue's files."""
+        """Return the path of the directory with the queue's files."""
         raise NotImplementedError
 
     def forget_log(self) -> None:
-        """Have a log forgotten that the queue, which is deleted, has in the message store; most
-        have none."""
+        """Have the deleted queue's log in the message store forgotten; most queues have none."""
 
     def mark_deleted(self) -> None:
-        """Mark the machine as deleted, for all who look whether the queue can still be used."""
+        """Mark the machine as deleted, for code that checks whether the queue can still be used."""
         self.queue.machine.deleted = True
 
     def give_memory_back(self) -> None:
-        """Give back what the queue has accounted for, as it keeps no message."""
+        """Give back the memory that the queue has accounted for, because it keeps no message."""
         self.services.memory_used(-self.queue.accounted)
         self.queue.accounted = 0
 
     def cancel_consumers(self) -> None:
-        """Tell all channels that their consumers are gone; their clients hear it, if they can."""
+        """Tell all channels that their consumers are gone; clients with that capability are
+        notified."""
         for consumer in self.queue.machine.consumers.all():
             consumer.channel.post(e.Cancelled(consumer, True, self.is_elsewhere))
 
     def let_senders_go(self) -> None:
-        """End all links to the queue: they hold up nobody, and nothing is answered over them any
-        more."""
+        """End all links to the queue: they hold up no sender, and get no answers any more."""
         upstream, self.queue.upstream = self.queue.upstream, {}
         for link in upstream.values():
             self.lose(link)
 
     def lose(self, link: Link) -> None:
-        """End a link, and tell who has sent over it not to count on what was not answered."""
+        """End a link, and tell its sender that unanswered messages are lost."""
         link.end()
         link.sender.post(LinkEnded(self.queue, link, True))
 
     def take_back(self, effect: Any) -> None:
-        """Take back an effect that was decided and not told: who has asked is refused. Answers to
-        publishes are lost with their links."""
+        """Take back an effect that is not real: a request is refused. Answers to publishes are lost
+        with their links."""
         if isinstance(effect, e.Deliver):
             self.take_back_delivery(effect)
         elif not isinstance(effect, UNTOLD):
             self.refuse(effect.channel)
 
     def take_back_delivery(self, deliver: e.Deliver) -> None:
-        """Give back what the connection and the channel have counted for a delivery that was not
+        """Give back the credit that the connection and the channel spent on a delivery that was not
         made."""
         consumer = deliver.consumer
         if isinstance(consumer.window, DeliveryOutflow):
@@ -261,15 +261,16 @@ class Crash(CrashPort, Generic[Q]):
             consumer.limiter.give(len(deliver.contents))
 
     def refuse(self, channel: Actor | None) -> None:
-        """Answer a question with an error, not found; `channel` None: nobody waits for an
-        answer."""
+        """Answer a request with the error "not found"; `channel` None: nobody waits for
+        an answer.
+        """
         if channel is not None:
             channel.post(e.Refuse(channel, 404, self.text, self.is_elsewhere))
 
-    # -- in the place of the queue's own turns
+    # -- in place of the queue's own turns
 
     def receive(self, message: object) -> None:
-        """Answer a message in the place of the queue, and take what the disk and the store say."""
+        """Answer a message in place of the queue, and handle those of the disk and the store."""
         if isinstance(message, c.Publish):
             self.lose(message.link)
         elif isinstance(message, c.Settle):
@@ -287,14 +288,14 @@ class Crash(CrashPort, Generic[Q]):
             for answer in self.queue.unanswered_deletions:
                 self.delete(c.Delete(answer.channel, False, False))
         elif isinstance(message, Flush):
-            if self.is_safe:  # else the checkpoint waits for it until then
+            if self.is_safe:  # else the checkpoint waits until then
                 self.store.post(Flushed(self.queue))
         elif isinstance(message, Resume):
             message.limiter.had_turn(self.queue)
         elif isinstance(message, TryAgain):
             self.try_again(message.job)
         elif isinstance(message, IndexWrite):
-            self.services.has_space(message)  # it may have waited for that; now nobody wants it
+            self.services.has_space(message)  # it may have waited for space; nobody wants it now
         elif isinstance(message, Agreed):
             self.read_back(message)
         elif isinstance(message, ReadBack):
@@ -305,9 +306,8 @@ class Crash(CrashPort, Generic[Q]):
             self.services.world.disk.submit(job, self.queue, self.queue.strand)
 
     def try_again(self, job: DiskJob) -> None:
-        """Submit the job again that reads the queue back, unless the queue is deleted or the
-        storage has failed meanwhile. Other jobs that have failed and waited are not done any
-        more."""
+        """Submit again the job that reads the queue back, unless the queue is deleted or the
+        storage has failed meanwhile. Other jobs that waited after a failure are dropped."""
         if not isinstance(job, ReadBack) or self.queue.gone:
             self.services.has_space(job)
         elif self.store.storage_failed:
@@ -319,15 +319,15 @@ class Crash(CrashPort, Generic[Q]):
     # -- the way back
 
     def read_back(self, message: Agreed) -> None:
-        """Begin to read the queue back, for all that was said of it is durable. If it cannot be, a
-        restart has to do."""
+        """Begin to read the queue back, because all its journal records are durable. If they cannot
+        be, a restart has to recover it."""
         if message.refusal is not None:
             self.failed()
             return
         self.services.world.disk.submit(self.recovery(), self.queue, self.queue.strand)
 
     def was_read(self, job: ReadBack) -> None:
-        """Go on with what a job has read back, or stay down; for want of space the job is tried
+        """Go on with what a job has read back, or stay down; a job that lacked space is tried
         again."""
         queue, log = self.queue, self.services.world.log
         for level, text in job.said:
@@ -358,21 +358,21 @@ class Crash(CrashPort, Generic[Q]):
         self.services.world.log.write("error", f"{text}: {why}")
 
     def release(self) -> None:
-        """Let checkpoints, and who wants the queue deleted, wait for it no longer."""
+        """Let checkpoints and deletions wait for it no longer."""
         self.is_safe = True
         self.store.checkpoints.release(self.queue)
         self.store.post(Flushed(self.queue))
         self.delete_now()
 
     def delete_now(self) -> None:
-        """Carry out the deletions that have waited until the queue was read back."""
+        """Carry out the deletions that waited for the queue to be read back."""
         deletions, self.deletions = self.deletions, []
         for command in deletions:
             self.delete(command)
 
     def delete(self, command: c.Delete) -> None:
-        """Delete the queue, by wish, or with the connection or virtual host it belongs to; when it
-        has been read back, for a checkpoint may wait for that."""
+        """Delete the queue, by wish, or with its connection or virtual host; if a checkpoint may
+        wait for it, once it has been read back."""
         queue = self.queue
         successor = self.vhost.queues.get(queue.name)
         if isinstance(successor, type(queue)) and successor is not queue:
@@ -388,7 +388,7 @@ class Crash(CrashPort, Generic[Q]):
             self.vhost.crashes.pop(queue.name, None)
             if queue.definition.durable:
                 self.store.checkpoints.release(queue)
-                self.store.post(Flushed(queue))  # one that is under way may wait for it
+                self.store.post(Flushed(queue))  # a checkpoint under way may wait for it
                 self.forget_log()
                 self.store.post(StoreQueueDeleted(queue, answer))
             elif command.channel is not None:
@@ -396,7 +396,7 @@ class Crash(CrashPort, Generic[Q]):
 
 
 class ClassicCrash(Crash[ClassicShell]):
-    """Stands in for a classic queue that has had a fault."""
+    """Stands in for a classic queue that has failed."""
 
     def cause(self) -> list[Wanted]:
         queue = self.queue
@@ -432,7 +432,7 @@ class ClassicCrash(Crash[ClassicShell]):
         self.vhost.replace(self.queue, self.queue.again(None))
 
     def settled(self, message: c.Settle) -> None:
-        """Settle what was not settled yet; the command at which the fault has come may be done in
+        """Settle the messages that were not settled yet; the command that failed may be done in
         part."""
         machine = self.queue.machine
         take(self.queue, [machine.credit_settled, partial(machine.settle_rest, message)])
@@ -455,7 +455,7 @@ class ClassicCrash(Crash[ClassicShell]):
         )
 
     def known(self) -> dict[str, Any]:
-        """Return what is kept with a message that is set aside, by name."""
+        """Return the facts that are kept with a message that is set aside, by name."""
         return {
             "vhost": self.vhost.name,
             "queue_name": self.queue.name,
@@ -482,7 +482,7 @@ class ClassicCrash(Crash[ClassicShell]):
         self.store.checkpoints.keep(self.queue, job.found)
 
     def let_go(self, job: QueueRecovery) -> None:
-        """Tell the journal that what was set aside has left the queue, and log it."""
+        """Tell the journal that messages that were set aside have left the queue, and log it."""
         fresh = self.queue.successor
         if not job.kept or not isinstance(fresh, type(self.queue)):
             return
@@ -494,7 +494,7 @@ class ClassicCrash(Crash[ClassicShell]):
             self.say_set_aside(poison)
 
     def say_set_aside(self, poison: Poison) -> None:
-        """Log that a message is set aside, and in which file."""
+        """Log that a message is set aside, and its file."""
         exchange, key = map(text_of, exchange_and_key(poison.run.traits.envelope))
         self.services.world.log.write(
             "error",
@@ -505,8 +505,8 @@ class ClassicCrash(Crash[ClassicShell]):
 
 
 def batch_at(faulted_message: object, lost: list[c.Command]) -> Batch | None:
-    """Return the batch that was being taken in at a fault: it has come just now, or what is lost
-    begins with it. None: the fault was elsewhere."""
+    """Return the batch that was being taken in at a fault: the faulted message, or the first lost
+    command. None: the fault was elsewhere."""
     for first in (faulted_message, *lost[:1]):
         if isinstance(first, c.Publish):
             return first.batch

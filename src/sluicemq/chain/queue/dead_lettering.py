@@ -1,4 +1,4 @@
-"""queue ---messages that have died---> republisher: what becomes of a queue's dead letters."""
+"""queue ---messages that have died---> republisher: the way of a queue's dead letters."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ instead."""
 
 
 class DeadLettering:
-    """Passes the dead letters of one queue on to the broker's own publisher, by the `settings` that
-    hold when they die."""
+    """Passes the dead letters of one queue on to the broker's own publisher, by the `settings` at
+    their death."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue = ref(queue)
@@ -33,16 +33,16 @@ class DeadLettering:
 
     @property
     def queue(self) -> Queue:
-        """Return the queue whose dead letters these are. It must not be held from here: a queue
-        that is gone goes at once."""
+        """Return the queue of these dead letters. This object must not keep it alive: a queue that
+        ends is freed at once."""
         queue = self._queue()
         assert queue is not None, "a queue's dead letters without the queue"
         return queue
 
     def pass_on(self, effect: DeadLetter, settings: QueueSettings, done: Settle | None) -> None:
         """Hand dead letters to the broker's own publisher, which posts `done` to the queue when all
-        is safe. Without a dead-letter exchange they are dropped, and also when nobody waits for
-        them (None) and too many are in line."""
+        are safe. They are dropped without a dead-letter exchange, and, if `done` is None, when too
+        many are in line."""
         queue = self.queue
         count = len(effect.contents)
         exchange = settings.dead_letter_exchange
@@ -61,7 +61,7 @@ class DeadLettering:
         )
 
     def letters(self, effect: DeadLetter, settings: QueueSettings) -> list[RepublishMessage]:
-        """Return the dead messages as they go on, with what has become of them in their headers."""
+        """Return the dead messages as they go on, with their deaths in the headers."""
         pairs = [(effect.traits.envelope, content) for content in effect.contents]
         if effect.traits.envelope == ENVELOPED:
             pairs = [separate(content) for content in effect.contents]

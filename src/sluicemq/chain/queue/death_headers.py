@@ -1,8 +1,8 @@
-"""What a dead letter looks like: the headers that tell how it died, and where it must not go.
+"""The form of a dead letter: the headers that tell how it died, and the queues it must not enter.
 
 `x-death` is an array of tables, the last death first, one for each queue and reason. Layout, order
-and types are RabbitMQ 3.10's: a new entry stands as it is written here, one that is counted up is
-in the order of its names.
+and types are RabbitMQ 3.10's: a new entry keeps the order in which it is written here, one that is
+counted up is sorted by names.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ COUNT: Final = b"count"
 
 
 class Death:
-    """Says how messages with one envelope die: in which queue, why, when (seconds since the epoch);
-    they had come by `exchange` with `key`, and go on with `new_key`, None: with theirs."""
+    """How messages with one envelope die: in which queue, why, and when (seconds since the epoch);
+    they were published to `exchange` with `key`, and go on with `new_key`, or their own key if it
+    is None."""
 
     __slots__ = ("exchange", "key", "new_key", "queue", "reason", "seconds")
 
@@ -57,8 +58,9 @@ class Death:
 
 
 class DeadLetterHeaders:
-    """Makes dead letters of messages that die one `Death`; what is made for some properties is kept
-    for others that are equal."""
+    """Makes dead letters of messages that die one `Death`; results for equal properties
+    are shared.
+    """
 
     def __init__(self, death: Death) -> None:
         self.death = death
@@ -76,9 +78,9 @@ class DeadLetterHeaders:
         )
 
     def read(self, raw: bytes) -> tuple[bytes, tuple[str, ...], frozenset[str]]:
-        """Return properties as they go on, routing keys, and the queues the message must not come
-        to. Of headers that are no table those before the flaw go on: a death that was not written
-        down could come for ever."""
+        """Return properties as they go on, routing keys, and the queues the message must not enter.
+        Of headers that are no valid table those before the flaw are kept: a death that was not
+        recorded could recur for ever."""
         death = self.death
         lasting = without_text(raw, EXPIRATION)
         fields = f.fields_before_flaw(headers_of(raw))
@@ -91,14 +93,14 @@ class DeadLetterHeaders:
         return with_headers(lasting, f.table_of(fields)), self.keys(copies), banned
 
     def keys(self, copies: Sequence[bytes]) -> tuple[str, ...]:
-        """Return the keys that a dead letter is routed by: the new one, or those of the message,
-        with `copies` of its header CC."""
+        """Return the routing keys of a dead letter: the new one, or those of the message, including
+        `copies` of its header CC."""
         if self.death.new_key is not None:
             return (self.death.new_key,)
         return tuple(text_of(key) for key in (self.death.key, *copies))
 
     def entry(self, copies: Sequence[bytes], expiration: bytes | None) -> list[Field]:
-        """Return a new entry of x-death. `expiration` is the text of that property, None: it has
+        """Return a new entry of x-death. `expiration` is the text of that property; None: it has
         none."""
         death = self.death
         keys = f.array([f.long_string(key) for key in (death.key, *copies)])
@@ -116,7 +118,7 @@ class DeadLetterHeaders:
 
 
 def copies_of(fields: Sequence[Field]) -> list[bytes]:
-    """Return the keys in the header CC; those in BCC went no further than the first routing."""
+    """Return the keys in the header CC; those in BCC only count for the first routing."""
     copies = f.items_in(f.value_of(fields, COPY)) or []
     return [text for item in copies if (text := f.text_in(item)) is not None]
 
@@ -124,7 +126,7 @@ def copies_of(fields: Sequence[Field]) -> list[bytes]:
 def with_death(
     fields: list[Field], entry: list[Field], death: Death
 ) -> tuple[list[Field], list[list[Field]]]:
-    """Return the headers with one death more, and all deaths, the last one first."""
+    """Return the headers with one more death, and all deaths, the last one first."""
     value = f.value_of(fields, X_DEATH)
     if value is None:
         for name, text in (
@@ -151,8 +153,8 @@ def with_death(
 
 
 def merged(items: list[bytes]) -> list[bytes]:
-    """Join old deaths of one queue and reason: the first of them stands for all, and counts them if
-    it has no count. Old brokers, and chains of them, write one for each time."""
+    """Merge old deaths of one queue and reason: the first one represents all, and counts them if it
+    has no count. Old brokers, and chains of them, write one for each time."""
     if len(items) < 2:
         return items
     found: dict[object, tuple[list[Field] | None, bytes]] = {}
@@ -177,8 +179,8 @@ def died(known: Sequence[Field], name: bytes) -> bytes | None:
 
 
 def cycles(deaths: Iterable[Sequence[Field]]) -> frozenset[str]:
-    """Return the queues in which the message has died, with no rejection since: there it would go
-    round by itself for ever."""
+    """Return the queues in which the message has died, with no rejection since: in these it would
+    cycle on its own for ever."""
     banned: set[str] = set()
     for known in deaths:
         queue = died(known, b"queue")

@@ -1,7 +1,7 @@
-"""The header `x-delivery-count`: how often a message has come back to a queue that counts that.
+"""The header `x-delivery-count`: how often a message has come back to a queue that counts this.
 
-It is written into what is delivered; the queue keeps the message as it was published, and a dead
-letter is made of that. As in RabbitMQ's quorum queues a consumer's first delivery has no header.
+The header is added at delivery; the queue keeps the message as it was published, and dead letters
+are made from that. As in RabbitMQ's quorum queues a consumer's first delivery has no header.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ X_DELIVERY_COUNT: Final = b"x-delivery-count"
 
 
 def counted(contents: list[bytes], envelope: bytes, counts: list[int]) -> list[bytes]:
-    """Return the contents of a delivery, each with its count in a header where it is not 0."""
+    """Return the contents of a delivery, with the counts other than 0 in headers."""
     pairs = zip(contents, counts, strict=True)
     if envelope == ENVELOPED:
         return [enveloped(content, count) if count else content for content, count in pairs]
@@ -26,7 +26,7 @@ def counted(contents: list[bytes], envelope: bytes, counts: list[int]) -> list[b
 
 
 def with_count(content: bytes, envelope: bytes, count: int) -> bytes:
-    """Return the content with its count in a header, also when that is 0."""
+    """Return the content with its count in a header, even if that is 0."""
     return enveloped(content, count) if envelope == ENVELOPED else marked(content, count)
 
 
@@ -37,8 +37,8 @@ def enveloped(content: bytes, count: int) -> bytes:
 
 
 def marked(content: bytes, count: int) -> bytes:
-    """Return a content with its count in a header. One with headers that nobody can read is
-    returned as it is."""
+    """Return a content with its count in a header. A content with unreadable headers is returned as
+    it is."""
     raw = properties_of(content)
     try:
         fields = fields_of(headers_of(raw))

@@ -1,4 +1,4 @@
-"""The faults that queues of a name have had, and what is seen of a queue that has had one."""
+"""The faults of queues by name, and the interface of a queue that has failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CRASHED: Final = "crashed"
 
 
 class CrashPort(StandIn):
-    """Answers for a queue that has had a fault, from then on (`crash_recovery.py`). `state` is
+    """Answers for a queue that has failed, from then on (`crash_recovery.py`). `state` is
     RECOVERING or CRASHED, as users see it."""
 
     state: str
@@ -26,8 +26,8 @@ class CrashPort(StandIn):
     not known yet, and they wait."""
 
     def failed(self) -> None:
-        """Stay down until a restart: the disk does not take what has to be on it, or what is done
-        here has had a fault, too."""
+        """Stay down until a restart, because the disk does not take what it has to, or the recovery
+        has failed, too."""
         raise NotImplementedError
 
 
@@ -43,9 +43,9 @@ class FaultHistory:
     def judge(
         self, now_ns: int, queue_id: int, found: list[Wanted], refused: list[bytes]
     ) -> tuple[str, list[Wanted]]:
-        """Judge one fault more, at `now_ns`, with these messages as its cause; `refused` are
-        contents that are taken no more from now on. Returns what becomes of the queue, RECOVERING
-        or CRASHED, and those messages that have been the cause before."""
+        """Judge one more fault, at `now_ns`, with these messages as its cause; `refused` are
+        contents that are refused from now on. Returns the state of the queue, RECOVERING or
+        CRASHED, and the messages that were a cause before."""
         before_ns, self.last_ns = self.last_ns, now_ns
         if refused or self.refused_messages.has_come_nearer():
             return RECOVERING, []

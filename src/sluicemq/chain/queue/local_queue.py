@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LocalQueue(Queue[L_co, Replicator[Command, Effect]], StateOwner[Command]):
-    """This is the shell around a machine to which channels' commands go as they are."""
+    """The shell around a machine that gets channels' commands unchanged."""
 
     def __init__(self, vhost: VhostPort, definition: QueueDefinition, queue_id: int) -> None:
         super().__init__(vhost, definition, queue_id)
@@ -32,23 +32,23 @@ class LocalQueue(Queue[L_co, Replicator[Command, Effect]], StateOwner[Command]):
         """Publishes that are not applied yet, with what `refused_messages` suspects in them."""
 
     def replicate(self) -> Replicator[Command, Effect]:
-        """Make the replicator that has commands agreed on, and applies them to the machine."""
+        """Create the replicator that agrees on commands and applies them to the machine."""
         return Alone(self.machine, self.effects, self)
 
     def take_in(self, publish: Publish, tried: Sequence[bytes] = ()) -> None:
-        """Have a batch that has come agreed on. `tried` is what `refused_messages` suspects in
-        it."""
+        """Submit a batch that has come. `tried` are the messages in it that `refused_messages`
+        suspects."""
         command = self.prepared(publish)
         if tried:
             self.trying[command] = tried
         self.replicator.submit(command)
 
     def prepared(self, publish: Publish) -> Publish:
-        """Return a publish as it is to be stored, with what the queue has to know of its time."""
+        """Return a publish as it is to be stored, with the times that the queue needs."""
         return publish
 
     def take_in_part(self, publish: Publish, refused_messages: RefusedMessages) -> None:
-        """Take in as much of a batch as may be taken at a time, and refuse the rest. At a fault
+        """Take in as much of a batch as is allowed at a time, and refuse the rest. At a fault
         nothing has been answered yet."""
         batch, link, first_seq = publish.batch, publish.link, publish.first_seq
         count = len(batch.contents)
@@ -62,6 +62,6 @@ class LocalQueue(Queue[L_co, Replicator[Command, Effect]], StateOwner[Command]):
             link.sender.post(Rejected(link, first_seq, taken, count - taken, mixed=True))
 
     def applied(self, command: Command) -> None:
-        """Clear the suspects in a publish that is done, for it had no fault."""
+        """Clear the suspects of a publish, which had no fault."""
         if self.trying and isinstance(command, Publish) and self.refused_messages is not None:
             self.refused_messages.clear(self.trying.pop(command, ()))

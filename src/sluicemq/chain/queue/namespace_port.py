@@ -1,4 +1,4 @@
-"""What channels, the broker's own publishers and crashes see of a virtual host."""
+"""A virtual host, as channels, the broker's own publishers and crashes see it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class Queues(dict[str, Queue]):
-    """Finds queues by name. The holding queues of exchanges are found too by who asks for one that
-    must be there, which only routing does; nobody else sees them."""
+    """Finds queues by name. The holding queues of exchanges are only found by subscripting, which
+    only routing uses; all other lookups miss them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,9 +28,9 @@ class Queues(dict[str, Queue]):
 
 
 class NamespacePort(VhostPort, Host):
-    """This is a virtual host: its exchanges, bindings and queues by name. They come and go by what
-    is agreed on (metadata/agreement.py). `exclusive` has the exclusive queues by their connection's
-    name, then by their own."""
+    """A virtual host: its exchanges, bindings and queues by name. The cluster agrees on their
+    coming and going (metadata/agreement.py). `exclusive` has the exclusive queues by their
+    connection's name, then by their own."""
 
     queues: Queues
     exclusive: dict[str, dict[str, Queue]]
@@ -39,24 +39,24 @@ class NamespacePort(VhostPort, Host):
     """What went through each exchange that something was published to."""
 
     def traffic_of(self, exchange: str) -> ExchangeTraffic:
-        """Return the counters of the exchange with this name, which is there."""
+        """Return the counters of an existing exchange."""
         found = self.exchange_traffic.get(exchange)
         if found is None:
             found = self.exchange_traffic[exchange] = ExchangeTraffic()
         return found
 
     def unbind_exchange(self, name: str) -> Iterator[int]:
-        """Take away all bindings of an exchange that is about to be deleted, some at each step,
-        which gives its units of work."""
+        """Remove all bindings of an exchange that is about to be deleted, some at each step, which
+        gives its units of work."""
         raise NotImplementedError
 
     def forgotten(self, queue_id: int, name: str) -> None:
-        """Note that this node has nothing on its disk any more of a quorum queue of which it had a
-        member; it may have another one."""
+        """Note that this node has nothing on its disk any more of a queue of which it had a member;
+        it may have another one."""
         raise NotImplementedError
 
     def master_begins(self, queue: Queue) -> None:
-        """Have channels use a queue of which this node is the master from now on."""
+        """Let channels use a queue of which this node is the master from now on."""
         raise NotImplementedError
 
     def master_ended(self, queue: Queue) -> None:
@@ -64,9 +64,9 @@ class NamespacePort(VhostPort, Host):
         raise NotImplementedError
 
     def source_ended(self, queue: Queue) -> None:
-        """Stop a queue without mirrors, all of which has moved to one that has some."""
+        """Stop a queue without mirrors, whose messages have all moved to a mirrored one."""
         raise NotImplementedError
 
     def replace(self, queue: Queue, fresh: Queue) -> None:
-        """Put `fresh`, which has what was read back, in the place of a queue that has crashed."""
+        """Replace a crashed queue by `fresh`, which has what was read back."""
         raise NotImplementedError

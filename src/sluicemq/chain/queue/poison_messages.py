@@ -1,10 +1,10 @@
-"""Which messages are why a queue has had a fault: those that cannot be handled, each tried alone.
+"""The messages that have caused a queue's fault: those that cannot be handled, each tried alone.
 
-Whoever had the fault knows what was at hand: the effect that was being made real, the letters that
-were being published. Each of these messages is handled once more by itself, by a function that
-only makes something of it. Those for which that fails are the cause; unless it fails for a plain
-message as well, or for many of them: then it is no message's fault. What was at hand besides, in
-the machine or in a message of its inbox, tells nothing, and then no message is suspected.
+The queue knows what it was handling at the fault: an effect that was being made real, or letters
+that were being published. Each of these messages is handled once more by itself, by a function
+without side effects. Messages for which that fails are the cause; unless it fails for a plain
+message as well, or for many: then the messages are not to blame. At a fault elsewhere, in the
+machine or at a message of the inbox, no message is suspected.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ PLAIN: Final = content_frames(0, b"\0\0", b"", 0)
 
 
 def unmanageable(handle: Callable[[T], object], items: Sequence[T], plain: T) -> list[int]:
-    """Return the places of those items that cannot be handled; none, if a plain one cannot be
-    either, or if they are more than SUSPECTS_MAX."""
+    """Return the places of items that cannot be handled; none if a plain one cannot be either, or
+    if they are more than SUSPECTS_MAX."""
     if fails(handle, plain):
         return []
     found = [place for place, item in enumerate(items) if fails(handle, item)]
@@ -48,8 +48,8 @@ def unmanageable(handle: Callable[[T], object], items: Sequence[T], plain: T) ->
 
 
 def fails(handle: Callable[[T], object], item: T) -> bool:
-    """Tell whether handling this item ends by an exception, which is not told again: it is the
-    fault that was told already."""
+    """Tell whether handling this item raises an exception, which is not logged: the fault itself
+    was."""
     try:
         handle(item)
     except Exception:
@@ -58,8 +58,8 @@ def fails(handle: Callable[[T], object], item: T) -> bool:
 
 
 def at_hand(effect: object, letters: Callable[[DeadLetter], object]) -> list[Place | Wanted]:
-    """Return the suspects among the messages of the effect that was being made real; None: there is
-    no such effect. `letters` makes of dead letters what goes on."""
+    """Return the suspects among the messages of the effect that was being made real; None: there
+    was none. `letters` makes the republished form of dead letters."""
     if isinstance(effect, DeadLetter):
         return [*died(effect, letters)]
     if isinstance(effect, Deliver) and effect.returned is not None:
@@ -70,7 +70,7 @@ def at_hand(effect: object, letters: Callable[[DeadLetter], object]) -> list[Pla
 
 
 def died(effect: DeadLetter, letters: Callable[[DeadLetter], object]) -> list[Place]:
-    """Return the places of those dead letters of which `letters` cannot make what goes on."""
+    """Return the places of dead letters that `letters` fails to make."""
     traits = effect.traits
     plain = (message_traits(NO_ENVELOPE, traits.channel_number, traits.persistent), PLAIN)
     if traits.envelope == ENVELOPED:
@@ -87,9 +87,9 @@ def died(effect: DeadLetter, letters: Callable[[DeadLetter], object]) -> list[Pl
 def came_back(
     run: int, contents: list[bytes], envelope: bytes, returned: Comebacks
 ) -> list[Place | Wanted]:
-    """Return the messages that cannot be given the header which counts how often they have come
-    back. Those that nobody will acknowledge are in no run: the queue has let go of them, but the
-    journal has not heard it, so they are there again when it is read."""
+    """Return the messages to which the header with their count of returns cannot be added. Messages
+    without acknowledgement are in no run: the queue has let go of them, but the journal has not
+    heard it, so they are there again when it is read."""
 
     def marked(content: bytes) -> object:
         return counted([content], envelope, [1])
@@ -111,7 +111,7 @@ def places_in(parts: Parts) -> list[Place]:
 def suspects(
     found: Iterable[Place | Wanted], unacked_runs: Mapping[int, UnackedRun]
 ) -> list[Wanted]:
-    """Return those of these messages of a durable queue that a restart would bring back, each once;
+    """Return those of these messages that a restart of a durable queue would recover, each once;
     their places are in `unacked_runs`."""
     look = partial(wanted, unacked_runs)
     lasting = map(look, dict.fromkeys(found))
@@ -119,7 +119,7 @@ def suspects(
 
 
 def wanted(unacked_runs: Mapping[int, UnackedRun], place: Place | Wanted) -> Wanted | None:
-    """Return a message to be set aside; None: it does not last, or nobody knows which it is."""
+    """Return a message to be set aside; None: it is not persistent, or not known."""
     if isinstance(place, Wanted):
         return place
     number, index = place

@@ -1,7 +1,7 @@
-"""What a classic queue does for itself, with nobody asking: age, length, its own end.
+"""The timers of a classic queue: for message age, length, and its own expiry.
 
-The machine has the rules (queues/classic/limits.py); from here come the time and the timers. A
-queue without limits has none of this but one attribute that says so.
+The machine has the rules (queues/classic/limits.py); this module adds the time and the timers. A
+queue without limits only has one attribute of this, which says so.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class HeadDue:
-    """Tells a queue that the message at its head may have expired; `due_ms` is when the timer was
-    to go off, in milliseconds since the epoch."""
+    """Tells a queue that the message at its head may have expired; `due_ms` is the timer's time, in
+    milliseconds since the epoch."""
 
     __slots__ = ("due_ms",)
 
@@ -37,7 +37,7 @@ class LookUnused:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimedQueue(LocalQueue[ClassicQueue]):
-    """This is a classic queue, as its timers see it."""
+    """A classic queue, as its timers see it."""
 
     settings: QueueSettings
 
@@ -58,14 +58,14 @@ class QueueTimers:
 
     @property
     def queue(self) -> TimedQueue:
-        """Return the queue whose timers these are. It must not be held from here: a queue that is
-        gone goes at once."""
+        """Return the queue of these timers. This object must not keep it alive: a queue that ends
+        is freed at once."""
         queue = self._queue()
         assert queue is not None, "a queue's timers without the queue"
         return queue
 
     def configure(self, settings: QueueSettings) -> None:
-        """Take the time from these settings after which an unused queue goes; None: never. The time
+        """Take from these settings after how long an unused queue is deleted; None: never. The time
         begins anew."""
         self.expires_ms = settings.expires_ms
         if self.expires_ms is not None:
@@ -74,13 +74,13 @@ class QueueTimers:
     # -- age and length
 
     def tick(self) -> None:
-        """Tell the machine what time it is, so that it lets go of what is too old or too much."""
+        """Tell the machine the time, so that it drops messages that are too old or too many."""
         queue = self.queue
         queue.machine.enforce(self.clock.wall_ms(), queue.effects)
 
     def plan(self) -> None:
-        """Plan when to look again: in the next turn, or by a timer. One that goes off too early
-        costs a turn and nothing else."""
+        """Plan the next look: in the next turn, or by a timer. A timer that goes off too early only
+        costs a turn."""
         machine = self.queue.machine
         if machine.has_more_to_enforce:
             self.queue.schedule()
@@ -95,8 +95,9 @@ class QueueTimers:
             self.clock.call_after(due_ms - now_ms, self.queue, HeadDue(due_ms))
 
     def head_due(self, message: HeadDue) -> None:
-        """Note that a timer has gone off; the end of the turn looks whether the head has
-        expired."""
+        """Note that a timer has gone off; the end of the turn checks whether the head
+        has expired.
+        """
         if message.due_ms == self.due_ms:
             self.due_ms = 0
 
@@ -116,7 +117,7 @@ class QueueTimers:
         self.looking = False
         queue = self.queue
         if self.expires_ms is None or queue.machine.deleted or queue.machine.depth.consumers:
-            return  # the last consumer begins anew
+            return  # the last consumer's end starts the time anew
         left_ns = self.used_ns + self.expires_ms * 1_000_000 - self.clock.now_ns()
         if left_ns > 0:
             self.looking = True

@@ -1,12 +1,12 @@
-"""Messages that a queue takes no more, because it has had a fault twice when it was given them.
+"""Messages that a queue refuses, because they have caused a fault twice at their publish.
 
-They have not come in: nobody counts on them, so there is nothing to set aside, and whoever
-publishes them hears a refusal. Which message of a batch is the cause nobody can tell at the first
-fault, so all of them are suspects. From then on a batch is taken piece by piece, the first one when
-it comes and the others when they are published again: what stands before a suspect; or suspects,
-with nothing else, half of those that were there at the last fault. What is taken is cleared. A
-fault leaves fewer of them, until one has it alone, which is known then. A batch with one that is
-known is refused as a whole: its other messages may come in another one.
+They are not in the queue: nobody counts on them, so there is nothing to set aside, and their
+publishers get a refusal. At the first fault it is not known which message of a batch is the cause,
+so all of them are suspects. From then on a batch is taken piece by piece, the first piece when it
+comes and the others when they are published again: the messages before a suspect; or suspects
+alone, half as many as at the last fault. Messages that were taken are cleared. Each fault leaves
+fewer suspects, until one that was alone is known as the cause. A batch with a known one is refused
+as a whole: its other messages may come in another batch.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ DIGEST_BYTES: Final = 16
 
 
 class RefusedMessages:
-    """Remembers which messages are suspected or refused by the queues that have had a name, since
-    the start."""
+    """Remembers the messages that are suspected or refused, for all queues that have had a name,
+    since the start."""
 
     def __init__(self) -> None:
         self.suspects: dict[bytes, None] = {}
@@ -41,8 +41,8 @@ class RefusedMessages:
         self._is_nearer = False
 
     def admitted(self, batch: Batch) -> tuple[int, list[bytes]]:
-        """Return how many messages of this batch may be taken now, the first ones; and the digests
-        of suspects among them, which have to be cleared when they are taken."""
+        """Return how many of this batch's first messages may be taken now, and the digests of
+        suspects among them, which are to be cleared once they are taken."""
         count = len(batch.contents)
         if not self.suspects and not self.known:
             return count, []
@@ -63,7 +63,7 @@ class RefusedMessages:
         return count, list(tried)
 
     def clear(self, tried: Sequence[bytes]) -> None:
-        """Suspect these no longer, for they were taken without a fault."""
+        """Clear these suspects, which were taken without a fault."""
         if not tried:
             return
         if tried[0] not in self.near:
@@ -73,8 +73,9 @@ class RefusedMessages:
         self.near.difference_update(tried)
 
     def accuse(self, batch: Batch) -> list[bytes]:
-        """Account for a fault at the publish of this batch. Returns the contents that are taken no
-        more: the only one that was tried, if it was a suspect; none where there are too many."""
+        """Account for a fault at the publish of this batch. Returns the contents that are refused
+        from now on: the only one that was tried, if it was a suspect; none if there are too many.
+        """
         taken, tried = self.admitted(batch)
         found = dict(zip(digests(batch), batch.contents[:taken], strict=False))
         if not tried:
@@ -97,15 +98,14 @@ class RefusedMessages:
         return [found[each] for each in tried if each in self.known]
 
     def has_come_nearer(self) -> bool:
-        """Tell whether there have been fewer suspects at this fault than before. It is asked once a
-        fault, and forgotten then."""
+        """Tell whether there were fewer suspects at this fault than before. It is called once a
+        fault, and then reset."""
         is_nearer, self._is_nearer = self._is_nearer, False
         return is_nearer
 
 
 def digests(batch: Batch) -> Iterator[bytes]:
-    """Give a digest of each message, by what its publisher has said and not by the channel it came
-    on."""
+    """Give a digest of each message as its publisher has sent it, whatever the channel."""
     for content in batch.contents:
         frames = separate(content)[1] if batch.traits.envelope == ENVELOPED else content
         yield blake2b(on_channel(frames, 0), digest_size=DIGEST_BYTES).digest()

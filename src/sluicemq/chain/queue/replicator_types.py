@@ -1,6 +1,6 @@
-"""Which replicator a queue has, for who checks types: one of the type that the queue is of.
+"""The replicator's type for each type of queue, for type checkers.
 
-It is not compiled: what stands behind a test of TYPE_CHECKING would be left out.
+It is not compiled: the compiler would leave out what stands behind a test of TYPE_CHECKING.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sluicemq.replication.replicator import Replicator
 
     R_co = TypeVar("R_co", bound=Replicator[Any, Any], default=Replicator[Any, Any], covariant=True)
-else:  # which has no defaults in the oldest Python that will do
+else:  # TypeVar has no defaults in the oldest supported Python
     from typing import TypeVar
 
     R_co = TypeVar("R_co", covariant=True)

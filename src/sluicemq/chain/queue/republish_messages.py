@@ -1,4 +1,4 @@
-"""What a source sees of its republisher (`republish/republisher.py`), and what it asks of it."""
+"""The republisher as its source sees it (`republish/republisher.py`), and the messages to it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 class RepublishMessage:
-    """Holds one message to be republished: its routing keys, the first of which it is delivered
-    with; the queues it must not go to; and its priority."""
+    """One message to be republished: its routing keys, of which it is delivered with the first; the
+    queues it must not enter; and its priority."""
 
     __slots__ = ("banned", "content", "keys", "priority")
 
@@ -32,18 +32,18 @@ class RepublishMessage:
 
 
 class Done(Protocol):
-    """Tells the source in the end that all letters of a Republish are safe."""
+    """Tells the source that all letters of a Republish are safe."""
 
     @property
     def parts(self) -> Sequence[tuple[int, int, int]]:
-        """Return the messages that the letters are made of, in order, as in Settle: run, start,
+        """Return the messages that the letters were made from, in order, as in Settle: run, start,
         end."""
 
 
 class Republish:
-    """Asks to have letters published to an exchange; `done` is posted to the source when all of
-    them are safe, None: it does not want to know. `channel_number` and `persistent` are as in
-    MessageTraits, `ttl_ms` is as in PropertyTraits."""
+    """Asks to publish letters to an exchange; `done` is posted to the source when all are safe;
+    None: it need not know. `channel_number` and `persistent` are as in MessageTraits, `ttl_ms` is
+    as in PropertyTraits."""
 
     __slots__ = (
         "channel_number",
@@ -81,14 +81,13 @@ class SourceGone:
 
 
 class RepublisherPort(FlowActor):
-    """This is a republisher, as its source sees it. `waiting` is what it has not begun to
-    publish."""
+    """A republisher, as its source sees it. `waiting` holds the requests that it has not begun."""
 
     waiting: deque[Republish]
 
     @property
     def backlog(self) -> int:
-        """Return how many messages it was sent and has not begun with."""
+        """Return the number of messages that it has not begun to publish."""
         return len(self.inbox) + len(self.waiting)
 
     def suspected(self) -> list[Place]:

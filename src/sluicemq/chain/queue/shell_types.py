@@ -1,7 +1,7 @@
-"""The types of queues that this broker has: how one comes to be, and what it is after a fault.
+"""The types of queues of this broker: how a queue of each is created, and recovers from a fault.
 
-One row a type. What declarations and policies know of each is in `model/queue_types.py`, by the
-same names.
+One row a type. `model/queue_types.py` has what declarations and policies need of each, by the same
+names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShellType:
-    """Says of one type of queue how it comes to be, and what it is after a fault."""
+    """How a queue of one type is created, and what stands in for it after a fault."""
 
     declare: Callable[[VhostPort, DeclaredQueue], Queue]
     """Makes an empty queue that was declared."""
@@ -48,7 +48,7 @@ def recover_classic(
     queue = ClassicShell(vhost, definition, queue_id, found.index)
     queue.machine.recover(found.marks(), found.expiring)
     if queue.machine.needs_tick:
-        queue.schedule()  # some of what is there may have to go
+        queue.schedule()  # some messages may have to go
     return queue
 
 

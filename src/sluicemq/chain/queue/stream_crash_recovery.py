@@ -1,7 +1,7 @@
-"""What becomes of a stream whose own code has failed: as of a classic queue (crash_recovery.py).
+"""A stream whose own code has failed: it is treated like a classic queue (crash_recovery.py).
 
-What it has written is in its own files. A group that was on its way to them may be there or not:
-nobody was told that it is. Whoever reads begins anew, at the offset that it asks for.
+Its own files have what it has written. A group that was on its way to them may be there or not:
+nobody was told that it is. Readers begin anew, at the offset that they ask for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StreamCrash(Crash[Any]):
-    """Stands in for a stream that has had a fault; checkpoints wait until its `files` are known."""
+    """Stands in for a stream that has failed; checkpoints wait until its `files` are known."""
 
     queue: StreamShell
 
@@ -49,15 +49,15 @@ class StreamCrash(Crash[Any]):
             super().receive(message)
 
     def was_written(self, job: StreamCommit) -> None:
-        """Let go of a group that was on its way to the files. It is read back if it is there; for
-        want of space it is not tried again."""
+        """Drop a group that was on its way to the files. It is read back if it is there; after a
+        lack of space it is not tried again."""
         if job.failure is None or job.may_be_tried_again:
             self.services.has_space(job)
         else:
             self.store.fail_storage(str(job.failure))
 
     def settled(self, message: c.Settle) -> None:
-        """Do nothing, for only the readers would have had the credit, and they are gone."""
+        """Do nothing, because the credit would belong to readers that are gone."""
 
     @property
     def directory(self) -> str:
@@ -72,7 +72,7 @@ class StreamCrash(Crash[Any]):
         fresh = self.queue.again(job.found)
         self.vhost.replace(self.queue, fresh)
         files = fresh.stream_files()
-        if files is not None:  # a file that the journal has not heard of may be among them
+        if files is not None:  # it may include a file that the journal has not heard of
             self.store.post(StoreStreamFiles(fresh, files, None, urgent=True))
         end = job.found.next_offset
         text = f"{self.queue.title} goes on at offset {end}"

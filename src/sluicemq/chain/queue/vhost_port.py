@@ -1,4 +1,4 @@
-"""What a queue sees of the virtual host it is in; for all else see `namespace_port.py`."""
+"""A virtual host, as its queues see it; `namespace_port.py` has the rest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BINDING_WORK: Final = 10
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class NamedQueue(StoreClient):
-    """This is a queue, as its virtual host sees it: its name, and what was declared of it."""
+    """A queue, as its virtual host sees it: its name, and its declaration."""
 
     name: str
     definition: QueueDefinition
@@ -33,8 +33,8 @@ class NamedQueue(StoreClient):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class VhostPort:
-    """This is a virtual host, for the queues in it. `crashes` has, by name, what is known of queues
-    that have had faults since the start."""
+    """A virtual host, for its queues. `crashes` has the history of queues' faults since the start,
+    by name."""
 
     name: str
     services: Services
@@ -43,27 +43,28 @@ class VhostPort:
     crashes: dict[str, FaultHistory]
 
     def unbind_some(self, queue: NamedQueue) -> bool:
-        """Take away at most BINDINGS_MAX bindings of a deleted queue. Returns True when there are
-        more."""
+        """Remove at most BINDINGS_MAX bindings of a deleted queue. Returns True if
+        there are more.
+        """
         raise NotImplementedError
 
     def forget_queue(self, queue: NamedQueue) -> bool:
-        """Take a deleted queue out of all tables, with the bindings it still has. True: it is in
-        none any more. False: that has to be agreed on first, and then the queue gets Leaving."""
+        """Remove a deleted queue from all tables, with its remaining bindings. True: it is in none
+        any more. False: the cluster has to agree first, and then the queue gets Leaving."""
         raise NotImplementedError
 
     def crashed(self, queue: NamedQueue, error: Exception) -> None:
-        """Stop a queue that has had its first fault, `error`, and have it read back."""
+        """Stop a queue at its first fault, `error`, and have it read back."""
         raise NotImplementedError
 
     def caught_up(self, queue: NamedQueue) -> None:
-        """Have channels use a queue of which this node has a new member, for it has caught up."""
+        """Let channels use a queue whose new member on this node has caught up."""
         raise NotImplementedError
 
     def departs(self, queue: NamedQueue) -> None:
-        """Stop a queue whose member on this node is out of its group, and forget what it has."""
+        """Stop a queue whose member on this node has left its group, and forget its data."""
         raise NotImplementedError
 
     def republisher(self, source: Actor, name: str) -> RepublisherPort:
-        """Make a publisher of the broker's own for `source`; `name` says for people who that is."""
+        """Create a publisher of the broker's own for `source`; `name` identifies it to users."""
         raise NotImplementedError
