@@ -1,1 +1,3 @@
-"""The quorum queue: what its members agree on, and the state that each of them has of it."""
+"""The quorum queue: the commands that its members agree on, and the state that each builds from
+them.
+"""

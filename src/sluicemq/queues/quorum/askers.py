@@ -1,7 +1,7 @@
-"""How far the rows have come that each node has asked for: what makes asking again idempotent.
+"""The last applied row of each requester, which makes repeated requests idempotent.
 
-A node sends again, in order, all rows that it has not seen applied, to each new leader and over
-each new link. So a row may be in the log twice, but never behind a later one.
+A node sends all rows that it has not seen applied again, in order, to each new leader and over each
+new link. So a row may be in the log twice, but never behind a later one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from sluicemq.kernel.address import ActorAddress
 
 
 class AskedUpTo(NamedTuple):
-    """The last row of a node, and who has asked for it. Rows of a later asker of the node are
-    behind all of an earlier one."""
+    """The last row of a node, and its requester. The rows of a node's later requester come after
+    all rows of an earlier one."""
 
     asker: ActorAddress
     number: int
@@ -28,7 +28,7 @@ class Askers:
         self.members: dict[int, AskedUpTo] = {}
 
     def is_new(self, asker: ActorAddress, number: int) -> bool:
-        """Take note of a row that comes. Returns False when it has come before."""
+        """Note a row that comes. Returns False if it has come before."""
         row = AskedUpTo(asker, number)
         known = self.members.get(asker.node)
         if known is not None and row <= known:
@@ -37,6 +37,6 @@ class Askers:
         return True
 
     def done(self, asker: ActorAddress) -> int:
-        """Return the number of the last row of an asker, 0: none has come."""
+        """Return the number of a requester's last row; 0: none has come."""
         known = self.members.get(asker.node)
         return known.number if known is not None and known.asker == asker else 0

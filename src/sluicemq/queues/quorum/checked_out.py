@@ -1,4 +1,4 @@
-"""Messages that are out at one consumer, by the ids it knows them by."""
+"""Messages that are out at one consumer, by the ids that it knows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CheckedOut:
         self.runs: list[MessageRun] = []
 
     def add(self, first_id: int, run: MessageRun) -> None:
-        """Add a run behind all others; `first_id` has never been given before."""
+        """Add a run behind all others; `first_id` is new."""
         assert run.places, "a delivery of nothing"
         assert not self.firsts or first_id >= self.firsts[-1] + len(self.runs[-1].places)
         self.firsts.append(first_id)
@@ -29,8 +29,8 @@ class CheckedOut:
         self.count += len(run.places)
 
     def take(self, start: int, end: int) -> list[MessageRun]:
-        """Remove the messages with ids from `start` to before `end`, as far as they are here, and
-        return them in the order of ids."""
+        """Remove the messages with ids from `start` to before `end` that are here, and return them
+        in the order of ids."""
         firsts, runs = self.firsts, self.runs
         at = bisect_right(firsts, start) - 1
         if at >= 0 and firsts[at] < start < firsts[at] + len(runs[at].places):
@@ -53,14 +53,14 @@ class CheckedOut:
         return taken
 
     def since(self, next_id: int) -> Iterator[tuple[int, MessageRun]]:
-        """Give what is out from the id `next_id` on, each run with its first id."""
+        """Give the messages that are out from the id `next_id` on, each run with its first id."""
         for first_id, run in zip(self.firsts, self.runs, strict=True):
             skip = max(0, next_id - first_id)
             if skip < len(run.places):
                 yield first_id + skip, run.part(skip, len(run.places))
 
     def _cut(self, at: int, id_: int) -> None:
-        """Make two runs of one, the second of which begins with `id_`."""
+        """Split the run at place `at`, so that the second part begins with `id_`."""
         run = self.runs[at]
         size = id_ - self.firsts[at]
         assert 0 < size < len(run.places), "a cut into nothing"

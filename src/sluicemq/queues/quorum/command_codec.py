@@ -1,7 +1,7 @@
 """Commands of quorum queues as bytes, for the log. docs/command-format.md has each byte.
 
-An entry of the log is one or more commands, one behind the other. To apply a command no body is
-looked at; whoever delivers messages reads them as `trimming.py` does.
+An entry of the log is one or more commands, one behind the other. Applying a command needs no body;
+deliveries read bodies by `trimming.py`.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def enqueue_of(batch: Batch, sender: ActorAddress, first_seq: int, heard_seq: in
 
 
 def joined(enqueue: Enqueue, more: Enqueue) -> bool:
-    """Have `enqueue` say what `more` says, too, if that follows on it and is alike. Returns whether
-    it does."""
+    """Extend `enqueue` by `more`, if that follows on it and is alike. Returns whether it is
+    extended."""
     one, other = enqueue.batch, more.batch
     assert one is not None and other is not None, "batches are joined before they are written"
     is_alike = (
@@ -113,7 +113,9 @@ def joined(enqueue: Enqueue, more: Enqueue) -> bool:
 
 
 def encode_entry(commands: list[FifoCommand], head: bytes = b"") -> bytes:
-    """Return what the log has of these commands, which are applied in this order, behind `head`."""
+    """Return the bytes of an entry with these commands, in the order of application,
+    behind `head`.
+    """
     parts = [head]
     for command in commands:
         kind, encode = ENCODERS[type(command)]
@@ -153,7 +155,7 @@ def encode_enqueue(command: Enqueue) -> tuple[int, list[bytes]]:
 
 
 def encode_bodiless(command: Enqueue) -> tuple[int, list[bytes]]:
-    """Encode what the state needs of an enqueue, all of whose messages have left the queue."""
+    """Encode what the state needs of an enqueue whose messages have all left the queue."""
     sizes = command.sizes
     flags = BODILESS | SAME_SIZE | SAME_BODIES * (sizes is None)
     flags |= HAS_TTL * (command.ttl_ms is not None)
@@ -267,8 +269,8 @@ ENCODERS: Final[dict[type, tuple[int, Callable[[Any], tuple[int, list[bytes]]]]]
 
 
 def decode_entry(data: bytes, at: int = 0) -> list[FifoCommand]:
-    """Return the commands of an entry that are in `data` from `at` on, without bodies. Raises
-    UnreadableCommand when it is none, or one of them is not known here."""
+    """Return the commands of an entry, without bodies; the entry is in `data` from `at` on. Raises
+    UnreadableCommand when it is none, or has an unknown command."""
     found: list[FifoCommand] = []
     size = len(data)
     while at < size or not found:
@@ -286,8 +288,8 @@ def decode_entry(data: bytes, at: int = 0) -> list[FifoCommand]:
 
 
 def decode_one(data: bytes, at: int) -> FifoCommand:
-    """Return the command that begins at `at`, whose head is there. Bodies are not copied. Raises
-    UnreadableCommand."""
+    """Return the command that begins at `at`, where its head is complete. Bodies are not copied.
+    Raises UnreadableCommand."""
     kind, flags, length = HEAD.unpack_from(data, at)
     if kind not in DECODERS:
         text = f"command type {kind} is not known here: it is of a later version of SluiceMQ"

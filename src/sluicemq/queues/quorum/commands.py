@@ -1,7 +1,7 @@
-"""What the members of a quorum queue agree on, by value: channels by their addresses, consumers by
-address and tag. `command_codec.py` has them in bytes; beside these there is `Configure`.
+"""The commands of a quorum queue's log, by value: they name channels by their addresses, consumers
+by address and tag. `command_codec.py` encodes them; in addition there is `Configure`.
 
-A command says nothing of time: an entry of the log has the time its leader gave it.
+A command has no time: the entry of the log has the time that its leader gave it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class ConsumerKey(NamedTuple):
-    """Names a consumer: the address of its channel, and its tag there. Messages that a channel has
-    got one by one (basic.get) are those of a consumer with the tag ""."""
+    """The name of a consumer: the address of its channel, and its tag there. Messages that a
+    channel gets by basic.get belong to a consumer with the tag ""."""
 
     channel: ActorAddress
     tag: str
@@ -32,18 +32,18 @@ DEAD_LETTER_WORKER: Final = ConsumerKey(NOBODY, "")
 
 
 class RegisterEnqueuer(NamedTuple):
-    """Begins the row of what `sender` enqueues, whose next number is 1. Said again it changes
-    nothing; an address that has ended once is refused for good."""
+    """Registers `sender`, whose next message has the number 1. Repeated, it changes nothing; an
+    address that has ended is refused for good."""
 
     sender: ActorAddress
 
 
 class Enqueue:
     """Asks the queue to take a batch. `first_seq` is the sender's number of its first message, 1 or
-    more; the sender has heard what became of all below `heard_seq`. `sizes` are the bytes of each
-    body, None: each has `size` bytes. `ttl_ms` is what the messages' property says, in
-    milliseconds, None: nothing. `batch` has the bodies, None where the log has them: the state
-    never looks at it."""
+    more; the sender has the answers for all messages below `heard_seq`. `sizes` are the bytes of
+    each body; None: each has `size` bytes. `ttl_ms` is the messages' expiration in milliseconds;
+    None: they have none. `batch` has the bodies, None where the log has them: the state never looks
+    at it."""
 
     __slots__ = ("batch", "count", "first_seq", "heard_seq", "sender", "size", "sizes", "ttl_ms")
 
@@ -71,8 +71,8 @@ class Enqueue:
 
 class AddConsumer(NamedTuple):
     """Adds a consumer, which may hold `prefetch` messages, 0: as many as any may. `no_ack` and
-    `arguments`, a table of AMQP 0-9-1 in bytes, are remembered for people: who needs no
-    acknowledgements is given them by its channel. A consumer that is there stays as it is."""
+    `arguments`, an encoded table of AMQP 0-9-1, are kept for users to see: the consumer's node
+    acknowledges for one without acknowledgements. A consumer that exists stays as it is."""
 
     consumer: ConsumerKey
     prefetch: int = 0
@@ -83,15 +83,14 @@ class AddConsumer(NamedTuple):
 
 
 class CancelConsumer(NamedTuple):
-    """Removes a consumer, which gets no more; what was delivered to it stays unacknowledged."""
+    """Removes a consumer, which gets no more; its deliveries stay unacknowledged."""
 
     consumer: ConsumerKey
 
 
 class SettleDelivered(NamedTuple):
-    """Says that a consumer is done with messages that it was delivered: those with the ids in each
-    (start, end), `end` exclusive. `outcome` is ACK, REQUEUE, REJECT or UNSENT; ids that are settled
-    already are passed over."""
+    """Settles messages that a consumer was delivered: those with the ids in each (start, end),
+    `end` exclusive. `outcome` is ACK, REQUEUE, REJECT or UNSENT; settled ids are ignored."""
 
     consumer: ConsumerKey
     ids: tuple[tuple[int, int], ...]
@@ -99,22 +98,22 @@ class SettleDelivered(NamedTuple):
 
 
 class ResumeConsumer(NamedTuple):
-    """Asks for everything a consumer has not settled, from the id `next_id` on, because the link
-    was lost that it was delivered over."""
+    """Asks to deliver a consumer's unsettled messages again, from the id `next_id` on, because the
+    link of their delivery was lost."""
 
     consumer: ConsumerKey
     next_id: int
 
 
 class GetMessage(NamedTuple):
-    """Asks for one message, as basic.get does, or for the news that there is none."""
+    """Asks for one message, as basic.get does; the queue may be empty."""
 
     channel: ActorAddress
     no_ack: bool
 
 
 class PurgeQueue(NamedTuple):
-    """Drops the ready messages; those that are unacknowledged stay."""
+    """Drops the ready messages; the unacknowledged ones stay."""
 
     channel: ActorAddress
 
@@ -129,42 +128,41 @@ class DeleteFifo(NamedTuple):
 
 
 class AddressDown(NamedTuple):
-    """Says that a channel is gone: what it held comes back, and nothing is heard of its address
-    again. `is_lost`: the node or the link to it is, so that no consumer is to blame."""
+    """Ends the address of a channel that is gone: what it held comes back. `is_lost`: its node or
+    the link to it is lost, so that no consumer is to blame."""
 
     channel: ActorAddress
     is_lost: bool = False
 
 
 class NodeRestarted(NamedTuple):
-    """Says that a node is in the life `incarnation`: all addresses of its earlier lives are gone as
-    those of a lost node are."""
+    """Ends all addresses of a node's lives before `incarnation`, like those of a lost node."""
 
     node: int
     incarnation: int
 
 
 class UseQueue(NamedTuple):
-    """Says that somebody has declared the queue again, so that it is not unused (x-expires)."""
+    """Notes that the queue was used, so that its x-expires begins anew."""
 
 
 class CompareState(NamedTuple):
-    """Says what the digest of the leader's state was when the entry at the index `entry` began, so
-    that a member of which it was another one notices that it has gone wrong."""
+    """Has the digest of the leader's state when the entry at the index `entry` began, so that a
+    member whose digest differs notices that it has gone wrong."""
 
     entry: int
     digest: bytes
 
 
 class PassTime(NamedTuple):
-    """Says nothing but that time has passed: what is due by the time of its entry is done."""
+    """Lets time pass: what is due by the time of its entry is done."""
 
 
 class Asked(NamedTuple):
-    """Begins an entry: what follows in it is the row `number` of what `asker` has asked for, who
-    speaks for the channels of one node. Rows are numbered from 1 on. After a change of leader the
-    asker sends again what it has not seen applied, so that a row may come twice, but not behind a
-    later one. What has come before is passed over."""
+    """Begins a row in an entry: row `number` of the commands of `asker`, which speaks for the
+    channels of one node. Rows are numbered from 1 on. After a change of leader the asker sends
+    unapplied rows again, so that a row may come twice, but not behind a later one. A repeated row
+    is skipped."""
 
     asker: ActorAddress
     number: int

@@ -1,7 +1,7 @@
-"""What has died in a quorum queue, and how it leaves (RabbitMQ's two dead-letter strategies).
+"""The dead letters of a quorum queue, and their departure (RabbitMQ's two dead-letter strategies).
 
-At most once: it has left the queue when it is handed over. At least once: it stays until the
-leader's publisher says that all queues it was sent to have it.
+At most once: a dead letter leaves the queue when it is handed over. At least once: it stays until
+the leader's publisher reports that all target queues have it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_ID: Final = -1
 
 class DeadLetterQueue:
     """The dead letters of a queue: `pending` ones that must arrive and were not handed over, and
-    those that were and are not settled. Their messages are out of `messages`."""
+    those that were and are unsettled. Their messages are out of `messages`."""
 
     __slots__ = (
         "bytes",
@@ -54,7 +54,7 @@ class DeadLetterQueue:
 
     def configure(self, settings: QueueSettings, messages: ReadyMessages) -> None:
         """Replace the settings. As in RabbitMQ dead letters must arrive only if the queue rejects
-        what it has no room for. What was pending goes by the new ones."""
+        publishes beyond its limits. Pending ones go by the new settings."""
         self.has_exchange = settings.dead_letter_exchange is not None
         self.must_arrive = (
             self.has_exchange
@@ -68,7 +68,7 @@ class DeadLetterQueue:
                 self._let_go(run, messages)
 
     def die(self, run: MessageRun, reason: str, messages: ReadyMessages) -> None:
-        """Let messages die for `reason` that are out; without an exchange they are dropped."""
+        """Let messages that are out die for `reason`; without an exchange they are dropped."""
         batch, places, returns, redelivered, _ = run
         run = MessageRun(batch, places, returns, redelivered, reason)
         if self.must_arrive:
@@ -85,11 +85,11 @@ class DeadLetterQueue:
 
     @property
     def has_some(self) -> bool:
-        """Tell whether something has died that may have to be handed over."""
+        """Tell whether there are dead letters that may have to be handed over."""
         return bool(self.parts or self.pending)
 
     def hand_over(self, effects: list[FifoEffect]) -> None:
-        """Hand over what has died: what must arrive as far as there is room for it."""
+        """Hand over dead letters; those that must arrive only as far as there is room."""
         if self.parts:
             effects.append(DeadLettered(self.parts, must_arrive=False))
             self.parts = []
@@ -113,7 +113,7 @@ class DeadLetterQueue:
 
     def settle(self, start: int, end: int, has_arrived: bool, messages: ReadyMessages) -> None:
         """Let the dead letters with ids from `start` to before `end` leave the queue, or, unless
-        they have arrived, be handed over again behind the others."""
+        they have arrived, hand them over again behind the others."""
         for run in self.checked_out.take(start, end):
             if has_arrived:
                 self._remove(run)
@@ -130,13 +130,13 @@ class DeadLetterQueue:
         assert self.count >= 0 and self.bytes >= 0, "a dead letter was settled twice"
 
     def resume(self, next_id: int, effects: list[FifoEffect]) -> None:
-        """Hand over again all that is not settled, from the id `next_id` on."""
+        """Hand over all unsettled dead letters again, from the id `next_id` on."""
         parts = [dead_part(first_id, run) for first_id, run in self.checked_out.since(next_id)]
         if parts:
             effects.append(DeadLettered(parts, must_arrive=True, is_again=True))
 
     def forget(self, messages: ReadyMessages) -> None:
-        """Drop all dead letters, for the queue was deleted."""
+        """Drop all dead letters, because the queue was deleted."""
         for run in (*self.pending, *self.checked_out.take_all()):
             messages.release(run)
         self.pending.clear()
@@ -144,5 +144,5 @@ class DeadLetterQueue:
 
 
 def dead_part(first_id: int, run: MessageRun) -> DeadPart:
-    """Return how an effect names a run of dead letters."""
+    """Return a run of dead letters in the form that effects have."""
     return DeadPart(first_id, run.batch.index, run.places, run.returns, run.reason)

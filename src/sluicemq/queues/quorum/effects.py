@@ -1,7 +1,8 @@
-"""What a quorum queue wants done. They come out on every member; the leader's makes them real.
+"""The effects of a quorum queue. They come out on every member; each makes those for its own node
+real.
 
-Messages are named by the index of their entry in the log and by their places in it, from 0 on; who
-makes an effect real finds the bodies there.
+An effect names messages by the index of their entry in the log and by their places in it, from 0
+on; the bodies are found there.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class EnqueuerRegistered(NamedTuple):
 
 
 class Enqueued(NamedTuple):
-    """Says that so many messages from `first_seq` on are safe, to who has sent them."""
+    """Tells the sender that so many messages from `first_seq` on are safe."""
 
     sender: ActorAddress
     first_seq: int
@@ -53,7 +54,8 @@ class Enqueued(NamedTuple):
 
 
 class EnqueueRejected(NamedTuple):
-    """Says that so many messages from `first_seq` on were not taken, for the queue was full."""
+    """Tells the sender that so many messages from `first_seq` on were rejected, because the queue
+    was full."""
 
     sender: ActorAddress
     first_seq: int
@@ -61,8 +63,8 @@ class EnqueueRejected(NamedTuple):
 
 
 class EnqueueRefused(NamedTuple):
-    """Says that a batch was passed over because the one before it has not come: the sender has to
-    send everything again from `expected_seq` on; 0: it is not registered."""
+    """Tells the sender that a batch was ignored because the one before it has not come: everything
+    has to be sent again from `expected_seq` on; 0: the sender is not registered."""
 
     sender: ActorAddress
     first_seq: int
@@ -85,21 +87,21 @@ class ConsumerAdded(NamedTuple):
 
 
 class ConsumerActive(NamedTuple):
-    """Says that a consumer has become the single active one."""
+    """Tells that a consumer has become the single active one."""
 
     consumer: ConsumerKey
 
 
 class ConsumerGone(NamedTuple):
-    """Says that a consumer gets no further delivery. `by_broker`: nobody had asked for it."""
+    """Tells that a consumer gets no further delivery. `by_broker`: no client has cancelled it."""
 
     consumer: ConsumerKey
     by_broker: bool
 
 
 class FifoDelivered(NamedTuple):
-    """Sends messages to a consumer. `is_again`: it has asked for them again, and drops those that
-    it has."""
+    """Delivers messages to a consumer. `is_again`: the consumer has asked for them again, and drops
+    those that it has."""
 
     consumer: ConsumerKey
     parts: list[DeliveredPart]
@@ -124,7 +126,7 @@ class QueuePurged(NamedTuple):
 
 class FifoDeleted(NamedTuple):
     """Answers DeleteFifo with the number of ready messages dropped, and ends the group. `channel`
-    None: nobody has asked, or it was unused for too long."""
+    None: no channel has asked, or the queue was unused for too long."""
 
     channel: ActorAddress | None
     messages: int
@@ -141,7 +143,7 @@ class FifoRefused(NamedTuple):
 
 class DeadLettered(NamedTuple):
     """Republishes dead letters. `must_arrive`: they stay in the queue until DEAD_LETTER_WORKER has
-    settled them; else they have left it."""
+    settled them; otherwise they have left it."""
 
     parts: list[DeadPart]
     must_arrive: bool
@@ -149,15 +151,16 @@ class DeadLettered(NamedTuple):
 
 
 class RowBegins(NamedTuple):
-    """Says that what follows in its entry comes of the row `number` of an asker, the first time."""
+    """Tells that the next effects come from the row `number` of an asker, applied for the first
+    time."""
 
     asker: ActorAddress
     number: int
 
 
 class StateDiffers(NamedTuple):
-    """Says that this member's state was another one than the leader's when the entry at the index
-    `entry` began."""
+    """Tells that this member's state differed from the leader's when the entry at the index `entry`
+    began."""
 
     entry: int
 

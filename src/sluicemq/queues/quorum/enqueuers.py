@@ -1,8 +1,8 @@
-"""Who enqueues, and how far each has come: what makes sending again idempotent.
+"""The senders of a queue, and how far each has come: this makes repeated sending idempotent.
 
 A sender numbers its messages from 1 on and sends them in order; after a change of leader, or a lost
-link, it sends again all that it has had no answer to. Each message is taken once, and a second
-answer is the same as the first, also when that was a rejection.
+link, it sends all unanswered messages again. Each message is taken once, and a second answer is the
+same as the first, even if that was a rejection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ link that was lost lets nothing pass that was sent before, so that what comes la
 
 
 class AnsweredSpan(NamedTuple):
-    """Messages of one sender from the number `start` to before `end`, that had the same answer."""
+    """Messages of one sender from the number `start` to before `end` that had the same answer."""
 
     start: int
     end: int
@@ -25,9 +25,9 @@ class AnsweredSpan(NamedTuple):
 
 
 class Enqueuer:
-    """How far one sender has come: its next message has the number `next_seq`, and it has heard
-    what became of all below `heard_seq`. `rejected` are those that were, from (number, before
-    number), ascending, and that it may ask for again."""
+    """The progress of one sender: its next message has the number `next_seq`, and it has the
+    answers for all below `heard_seq`. `rejected` are the rejected ones that it may ask for again,
+    as (number, before number), ascending."""
 
     __slots__ = ("heard_seq", "next_seq", "rejected")
 
@@ -37,7 +37,7 @@ class Enqueuer:
         self.rejected: list[tuple[int, int]] = []
 
     def heard(self, seq: int) -> None:
-        """Forget the answers to all messages below `seq`, which the sender has heard."""
+        """Forget the answers to all messages below `seq`, which the sender has."""
         if seq <= self.heard_seq:
             return
         assert seq <= self.next_seq, "nobody hears of what has not come"
@@ -56,8 +56,8 @@ class Enqueuer:
             self.rejected.append((start, end))
 
     def answers(self, start: int, end: int) -> list[AnsweredSpan]:
-        """Return what was answered to the messages from `start` to before `end`, all of which have
-        come; nothing of what the sender has heard."""
+        """Return the answers to the messages from `start` to before `end`, all of which have come,
+        except for answers that the sender has."""
         assert end <= self.next_seq, "no answer to what has not come"
         spans: list[AnsweredSpan] = []
         at = max(start, self.heard_seq)
@@ -74,8 +74,8 @@ class Enqueuer:
 
 
 class Enqueuers:
-    """The senders that are registered, by address, and what is never registered any more: some
-    addresses that have ended, and earlier lives of nodes."""
+    """The registered senders, by address, and those that may not register any more: some addresses
+    that have ended, and earlier lives of nodes."""
 
     __slots__ = ("ended", "incarnations", "members")
 
@@ -94,7 +94,7 @@ class Enqueuers:
         return known
 
     def has_ended(self, address: ActorAddress) -> bool:
-        """Tell whether it is known that the address has ended."""
+        """Tell whether the address is known to have ended."""
         return address in self.ended or address.incarnation < self.incarnations.get(address.node, 0)
 
     def end(self, address: ActorAddress) -> None:
@@ -118,5 +118,5 @@ class Enqueuers:
         return gone
 
     def is_earlier(self, address: ActorAddress) -> bool:
-        """Tell whether the address is of an earlier life of its node."""
+        """Tell whether the address belongs to an earlier life of its node."""
         return address.incarnation < self.incarnations.get(address.node, 0)

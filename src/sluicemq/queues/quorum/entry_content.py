@@ -1,10 +1,10 @@
-"""What is in an entry of a quorum queue's log: the time its leader gave it, and commands.
+"""The content of an entry of a quorum queue's log: the time its leader gave it, and commands.
 
     stamp u64, milliseconds since the epoch | commands, as in `command_codec`; of an entry that was
     trimmed what is left of them, as in `trimming`
 
-What was proposed here is kept as the commands and their batches, from which deliveries are made;
-its bytes are made when it is written. What was read is kept as bytes. Either can be let go when the
+An entry proposed here is kept as commands with batches, from which deliveries are made; its bytes
+are made when it is written. An entry that was read is kept as bytes. Either can be dropped once the
 log's segments have it, and the batches as soon as their messages have left the queue.
 """
 
@@ -32,10 +32,10 @@ COMMAND_BYTES: Final = 64
 
 
 class EntryContent(LogContent):
-    """The content of one entry, of `size` bytes: `data`, or what they are made of: the commands
-    with their bodies, proposed at `stamp_ms`. Both are None when it was let go. It enqueues so many
-    `messages`, whose bodies have `body_bytes`: of what was read both are known once it was decoded,
-    and the commands without bodies are in `bodiless`."""
+    """The content of one entry, of `size` bytes: `data`, or the commands that become them, with
+    their bodies, proposed at `stamp_ms`. Both are None when it was dropped. `messages` and
+    `body_bytes` count the messages that it enqueues; for an entry that was read they are known once
+    it was decoded, and `bodiless` has its commands without bodies."""
 
     __slots__ = ("bodiless", "body_bytes", "commands", "data", "messages", "size", "stamp_ms")
 
@@ -75,13 +75,13 @@ class EntryContent(LogContent):
                 self.body_bytes += each.count * each.size if each.sizes is None else sum(each.sizes)
 
     def was_written(self) -> None:
-        """Keep it once from now on: its bytes can be made again."""
+        """Drop the bytes if they can be made again, because the entry was written."""
         if self.commands is not None:
             self.data = None
 
     def messages_gone(self) -> None:
-        """Let go of the bodies, for all messages of this entry have left the queue, which later
-        entries say: so it is shorter from now on, and still makes the same state."""
+        """Drop the bodies, because all messages of this entry have left the queue by later entries:
+        from now on it is shorter, and still makes the same state."""
         if self.bodiless is not None:
             self.commands, self.bodiless, self.data = self.bodiless, None, None
             self.size = UNKNOWN
@@ -93,14 +93,14 @@ class EntryContent(LogContent):
                     self.size = UNKNOWN
 
     def let_go(self) -> None:
-        """Let go of all of it."""
+        """Drop the whole content from RAM."""
         if self.size == UNKNOWN and self.commands is not None:
             self.size = COMMAND_BYTES * len(self.commands)
         self.data = self.commands = self.bodiless = None
 
     def decoded(self) -> tuple[int, list[FifoCommand]]:
-        """Return its time and its commands. Raises UnreadableCommand when the bytes are not what
-        this version writes."""
+        """Return its time and its commands. Raises UnreadableCommand when the bytes are not of a
+        form that this version writes."""
         if self.commands is not None:
             return self.stamp_ms, self.commands
         data = bytes(self)
@@ -114,8 +114,8 @@ class EntryContent(LogContent):
         return stamp_ms, commands
 
     def batches(self) -> list[PlacedBatch]:
-        """Return the batches with their bodies and places, in the order of these. It may be an
-        entry that was trimmed. Raises UnreadableCommand as `decoded` does."""
+        """Return the batches with their bodies, in the order of their places. The entry may be
+        trimmed. Raises UnreadableCommand as `decoded` does."""
         if self.commands is None:
             return bodies_of(bytes(self), STAMP.size)
         found: list[PlacedBatch] = []
@@ -135,23 +135,23 @@ def content_of(data: EntryData) -> EntryContent:
 
 
 def trimmed_entry(data: bytes, places: Sequence[range]) -> bytes:
-    """Return the bytes of an entry, whole or trimmed, with no other messages than those at these
-    places. Raises UnreadableCommand when they are neither."""
+    """Return the bytes of an entry, whole or trimmed, with only the messages at these places.
+    Raises UnreadableCommand when they are neither."""
     return data[: STAMP.size] + trimmed(data[STAMP.size :], places)
 
 
 def encoded(commands: list[FifoCommand], stamp_ms: int) -> bytes:
-    """Return the bytes of an entry with these commands, of that time."""
+    """Return the bytes of an entry with these commands and that time."""
     return encode_entry(commands, STAMP.pack(stamp_ms))
 
 
 class FifoCodec:
-    """How commands of a quorum queue become entries, and back (`replication/majority.py`)."""
+    """Turns commands of a quorum queue into entries, and back (`replication/majority.py`)."""
 
     __slots__ = ()
 
     def encode(self, commands: list[FifoCommand], stamp_ms: int) -> EntryContent:
-        """Return the content of an entry with these commands, of that time."""
+        """Return the content of an entry with these commands and that time."""
         assert all(each.batch is not None for each in commands if isinstance(each, Enqueue)), (
             "what is proposed has its bodies"
         )
@@ -159,10 +159,10 @@ class FifoCodec:
 
     def decode(self, data: EntryData) -> tuple[int, list[FifoCommand]]:
         """Return the time and the commands of an entry. Raises UnreadableCommand when the bytes are
-        not what this version writes."""
+        not of a form that this version writes."""
         return content_of(data).decoded()
 
     def weigh(self, command: FifoCommand) -> int:
-        """Return about how many bytes a command takes in an entry."""
+        """Return the approximate bytes of a command in an entry."""
         batch = command.batch if isinstance(command, Enqueue) else None
         return COMMAND_BYTES if batch is None else COMMAND_BYTES + batch.size

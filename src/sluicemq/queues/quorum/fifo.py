@@ -1,9 +1,9 @@
-"""The state of a quorum queue, as each member makes it from the log: RabbitMQ's rabbit_fifo.
+"""The state of a quorum queue, which each member builds from the log: RabbitMQ's rabbit_fifo.
 
-Its inputs are commands, with the index and the time of their entry. Bodies are in the log and not
-in here. docs/quorum-queues.md says how it works and where it differs from RabbitMQ.
+Its inputs are commands, with the index and the time of their entry. Bodies are in the log, not
+here. docs/quorum-queues.md says how it works and where it differs from RabbitMQ.
 
-What a command costs is Python per batch, not per message: messages that came together, and have had
+A command costs Python work per batch, not per message: messages that came together, and have shared
 one fate, are one run.
 """
 
@@ -79,7 +79,7 @@ MARKS_MAX: Final = 4
 
 
 class Fifo(FifoState):
-    """The state of one quorum queue. `title` is how errors name it: "queue 'q' in vhost '/'"."""
+    """The state of one quorum queue. `title` is its name in errors: "queue 'q' in vhost '/'"."""
 
     def __init__(self, title: str, settings: QueueSettings = NO_SETTINGS) -> None:
         super().__init__(settings)
@@ -96,7 +96,7 @@ class Fifo(FifoState):
     # -- what is applied
 
     def entered(self, index: int, stamp_ms: int) -> None:
-        """Begin an entry: see Replicated. Messages are counted anew in each."""
+        """Begin an entry, as in Replicated. The places of messages are counted anew in each."""
         if index // DIGEST_ENTRIES != self.index // DIGEST_ENTRIES:
             pieces = pieces_of(self) if self.is_small else ()
             self.marks[index] = digest_of((*self.figures(), *pieces))
@@ -131,8 +131,8 @@ class Fifo(FifoState):
             self.dead_letters.hand_over(effects)
 
     def answer_deleted(self, command: FifoCommand, effects: list[FifoEffect]) -> None:
-        """Answer for a queue that is gone: publishes are confirmed and dropped, as the publisher
-        meant a queue that was deleted by wish; other questions are refused."""
+        """Answer for a deleted queue: publishes are confirmed and dropped, because the queue was
+        deleted on purpose; other requests are refused."""
         if isinstance(command, Enqueue):
             effects.append(Enqueued(command.sender, command.first_seq, command.count))
         elif isinstance(command, RegisterEnqueuer):
@@ -159,7 +159,7 @@ class Fifo(FifoState):
         effects.append(EnqueuerRegistered(command.sender, next_seq, self.rejects))
 
     def enqueue(self, command: Enqueue, effects: list[FifoEffect]) -> None:
-        """Take what is new of a batch, and answer for all of it."""
+        """Take the new messages of a batch, and answer for all of it."""
         sender, first_seq, count = command.sender, command.first_seq, command.count
         first = self.place
         self.place += count
@@ -189,7 +189,7 @@ class Fifo(FifoState):
         effects.append(Enqueued(sender, next_seq, end - next_seq))
 
     def store(self, command: Enqueue, first: int, skip: int) -> None:
-        """Put the messages of a batch behind the first `skip` at the tail."""
+        """Put a batch's messages at the tail, except for the first `skip`."""
         ttl_ms = command.ttl_ms
         queue_ttl_ms = self.settings.message_ttl_ms
         if queue_ttl_ms is not None and (ttl_ms is None or queue_ttl_ms < ttl_ms):
@@ -205,9 +205,9 @@ class Fifo(FifoState):
     # -- serving
 
     def serve(self, effects: list[FifoEffect]) -> None:
-        """Drop what has expired at the head, and deal messages to consumers, until there are none
-        or nobody may hold more. What expires may be too much for one command: then nothing behind
-        it is dealt, and `due_ms` is now."""
+        """Drop expired messages at the head, and deal messages to consumers, until there are none
+        or no consumer may hold more. If too many expire for one command, nothing behind them is
+        dealt, and `due_ms` is now."""
         messages, consumers = self.messages, self.consumers
         now_ms = self.now_ms
         expires = QUORUM_EXPIRES_MAX
@@ -257,7 +257,7 @@ class Fifo(FifoState):
             dealt.setdefault(consumer, []).append(delivered)
 
     def get(self, command: GetMessage, effects: list[FifoEffect]) -> None:
-        """Give one message to a channel; consumers that may hold more come first."""
+        """Give one message to a channel; consumers with room are served first."""
         self.used_ms = self.now_ms
         self.serve(effects)
         messages = self.messages
@@ -280,7 +280,7 @@ class Fifo(FifoState):
     # -- settling
 
     def settle(self, command: SettleDelivered, effects: list[FifoEffect]) -> None:
-        """Let a consumer be done with messages, and give it room again."""
+        """Settle messages of a consumer, which gives it room again."""
         if command.consumer == DEAD_LETTER_WORKER:
             for start, end in command.ids:
                 has_arrived = command.outcome != REQUEUE
@@ -306,8 +306,8 @@ class Fifo(FifoState):
         self.consumers.tidy(consumer)
 
     def give_back(self, runs: Iterable[MessageRun], counts: bool) -> None:
-        """Put messages back, behind what has come back before. If it `counts`, those that have come
-        back too often die."""
+        """Put messages back, behind those that came back before. If it `counts`, those that have
+        come back too often die."""
         limit = self.settings.delivery_limit
         for batch, places, returns, _, _ in runs:
             run = MessageRun(batch, places, returns + counts, redelivered=True)
@@ -362,7 +362,7 @@ class Fifo(FifoState):
         self.enqueuers.end(command.channel)
 
     def restarted(self, command: NodeRestarted, effects: list[FifoEffect]) -> None:
-        """End all that earlier lives of a node have left."""
+        """Clean up after earlier lives of a node."""
         self.enqueuers.restarted(command.node, command.incarnation)
         for address in dict.fromkeys(key.channel for key in self.consumers.members):
             if address.node == command.node and self.enqueuers.is_earlier(address):
@@ -419,7 +419,7 @@ class Fifo(FifoState):
             effects.append(RowBegins(*command))
 
     def compare(self, command: CompareState, effects: list[FifoEffect]) -> None:
-        """Say so when this state was another one than the leader's, as far as that is known."""
+        """Report if this state differed from the leader's, as far as that is known."""
         if self.marks.get(command.entry, command.digest) != command.digest:
             effects.append(StateDiffers(command.entry))
 
@@ -437,7 +437,7 @@ class Fifo(FifoState):
     # -- limits
 
     def limit(self, effects: list[FifoEffect]) -> None:
-        """Hold the queue to its limits: drop from the head, or reject what comes from now on."""
+        """Enforce the queue's limits: drop from the head, or reject what comes from now on."""
         if self.settings.overflow != REJECT_PUBLISH:
             self.drop_head()
         rejects = self.is_full()
@@ -446,7 +446,7 @@ class Fifo(FifoState):
             effects.append(PublishStatus(rejects))
 
     def drop_head(self) -> None:
-        """Let messages die at the head until the rest is within the limits, or as many runs as one
+        """Let messages at the head die until the rest is within the limits, or as many runs as one
         command may: then `due_ms` is now."""
         messages = self.messages
         for _ in range(QUORUM_EXPIRES_MAX):
@@ -459,7 +459,9 @@ class Fifo(FifoState):
             self.dead_letters.die(messages.take(run, count), MAX_LENGTH, messages)
 
     def excess(self, run: MessageRun) -> int:
-        """Return how many of the first messages, which are `run`, are too many; 0 to all of it."""
+        """Return how many of the run's messages, which are the first ones, are too
+        many; 0 to all.
+        """
         settings, messages = self.settings, self.messages
         count = 0
         if settings.max_length is not None:
@@ -471,8 +473,8 @@ class Fifo(FifoState):
         return count
 
     def is_full(self) -> bool:
-        """Tell whether the queue rejects: it begins when there is more than the limits say, and
-        ends at four fifths of them (RabbitMQ's soft limit). Dead letters count."""
+        """Tell whether the queue rejects: it begins when the limits are exceeded, and ends at four
+        fifths of them (RabbitMQ's soft limit). Dead letters count."""
         settings, messages = self.settings, self.messages
         if settings.overflow != REJECT_PUBLISH:
             return False
@@ -485,8 +487,8 @@ class Fifo(FifoState):
 
     @property
     def due_ms(self) -> int | None:
-        """Return when the leader must have time pass, in milliseconds since the epoch: something
-        expires then, or is left to do (then it is not later than `now_ms`). None: whenever."""
+        """Return when the leader must let time pass, in milliseconds since the epoch: messages
+        expire then, or work is left (then it is at most `now_ms`). None: at no time."""
         due: list[int] = []
         if self.is_deleted:
             return None
@@ -500,7 +502,7 @@ class Fifo(FifoState):
             due.append(self.used_ms + self.settings.expires_ms)
         return min(due, default=None)
 
-    # -- the whole of it
+    # -- the whole state
 
     def snapshot(self) -> Iterator[bytes]:
         return pieces_of(self)
@@ -520,26 +522,26 @@ class Fifo(FifoState):
         self.is_deleted = was.is_deleted
 
     def addresses(self) -> dict[ActorAddress, None]:
-        """Return the addresses of all that enqueue, consume or hold something."""
+        """Return the addresses of all that enqueue, consume or hold messages."""
         return {
             **dict.fromkeys(self.enqueuers.members),
             **dict.fromkeys(key.channel for key in self.consumers.members),
         }
 
     def digest(self) -> bytes:
-        """Return 16 bytes that members have in common after the same entry, and that differ if one
-        of them has gone wrong. It costs as much as a snapshot."""
+        """Return 16 bytes that members share after the same entry, and that differ if one has gone
+        wrong. It costs as much as a snapshot."""
         return digest_of(pieces_of(self))
 
     @property
     def is_small(self) -> bool:
-        """Tell whether a digest of all is quickly made."""
+        """Tell whether a digest of the whole state is quickly made."""
         messages, consumers = self.messages, self.consumers.members
         return messages.count + messages.out + len(consumers) <= DIGEST_MESSAGES
 
     def figures(self) -> Iterator[bytes]:
-        """Give about the state what is quickly told of a large one: how much there is of what, and
-        how far each of those is who enqueue and consume."""
+        """Give facts about the state that are cheap even if it is large: its sizes, and how far
+        each enqueuer and consumer is."""
         messages, dead = self.messages, self.dead_letters
         numbers = [
             *(self.index, self.now_ms, self.used_ms, self.rejects, self.is_deleted),
@@ -555,7 +557,7 @@ class Fifo(FifoState):
         return ((index, places) for index, places, _ in self.live_bytes())
 
     def live_bytes(self) -> Iterator[tuple[int, Sequence[range], int]]:
-        """Give the same as `live`, each with the bytes of the bodies of its messages."""
+        """Give the same as `live`, each item with the bytes of its messages' bodies."""
         return self.messages.live(self.runs_out())
 
     @property

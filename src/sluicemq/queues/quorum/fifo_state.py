@@ -1,4 +1,4 @@
-"""What a quorum queue has, and nothing of what it does: that is `fifo.py`."""
+"""The state of a quorum queue without its behaviour, which is in `fifo.py`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class FifoState(Replicated[FifoCommand, FifoEffect]):
         self.is_deleted = False
 
     def configure(self, settings: QueueSettings) -> None:
-        """Replace the settings; they hold from now on, the TTL for what comes. Whether there is a
-        single active consumer can be said only before there is any."""
+        """Replace the settings; they hold from now on, the TTL for new messages only. Whether there
+        is a single active consumer can only change before there is any consumer."""
         self.settings = settings
         self.dead_letters.configure(settings, self.messages)
         if not self.consumers.members:
@@ -42,7 +42,7 @@ class FifoState(Replicated[FifoCommand, FifoEffect]):
 
     @property
     def snapshot_rows(self) -> int:
-        """Return the rows that a snapshot would have, but for some."""
+        """Return the number of rows of a snapshot, except a few."""
         messages = self.messages
         return len(messages.fresh) + len(messages.taken) + len(messages.returns)
 
@@ -52,7 +52,7 @@ class FifoState(Replicated[FifoCommand, FifoEffect]):
         return self.messages.bytes + self.messages.out_bytes
 
     def runs_out(self) -> Iterator[MessageRun]:
-        """Give all runs that consumers hold, or that are dead letters."""
+        """Give all runs that consumers hold, and all dead letters."""
         for consumer in self.consumers.members.values():
             yield from consumer.checked_out.runs
         yield from self.dead_letters.pending

@@ -1,4 +1,4 @@
-"""Messages of a quorum queue as its state has them: where they are in the log, and no bodies."""
+"""Messages of a quorum queue in its state: their places in the log, without bodies."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 
 class StoredBatch:
-    """Messages that one command has enqueued. They are in the entry at `index`, at the `count`
-    places from `first` on; `size` and `sizes` are as in Enqueue. They expire at `expiry`, in
-    milliseconds since the epoch, 0: never. `taken` counts those that have left the ready ones at
-    the tail and are still in the queue: with consumers, returned, or dead letters."""
+    """Messages that one command has enqueued: in the entry at `index`, at the `count` places from
+    `first` on; `size` and `sizes` are as in Enqueue. They expire at `expiry`, in milliseconds since
+    the epoch, 0: never. `taken` counts those that are not fresh any more and still in the queue:
+    with consumers, returned, or dead letters."""
 
     __slots__ = ("count", "expiry", "first", "index", "size", "sizes", "taken")
 
@@ -56,7 +56,7 @@ class StoredBatch:
 
 
 class MessageRun(NamedTuple):
-    """Messages of one batch, in the order of `places`, that have had one fate: each has come back
+    """Messages of one batch, in the order of `places`, that share one fate: each has come back
     `returns` times in a way that counts. `redelivered`: they have been delivered before; `reason`
     is why they have died, "" for the living."""
 

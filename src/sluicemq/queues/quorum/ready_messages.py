@@ -1,8 +1,8 @@
-"""The messages of a quorum queue: those that are ready, and what of the log is still needed.
+"""The messages of a quorum queue: the ready ones, and the entries of the log that are still needed.
 
-Fresh messages are a row of batches in the order of the log; only of the first one some may be gone.
-What has come back stands in a row of its own, which is served first (RabbitMQ's `returns`). All of
-one batch costs what one message does.
+Fresh messages are a row of batches in the order of the log; only the first batch may lack some.
+Returned messages have a row of their own, which is served first (RabbitMQ's `returns`). A whole
+batch costs as much as one message.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sluicemq.storage.bits import bits_of, ranges_of
 
 
 class ReadyMessages:
-    """Ready messages, and all batches of which something is still in the queue.
+    """Ready messages, and all batches with messages still in the queue.
 
-    A message that is there is fresh, returned, or out: with a consumer, or a dead letter. It always
-    holds that `taken` has each batch of which something is returned or out, in the order of the
-    log, and no batch in it is behind the first fresh one.
+    Each message is fresh, returned, or out: with a consumer, or a dead letter. As an invariant
+    `taken` has each batch with returned messages or messages that are out, in the order of the log,
+    and no batch in it is behind the first fresh one.
     """
 
     __slots__ = ("bytes", "count", "fresh", "head", "out", "out_bytes", "returns", "taken")
@@ -50,8 +50,7 @@ class ReadyMessages:
         self.bytes += batch.bytes_of(range(batch.first, batch.end))
 
     def next(self) -> MessageRun | None:
-        """Return what is to be served next, as many messages as are alike; None when nothing is
-        ready."""
+        """Return the next messages to be served, as many as are alike; None when none is ready."""
         if self.returns:
             return self.returns[0]
         if not self.fresh:
@@ -60,8 +59,8 @@ class ReadyMessages:
         return MessageRun(batch, range(self.head, batch.end))
 
     def take(self, run: MessageRun, count: int) -> MessageRun:
-        """Take the first `count` messages of `run`, which `next` has given, out of the ready ones;
-        they are out from now on."""
+        """Take the first `count` messages of `run`, which `next` has returned; they are out from
+        now on."""
         whole = len(run.places)
         assert 0 < count <= whole, "more than there is"
         taken = run if count == whole else run.part(0, count)
@@ -104,7 +103,7 @@ class ReadyMessages:
         assert self.out >= 0 and self.out_bytes >= 0
 
     def give_back(self, run: MessageRun) -> None:
-        """Put messages that were out at the end of those that have come back."""
+        """Put messages that were out at the end of the returned ones."""
         assert not run.reason, "what comes back lives"
         count, size = len(run.places), run.bytes
         self.returns.append(run)
@@ -115,7 +114,7 @@ class ReadyMessages:
         assert self.out >= 0 and self.out_bytes >= 0
 
     def purge(self) -> int:
-        """Let all ready messages leave the queue. Returns their number."""
+        """Remove all ready messages from the queue. Returns their number."""
         count = self.count
         while self.returns:
             run = self.returns[0]
@@ -134,8 +133,8 @@ class ReadyMessages:
         return self.fresh[0].index if self.fresh else 0
 
     def live(self, out: Iterable[MessageRun]) -> Iterator[tuple[int, Sequence[range], int]]:
-        """Name the entries that are still needed and the places of their messages, as Replicated
-        has it, and how many bytes the bodies of these have. `out` are all runs that are out."""
+        """Give the entries that are still needed and the places of their messages, as in
+        Replicated, with the bytes of their bodies. `out` are all runs that are out."""
         bits: dict[StoredBatch, int] = dict.fromkeys(self.taken, 0)
         for run in (*self.returns, *out):
             bits[run.batch] |= bits_of(run.places, run.batch.first)

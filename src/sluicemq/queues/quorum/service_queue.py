@@ -1,8 +1,8 @@
-"""Who takes messages from a quorum queue, and whose turn it is, by value.
+"""The consumers of a quorum queue, by value, and the order in which they are served.
 
-The highest priority comes first, and inside one priority it is strict round robin, one message
-each, among those that may hold more. With a single active consumer one is served and the others
-wait: the highest priority is next, then the one that came first; nobody is displaced.
+The highest priority comes first; inside one priority there is strict round robin, one message each,
+among consumers that may hold more. With a single active consumer one is served and the others wait:
+the highest priority is next, then the one that came first; none is displaced.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ CANCELLED: Final = 2
 
 
 class QueueConsumer:
-    """A consumer, or what one that was cancelled has not settled. `status` is UP, WAITING (for the
-    single active one to go) or CANCELLED; the next message it gets has the id `next_id`."""
+    """A consumer, or a cancelled one's unsettled messages. `status` is UP, WAITING (for the single
+    active one to go) or CANCELLED; the next message it gets has the id `next_id`."""
 
     __slots__ = (
         "arguments",
@@ -50,7 +50,7 @@ class QueueConsumer:
 
     @property
     def credit(self) -> int:
-        """Return how many messages more it may hold now."""
+        """Return how many more messages it may hold now."""
         return max(0, self.prefetch - self.checked_out.count)
 
 
@@ -58,7 +58,7 @@ class ServiceQueue:
     """All consumers, and for each priority a ring of those that may hold more, in the order of
     their turns.
 
-    It always holds that a consumer is in its ring exactly when it is UP and has credit.
+    As an invariant a consumer is in its ring exactly when it is UP and has credit.
     """
 
     __slots__ = ("active", "busy", "exclusive", "members", "of_channel", "rings", "single_active")
@@ -87,16 +87,16 @@ class ServiceQueue:
         return any(each.status != CANCELLED for each in self.members.values())
 
     def refuses(self, command: AddConsumer) -> bool:
-        """Tell whether a new consumer may not be added: another one is here exclusively, or it
-        would be exclusive and not the only one, or the single active one."""
+        """Tell whether a new consumer may not be added: another one is exclusive, or the new one
+        would be exclusive beside others, or in a queue with a single active consumer."""
         if self.exclusive is not None:
             return True
         return command.exclusive and (self.is_used or self.single_active)
 
     def holder(self, key: ConsumerKey) -> QueueConsumer:
-        """Return the consumer of that name, made as a cancelled one when there is none. Its ids
-        begin behind all that consumers of its channel have had that are forgotten: of what is
-        asked twice nothing means another message the second time."""
+        """Return the consumer with that name; if there is none, a new cancelled one. Its ids begin
+        behind all ids of its channel's forgotten consumers, so that a repeated request never means
+        another message."""
         consumer = self.members.get(key)
         if consumer is None:
             consumer = self.members[key] = QueueConsumer(key)
@@ -106,8 +106,8 @@ class ServiceQueue:
         return consumer
 
     def add(self, command: AddConsumer) -> QueueConsumer:
-        """Add a consumer behind the others of its priority. One that was cancelled and holds
-        something goes on where it was."""
+        """Add a consumer behind the others of its priority. A cancelled one that holds messages
+        goes on where it was."""
         assert command.consumer.tag, "messages got one by one have no consumer"
         consumer = self.holder(command.consumer)
         assert consumer.status == CANCELLED, "a consumer is added once"
@@ -134,7 +134,7 @@ class ServiceQueue:
         self.gained(consumer)
 
     def gained(self, consumer: QueueConsumer) -> None:
-        """Let a consumer that may hold more again have its turn, behind the others."""
+        """Give a consumer that may hold more again its turn, behind the others."""
         key = -consumer.priority
         ring = self.rings.get(key)
         if consumer.status != UP or not consumer.credit or (ring and consumer in ring):
@@ -146,7 +146,7 @@ class ServiceQueue:
             ring[consumer] = None
 
     def withdraw(self, consumer: QueueConsumer) -> None:
-        """Take a consumer out of its ring, if it is in there."""
+        """Take a consumer out of its ring, if it is there."""
         key = -consumer.priority
         ring = self.rings.get(key)
         if ring is None or consumer not in ring:
@@ -157,8 +157,8 @@ class ServiceQueue:
             self.busy.remove(key)
 
     def cancel(self, consumer: QueueConsumer) -> QueueConsumer | None:
-        """Give a consumer nothing any more; it stays as long as it holds something. Returns who is
-        the single active one in its place, None: nobody, or it was not."""
+        """Give a consumer nothing any more; it stays as long as it holds messages. Returns its
+        successor as the single active one; None: there is none, or it was not that."""
         self.withdraw(consumer)
         consumer.status = CANCELLED
         if self.exclusive is consumer:
@@ -170,7 +170,7 @@ class ServiceQueue:
         return self.promote()
 
     def promote(self) -> QueueConsumer | None:
-        """Make the first of those with the highest priority that wait the single active one."""
+        """Make the first waiting consumer of the highest priority the single active one."""
         assert self.active is None
         waiting = [each for each in self.members.values() if each.status == WAITING]
         if not waiting:
@@ -180,8 +180,8 @@ class ServiceQueue:
         return successor
 
     def tidy(self, consumer: QueueConsumer) -> None:
-        """Forget a consumer that was cancelled and holds nothing, but for its ids, which no other
-        of its channel is to give again: the one with the tag "" goes on behind them, and stays as
+        """Forget a cancelled consumer that holds nothing, except for its ids, which no other
+        consumer of its channel may reuse: the one with the tag "" goes on behind them, and stays as
         long as the channel."""
         channel, tag = consumer.key
         if consumer.status != CANCELLED or consumer.checked_out.count or not tag:
@@ -202,20 +202,20 @@ class ServiceQueue:
             del self.members[consumer.key]
 
     def of(self, channel: ActorAddress) -> list[QueueConsumer]:
-        """Return the consumers of a channel; the single active one is the last, so that none of
-        them succeeds another when they go in this order."""
+        """Return the consumers of a channel; the single active one is the last, so that none
+        succeeds another when they go in this order."""
         same = [*self.of_channel.get(channel, ())]
         if self.active in same:
             same.remove(self.active)
             same.append(self.active)
         return same
 
-    # -- whose turn it is
+    # -- turns
 
     def able(self, messages: int) -> tuple[list[QueueConsumer], int]:
-        """Return the next consumers, in turn, of which each can take the same number of messages,
-        and that number. They are not more than there are messages; all who may hold more, of the
-        highest priority, or each can take one."""
+        """Return the next consumers, in turn, each of which can take the same number of messages,
+        and that number. There are no more of them than messages; either they are all consumers of
+        the highest priority with credit, or each can take one."""
         if not self.busy:
             return [], 0
         ring = self.rings[self.busy[0]]
@@ -230,8 +230,8 @@ class ServiceQueue:
         return able, min(consumer.credit for consumer in able)
 
     def dealt(self, able: list[QueueConsumer], count: int) -> None:
-        """Account for `count` messages that went to these consumers in turn: whoever has no credit
-        left leaves the ring, and the next one after the last is the first of it."""
+        """Account for `count` messages that went to these consumers in turn: consumers without
+        credit leave the ring, which then begins with the one after the last."""
         key = -able[0].priority
         ring = self.rings[key]
         assert len(able) in (count, len(ring)), "somebody was passed over"

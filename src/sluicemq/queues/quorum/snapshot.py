@@ -1,8 +1,8 @@
 """The state of a quorum queue in bytes, and back. docs/quorum-queues.md has the rows.
 
 A snapshot is a row of pieces, each in MessagePack: a head, then rows of each section, and an end
-that says how many pieces there were before it. Members with equal states have equal pieces. What is
-not in it follows from what is.
+with the number of pieces before it. Members with equal states have equal pieces. All other state
+follows from the pieces.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ R = TypeVar("R")
 
 
 class SnapshotHead(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """What a snapshot begins with. `first_fresh` is the number of the first fresh batch, `head` its
-    first fresh message; `active` and `exclusive` are numbers of consumers, -1: nobody."""
+    """The beginning of a snapshot. `first_fresh` is the number of the first fresh batch, `head` its
+    first fresh message; `active` and `exclusive` are numbers of consumers, -1: none."""
 
     magic: str
     version: int
@@ -200,7 +200,7 @@ def written(
 
 
 def digest_of(pieces: Iterable[bytes]) -> bytes:
-    """Return 16 bytes that members with equal states have in common, and others have not."""
+    """Return 16 bytes that are equal for equal states, and differ otherwise."""
     digest = blake2b(digest_size=DIGEST_BYTES)
     for piece in pieces:
         digest.update(len(piece).to_bytes(4))
@@ -221,8 +221,8 @@ UNREADABLE: Final = (
 
 
 def restored(pieces: Iterable[bytes]) -> FifoState:
-    """Return the state that pieces_of was given. Raises ValueError when the pieces are none of its,
-    not all of them, or of another version."""
+    """Return the state that pieces_of was given. Raises ValueError when the pieces are not a whole
+    snapshot of this version."""
     try:
         return state_of(*read_pieces(pieces))
     except UNREADABLE as error:
@@ -230,8 +230,8 @@ def restored(pieces: Iterable[bytes]) -> FifoState:
 
 
 def read_pieces(pieces: Iterable[bytes]) -> tuple[SnapshotHead, dict[int, list[Any]]]:
-    """Return the head, and the rows of each section. Raises ValueError, and whatever msgspec raises
-    for what is not in the right form."""
+    """Return the head, and the rows of each section. Raises ValueError, and msgspec's errors for
+    malformed pieces."""
     each = iter(pieces)
     head = HEAD_DECODER.decode(next(each, b""))
     if head.magic != MAGIC:
@@ -364,7 +364,7 @@ def read_enqueuers(state: FifoState, rows: dict[int, list[Any]]) -> None:
 
 
 def check_counts(state: FifoState) -> None:
-    """Hold a state that was read to what always holds."""
+    """Check a state that was read against the invariants."""
     messages = state.messages
     taken = sum(batch.taken for batch in messages.taken)
     returned = sum(len(run.places) for run in messages.returns)

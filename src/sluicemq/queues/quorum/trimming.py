@@ -1,7 +1,7 @@
 """Entries of a quorum queue's log without the messages that have left the queue.
 
-A trimmed entry has the contents that are still needed, with their places, and no command any more:
-it is behind a snapshot, so that it is never applied again. docs/command-format.md has each byte.
+A trimmed entry has the contents that are still needed, with their places, but no commands: a
+snapshot covers it, so that it is never applied again. docs/command-format.md has each byte.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class PlacedBatch(NamedTuple):
 
 
 class StoredContents(NamedTuple):
-    """The contents of one enqueue that are in an entry, and where: `data` has them one behind the
-    other from `start` on, of `size` bytes each, or of as many as `sizes` says; `runs` are the
-    places of the messages."""
+    """The contents of one enqueue in an entry, and their places: `data` has them one after the
+    other from `start` on, of `size` bytes each, or as `sizes` says; `runs` are the places of the
+    messages."""
 
     data: bytes
     start: int
@@ -68,9 +68,8 @@ class StoredContents(NamedTuple):
 
 
 def trimmed(data: bytes, places: Sequence[range]) -> bytes:
-    """Return what is left of an entry's commands, or of what this has returned for more places,
-    when only the messages at these places are needed, which are ascending and have no step. Raises
-    UnreadableCommand when it is neither."""
+    """Return the rest of an entry, or of a trimmed one, when only the messages at these places are
+    needed, which are ascending and have no step. Raises UnreadableCommand when it is neither."""
     parts: list[bytes] = []
     for stored in contents_in(data):
         positions, runs = chosen(stored.runs, places)
@@ -104,8 +103,7 @@ def bodies_of(data: bytes, start: int = 0) -> list[PlacedBatch]:
 
 
 def contents_in(data: bytes, at: int = 0) -> Iterator[StoredContents]:
-    """Yield what the enqueues of an entry have left there, from `at` on. Raises
-    UnreadableCommand."""
+    """Yield the contents of each enqueue in an entry, from `at` on. Raises UnreadableCommand."""
     place = 0
     while at < len(data):
         if len(data) - at < HEAD.size:
@@ -130,7 +128,7 @@ def contents_in(data: bytes, at: int = 0) -> Iterator[StoredContents]:
 
 
 def enqueued_in(body: CommandBody, place: int) -> StoredContents:
-    """Read what comes before the contents of an enqueue whose first message is at `place`."""
+    """Read an enqueue up to its contents; its first message is at `place`."""
     body.cut(ADDRESS_BYTES)
     _, _, ttl_ms, count, size, _, channel_number, envelope_size, priority = body.take(ENQUEUE_HEAD)
     envelope = body.cut(envelope_size)
@@ -155,7 +153,7 @@ def enqueued_in(body: CommandBody, place: int) -> StoredContents:
 
 
 def kept_in(body: CommandBody) -> StoredContents:
-    """Read what comes before the contents of what is left of an enqueue."""
+    """Read a trimmed enqueue up to its contents."""
     ttl_ms, count, size, run_count, channel_number, envelope_size, priority = body.take(KEPT_HEAD)
     envelope = body.cut(envelope_size)
     raw = body.cut(RUN.size * run_count)
@@ -207,7 +205,7 @@ def chosen(runs: list[range], places: Sequence[range]) -> tuple[list[range], lis
 
 
 def kept(stored: StoredContents, positions: list[range], runs: list[range]) -> list[bytes]:
-    """Return in parts what is left of an enqueue: the contents with these numbers."""
+    """Return the rest of an enqueue in parts: the contents with these numbers."""
     data, offsets = stored.data, stored.offsets
     contents = [data[offsets[each.start] : offsets[each.stop]] for each in positions]
     sizes: list[int] = []

@@ -1,7 +1,7 @@
-"""The commands that most entries are made of, read from bytes in one step each.
+"""The usual commands, which make up most entries, read from bytes in one step each.
 
-What is in any way unusual, or wrong, is left to `command_codec.py`, which reads all commands and
-says what is wrong with bytes that are none.
+Unusual and malformed commands are left to `command_codec.py`, which reads all commands and reports
+what is wrong with malformed ones.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BODILESS: Final = 16
 
 def usual_enqueue(data: bytes, at: int, end: int, flags: int) -> FifoCommand | None:
     """Return the enqueue in data[at:end] if its contents are alike, and its messages have no time
-    to live; its bodies are passed over."""
+    to live; its bodies are skipped."""
     contents_at = at + ENQUEUE.size
     if contents_at > end or flags & ~(PERSISTENT | BODILESS) != SAME_SIZE | SAME_BODIES:
         return None
@@ -53,7 +53,7 @@ def usual_enqueue(data: bytes, at: int, end: int, flags: int) -> FifoCommand | N
 
 
 def usual_settle(data: bytes, at: int, end: int, flags: int) -> FifoCommand | None:
-    """Return the settle in data[at:end] if it is of one range of ids."""
+    """Return the settle in data[at:end] if it has one range of ids."""
     tag_at = at + SETTLE.size
     if flags or tag_at > end:
         return None
@@ -69,7 +69,7 @@ def usual_settle(data: bytes, at: int, end: int, flags: int) -> FifoCommand | No
 
 
 def usual_asked(data: bytes, at: int, end: int, flags: int) -> FifoCommand | None:
-    """Return the beginning of a row that is in data[at:end]."""
+    """Return the beginning of a row in data[at:end]."""
     if flags or end - at != ASKED.size:
         return None
     node, incarnation, serial, number = ASKED.unpack_from(data, at)
