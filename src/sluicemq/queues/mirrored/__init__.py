@@ -1,5 +1,5 @@
-"""The mirrored queue: what the log of its members says, and the state that each of them has of it.
+"""The mirrored queue: the commands in its members' log, and the state that each builds from them.
 
-The master's ClassicQueue serves clients and applies what they ask at once. What became of it, by
-positions, is in the log. docs/decisions/0029-mirrored-queues.md says why.
+The master's ClassicQueue serves clients and applies their commands at once. The log has the
+outcome, by positions. docs/decisions/0029-mirrored-queues.md says why.
 """

@@ -1,7 +1,7 @@
 """Commands of mirrored queues as bytes, for the log. docs/command-format.md has each byte.
 
-An entry of the log is one or more commands, one behind the other. To apply a command no content is
-looked at: whoever makes a master's queue of a mirror reads them by `runs_of`.
+An entry of the log is one or more commands, one behind the other. Applying a command needs no
+content: a master that begins reads contents by `runs_of`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ MEMBER: Final = Struct("<Q")
 
 
 def encode_entry(commands: list[MirrorCommand], head: bytes = b"") -> bytes:
-    """Return what the log has of these commands, which are applied in this order, behind `head`."""
+    """Return the bytes of an entry with these commands, in the order of application,
+    behind `head`.
+    """
     parts = [head]
     place = 0
     for command in commands:
@@ -93,8 +95,8 @@ ENCODERS: Final[dict[type, tuple[int, Callable[[Any], bytes]]]] = {
 
 
 def decode_entry(data: bytes, at: int = 0) -> list[MirrorCommand]:
-    """Return the commands of an entry that are in `data` from `at` on, without contents. Raises
-    UnreadableCommand when it is none, or one of them is not known here."""
+    """Return the commands of an entry, without contents; the entry is in `data` from `at` on.
+    Raises UnreadableCommand when it is none, or has an unknown command."""
     return [DECODERS[kind](body) for kind, body in split(data, at)]
 
 
@@ -105,9 +107,9 @@ def runs_of(data: bytes, at: int = 0) -> list[tuple[int, Run]]:
 
 
 def trimmed(data: bytes, places: Sequence[range]) -> bytes:
-    """Return what is left of an entry, or of what this has returned for more places, when only the
-    messages at these places are needed, which are ascending and have no step: their writes. Raises
-    UnreadableCommand when it is neither."""
+    """Return the rest of an entry, or of a trimmed one, when only the messages at these places are
+    needed, which are ascending and have no step: their writes. Raises UnreadableCommand when it is
+    neither."""
     parts: list[bytes] = []
     for first, run in runs_of(data):
         for each in places:
@@ -119,7 +121,7 @@ def trimmed(data: bytes, places: Sequence[range]) -> bytes:
 
 def split(data: bytes, at: int) -> Iterator[tuple[int, CommandBody]]:
     """Give the commands of an entry, each with its type; contents are not copied. Raises
-    UnreadableCommand when one is cut off or not known here."""
+    UnreadableCommand when one is cut off or unknown."""
     view = memoryview(data)
     while at < len(data):
         if len(data) - at < HEAD.size:
@@ -172,7 +174,7 @@ def decode_delivered(body: CommandBody) -> MarkDelivered:
 
 
 def member_in(body: CommandBody) -> int:
-    """Return the member that is all that a command says."""
+    """Return the member, which is the only field of the command."""
     (member,) = body.take(MEMBER)
     body.end()
     return int(member)

@@ -1,5 +1,5 @@
-"""What an entry of a mirrored queue's log says: what has become of the master's messages, by their
-positions, and who is in sync.
+"""The commands of a mirrored queue's log: the outcome of the master's messages, by their positions,
+and the in-sync set.
 
 Members are named by their ids in the Raft group.
 """
@@ -12,53 +12,55 @@ from sluicemq.storage.entries import Run
 
 
 class WriteMessages(NamedTuple):
-    """Says that these messages are in the queue, at positions without a gap. One that was read has
-    no contents: these are in the bytes of the entry."""
+    """Puts these messages in the queue, at positions without a gap. A decoded command has no
+    contents: these are in the bytes of the entry."""
 
     run: Run
 
 
 class RemoveMessages(NamedTuple):
-    """Says that the messages at these positions have left the queue for good."""
+    """Removes the messages at these positions from the queue for good."""
 
     positions: tuple[range, ...]
 
 
 class MarkDelivered(NamedTuple):
-    """Says that messages below `position`, in its row, may have been delivered."""
+    """Notes that messages below `position`, in its row, may have been delivered."""
 
     position: int
 
 
 class BeginMastership(NamedTuple):
-    """Says that a member serves the queue from now on, and so has all of it. It is the first thing
-    that a master has agreed on."""
+    """Makes a member the master, which has all committed messages. It is a master's
+    first command.
+    """
 
     member: int
 
 
 class JoinMirror(NamedTuple):
-    """Says that a confirm waits for this mirror, too, from now on."""
+    """Makes confirms wait for this mirror, too, from now on."""
 
     member: int
 
 
 class DropMirror(NamedTuple):
-    """Says that no confirm waits for this mirror any more, and for people why."""
+    """Makes confirms wait for this mirror no more, for a reason that users see."""
 
     member: int
     reason: str
 
 
 class HoldMirror(NamedTuple):
-    """Says that this mirror is not to be sent what is in the queue now: it gets what comes, when
-    all of that has gone."""
+    """Holds a mirror: it is not sent the messages in the queue, and is added when these
+    are gone.
+    """
 
     member: int
 
 
 class ReleaseMirror(NamedTuple):
-    """Says that this mirror is held no more: it is sent what there is, or is to be none."""
+    """Ends the hold of a mirror: it is sent the queue's messages, or is to be no mirror."""
 
     member: int
 
@@ -76,15 +78,15 @@ MirrorCommand: TypeAlias = (
 
 
 class InSyncChanged(NamedTuple):
-    """Says that the in-sync set is another one: its members, the eldest first, and for people what
-    has happened."""
+    """Tells that the in-sync set has changed: its members, the eldest first, and the event for
+    users."""
 
     members: tuple[int, ...]
     event: str
 
 
 class MirrorFree(NamedTuple):
-    """Says that a mirror that was held may be sent the queue now."""
+    """Tells that a held mirror may be sent the queue now."""
 
     member: int
 

@@ -1,5 +1,6 @@
-"""How far a master may deliver, so that what it has delivered comes again flagged whoever is master
-next: not beyond the mark that is agreed on, which it moves ahead of what it delivers."""
+"""The marks up to which a master may deliver, so that any next master redelivers these messages
+with the flag set: a master delivers up to the committed mark, and moves it ahead of its deliveries.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from sluicemq.storage.positions import first_of_priority, priority_at
 
 
 class DeliveryMarks:
-    """The marks of one master, whose own mirror has those that are agreed on. They go `ahead`
-    positions beyond what is delivered."""
+    """The marks of one master, whose own mirror has the committed ones. They go `ahead` positions
+    beyond deliveries."""
 
     def __init__(self, mirror: MirrorState, ahead: int) -> None:
         self.mirror = mirror
@@ -23,8 +24,8 @@ class DeliveryMarks:
         """Those that are in no entry yet."""
 
     def cover(self, delivered: Iterable[int]) -> bool:
-        """Tell whether a master may have delivered what is below these positions, each in its row;
-        and see to it that what is behind it may be delivered soon."""
+        """Tell whether a master may deliver up to these positions, each in its row; and request
+        marks ahead of them."""
         is_covered = True
         for position in delivered:
             agreed = self.mirror.delivered(position)
@@ -36,6 +37,6 @@ class DeliveryMarks:
         return is_covered
 
     def take_due(self) -> list[MarkDelivered]:
-        """Return the marks that have to be agreed on; asked again, only others."""
+        """Take the marks that have to be committed; each is returned once."""
         due, self.due = self.due, {}
         return [MarkDelivered(position) for position in due.values()]

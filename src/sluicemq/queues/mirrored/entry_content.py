@@ -1,11 +1,11 @@
-"""What is in an entry of a mirrored queue's log: the time its leader gave it, and commands.
+"""The content of an entry of a mirrored queue's log: the time its leader gave it, and commands.
 
     stamp u64, milliseconds since the epoch | commands, as in `command_codec`; of an entry that was
     trimmed the writes that are left of them
 
-What was proposed here is kept as the commands, whose contents the master's queue has, too; its
-bytes are made when it is written. What has come is kept as bytes. Either is let go when the log's
-segments have it.
+An entry proposed here is kept as commands, which share contents with the master's queue; its bytes
+are made when it is written. An entry that arrived is kept as bytes. Either is dropped once the
+log's segments have it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ COMMAND_BYTES: Final = 64
 
 
 class MirrorContent(LogContent):
-    """The content of one entry, of `size` bytes: `data`, or the commands it is made of, proposed at
-    `stamp_ms`. Both are None when it was let go."""
+    """The content of one entry, of `size` bytes: `data`, or the commands that become them, proposed
+    at `stamp_ms`. Both are None when it was dropped."""
 
     __slots__ = ("commands", "data", "size", "stamp_ms")
 
@@ -56,17 +56,17 @@ class MirrorContent(LogContent):
         return self.data is not None or self.commands is not None
 
     def was_written(self) -> None:
-        """Keep it once from now on: its bytes can be made again."""
+        """Drop the bytes if they can be made again, because the entry was written."""
         if self.commands is not None:
             self.data = None
 
     def let_go(self) -> None:
-        """Let go of all of it."""
+        """Drop the whole content from RAM."""
         self.data = self.commands = None
 
     def decoded(self) -> tuple[int, list[MirrorCommand]]:
-        """Return its time and its commands. Raises UnreadableCommand when the bytes are not what
-        this version writes."""
+        """Return its time and its commands. Raises UnreadableCommand when the bytes are not of a
+        form that this version writes."""
         if self.commands is not None:
             return self.stamp_ms, self.commands
         data = bytes(self)
@@ -77,33 +77,33 @@ class MirrorContent(LogContent):
 
 
 def content_of(data: EntryData) -> MirrorContent:
-    """Return the content of an entry, which may have come as bytes."""
+    """Return the content of an entry, which may have arrived as bytes."""
     return data if isinstance(data, MirrorContent) else MirrorContent(bytes(data))
 
 
 def trimmed_entry(data: bytes, places: Sequence[range]) -> bytes:
-    """Return the bytes of an entry, whole or trimmed, with no other messages than those at these
-    places. Raises UnreadableCommand when they are neither."""
+    """Return the bytes of an entry, whole or trimmed, with only the messages at these places.
+    Raises UnreadableCommand when they are neither."""
     return data[: STAMP.size] + trimmed(data[STAMP.size :], places)
 
 
 class MirrorCodec:
-    """How commands of a mirrored queue become entries, and back (`replication/majority.py`)."""
+    """Turns commands of a mirrored queue into entries, and back (`replication/majority.py`)."""
 
     __slots__ = ()
 
     def encode(self, commands: list[MirrorCommand], stamp_ms: int) -> MirrorContent:
-        """Return the content of an entry with these commands, of that time."""
+        """Return the content of an entry with these commands and that time."""
         data = encode_entry(commands, STAMP.pack(stamp_ms))
         return MirrorContent(data, commands, stamp_ms)
 
     def decode(self, data: EntryData) -> tuple[int, list[MirrorCommand]]:
         """Return the time and the commands of an entry. Raises UnreadableCommand when the bytes are
-        not what this version writes."""
+        not of a form that this version writes."""
         return content_of(data).decoded()
 
     def weigh(self, command: MirrorCommand) -> int:
-        """Return about how many bytes a command takes in an entry."""
+        """Return the approximate bytes of a command in an entry."""
         if isinstance(command, WriteMessages):
             return COMMAND_BYTES + sum(command.run.sizes)
         return COMMAND_BYTES

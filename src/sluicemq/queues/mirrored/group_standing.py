@@ -1,4 +1,6 @@
-"""What a master has to know of its Raft group: who votes, who can be reached, who has how much."""
+"""The state of a Raft group that its master needs: the voters, the members out of reach, and how
+far each log goes.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from sluicemq.raft.raft import Raft
 
 
 class GroupStanding(NamedTuple):
-    """How a group stands, as who leads it knows. `durable` says for each voter up to which index it
-    has said that the leader's log is on its disk; `lost` are members that cannot be reached."""
+    """The state of a group, as its leader knows it. `durable` is for each voter the index up to
+    which it has acknowledged the leader's log; `lost` are members out of reach."""
 
     commit: int
     durable: Mapping[int, int]
@@ -18,7 +20,7 @@ class GroupStanding(NamedTuple):
 
 
 def standing_of(raft: Raft) -> GroupStanding:
-    """Return how the group stands that this member leads."""
+    """Return the state of the group that this member leads."""
     leading = raft.leading
     assert leading is not None, "only who leads knows how a group stands"
     durable = {name: leading.durable_at(name) for name in raft.configuration.voters}
@@ -27,13 +29,13 @@ def standing_of(raft: Raft) -> GroupStanding:
 
 def may_serve(raft: Raft) -> bool:
     """Tell whether this member may serve the queue: it leads, and has handed out for application an
-    entry of its own term. Before that it does not know all that is agreed on, and what it lacks may
-    have been confirmed."""
+    entry of its own term. Before that it does not know all committed entries, and those that it
+    lacks may have been confirmed."""
     leading = raft.leading
     return leading is not None and raft.applied >= leading.first_index
 
 
 def has_all(standing: GroupStanding, in_sync: tuple[int, ...]) -> int:
-    """Return up to which index all is committed, and on the disk of each of the in-sync set: what
-    is up to there may be confirmed. A member that has no vote any more has nothing."""
+    """Return the index up to which all is committed, and on the disk of each member of the in-sync
+    set: messages up to there may be confirmed. A member that is no voter any more counts with 0."""
     return min([standing.commit, *(standing.durable.get(member, 0) for member in in_sync)])

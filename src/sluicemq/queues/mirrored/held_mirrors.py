@@ -1,10 +1,10 @@
-"""New members of a mirrored queue that are not sent what is in it: with `ha-sync-mode: manual`, or
+"""New members of a mirrored queue that are not sent its messages: with `ha-sync-mode: manual`, or
 after a synchronisation was cancelled.
 
-    declared ---HoldMirror---> held ---what was there has gone, sync_queue, automatic---> free
+    declared ---HoldMirror---> held ---old messages gone, sync_queue, automatic---> free
 
-Who is held is in the state of all mirrors, with the positions that there were; who is free again
-only the master knows, which has it added to the group at once. An election between the two holds it
+All mirrors have the held members in their state, with the positions of that time. Only the master
+knows the freed ones, and has them added to the group at once. An election in between holds them
 anew.
 """
 
@@ -18,7 +18,7 @@ from sluicemq.queues.mirrored.mastership import Mastership
 
 
 class HeldMirrors:
-    """This is whom one master holds."""
+    """The new members that one master holds."""
 
     def __init__(self) -> None:
         self.free: set[int] = set()
@@ -38,8 +38,8 @@ class HeldMirrors:
         *,
         syncs: bool,
     ) -> set[int]:
-        """Return which of the `new` members, who are not in the group yet, are not to be added now;
-        `syncs` is what the policy says. Without a mastership nothing can be said to the others."""
+        """Return those of the `new` members, which are not in the group yet, that may not be added
+        now; `syncs` is the policy's choice. Without a mastership no command can be proposed."""
         if syncs and not self.is_cancelled:
             self.free.update(new)
         waiting = {*new} - self.free
@@ -54,8 +54,8 @@ class HeldMirrors:
         return waiting
 
     def was_freed(self, member: int) -> None:
-        """Hear that a member is held no more: because this was asked for, or because nothing is
-        left of what was in the queue."""
+        """Note that a member is held no more: by request, or because none of the old messages is
+        left."""
         self.holding.discard(member)
         if member in self.releasing:
             self.releasing.discard(member)
@@ -63,11 +63,11 @@ class HeldMirrors:
             self.free.add(member)
 
     def sync(self, new: Iterable[int]) -> None:
-        """Hold nobody any more who is new now."""
+        """Free all members that are new now."""
         self.is_cancelled = False
         self.free.update(new)
 
     def cancel(self) -> None:
-        """Hold everybody who is not in the group yet, and who is new from now on."""
+        """Hold all members that are not in the group yet, and future ones."""
         self.is_cancelled = True
         self.free.clear()

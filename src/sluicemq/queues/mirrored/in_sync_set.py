@@ -1,7 +1,7 @@
-"""Who has all of a mirrored queue, as its log says: the master, the mirrors for which each confirm
-waits, and those that are held.
+"""The members that have all of a mirrored queue, by its log: the master, and the mirrors that
+confirms wait for; and the held mirrors.
 
-Every member knows the same set, and it changes only by what a majority has agreed on.
+Every member knows the same set, and only committed entries change it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from sluicemq.queues.mirrored.commands import (
 
 
 class InSyncSet:
-    """The set of one queue. `members` are in it, the eldest first, the master among them."""
+    """The in-sync set of one queue. `members` are in order of age, the eldest first, and include
+    the master."""
 
     def __init__(self) -> None:
         self.master = 0
@@ -30,7 +31,7 @@ class InSyncSet:
         there was, the first one that was not given then."""
 
     def begin(self, command: BeginMastership, effects: list[MirrorEffect]) -> None:
-        """Have a member serve. It is in the set, for it has applied all that was agreed on."""
+        """Let a member serve. It is in the set, because it has applied all committed entries."""
         self.master = command.member
         if command.member not in self.members:
             self.members = (*self.members, command.member)
@@ -42,7 +43,7 @@ class InSyncSet:
             effects.append(InSyncChanged(self.members, f"{command.member} has joined"))
 
     def drop(self, command: DropMirror, effects: list[MirrorEffect]) -> None:
-        """Take a mirror out. The master stays: whoever drops it has begun before."""
+        """Remove a mirror. The master stays: the one that drops it began earlier."""
         if command.member in self.members and command.member != self.master:
             self.members = (*(each for each in self.members if each != command.member),)
             event = f"{command.member} was dropped: {command.reason}"
@@ -57,7 +58,7 @@ class InSyncSet:
             effects.append(MirrorFree(command.member))
 
     def look_at_held(self, firsts: dict[int, int], effects: list[MirrorEffect]) -> None:
-        """Let go of held mirrors for which nothing is left: `firsts` has the position of the first
+        """Free held mirrors whose old messages are all gone: `firsts` has the position of the first
         message of each row that has any."""
         free = [
             member

@@ -1,5 +1,6 @@
-"""What a master does beside serving its clients: it begins, has its mirrors keep up or drops them,
-and says what may be confirmed."""
+"""The duties of a master beside serving clients: it begins, gates publishers for slow mirrors or
+drops these, and decides which messages may be confirmed.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ R = TypeVar("R")
 
 
 class Mastership(Generic[R]):
-    """One mastership of the member `name`, from the first entry that it has applied of its own term
-    to the end of that term. `mirror` is what this member makes of the log; R is what a publisher
-    hears when its messages are safe."""
+    """One mastership of the member `name`, from the first applied entry of its own term to the end
+    of that term. `mirror` is this member's mirror; R is a publisher's receipt, due when its
+    messages are safe."""
 
     def __init__(self, mirror: MirrorState, name: int, bounds: MirrorBounds, now_ms: int) -> None:
         self.mirror = mirror
@@ -55,29 +56,28 @@ class Mastership(Generic[R]):
         return self.lags.holding_up
 
     def write(self, run: Run, receipt: R | None = None) -> None:
-        """Have the next entry say that these messages are in the queue. `receipt` comes back when
-        they are safe."""
+        """Put these messages in the next entry. `receipt` comes back when they are safe."""
         self.gathered.append(WriteMessages(run))
         if receipt is not None:
             self.receipts.append(receipt)
 
     def remove(self, positions: range) -> None:
-        """Have the next entry say that the messages at these positions are gone."""
+        """Put the removal of these positions in the next entry."""
         last = self.removed[-1] if self.removed else positions
         if last.stop == positions.start and last.step == positions.step == 1:
             positions = range(self.removed.pop().start, positions.stop)
         self.removed.append(positions)
 
     def hold(self, member: int) -> None:
-        """Have the next entry say that what is in the queue is not for this mirror."""
+        """Put the hold of this mirror in the next entry."""
         self.gathered.append(HoldMirror(member))
 
     def release(self, member: int) -> None:
-        """Have the next entry say that it is all the same."""
+        """Put the end of this mirror's hold in the next entry."""
         self.gathered.append(ReleaseMirror(member))
 
     def take_entry(self) -> list[MirrorCommand]:
-        """Return what the next entry says, perhaps nothing. It is proposed now, and told of by
+        """Take the commands of the next entry, if any. The caller proposes it now, and then calls
         `proposed`."""
         self.gathered += self.marks.take_due()
         if self.removed:
@@ -87,16 +87,16 @@ class Mastership(Generic[R]):
         return commands
 
     def proposed(self, index: int, size_bytes: int, *, is_whole: bool = True) -> None:
-        """Hear that what was taken last is the entry at `index`; unless it `is_whole` only a part
-        of it, and more entries follow before anything else is taken."""
+        """Note that the commands taken last are the entry at `index`; unless it `is_whole` only a
+        part of them, and more entries follow before others are taken."""
         self.lags.entries.add(index, size_bytes)
         if self.receipts and is_whole:
             self.waiting.append((index, self.receipts))
             self.receipts = []
 
     def look(self, standing: GroupStanding, now_ms: int, mirrors: Container[int]) -> None:
-        """Look how the mirrors keep up, and have the in-sync set changed where that is due. Only
-        members in `mirrors` join it."""
+        """Check how the mirrors keep up, and propose the changes of the in-sync set that are due.
+        Only members in `mirrors` join it."""
         in_sync = self.mirror.in_sync.members
         others = (*(each for each in in_sync if each != self.name),)
         self.lags.look(standing, others, now_ms)
@@ -104,7 +104,7 @@ class Mastership(Generic[R]):
             member: is_in for member, is_in in self.changing.items() if (member in in_sync) != is_in
         }
         if self.name not in in_sync:
-            return  # its beginning is not agreed on yet
+            return  # its beginning is not committed yet
         for member in others:
             if member not in self.changing:
                 reason = self.lags.gives_up(member, standing)
@@ -121,8 +121,8 @@ class Mastership(Generic[R]):
                 self.gathered.append(JoinMirror(member))
 
     def confirmed(self, standing: GroupStanding) -> list[R]:
-        """Return who may hear now that its messages are safe: their entry is committed, and every
-        mirror of the set as it is agreed on has it on its disk."""
+        """Return the receipts that are due: their entry is committed, and every mirror of the
+        committed set has it on its disk."""
         upto = has_all(standing, self.mirror.in_sync.members)
         safe: list[R] = []
         while self.waiting and self.waiting[0][0] <= upto:

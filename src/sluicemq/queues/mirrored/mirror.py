@@ -1,7 +1,7 @@
-"""A mirror: what each member of a mirrored queue makes of the log, the master's, too.
+"""A mirror: the state that each member of a mirrored queue builds from the log, the master's, too.
 
 It has no bodies, no consumers and no window. A master that begins, after an election or a fault,
-makes its ClassicQueue of it; who joins is sent its snapshot and the entries that this names.
+makes its ClassicQueue from it; a new member is sent its snapshot and the entries that this names.
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ class Mirror(MirrorState):
             self.in_sync.release(command, effects)
 
     def row_of(self, position: int) -> MirroredRow:
-        """Return the row of a position that the log names; it begins with that if there was
-        none."""
+        """Return the row of a position in the log; it begins with that position if
+        there was none.
+        """
         priority = priority_at(position)
         row = self.rows.get(priority)
         if row is None:
@@ -75,7 +76,7 @@ class Mirror(MirrorState):
         return row
 
     def write(self, run: Run) -> None:
-        """Take note of messages that are in the entry which is being applied."""
+        """Note messages in the entry that is being applied."""
         sizes = None if run.same_size else run.sizes
         mirrored = MirroredRun(
             run.first,
@@ -95,7 +96,7 @@ class Mirror(MirrorState):
             yield index, [places for run in runs for places in run.places]
 
     def live_bytes(self) -> Iterator[tuple[int, Sequence[range], int]]:
-        """Give the same as `live`, each with the bytes of the contents of its messages."""
+        """Give the same as `live`, each item with the bytes of its messages' contents."""
         for index, group in groupby(self.runs(), key=lambda run: run.index):
             runs = [*group]
             places = [places for run in runs for places in run.places]

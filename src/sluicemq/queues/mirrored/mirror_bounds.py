@@ -1,4 +1,4 @@
-"""How far a mirror of the in-sync set may lag, and what becomes of one that does not keep up."""
+"""The bounds on the lag of an in-sync mirror, and on one that does not keep up."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How far the mirrors of the in-sync set are behind their master, and what follows from it: whom it
-waits for, and whom it does not wait for any more.
+"""The lag of the in-sync mirrors behind their master, and its consequences: the master waits for a
+mirror, or drops it.
 
     entries of the master --> bytes behind --> its gate is shut --> dropped
-    has said to have them ------------------> open                  joins again, later each time
+    acknowledgement -------------------------> open                 joins again, later each time
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEPT_MAX = 4096
 
 
 class EntryBytes:
-    """The bytes of a master's newest entries."""
+    """Counts the bytes of a master's newest entries."""
 
     def __init__(self) -> None:
         self.indexes: list[int] = []
@@ -33,7 +33,7 @@ class EntryBytes:
         self.forgotten = 0
 
     def add(self, index: int, size_bytes: int) -> None:
-        """Take note of an entry, behind all others."""
+        """Note an entry, behind all others."""
         assert not self.indexes or index > self.indexes[-1], "entries come in their order"
         self.first = self.first or index
         self.indexes.append(index)
@@ -49,11 +49,11 @@ class EntryBytes:
 
     @property
     def total(self) -> int:
-        """Return the bytes of all entries there were."""
+        """Return the bytes of all entries so far."""
         return self.totals[-1] if self.totals else self.forgotten
 
     def behind(self, index: int) -> int | None:
-        """Return how many bytes of entries there are behind `index`; None: more than is known."""
+        """Return the bytes of entries behind `index`; None: more than is known."""
         if index < self.known_from:
             return None
         at = bisect_right(self.indexes, index)
@@ -61,7 +61,7 @@ class EntryBytes:
 
 
 class MirrorLag:
-    """What a master knows of one mirror of the set."""
+    """A master's view of one in-sync mirror."""
 
     __slots__ = ("durable", "is_shut", "waited_ms")
 
@@ -74,8 +74,8 @@ class MirrorLag:
 
 
 class Rejoining:
-    """When a mirror may join again that was dropped: from `may_join_ms` on, if it has what there
-    was when it was dropped, up to entry `needs`."""
+    """When a dropped mirror may join again: from `may_join_ms` on, if it has the entries from
+    before it was dropped, up to `needs`."""
 
     __slots__ = ("delay_ms", "joined_ms", "may_join_ms", "needs")
 
@@ -105,8 +105,8 @@ class MirrorLags:
         return [member for member, lag in self.lags.items() if lag.is_shut]
 
     def look(self, standing: GroupStanding, mirrors: tuple[int, ...], now_ms: int) -> None:
-        """Take note of how far `mirrors` have come, which are those of the set. Of others nothing
-        is known any more, so that nobody waits for them."""
+        """Note the progress of `mirrors`, which are those of the set. Others are forgotten, so that
+        nobody waits for them."""
         passed_ms = min(now_ms - self.now_ms, LOOK_MS_MAX)
         self.now_ms = now_ms
         for member in [each for each in self.lags if each not in mirrors]:
@@ -127,7 +127,7 @@ class MirrorLags:
             lag.is_shut = behind is None or behind >= bound
 
     def gives_up(self, member: int, standing: GroupStanding) -> str:
-        """Return why a mirror of the set is to be dropped; "" when it is not."""
+        """Return why an in-sync mirror is to be dropped; "" if it is not."""
         lag = self.lags[member]
         behind = self.entries.behind(lag.durable)
         if member not in standing.durable:
@@ -141,8 +141,8 @@ class MirrorLags:
         return ""
 
     def dropped(self, member: int) -> None:
-        """Take note that a mirror is to be dropped: it joins again later, and each time later still
-        that it falls out soon after it has."""
+        """Note that a mirror is to be dropped: it joins again later, and after a longer time
+        whenever it drops out soon after joining."""
         bounds = self.bounds
         again = self.rejoining.setdefault(member, Rejoining())
         is_soon = again.delay_ms and self.now_ms - again.joined_ms < bounds.rejoin_max_ms
@@ -152,13 +152,13 @@ class MirrorLags:
         again.needs = self.entries.last
 
     def joined(self, member: int) -> None:
-        """Take note that a mirror is in the set."""
+        """Note that a mirror is in the set."""
         if member in self.rejoining:
             self.rejoining[member].joined_ms = self.now_ms
 
     def may_join(self, member: int, standing: GroupStanding) -> bool:
-        """Tell whether a member that is not in the set keeps up well enough to be in it: it has all
-        that there was before this master, and lacks little of the rest."""
+        """Tell whether a member outside the set keeps up well enough to join: it has all entries
+        from before this master, and lacks little of the rest."""
         again = self.rejoining.get(member)
         durable = standing.durable.get(member, 0)
         if member in standing.lost:

@@ -1,4 +1,4 @@
-"""What a mirror has, and nothing of what it does: that is `mirror.py`."""
+"""The state of a mirror without its behaviour, which is in `mirror.py`."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class MirrorState(Replicated[MirrorCommand, MirrorEffect]):
 
     @property
     def body_bytes(self) -> int:
-        """Return the bytes of their contents."""
+        """Return the bytes of the queue's contents."""
         return sum(row.size_bytes for row in self.rows.values())
 
     @property
     def snapshot_rows(self) -> int:
-        """Return the rows that a snapshot would have, but for some."""
+        """Return the number of rows of a snapshot, except a few."""
         return sum(row.run_count for row in self.rows.values())
 
     def delivered(self, position: int) -> int:
-        """Return below which position messages of the same row may have been delivered."""
+        """Return the position below which messages of the same row may have been delivered."""
         priority = priority_at(position)
         row = self.rows.get(priority)
         return first_of_priority(priority) if row is None else row.delivered
@@ -47,6 +47,6 @@ class MirrorState(Replicated[MirrorCommand, MirrorEffect]):
         return {priority: run.positions[0].start for priority, run in heads if run is not None}
 
     def runs(self) -> Iterator[MirroredRun]:
-        """Give all runs of which something is in the queue, in the order of the log."""
+        """Give all runs with messages in the queue, in the order of the log."""
         rows = [row.runs() for row in self.rows.values()]
         return merge(*rows, key=lambda run: (run.index, run.place))

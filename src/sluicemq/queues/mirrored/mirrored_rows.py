@@ -1,6 +1,6 @@
 """The messages of a mirrored queue by their positions, without bodies: those are in its log.
 
-Messages that were written together are one run, of which each has a bit.
+Messages that were written together are one run, with a bit for each message.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 
 class MirroredRun:
-    """Messages at the `count` positions from `first` on, of which those are in the queue that have
-    their bit in `alive`. They are in the entry at `index`, at the places from `place` on. Each
-    content has `size` bytes, or as many as `sizes` says. `expiry` is in milliseconds since the
-    epoch, 0: never."""
+    """Messages at the `count` positions from `first` on, with a bit in `alive` for those in the
+    queue. They are in the entry at `index`, at the places from `place` on. Each content has `size`
+    bytes, or as many as `sizes` says. `expiry` is in milliseconds since the epoch, 0: never."""
 
     __slots__ = (
         "alive",
@@ -68,7 +67,7 @@ class MirroredRun:
 
     @property
     def places(self) -> list[range]:
-        """Return where in their entry its messages are that are in the queue, ascending."""
+        """Return the places in their entry of its messages in the queue, ascending."""
         return ranges_of(self.alive, self.place)
 
     def sizes_at(self, positions: range) -> list[int]:
@@ -83,14 +82,14 @@ class MirroredRun:
         return self.bytes_of(self.alive)
 
     def bytes_of(self, bits: int) -> int:
-        """Return the bytes of the contents of those messages that have a bit here."""
+        """Return the bytes of the contents of the messages with a bit here."""
         if self.sizes is None:
             return self.size * bits.bit_count()
         return sum(sum(self.sizes[part.start : part.stop]) for part in ranges_of(bits, 0))
 
     def remove(self, positions: range) -> int:
-        """Remove its messages among the ascending `positions`; returns the bits of those that there
-        were."""
+        """Remove its messages among the ascending `positions`; returns the bits of those that were
+        there."""
         start, step = positions.start, positions.step
         from_ = max(0, -(-(self.first - start) // step))
         upto = max(0, -(-(self.first + self.count - start) // step))
@@ -100,8 +99,8 @@ class MirroredRun:
 
 
 class MirroredRow:
-    """A row of positions: that of a priority, or the only one of a queue without them. Positions
-    below `next` have been given, those below `delivered` may have been delivered."""
+    """A row of positions: that of a priority, or the only one of a queue without priorities.
+    Positions below `next` were used, those below `delivered` may have been delivered."""
 
     __slots__ = (
         "_firsts",
@@ -130,21 +129,21 @@ class MirroredRow:
         """So many of the first runs are gone."""
 
     def runs(self) -> Iterator[MirroredRun]:
-        """Give the runs of which something is in the queue, in the order of positions."""
+        """Give the runs with messages in the queue, in the order of positions."""
         return (run for run in islice(self._runs, self._head, None) if run.alive)
 
     @property
     def run_count(self) -> int:
-        """Return how many runs there are of which something is in the queue."""
+        """Return the number of runs with messages in the queue."""
         return len(self._runs) - self._gone
 
     @property
     def head(self) -> MirroredRun | None:
-        """Return the first of those; None: there is no message."""
+        """Return the first run with messages in the queue; None: there is no message."""
         return self._runs[self._head] if self._head < len(self._runs) else None
 
     def run_at(self, position: int) -> MirroredRun | None:
-        """Return the run that has the message at this position; None: it is not there."""
+        """Return the run that has the message at this position; None: it is not in the queue."""
         at = bisect_right(self._firsts, position) - 1
         if at < 0:
             return None
@@ -153,7 +152,7 @@ class MirroredRow:
         return run if offset < run.count and run.alive >> offset & 1 else None
 
     def add(self, run: MirroredRun) -> None:
-        """Add messages behind all that have ever been there."""
+        """Add messages behind all that were ever there."""
         assert run.first >= self.next, f"position {run.first} was given before"
         self._runs.append(run)
         self._firsts.append(run.first)
@@ -162,7 +161,7 @@ class MirroredRow:
         self.size_bytes += run.size_bytes
 
     def remove(self, positions: range) -> None:
-        """Remove the messages at these ascending positions, as far as they are there."""
+        """Remove those messages at these ascending positions that are there."""
         at = max(0, bisect_right(self._firsts, positions.start) - 1)
         end = positions[-1]
         while at < len(self._runs) and self._firsts[at] <= end:

@@ -1,5 +1,7 @@
-"""Which member of a mirrored queue goes on alone, when no majority of them can be reached for long
-and a policy wants that: the one that has most, though it may lack what was confirmed."""
+"""The choice of the member of a mirrored queue that goes on alone when no majority can be reached
+for long and a policy wants that: the one with the newest log, though it may lack confirmed
+messages.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ NODE_DOWN: Final = "nodedown"
 
 
 def status_of(raft: Raft) -> dict[str, Any]:
-    """Return what others have to know of this member, to compare it with theirs."""
+    """Return this member's status, for comparison with the others."""
     log = raft.member.log
     return {
         "raft_state": NODE_DOWN if raft.is_amnesiac else "leader" if raft.is_leader else "follower",
@@ -27,8 +29,8 @@ def status_of(raft: Raft) -> dict[str, Any]:
 
 
 def heir_of(found: Mapping[int, Mapping[str, Any]]) -> int:
-    """Return the node whose member is to go on alone, by what the nodes with members have answered;
-    0: nobody, for somebody leads or could be elected, or a node that is up does not say what it
+    """Return the node whose member should go on alone, from the answers of the nodes with members;
+    0: none, because a member leads or could be elected, or a node that is up does not tell what it
     has."""
     members = {node: each for node, each in found.items() if each["raft_state"] != NODE_DOWN}
     reached = {each.get("member") for each in members.values()}
@@ -42,21 +44,21 @@ def heir_of(found: Mapping[int, Mapping[str, Any]]) -> int:
 
 
 def newest(member: Mapping[str, Any]) -> tuple[int, int]:
-    """Return what is greater for the newer of two logs. It has all that was agreed on and is in the
-    other one; whether a mirror takes itself for one in sync says less, for it may not have heard
-    that it was dropped."""
+    """Return a key that is greater for the newer of two logs. The newer log has all committed
+    entries of the other. It decides more than whether a mirror believes to be in sync: that may not
+    have heard that it was dropped."""
     return member["last_term"], member["log_index"]
 
 
 def was_promoted(declared: DeclaredQueue, name: int, raft: Raft) -> bool:
-    """Tell whether the member of this node is to go on alone by the new id `name`. Who is not in
-    the group by its own log is declared alone for no other reason: others leave only when those who
-    have joined can do without them."""
+    """Tell whether the member of this node should go on alone by the new id `name`. Only a
+    promotion declares a member alone that is not in the group by its own log: otherwise members
+    leave only when those that have joined can do without them."""
     is_new = name not in raft.configuration.members
     return is_alone(declared) and name in declared.members and is_new and not raft.is_amnesiac
 
 
 def term_of_promotion(name: int) -> int:
-    """Return a term that is higher than all that the group of the promoted member has had: ids grow
-    with each promotion by more than anybody is ever elected."""
+    """Return a term above all terms of the promoted member's former group: with each promotion ids
+    grow by more than the number of elections."""
     return name

@@ -33,7 +33,7 @@ RunRow = tuple[int, int, int, int, int, int, list[int] | None, bytes | None, int
 
 
 class MirrorHead(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """What a snapshot begins with."""
+    """The beginning of a snapshot of a mirror."""
 
     magic: str
     version: int
@@ -85,7 +85,7 @@ def encoded(head: MirrorHead, runs: list[tuple[int, list[RunRow]]]) -> Iterator[
 
 
 def row_of_run(run: MirroredRun) -> RunRow:
-    """Return what a snapshot has of a run."""
+    """Return the snapshot's row for a run."""
     bits = None if run.is_whole else run.alive.to_bytes((run.count + 7) // 8, "little")
     traits = run.traits
     return (
@@ -104,7 +104,7 @@ def row_of_run(run: MirroredRun) -> RunRow:
 
 
 def digest_of(state: MirrorState) -> bytes:
-    """Return 16 bytes that are equal for equal states, and for others are not."""
+    """Return 16 bytes that are equal for equal states, and differ otherwise."""
     digest = blake2b(digest_size=16)
     for piece in pieces_of(state):
         digest.update(len(piece).to_bytes(4, "little") + piece)
@@ -115,8 +115,8 @@ def digest_of(state: MirrorState) -> bytes:
 
 
 def restore_from(state: MirrorState, pieces: Iterable[bytes]) -> None:
-    """Have the state be what a snapshot says. Raises ValueError, and changes nothing, when the
-    pieces are no snapshot, or one of a version that is not known."""
+    """Replace the state by that of a snapshot. Raises ValueError, and changes nothing, when the
+    pieces are no snapshot, or one of an unknown version."""
     given = iter(pieces)
     head = decoded(HEAD_DECODER, next(given, b""))
     if head.magic != MAGIC or head.version != MACHINE_VERSION:
@@ -144,7 +144,7 @@ def restore_from(state: MirrorState, pieces: Iterable[bytes]) -> None:
 
 
 def add(row: MirroredRow, run_row: RunRow) -> None:
-    """Add a run to a row. Raises ValueError when it cannot be one."""
+    """Add a run to a row. Raises ValueError when it is malformed."""
     first, count, index, place, expiry, size, sizes, bits, *traits = run_row
     channel_number, persistent, envelope = traits
     alive = (1 << max(0, count)) - 1 if bits is None else int.from_bytes(bits, "little")
@@ -158,8 +158,7 @@ def add(row: MirroredRow, run_row: RunRow) -> None:
 
 
 def decoded(decoder: Any, raw: bytes) -> Any:
-    """Return what these bytes are. Raises ValueError when they are nothing that the decoder
-    knows."""
+    """Return the decoded bytes. Raises ValueError when the decoder cannot read them."""
     try:
         return decoder.decode(raw)
     except msgspec.DecodeError as error:
