@@ -1,1 +1,1 @@
-"""The stream: an append-only log as its consumers and its retention see it."""
+"""The stream: an append-only log with its consumers and its retention."""

@@ -1,4 +1,4 @@
-"""Chunks of streams in RAM: each is read once for all consumers that are at one place."""
+"""Chunks of streams in RAM: each is read once for all consumers at the same place."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class CachedChunk:
-    """Holds a chunk of a stream in RAM. `position` is the byte behind it in its segment; `holders`
-    counts who keeps it in RAM."""
+    """A chunk of a stream in RAM. `position` is the byte behind it in its segment; `holders` counts
+    those that keep it in RAM."""
 
     __slots__ = (
         "contents",
@@ -42,11 +42,11 @@ class CachedChunk:
 
     @property
     def end(self) -> int:
-        """Return the offset behind that of its last message."""
+        """Return the offset behind its last message."""
         return self.first + self.count
 
     def with_offsets(self) -> list[bytes]:
-        """Return the contents with the header that tells their offsets, made when a consumer first
+        """Return the contents with the header that has their offsets, made when a consumer first
         gets them."""
         if not self.stamped:
             self.contents = with_offsets(self.contents, self.first)
@@ -55,9 +55,9 @@ class CachedChunk:
 
 
 class ChunkCache:
-    """Keeps chunks of all streams of a node, at most `limit` bytes; the one that was asked for
-    longest ago goes first. `account` is called with the bytes of RAM by which chunks take more, or
-    less when negative, those that only a consumer holds too."""
+    """Keeps chunks of all streams of a node, at most `limit` bytes; the least recently used one is
+    dropped first. `account` is called with the change in bytes of RAM, including chunks that only a
+    consumer holds."""
 
     is_vital = True
     """A fault in here ends the node (kernel/containment.py)."""
@@ -70,8 +70,7 @@ class ChunkCache:
         self.hits = 0
 
     def get(self, queue_id: int, first: int) -> CachedChunk | None:
-        """Return the chunk of that queue that begins with offset `first`; None when it is not
-        here."""
+        """Return the queue's chunk that begins with offset `first`; None when it is not here."""
         chunk = self.chunks.pop((queue_id, first), None)
         if chunk is not None:
             self.chunks[queue_id, first] = chunk
@@ -79,7 +78,7 @@ class ChunkCache:
         return chunk
 
     def put(self, queue_id: int, chunk: CachedChunk) -> None:
-        """Keep a chunk for later readers, in place of one that begins with the same offset. A chunk
+        """Keep a chunk for later readers; it replaces one that begins with the same offset. A chunk
         larger than the limit is not kept."""
         known = self.chunks.pop((queue_id, chunk.first), None)
         if known is not None:
@@ -108,7 +107,7 @@ class ChunkCache:
         self.release(chunk)
 
     def hold(self, chunk: CachedChunk) -> None:
-        """Count one more holder of a chunk; its RAM is accounted for from the first one on."""
+        """Count one more holder of a chunk; its RAM is accounted for from the first holder on."""
         chunk.holders += 1
         if chunk.holders == 1:
             self.account(chunk.size)

@@ -1,8 +1,8 @@
-"""The stream: a log that is only ever appended to, and readers that each stand somewhere in it.
+"""The stream: a log that only grows at its end, and readers that each have a place in it.
 
-Reading takes nothing out. An acknowledgement only gives credit back; what a reader has not
-acknowledged when it goes is nobody's affair. Only what is durable is read, so no reader sees a
-message that a crash could take back.
+Reading removes nothing. An acknowledgement only returns credit; a reader's unacknowledged messages
+do not matter when it goes. Only durable messages are read, so no reader sees a message that a crash
+could take back.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 
 class Stream(QueueMachine):
-    """Holds the state of one stream. `title` is how errors name it; `wall_ms` is the wall clock in
-    milliseconds since the epoch, which who hands commands over sets; `term` tells its lives apart,
-    each of which begins with what is read back."""
+    """The state of one stream. `title` is its name in errors; `wall_ms` is the wall clock in
+    milliseconds since the epoch, set by the caller that hands over commands; `term` distinguishes
+    its lives, each of which begins with what is read back."""
 
     def __init__(
         self, title: str, log: StreamLog, cache: ChunkCache, term: int = FIRST_TERM
@@ -83,8 +83,8 @@ class Stream(QueueMachine):
         """What was found damaged, for the log."""
 
     def apply(self, command: Command, effects: list[Effect]) -> None:
-        """Apply a command to the stream. Those that a stream does not have, such as Get and Purge,
-        must not come: the channel refuses them."""
+        """Apply a command to the stream. Commands that a stream does not have, such as Get and
+        Purge, must not come: the channel refuses them."""
         if isinstance(command, Publish):
             self.publish(command, effects)
         elif isinstance(command, Settle):
@@ -121,14 +121,14 @@ class Stream(QueueMachine):
 
     @property
     def is_waited_for(self) -> bool:
-        """Tell whether a publisher or a reader waits for what is not durable yet."""
+        """Tell whether a publisher or a reader waits for messages that are not durable yet."""
         if self.receipts:
             return True
         return bool(self.at_end)
 
     def commit(self) -> StreamCommit | None:
-        """Return the job that makes the next group durable; None when there is nothing for one, or
-        the stream is deleted."""
+        """Return the job that makes the next group durable; None when there is none, or the stream
+        is deleted."""
         return None if self.deleted else self.log.commit(self.wall_ms)
 
     def committed(self, job: StreamCommit, effects: list[Effect]) -> None:
@@ -160,8 +160,7 @@ class Stream(QueueMachine):
         return dropped
 
     def count(self) -> None:
-        """Bring the figures of `depth` up to date with the durable log; a deleted stream has
-        none."""
+        """Update the figures of `depth` from the durable log; a deleted stream has none."""
         if self.deleted:
             return
         depth = self.depth
@@ -194,7 +193,7 @@ class Stream(QueueMachine):
 
     def place_of(self, start: Start) -> tuple[int, int]:
         """Return the offset to begin with, and the time to look it up by, in milliseconds since the
-        epoch; 0: it is known."""
+        epoch; 0: the offset is known."""
         log = self.log
         if start.kind == FIRST:
             return log.first_offset, 0
@@ -208,11 +207,11 @@ class Stream(QueueMachine):
         if start.kind == AGO:
             timestamp_ms = self.wall_ms - start.value
         if log.segment_at(timestamp_ms) is None:
-            return log.next_offset, 0  # nothing is as new as that
+            return log.next_offset, 0  # no message is as new as that
         return log.first_offset, max(1, timestamp_ms)
 
     def drop(self, consumer: Consumer) -> None:
-        """Remove a consumer, which gets no more; what it holds it may still settle."""
+        """Remove a consumer, which gets no more; it may still settle what it holds."""
         consumer.cancelled = True
         consumer.active = False
         reader = self.readers.pop(consumer, None)
@@ -236,8 +235,8 @@ class Stream(QueueMachine):
         self.links.pop(channel, None)
 
     def settle(self, command: Settle) -> None:
-        """Give readers their credit back; none to a reader that has only its run's number in common
-        with what is meant."""
+        """Return credit to readers; settlements for another reader whose run had the same number
+        are ignored."""
         for run, start, end in command.parts:
             reader = self.unacked_runs.get(run)
             if reader is None or reader.link != command.link:
@@ -250,8 +249,8 @@ class Stream(QueueMachine):
                 del self.unacked_runs[run]
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:
-        """Delete the stream with all that is in it, unless a condition is not met. What was not
-        durable yet is confirmed."""
+        """Delete the stream with its messages, unless a condition is not met. Messages that were
+        not durable yet are confirmed."""
         channel = command.channel
         why = command.unmet(len(self.readers), self.depth.ready)
         if why:
@@ -273,7 +272,7 @@ class Stream(QueueMachine):
     # -- reading
 
     def serve(self, effects: list[Effect]) -> None:
-        """Deliver to readers what they can take and is in RAM."""
+        """Deliver messages in RAM to readers that have room."""
         moving = self.moving
         if moving:
             self.moving = {}
@@ -281,8 +280,8 @@ class Stream(QueueMachine):
                 self.serve_reader(reader, effects)
 
     def window_opened(self, window: Outflow) -> None:
-        """Let the readers of this window go on, for their channel has sent what was delivered to
-        it. The first of them is the last next time, as they share the window."""
+        """Let the readers of this window go on, because their channel has sent deliveries. They
+        share the window, so the first of them is the last next time."""
         mine = [each for each in self.readers.values() if each.consumer.window is window]
         if len(mine) > 1:
             first = mine[0].consumer
@@ -290,7 +289,7 @@ class Stream(QueueMachine):
         self.moving.update(dict.fromkeys([*mine[1:], *mine[:1]]))
 
     def serve_reader(self, reader: StreamReader, effects: list[Effect]) -> None:
-        """Deliver to one reader until it has enough, or there is no more in RAM."""
+        """Deliver to one reader until it has enough, or RAM has no more for it."""
         while reader.room(1) > 0:
             chunk = reader.next_chunk(self.cache, self.log.queue_id)
             if chunk is None:
@@ -320,8 +319,8 @@ class Stream(QueueMachine):
             )
 
     def next_reads(self) -> list[StreamRead]:
-        """Return read jobs to be submitted, as many as there may be; STREAM_READS_MAX are under way
-        at most."""
+        """Return read jobs to be submitted, as many as are allowed; at most STREAM_READS_MAX are
+        under way."""
         jobs: list[StreamRead] = []
         while self.wanting and len(self.reading) < STREAM_READS_MAX:
             reader = next(iter(self.wanting))
@@ -366,8 +365,8 @@ class Stream(QueueMachine):
         reader.place = (job.segment, job.position)
 
     def could_not_read(self, job: StreamRead, reader: StreamReader) -> None:
-        """Let a reader try again, at once for there are others in line; after READ_TRIES further
-        tries the rest of the segment is left out."""
+        """Let a reader try again, at once because others are in line; after READ_TRIES further
+        tries it skips the rest of the segment."""
         if not self.log.has(job.segment):
             return
         reader.tries += 1
@@ -377,15 +376,15 @@ class Stream(QueueMachine):
             self.skip(reader, job)
 
     def skip(self, reader: StreamReader, job: StreamRead) -> None:
-        """Let a reader go on behind a segment of which the rest cannot be read, as far as it was
-        durable when it was tried."""
+        """Let a reader go on behind the unreadable rest of a segment, as far as that was durable at
+        the last try."""
         reader.place = None
         reader.timestamp_ms = 0
         reader.offset = max(reader.offset, job.end)
 
 
 def alike(contents: list[bytes], cost_each: int) -> int:
-    """Return how many of the first messages take `cost_each` of a window, as the first one does."""
+    """Return how many of the first messages cost `cost_each` of a window, as the first one does."""
     for index in range(1, len(contents)):
         if cost_of(len(contents[index])) != cost_each:
             return index

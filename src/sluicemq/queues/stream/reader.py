@@ -1,4 +1,4 @@
-"""A consumer of a stream: where it is, what was read for it, and what it has not settled."""
+"""A consumer of a stream: its place, what was read for it, and its unsettled deliveries."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class StreamReader:
-    """Says where a consumer of a stream is. `offset` is that of the next message it gets.
-    `timestamp_ms`: that offset is not known yet, but the time to look it up by, in milliseconds
-    since the epoch; 0: it is known. `run` names its deliveries to its channel, over `link`;
-    `unacked` of them are not settled."""
+    """The place of a stream's consumer. `offset` is that of its next message. `timestamp_ms`: that
+    offset is not known yet, but the time to look it up by, in milliseconds since the epoch; 0: it
+    is known. `run` identifies its deliveries to its channel, over `link`; `unacked` of them are
+    unsettled."""
 
     __slots__ = (
         "chunk",
@@ -64,8 +64,9 @@ class StreamReader:
         return min(window.credit // cost_each or 1, prefetch.limit - prefetch.unacked)
 
     def take(self, count: int, cost_each: int) -> int:
-        """Account for `count` deliveries of `cost_each`. Returns what they cost of the window
-        together."""
+        """Account for `count` deliveries of `cost_each`. Returns their total cost for
+        the window.
+        """
         cost = count * cost_each
         self.consumer.window.spend(cost)
         self.consumer.prefetch.take(count)
@@ -74,12 +75,12 @@ class StreamReader:
         return cost
 
     def settled(self, count: int) -> None:
-        """Let it have `count` more messages, for so many were settled."""
+        """Allow it `count` more messages, because so many were settled."""
         self.unacked -= count
         self.consumer.prefetch.give(count)
 
     def next_chunk(self, cache: ChunkCache, queue_id: int) -> CachedChunk | None:
-        """Return the chunk with the next message; None when it is not in RAM, or where it is has to
+        """Return the chunk with the next message; None when it is not in RAM, or its place has to
         be looked up first."""
         chunk = self.chunk
         if chunk is not None:
@@ -102,7 +103,7 @@ class StreamReader:
         return chunk
 
     def next_read(self, log: StreamLog) -> StreamRead | None:
-        """Return the job that reads on; None when there is nothing behind it yet."""
+        """Return the job that reads on; None when nothing follows yet."""
         self.offset = max(self.offset, log.first_offset)
         place = self.place
         if place is not None and log.has(place[0]) and place[1] < place[0].size:
@@ -121,7 +122,7 @@ class StreamReader:
         return StreamRead(segment, position, self.offset, self.timestamp_ms)
 
     def let_go(self, cache: ChunkCache) -> None:
-        """Release the chunks that it holds, for it reads no more."""
+        """Release the chunks that it holds, because it reads no more."""
         for chunk in [self.chunk, *self.pieces]:
             if chunk is not None:
                 cache.release(chunk)

@@ -1,4 +1,4 @@
-"""Where a consumer of a stream wants to begin: its argument x-stream-offset."""
+"""The place where a consumer of a stream begins: its argument x-stream-offset."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORDS: Final = (FIRST, LAST, NEXT)
 
 
 class Start(NamedTuple):
-    """Says where a consumer begins. `kind` is one of FIRST, LAST, NEXT, OFFSET, TIME and AGO;
+    """The place where a consumer begins. `kind` is one of FIRST, LAST, NEXT, OFFSET, TIME and AGO;
     `value` is the offset for OFFSET, milliseconds since the epoch for TIME, milliseconds before now
     for AGO, 0 for the others."""
 
@@ -32,8 +32,8 @@ class Start(NamedTuple):
 
 
 def start_of(arguments: Mapping[str, object]) -> Start | None:
-    """Return where a consumer with these arguments of basic.consume begins: with what comes next,
-    if they do not say. None when they make no sense."""
+    """Return where a consumer with these arguments of basic.consume begins: with the next message,
+    if they do not say. None when they are invalid."""
     value = arguments.get(ARGUMENT, NEXT)
     if isinstance(value, Timestamp):
         return Start(TIME, value.seconds * 1000)
@@ -51,7 +51,7 @@ def start_of(arguments: Mapping[str, object]) -> Start | None:
 
 
 def complaint(arguments: Mapping[str, object]) -> str:
-    """Return RabbitMQ's words for an argument x-stream-offset that makes no sense."""
+    """Return RabbitMQ's error text for an invalid argument x-stream-offset."""
     value = arguments[ARGUMENT]
     shown = f'<<"{value}">>' if isinstance(value, str) else str(value)
     return f"{{invalid_stream_offset_arg,{{{type_name(value)},{shown}}}}}"
