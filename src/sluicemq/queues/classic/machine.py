@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 class ClassicQueue(StoredClassic):
     """The state of one classic queue. `title` is its name in errors: "queue 'q' in vhost '/'";
     `term` distinguishes its lives, each of which begins with what is read back. `is_mirrored`: its
-    mirrors have to be told of every message that comes and goes."""
+    mirrors have to hear of every message that comes or goes."""
 
     def __init__(
         self,
@@ -159,8 +159,7 @@ class ClassicQueue(StoredClassic):
             self.delete(command, effects)
 
     def begin(self, pieces: Iterator[int]) -> None:
-        """Do work that may take long; more than a few pieces of it are left to the shell, as
-        `rest`."""
+        """Do work that may take long; beyond a few pieces it is left to the shell, as `rest`."""
         for work in pieces:
             self.work += work
             if self.work > PART_WORK * self.piece_max:
@@ -168,7 +167,7 @@ class ClassicQueue(StoredClassic):
                 return
 
     def configure(self, settings: QueueSettings) -> None:
-        """Replace the settings from now on. Returns counted for one delivery limit count for
+        """Replace the settings from now on. Returns counted under one delivery limit count for
         another."""
         self.settings = settings
         self.limits.configure(settings)
@@ -218,8 +217,8 @@ class ClassicQueue(StoredClassic):
         return self.backing.publish(batch, expiry)
 
     def promise(self, batch: Batch, command: Publish, position: int, effects: list[Effect]) -> None:
-        """Confirm what was stored from `position` on, or have it written and confirmed then, where
-        that makes it safer."""
+        """Have messages stored from `position` on written and then confirmed, if that makes them
+        safer; otherwise confirm them now."""
         count = len(batch.contents)
         if self.is_mirrored or (self.durable and batch.traits.persistent):
             receipt = None
@@ -230,8 +229,8 @@ class ClassicQueue(StoredClassic):
             effects.append(Confirm(command.link, command.first_seq, count))
 
     def serve(self, effects: list[Effect]) -> None:
-        """Deal ready messages until there are none in RAM or nobody has room; or until the step's
-        work is done, and then `unserved` tells that there is more to serve."""
+        """Deal ready messages until RAM has none or no consumer has room; or until the step's work
+        is done, and then `unserved` tells that there is more to serve."""
         self.unserved = False
         if self.waiting:
             self.answer_gets(effects)
@@ -328,8 +327,8 @@ class ClassicQueue(StoredClassic):
     def remove(
         self, positions: range, persistent: bool, ids: range | None, effects: list[Effect]
     ) -> None:
-        """Have forgotten what is on the disk about these messages, for they have left the queue.
-        `ids` are those of their bodies in the message store, None: they have none there."""
+        """Have these messages forgotten on the disk, because they have left the queue. `ids` are
+        those of their bodies in the message store; None: they have none there."""
         index = self.backing.index
         durable = persistent and self.durable
         if durable:
@@ -345,7 +344,7 @@ class ClassicQueue(StoredClassic):
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
         """Acknowledge, requeue or reject parts of unacknowledged runs. A run that is gone with its
-        channel is ignored, and so is one of the same number over another link."""
+        channel is ignored, and so is a run of the same number over another link."""
         self.work += PART_WORK * len(command.parts)
         for self.settling in command.parts:
             number, start, end = self.settling
@@ -381,7 +380,7 @@ class ClassicQueue(StoredClassic):
         self.remove(positions, run.chunk.traits.persistent, run.ids(positions), effects)
 
     def left_ram(self, run: UnackedRun, count: int) -> None:
-        """Count `count` bodies of a run less among those kept in RAM for consumers."""
+        """Subtract `count` bodies of a run from those kept in RAM for consumers."""
         if run.sizes is None:
             self.depth.ram_unacked -= count
             if run.chunk.id_base is not None:
@@ -395,7 +394,7 @@ class ClassicQueue(StoredClassic):
 
     def come_back(self, run: UnackedRun, start: int, end: int, effects: list[Effect]) -> int:
         """Requeue the messages [start, end) of a run; those that have come back too often are
-        rejected instead. Returns the units of work that it has cost."""
+        rejected instead. Returns the cost in units of work."""
         if self.delivery_counts is None:
             return self.give_back(run, start, end)
         work = (end - start) // RETURNS_A_UNIT
@@ -409,7 +408,7 @@ class ClassicQueue(StoredClassic):
 
     def give_back(self, run: UnackedRun, start: int, end: int) -> int:
         """Make the unsettled messages [start, end) of a run ready again, at their positions.
-        Returns the units of work that it has cost."""
+        Returns the cost in units of work."""
         self.left_ram(run, end - start)
         chunks = run.give_back(start, end)
         size = sum(chunk.size() for chunk in chunks)
@@ -422,8 +421,8 @@ class ClassicQueue(StoredClassic):
         return PART_WORK * len(chunks)
 
     def answer_gets(self, effects: list[Effect]) -> None:
-        """Answer each waiting basic.get with a message, or with the news that there is none; it
-        goes on waiting while a message is being read."""
+        """Answer each waiting basic.get with a message, or that there is none; it goes on waiting
+        while a message is being read."""
         while self.waiting:
             channel = self.waiting[0].channel
             chunk = None if self.deleted else self.next_chunk()
@@ -475,11 +474,11 @@ class ClassicQueue(StoredClassic):
         )
 
     def consume(self, command: Consume, effects: list[Effect]) -> None:
-        """Register a consumer, unless the queue is deleted or has one that is exclusive; an
-        exclusive one must be alone."""
+        """Register a consumer, unless the queue is deleted or has an exclusive one; an exclusive
+        consumer must be alone."""
         consumer = command.consumer
         consumers = self.consumers
-        if self.deleted:  # since the channel found it
+        if self.deleted:  # it was deleted since the channel found it
             effects.append(Refuse(consumer.channel, 404, f"no {self.title}"))
             return
         if consumers.refuses(consumer):
@@ -536,8 +535,8 @@ class ClassicQueue(StoredClassic):
         self.answer_gets(effects)
 
     def drop_ready(self, effects: list[Effect]) -> Iterator[int]:
-        """Drop the ready messages: none can be fetched any more from the first step on; the rest
-        takes its time. Each step gives its units of work."""
+        """Drop the ready messages: none can be fetched any more from the first step on; freeing the
+        rest takes several steps. Each step gives its units of work."""
         depth = self.depth
         backing = self.backing
         chunks, on_disk = backing.clear(self.out_in)
@@ -564,7 +563,7 @@ class ClassicQueue(StoredClassic):
         depth.persistent = persistent if self.durable and not self.deleted else 0
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:
-        """Delete the queue if the conditions of the command are met; else refuse it."""
+        """Delete the queue if the conditions of the command are met; otherwise refuse."""
         self.serve(effects)
         channel = command.channel
         why = command.unmet(self.consumers.count, self.depth.ready)
@@ -641,6 +640,6 @@ class ClassicQueue(StoredClassic):
         return quota
 
     def is_unused(self) -> bool:
-        """Tell whether it has had a consumer and has none any more, so that an auto-delete queue is
-        deleted."""
+        """Tell whether the queue has had a consumer and has none any more, so that an auto-delete
+        queue is deleted."""
         return self.had_consumer and not self.consumers.count

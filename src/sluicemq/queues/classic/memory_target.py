@@ -1,9 +1,9 @@
-"""How much of each queue may stay in RAM: everyone keeps the same seconds' worth of messages.
+"""How much of each queue may stay in RAM: each keeps messages for the same number of seconds.
 
 As in RabbitMQ a queue measures how fast messages move through it, and is told a duration; the
-product is how many messages it may keep in RAM. A queue that moves a run keeps a run, one that
-nobody uses keeps nothing. RabbitMQ lowers the duration step by step until memory has come down;
-here it is solved for at once (docs/decisions/0007-paging-target.md).
+product is the number of messages that it may keep in RAM. A fast queue keeps many, an unused one
+none. RabbitMQ lowers the duration step by step until memory has come down; this broker computes it
+at once (docs/decisions/0007-paging-target.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class Rates:
     """Measures how fast messages come and go, in messages a second: four exponential averages.
 
     The queue counts: published, delivered (first deliveries out of the backlog), ack_in (messages
-    that became pending) and ack_out (acknowledged). Whoever needs the rates calls `update` first.
+    that became pending) and ack_out (acknowledged). Callers that need the rates call `update`
+    first.
     """
 
     __slots__ = (
@@ -52,10 +53,10 @@ class Rates:
         self.updated_ns: int | None = None
 
     def update(self, now_ns: int) -> None:
-        """Move what was counted since the last update into the averages.
+        """Move the counts since the last update into the averages.
 
-        What was counted before the very first update is taken as if it had just come: it weighs
-        then as if it had been spread over a short time, and nobody needs to know since when.
+        Counts before the very first update are taken as if they had just come, so that their
+        beginning need not be known: they weigh as if spread over a short time.
         """
         elapsed_ns = 0 if self.updated_ns is None else now_ns - self.updated_ns
         self.updated_ns = now_ns
@@ -85,7 +86,7 @@ def target_count(duration_s: float, rates_sum: float) -> int | None:
 
 
 class QueueLoad(NamedTuple):
-    """Says what a queue holds in RAM, and how fast it moves, in messages a second."""
+    """What a queue holds in RAM, and how fast it moves, in messages a second."""
 
     rate: float
     """`Rates.sum()`."""
@@ -100,9 +101,9 @@ def desired_duration(
     comes to `ratio * limit` bytes.
 
     Infinity (no paging) while `accounted` bytes are below that, and under a disk alarm: paging
-    would only make it worse. 0 when all queues are idle. What is accounted elsewhere leaves the
-    queues so much less. A queue that holds less than the duration allows counts with what it holds,
-    and leaves the rest to the others: a busy queue that is nearly empty needs no room.
+    would only make it worse. 0 when all queues are idle. Memory accounted elsewhere is not left for
+    queues. A queue that holds less than the duration allows counts with what it holds, and leaves
+    the rest to the others: a busy queue that is nearly empty needs no room.
     """
     goal = ratio * limit
     if disk_alarm or accounted < goal:

@@ -9,11 +9,11 @@
     delta   body and position on disk only: a range and a count
 
 Rules, numbers and invariants: spec 4. Positions (RabbitMQ's seq ids) never change. Chunks move
-instead of messages. Three things differ, for here nobody waits for a disk: what leaves for delta is
-counted there at once and keeps its RAM until it is written (`outgoing`); a load takes a while, in
-which q3 may be empty, and what was requeued may wait in q4 without its body until somebody wants
-it; and an embedded body, which has no other place than the index, is moved on to delta when RAM has
-to become free, where RabbitMQ would keep up to 16384 of them.
+instead of messages. Three things differ, because nothing here waits for a disk: chunks that leave
+for delta count there at once and keep their RAM until they are written (`outgoing`); during a load
+q3 may be empty, and requeued messages may wait in q4 without bodies until they are wanted; and
+embedded bodies, which are only in the index, move on to delta when RAM has to become free, where
+RabbitMQ would keep up to 16384 of them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PlainBacking(PagingJobs):
         return position
 
     def chunk_of(self, batch: Batch, expiry: int) -> Chunk:
-        """Make a chunk of a batch, at the next position; `expiry` is in milliseconds since the
+        """Make a chunk from a batch, at the next position; `expiry` is in milliseconds since the
         epoch, 0: it never expires."""
         position = self.next_position
         base = batch.first_id - position if batch.first_id else None
@@ -185,7 +185,7 @@ class PlainBacking(PagingJobs):
         self.alphas_to_betas(self.length(), store_is_full)
         self.target = target
         if self.q1.chunks or self.q4.chunks:
-            return  # what somebody waits for comes back to q3 meanwhile, and has to stay there
+            return  # chunks that are waited for come back to q3 meanwhile, and have to stay there
         while self.q3.chunks and not hungry:
             self._page(Q3, self.q3.take_last(self.q3.count))
         while self.q2.chunks:
@@ -230,7 +230,7 @@ class PlainBacking(PagingJobs):
         return chunk
 
     def _trim(self, chunk: Chunk) -> None:
-        """Let go of the bodies, if they have another place."""
+        """Drop the bodies, if they have another place."""
         if chunk.id_base is None or not chunk.bodies:
             return
         self.hand_to_store(chunk)
@@ -246,8 +246,8 @@ class PlainBacking(PagingJobs):
             self.disk_writes += chunk.left()
 
     def betas_permitted(self, length: int) -> int:
-        """Return how many of q2 and q3 may stay there, of `length` ready messages (spec 4.9, step
-        4): all, when there is no target."""
+        """Return how many messages of q2 and q3 may stay there, of `length` ready messages (spec
+        4.9, step 4): all, if there is no target."""
         if self.target is None or not length:
             return length
         if not self.target:
@@ -256,8 +256,8 @@ class PlainBacking(PagingJobs):
         return max(self.betas_min, betas - betas * betas // (betas + self.target))
 
     def betas_to_delta(self) -> None:
-        """Let positions leave RAM that are not permitted to stay, in batches; and embedded bodies,
-        as long as RAM must become free."""
+        """Move positions that may not stay out of RAM, in batches; and embedded bodies, as long as
+        RAM must become free."""
         target = self.target
         if target is None:
             return
@@ -276,15 +276,16 @@ class PlainBacking(PagingJobs):
             self._page(Q2, chunk)
 
     def _spare_of_q3(self) -> int:
-        """How many of its newest q3 can do without: it keeps what may be there after a load.
-        Nothing while one is under way: delta keeps its beginning until that is over."""
+        """Return how many of its newest messages q3 can do without: it keeps as many as a load may
+        bring. None during a load: delta keeps its beginning until that is over."""
         if isinstance(self.index.job, IndexRead):
             return 0
         worth = self.load_worth()
         return self.q3.count - worth - worth // 2
 
     def _page(self, source: str, chunk: Chunk) -> None:
-        """To delta, from where `source` says. Its RAM is free as soon as it is on disk."""
+        """Move a chunk to delta, from where `source` says. Its RAM is free as soon as it is on
+        disk."""
         self.moved(source, DELTA, chunk)
         left = chunk.left()
         delta = self.delta
@@ -311,7 +312,7 @@ class PlainBacking(PagingJobs):
 
 
 def one_by_one(parts: Iterable[deque[Chunk] | Requeued]) -> Iterator[Chunk]:
-    """Give the chunks with something left in them; none is kept when it has been given."""
+    """Give the non-empty chunks; none is kept once it was given."""
     for part in parts:
         while part:
             chunk = part.popleft()

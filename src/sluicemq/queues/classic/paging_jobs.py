@@ -1,7 +1,8 @@
-"""What a backing queue asks of the disk: to write what leaves for delta, to load it again, and to
-read the bodies that are in the message store.
+"""A backing queue's requests to the disk: to write messages that leave for delta, to load them
+again, and to read bodies from the message store.
 
-At most one job of the index at a time; whoever owns the queue submits it and brings it back.
+At most one job of the index is under way at a time; the owner of the queue submits it and brings it
+back.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PagingJobs(SubQueues):
-    """This is the side of a backing queue that looks at the disk."""
+    """The side of a backing queue that deals with the disk."""
 
     __slots__ = ()
 
@@ -39,8 +40,8 @@ class PagingJobs(SubQueues):
         return self._write() if self.outgoing and writing else None
 
     def _runs_low(self) -> bool:
-        """Is it time to load? Early enough for the disk not to be waited for; not so early that
-        what is loaded would have to be paged out again."""
+        """Tell whether to load: early enough not to wait for the disk; not so early that loaded
+        messages would have to be paged out again."""
         if not self.delta.count or self.q4.count:
             return False
         if self.target is not None and self.q3.count > self.load_worth() // 2:
@@ -63,7 +64,8 @@ class PagingJobs(SubQueues):
         return bool(recalled)
 
     def _stay(self, border: int, bytes_max: int | None) -> list[Chunk]:
-        """What is outgoing before position `border`, in order: it need not be written now."""
+        """Return the outgoing chunks before position `border`, in order: they need not be written
+        now."""
         outgoing = self.outgoing = deque(sorted(self.outgoing, key=position_of))
         chunks: list[Chunk] = []
         size = 0
@@ -91,8 +93,8 @@ class PagingJobs(SubQueues):
         self.q3.add(self.moved(DELTA, Q3, chunk))
 
     def _delta_is_empty(self) -> None:
-        """q2 follows q3 directly now. What is left of delta's sums was lost, or estimated wrongly
-        after a restart."""
+        """Note that q2 follows q3 directly now. Delta's remaining sums stand for lost messages, or
+        were estimated wrongly after a restart."""
         self.depth.ready_bytes -= self.delta.bytes
         self.depth.persistent -= self.delta.persistent
         self.delta.clear()
@@ -102,7 +104,7 @@ class PagingJobs(SubQueues):
             self.q3_is_empty()
 
     def _write(self) -> IndexWrite:
-        """The next part of what is on its way to delta."""
+        """Return the job for the next part of what is on its way to delta."""
         runs: list[Run] = []
         size = 0
         while self.outgoing and size < PAGE_OUT_BYTES:
@@ -125,7 +127,7 @@ class PagingJobs(SubQueues):
         return [whole.part(part[0] - first, part[-1] + 1 - first) for part in missing]
 
     def run_of(self, chunk: Chunk) -> Run:
-        """Return what is left of the chunk as an entry of the index."""
+        """Return the rest of the chunk as an entry of the index."""
         positions = chunk.positions()
         base = chunk.id_base
         traits = chunk.traits
@@ -149,7 +151,7 @@ class PagingJobs(SubQueues):
         self.left_ram()
 
     def left_ram(self) -> None:
-        """Give back the RAM of what was on its way to delta, as far as the index has written it."""
+        """Give back the RAM of outgoing chunks that the index has written."""
         gone, self.in_flight = self.in_flight, []
         if not gone:  # it was for a checkpoint: perhaps what was outgoing
             missing = self.index.missing
@@ -164,12 +166,12 @@ class PagingJobs(SubQueues):
         self.stays_in_ram()
 
     def stays_in_ram(self) -> None:
-        """Let what was being written wait for the next write job, for this one has failed."""
+        """Keep outgoing chunks for the next write job, because this one has failed."""
         self.outgoing = deque([*self.in_flight, *self.outgoing])
         self.in_flight = []
 
     def _seek(self) -> IndexRead:
-        """Which ids have those that were purged on disk? One segment at a time."""
+        """Return the job that finds the ids of messages purged on disk, one segment at a time."""
         self.condemned.sort(key=first_of)
         start, end = self.condemned[0][0], self.condemned[-1][-1] + 1
         job = self.index.read(start, end, LOAD_BYTES, keep_bodies=False)
@@ -177,8 +179,8 @@ class PagingJobs(SubQueues):
         return job
 
     def sought(self, job: IndexRead) -> list[Run]:
-        """Take what a read job has found of messages that were purged on the disk. Returns those of
-        them that have bodies in the message store."""
+        """Take in the messages purged on the disk that a read job has found. Returns those that
+        have bodies in the message store."""
         self.index.was_read(job)
         base = job.segment.number * self.index.entry_count
         wanted = 0
@@ -202,8 +204,8 @@ class PagingJobs(SubQueues):
         return job
 
     def loaded(self, job: IndexRead, out: Out) -> list[range]:
-        """Move what a read job has brought from delta to q3. Returns the positions that could not
-        be read."""
+        """Move the messages that a read job has brought from delta to q3. Returns the positions
+        that could not be read."""
         self.index.was_read(job)
         if job.epoch != self.epoch:
             return []
@@ -237,7 +239,8 @@ class PagingJobs(SubQueues):
         return ranges_of(missing, base)
 
     def _chunks_of_run(self, run: Run) -> list[Chunk]:
-        """Those before `delivered` are redelivered, the others are not."""
+        """Return a run as chunks: the messages before `delivered` are redelivered, the others are
+        not."""
         position = run.first
         if position < self.delivered < position + run.count:
             cut = self.delivered - position
@@ -293,7 +296,7 @@ class PagingJobs(SubQueues):
         self.depth.footprint += chunk.footprint()
 
     def _some_bodies(self, chunk: Chunk, found: list[bytes | None], in_q4: bool) -> list[range]:
-        """Split around what is missing; that is gone."""
+        """Split a chunk around missing bodies, whose messages are gone."""
         queue = self.q4 if in_q4 else self.q3
         lost: list[range] = []
         pieces: list[Chunk] = []
@@ -321,8 +324,7 @@ class PagingJobs(SubQueues):
         return lost
 
     def load_worth(self) -> int:
-        """Return how many messages a load brings at most, as far as those in q3 tell; at least
-        1."""
+        """Return the most messages that a load brings, estimated from those in q3; at least 1."""
         if not self.q3.chunks:
             return self.betas_min
         first = self.q3.chunks[0]

@@ -1,4 +1,4 @@
-"""How much a queue does in one go, and what it costs: turns are bounded by work."""
+"""How much a queue does at a time, and what it costs: turns are bounded by work."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ same, and are dealt together, may be fewer."""
 
 
 def work_of(messages: int) -> int:
-    """Return the units of work of a part of a run, or of a chunk, that has so many messages."""
+    """Return the units of work for a part of a run, or a chunk, with so many messages."""
     return PART_WORK + messages // MESSAGES_A_UNIT
 
 

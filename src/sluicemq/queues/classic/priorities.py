@@ -1,9 +1,9 @@
-"""The backing queue of a queue with priorities: one for each of them, over one index and one disk.
+"""The backing queue of a queue with priorities: one for each priority, over one index and one disk.
 
 Each level is a plain backing queue (`paging.py`) with a row of positions of its own
-(`storage/positions.py`), so whoever has a position knows the level. Fetched is from the highest
-level that has anything: while its head is being read from disk the lower ones wait, as in RabbitMQ.
-Paged out is from the lowest. A level exists from its first message on.
+(`storage/positions.py`), so a position tells the level. Messages are fetched from the highest level
+that has any: while its head is being read from disk the lower ones wait, as in RabbitMQ. Paging out
+begins with the lowest. A level exists from its first message on.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 class PriorityBacking(Backing):
-    """Keeps the ready messages of one queue in levels from 0 to `highest`; a message of a higher
-    priority counts as of that."""
+    """The ready messages of one queue in levels from 0 to `highest`; a message of a higher priority
+    counts as `highest`."""
 
     def __init__(
         self, depth: Depth, index: QueueIndex, io_batch: int, durable: bool, highest: int
@@ -51,7 +51,7 @@ class PriorityBacking(Backing):
         self._target: int | None = None
 
     def level(self, priority: int) -> PlainBacking:
-        """Return the level of a priority, made when it is needed first."""
+        """Return the level of a priority, made when it is first needed."""
         level = self.levels.get(priority)
         if level is None:
             level = PlainBacking(self.depth, self.index, self.io_batch, self.durable)
@@ -89,7 +89,7 @@ class PriorityBacking(Backing):
         return any(level.converting for level in self.levels.values())
 
     def convert(self, store_is_full: Callable[[], bool], hungry: bool) -> None:
-        """Page out what was there before the queue became lazy, the lowest level first."""
+        """Page out messages from before the queue became lazy, the lowest level first."""
         for level in self.levels.values():
             if level.converting:
                 level.convert(store_is_full, hungry)
@@ -132,7 +132,7 @@ class PriorityBacking(Backing):
         self.delivered = max(self.delivered, level.delivered)
 
     def give_back(self, chunks: list[Chunk]) -> None:
-        """Make taken messages ready again. They come from one run, so all are of one level."""
+        """Make taken messages ready again. They come from one run, so they have one level."""
         if chunks:
             priority = priority_at(chunks[0].position)
             assert priority == priority_at(chunks[-1].position), "a run of two priorities"
@@ -157,14 +157,14 @@ class PriorityBacking(Backing):
     # -- out of RAM
 
     def alphas_to_betas(self, quota: int, store_is_full: Callable[[], bool]) -> int:
-        """Let bodies leave RAM, those of the lowest level first. Returns what is left of the
+        """Move bodies out of RAM, those of the lowest level first. Returns what is left of the
         quota."""
         for level in self.levels.values():
             quota = level.alphas_to_betas(quota, store_is_full)
         return quota
 
     def betas_to_delta(self) -> None:
-        """Let positions leave RAM, those of the lowest level first."""
+        """Move positions out of RAM, those of the lowest level first."""
         for level in self.levels.values():
             level.betas_to_delta()
 
@@ -193,7 +193,7 @@ class PriorityBacking(Backing):
 
     @property
     def delta(self) -> Delta:
-        """Return the sums of what all levels have on the disk only, without a range."""
+        """Return the sums of what only the disk has of all levels, without a range."""
         delta = Delta()
         for level in self.levels.values():
             delta.count += level.delta.count
@@ -213,8 +213,8 @@ class PriorityBacking(Backing):
         return any(level.needs_disk() for level in self.levels.values())
 
     def next_job(self, hungry: bool, writing: bool = True) -> IndexWrite | IndexRead | None:
-        """Return what the disk is to do next. What is loaded is for the level to fetch from; what
-        is written is of the lowest level first."""
+        """Return the disk's next job. The level to fetch from is loaded; the lowest level is
+        written first."""
         top = self.top()
         job = None if top is None else top.next_job(hungry, writing=False)
         for level in self.levels.values():
@@ -254,25 +254,25 @@ class PriorityBacking(Backing):
     # -- checkpoints
 
     def bound(self, upto: int) -> None:
-        """Note for each level where what the checkpoint waits for ends: before what comes from now
-        on, whatever its position."""
+        """Note for each level the end of what the checkpoint waits for: later messages do not
+        count, whatever their position."""
         self.bounds = {
             priority: min(upto, level.next_position) for priority, level in self.levels.items()
         }
 
     def bound_at(self, position: int, upto: int) -> int:
-        """Return where what the checkpoint waits for ends on the level of a position; 0 when that
+        """Return the end of what the checkpoint waits for, on the level of a position; 0 when that
         level did not exist when the checkpoint began."""
         return self.bounds.get(priority_at(position), 0)
 
     def unsaved(self, upto: int, start: int) -> Iterator[tuple[Chunk, bool]]:
-        """Give what may be in no segment yet, level by level, so that positions rise."""
+        """Give messages that may be in no segment yet, level by level, so that positions rise."""
         for priority, level in self.levels.items():
             yield from level.unsaved(self.bounds.get(priority, 0), start)
 
     def marks(self, size: int, unacked_runs: Iterable[UnackedRun]) -> list[Mark]:
-        """Return a mark for each level. Level 0 is always there, and has the bytes that the others
-        do not have."""
+        """Return a mark for each level. Level 0 always has one, with the bytes that the others do
+        not have."""
         self.level(0)
         sizes = {priority: level.size() for priority, level in self.levels.items()}
         for run in unacked_runs:
@@ -299,11 +299,11 @@ class PriorityBacking(Backing):
         self.occupied |= 1 << priority
         self.level(priority).restore(chunk)
 
-    # -- for people
+    # -- for users
 
     def info(self) -> dict[str, object]:
-        """Return the figures that RabbitMQ has for such a queue: the sums of all levels, and how
-        many messages are on each."""
+        """Return RabbitMQ's figures for such a queue: the sums of all levels, and the messages on
+        each."""
         levels = self.levels
         lengths = {
             str(priority): levels[priority].length() if priority in levels else 0
@@ -330,8 +330,8 @@ class PriorityBacking(Backing):
 def backing_queue(
     depth: Depth, index: QueueIndex, io_batch: int, durable: bool, settings: QueueSettings
 ) -> Backing:
-    """Make the backing queue that these settings ask for: one with priorities when the highest
-    priority is 1 or more, else a plain one."""
+    """Create the backing queue for these settings: one with priorities if the highest priority is 1
+    or more, else a plain one."""
     if settings.max_priority:
         return PriorityBacking(depth, index, io_batch, durable, settings.max_priority)
     return PlainBacking(depth, index, io_batch, durable)

@@ -1,7 +1,7 @@
-"""What was requeued: chunks in the order of their positions, in whatever order they have come.
+"""Requeued messages: chunks in the order of their positions, whatever the order in which they came.
 
-A million may come one by one before anybody asks for the first of them, so each finds its place
-when it comes. They are in rows of at most ROW_MAX: what is put in moves no more than a row.
+A million may come one by one before the first is fetched, so each is put in its place when it
+comes. They are in rows of at most ROW_MAX: an insertion moves no more than a row.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ ROW_MAX: Final = 512
 
 
 class Requeued:
-    """Holds requeued chunks in the order of their positions. Neighbours that are alike are joined
-    as far as a chunk may grow."""
+    """Requeued chunks in the order of their positions. Similar neighbours are joined as far as a
+    chunk may grow."""
 
     __slots__ = ("rows",)
 
@@ -70,7 +70,7 @@ class Requeued:
         return chunk
 
     def add(self, chunk: Chunk) -> None:
-        """Put a chunk at its place; it may become a part of one that is there."""
+        """Put a chunk in its place; it may become a part of one that is there."""
         rows = self.rows
         position = position_of(chunk)
         if not rows:
@@ -101,8 +101,8 @@ class Requeued:
                 del rows[number][half:]
 
     def join(self, chunk: Chunk, number: int, place: int) -> None:
-        """Make the chunk at this place of this row a part of `chunk`, which is before it, if it may
-        be appended."""
+        """Join the chunk at this place of this row to `chunk`, which is before it, if it may be
+        appended."""
         row = self.rows[number]
         if place < len(row) and follows(row[place], chunk):
             chunk.append(row.pop(place).rest())
@@ -126,6 +126,6 @@ def last_of(row: list[Chunk]) -> int:
 
 
 def follows(chunk: Chunk, before: Chunk) -> bool:
-    """Tell whether `chunk` may be appended to the one before it: it is like it, and no position is
+    """Tell whether `chunk` may be appended to the one before it: it is similar, and no position is
     between them."""
     return end_of(before) == position_of(chunk) and before.continues(chunk)

@@ -1,7 +1,7 @@
-"""The state of a queue as its storage sees it (chain/queue/queue_storage.py): what is on the disk.
+"""A queue's state as its storage sees it (chain/queue/queue_storage.py): the part on the disk.
 
-At most one job of the index is under way: `next_job` and `write` make it, and it is handed back to
-`wrote`, `give_up`, `loaded` or `sought`.
+At most one job of the index is under way: `next_job` and `write` make it, and `wrote`, `give_up`,
+`loaded` or `sought` takes it back.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class Stored:
-    """This is the part of a queue's state that has to do with its files. `deleted`: nothing in it
-    counts any more."""
+    """The part of a queue's state that deals with its files. `deleted`: nothing in it counts any
+    more."""
 
     deleted: bool
 
     @property
     def index(self) -> QueueIndex:
-        """Return the index of what of the queue is in its segments."""
+        """Return the index of the queue's segments."""
         raise NotImplementedError
 
     @property
     def delivered(self) -> int:
         """Return the position below which every message was delivered at some time; with
-        priorities, the one of the highest priority that was delivered."""
+        priorities, that of the highest priority with deliveries."""
         raise NotImplementedError
 
     # -- from RAM to the disk and back
@@ -41,30 +41,30 @@ class Stored:
         raise NotImplementedError
 
     def hungry(self) -> bool:
-        """Tell whether somebody would take a message that is on the disk."""
+        """Tell whether a consumer or basic.get would take a message that is on the disk."""
         raise NotImplementedError
 
     def next_job(self, hungry: bool, writing: bool) -> IndexWrite | IndexRead | None:
-        """Return what the disk is to do next; None: nothing. `hungry` is what the method of that
-        name has said; `writing` False: the disk may be read only."""
+        """Return the disk's next job; None: there is none. `hungry` is the result of that method;
+        `writing` False: the disk may only be read."""
         raise NotImplementedError
 
     def wrote(self, job: IndexWrite) -> None:
-        """Hear that a write job is done, so that what it wrote may leave RAM."""
+        """Take back a finished write job, so that its messages may leave RAM."""
         raise NotImplementedError
 
     def give_up(self, job: IndexWrite) -> None:
-        """Hear that a write job has failed for good: what it was to write stays in RAM."""
+        """Take back a write job that has failed for good: its messages stay in RAM."""
         raise NotImplementedError
 
     def loaded(self, job: IndexRead) -> list[range]:
-        """Take what a read job has brought. Returns the positions of messages that could not be
+        """Take in what a read job has brought. Returns the positions of messages that could not be
         read: they are gone from the queue."""
         raise NotImplementedError
 
     def sought(self, job: IndexRead) -> list[Run]:
-        """Take what a read job with an epoch below 0 has found. Returns the messages that nobody
-        needs any more and that have bodies in the message store."""
+        """Take in what a read job with an epoch below 0 has found. Returns the messages that are
+        not needed any more and have bodies in the message store."""
         raise NotImplementedError
 
     @property
@@ -75,20 +75,20 @@ class Stored:
 
     @property
     def is_paging_out(self) -> bool:
-        """Tell whether RAM must become free, and more of the queue waits to be written than the job
-        under way writes."""
+        """Tell whether RAM must become free, and more messages wait to be written than the present
+        job writes."""
         raise NotImplementedError
 
     # -- bodies in the message store
 
     def is_at_rest(self) -> bool:
-        """Tell whether nothing of it has to be read, written or deleted now, and no body goes to
-        the message store."""
+        """Tell whether nothing of the queue has to be read, written or deleted now, and no body
+        goes to the message store."""
         raise NotImplementedError
 
     @property
     def to_store_count(self) -> int:
-        """Return how many messages `take_to_store` would give."""
+        """Return the number of messages that `take_to_store` would return."""
         raise NotImplementedError
 
     def take_to_store(self) -> list[Chunk]:
@@ -98,7 +98,7 @@ class Stored:
 
     def bodies_wanted(self, hungry: bool) -> list[Chunk]:
         """Return the chunks whose bodies are needed next, each once until they have come; none
-        unless somebody is `hungry`."""
+        unless `hungry`."""
         raise NotImplementedError
 
     def dead_bodies_wanted(self) -> list[Chunk]:
@@ -106,26 +106,27 @@ class Stored:
         raise NotImplementedError
 
     def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
-        """Take the bodies of a chunk, by their ids. Returns the positions of messages whose bodies
-        were not found: they are gone from the queue."""
+        """Take in the bodies of a chunk, by their ids. Returns the positions of messages whose
+        bodies were not found: they are gone from the queue."""
         raise NotImplementedError
 
     # -- checkpoints
 
     def bound(self, upto: int) -> None:
-        """Note that a checkpoint begins to wait for what is below position `upto`."""
+        """Note that a checkpoint begins to wait for messages below position `upto`."""
         raise NotImplementedError
 
     def unsaved(self, upto: int, start: int) -> Iterator[tuple[Chunk, bool]]:
         """Give the persistent messages below position `upto` that may be in no segment yet. True
-        comes with those that are in order: of them, those before `start` are left out."""
+        comes with those in order: of them, messages before `start` are left out."""
         raise NotImplementedError
 
     def runs_of(self, chunk: Chunk) -> list[Run]:
-        """Return what of the chunk is in no segment yet."""
+        """Return the messages of the chunk that are in no segment yet."""
         raise NotImplementedError
 
     def state(self) -> QueueState:
-        """Return what a restart has to know, when everything that was said of the queue is
-        durable."""
+        """Return the state that a restart needs, once all journal records of the queue
+        are durable.
+        """
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""A classic queue as its storage sees it: what of it is in files, and what of that is lost."""
+"""A classic queue as its storage sees it: the messages in its files, and those lost there."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StoredClassic(LocalCalls, Stored):
-    """This is a classic queue as its storage sees it. Most of it is the backing queue's; here it is
-    counted, and what is lost leaves the queue."""
+    """A classic queue as its storage sees it. The backing queue does most of this; here messages
+    are counted, and lost ones leave the queue."""
 
     def hungry(self) -> bool:
         raise NotImplementedError
@@ -94,7 +94,7 @@ class StoredClassic(LocalCalls, Stored):
         return self.lose(self.backing.got_bodies(chunk, contents))
 
     def out_in(self, start: int, end: int) -> list[range]:
-        """Return the positions of [start, end) that are at consumers, as ascending ranges."""
+        """Return the positions of [start, end) that consumers have, as ascending ranges."""
         out: list[range] = []
         for run in self.unacked_runs.values():
             if run.positions[-1] >= start and run.positions[0] < end:
@@ -103,7 +103,7 @@ class StoredClassic(LocalCalls, Stored):
         return out
 
     def lose(self, lost: list[range]) -> list[range]:
-        """Take these positions out of the queue, for they cannot be read. Returns the same
+        """Remove these positions from the queue, because they cannot be read. Returns the same
         positions."""
         for positions in lost:
             self.depth.ready -= len(positions)
@@ -118,8 +118,8 @@ class StoredClassic(LocalCalls, Stored):
         self.backing.bound(upto)
 
     def unsaved(self, upto: int, start: int = 0) -> Iterator[tuple[Chunk, bool]]:
-        """Give what may be in no segment yet, wherever it is; a run is looked at as a whole. In
-        order are those that wait in q4 to q1 and were never fetched."""
+        """Give messages that may be in no segment yet, wherever they are; a run is taken as a
+        whole. Those that wait in q4 to q1 and were never fetched are in order."""
         if self.deleted:
             return
         backing = self.backing
@@ -133,7 +133,7 @@ class StoredClassic(LocalCalls, Stored):
         return self.backing.runs_of(chunk)
 
     def marks(self) -> list[Mark]:
-        """Return what a restart has to know about positions, the mark of priority 0 first."""
+        """Return the positions that a restart needs, the mark of priority 0 first."""
         size = self.depth.ready_bytes + self.depth.unacked_bytes
         return self.backing.marks(size, self.unacked_runs.values())
 
@@ -150,8 +150,8 @@ class StoredClassic(LocalCalls, Stored):
         )
 
     def restore(self, chunk: Chunk) -> None:
-        """Have messages ready, behind all others of their row, that were in the queue in an earlier
-        life; their bodies have to be read. `recover` is called before."""
+        """Make messages of an earlier life ready, behind all others of their row; their bodies have
+        to be read. `recover` is called before."""
         assert not chunk.bodies, "restored with bodies"
         self.depth.ready += chunk.left()
         self.depth.ready_bytes += chunk.size()
@@ -160,7 +160,7 @@ class StoredClassic(LocalCalls, Stored):
         self.backing.restore(chunk)
 
     def recover(self, marks: Sequence[Mark], expiring: bool) -> None:
-        """Begin with what a restart has found; the marks are those of all priorities. `expiring`:
+        """Begin with the results of a restart; the marks are those of all priorities. `expiring`:
         some messages may expire."""
         if expiring:
             self.limits.saw_expiry()

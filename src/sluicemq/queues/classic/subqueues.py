@@ -1,6 +1,7 @@
 """The sub-queues of a backing queue: q1 to q4 in RAM, delta on disk; and the moves between them.
 
-This is state; `paging_jobs.py` brings it what is on disk, `paging.py` moves it about and tells why.
+This module has the state; `paging_jobs.py` loads it from disk, `paging.py` moves messages and
+explains why.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ NO_CHUNKS: Final[Any] = ()
 
 
 class SubQueue:
-    """Holds one of q1, q2, q3, q4: `count` messages, of which `ram` have their bodies in RAM."""
+    """One of q1, q2, q3, q4: `count` messages, of which `ram` have their bodies in RAM."""
 
     __slots__ = ("chunks", "count", "name", "ram")
 
@@ -64,7 +65,7 @@ class SubQueue:
         self.ram = 0
 
     def own(self) -> deque[Chunk]:
-        """Return the chunks as a deque of its own, so that one may be added to them."""
+        """Return the chunks as a deque of its own, which may grow."""
         if self.chunks is NO_CHUNKS:
             self.chunks = deque()
         return self.chunks
@@ -90,8 +91,7 @@ class SubQueue:
         self._counted(chunk, 1)
 
     def take_first(self, count: int) -> Chunk:
-        """Remove and return the oldest chunk, or the first `count` messages of it if it has
-        more."""
+        """Remove and return the oldest chunk, or its first `count` messages if it has more."""
         chunk = self.chunks.popleft()
         if chunk.left() > count:
             self.chunks.appendleft(chunk.split(count))
@@ -99,7 +99,7 @@ class SubQueue:
         return chunk
 
     def take_last(self, count: int) -> Chunk:
-        """Remove and return the newest chunk, or the last `count` messages of it if it has more."""
+        """Remove and return the newest chunk, or its last `count` messages if it has more."""
         chunk = self.chunks.pop()
         left = chunk.left()
         if left > count:
@@ -203,8 +203,8 @@ class SubQueues(Backing):
         self.disk_writes = 0
 
     def q3_is_empty(self) -> None:
-        """Move q1 to q4 when there is no delta, for q3 has become empty; with one, delta is loaded
-        soon."""
+        """Move q1 to q4 if there is no delta, because q3 has become empty; otherwise delta is
+        loaded soon."""
         if not self.delta.count:
             assert not self.q2.count, "a message between delta and q1, without delta"
             for chunk in self.q1.chunks:
@@ -220,7 +220,7 @@ class SubQueues(Backing):
         return chunks
 
     def in_ram(self) -> Iterable[Chunk]:
-        """Give the chunks of what was requeued, then those of q4, q3, q2 and q1."""
+        """Give the chunks of requeued messages, then those of q4, q3, q2 and q1."""
         yield from self.returned
         for queue in (self.q4, self.q3, self.q2, self.q1):
             yield from queue.chunks
@@ -251,17 +251,17 @@ class SubQueues(Backing):
         return bool(self.q3.count or self.returned.rows)
 
     def bound(self, upto: int) -> None:
-        """Do nothing, for position `upto` says all: what comes later has higher ones."""
+        """Do nothing, because position `upto` is enough: later messages have higher ones."""
 
     def bound_at(self, position: int, upto: int) -> int:
         return upto
 
     def marks(self, size: int, unacked_runs: Iterable[UnackedRun]) -> list[Mark]:
-        """Return one mark, for there is one row of positions, which has all messages."""
+        """Return one mark, because there is one row of positions, which has all messages."""
         return [Mark(self.next_position, self.delivered, size)]
 
     def recover(self, marks: Sequence[Mark]) -> int:
-        """Begin with all that the index has on this row as delta. Returns how many messages that
+        """Begin with all that the index has of this row as delta. Returns how many messages that
         is."""
         (mark,) = marks
         self.next_position, self.delivered = mark.next, mark.delivered
@@ -296,7 +296,7 @@ class SubQueues(Backing):
         }
 
     def size(self) -> int:
-        """Return the bytes of the ready messages; of those in delta, as far as it is known."""
+        """Return the bytes of the ready messages; for those in delta, as far as known."""
         return self.delta.bytes + sum(chunk.size() for chunk in self.in_ram())
 
     def length(self) -> int:

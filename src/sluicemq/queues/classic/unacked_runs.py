@@ -1,8 +1,8 @@
-"""Unacknowledged runs: what is out at consumers and not settled, as it was delivered.
+"""Unacknowledged runs: unsettled messages at consumers, as they were delivered.
 
-A run keeps positions as a `range` (its step is the number of consumers dealt to) and contents as
-a list whose settled places are None. Settling n messages of a run is one slice assignment. A run
-whose messages are in the message store may let go of their bodies (spec 4.9, limit_ram_acks).
+A run keeps positions as a `range` (its step is the number of consumers dealt to) and contents as a
+list whose settled places are None. Settling n messages of a run is one slice assignment. A run
+whose messages are in the message store may drop their bodies (spec 4.9, limit_ram_acks).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ PAGED = b""
 
 
 class UnackedRun:
-    """Keeps one delivery (or basic.get, then `consumer` is None) that went out over `link` until it
-    is settled.
+    """One delivery (or basic.get, then `consumer` is None) that went out over `link`, until it is
+    settled.
 
     `chunk` is kept for its traits and state only. `sizes` has the bytes of each message once the
-    bodies are gone; None: they are here.
+    bodies are dropped; None: they are here.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class UnackedRun:
         return cast("list[bytes]", taken)
 
     def size(self, start: int, end: int, taken: list[bytes]) -> int:
-        """Return the bytes of what was taken from [start, end)."""
+        """Return the bytes of the contents taken from [start, end)."""
         if self.sizes is not None:
             return sum(self.sizes[start:end])
         return size_of(taken, self.chunk.same_size)
@@ -88,8 +88,7 @@ class UnackedRun:
         )
 
     def forget(self) -> None:
-        """Let go of the bodies of what is not settled; only the number of messages matters from now
-        on."""
+        """Drop the bodies of unsettled messages; only their number matters from now on."""
         self.contents = [None if content is None else PAGED for content in self.contents]
         self.sizes = [0] * len(self.contents)
 
@@ -102,7 +101,7 @@ class UnackedRun:
         return range(positions.start + base, positions.stop + base, positions.step)
 
     def open_footprint(self) -> int:
-        """Return the bytes of RAM of what is not settled."""
+        """Return the bytes of RAM of unsettled messages."""
         if self.sizes is not None:
             return 0
         return self.footprint([content for content in self.contents if content is not None])
@@ -118,7 +117,7 @@ class UnackedRun:
         return run
 
     def open_chunks(self) -> list[Chunk]:
-        """Return what is not settled as chunks, for whoever must write it."""
+        """Return the unsettled messages as chunks, to be written."""
         chunks: list[Chunk] = []
         for start, end in self.open_parts():
             contents = cast("list[bytes]", self.contents[start:end])
@@ -126,8 +125,8 @@ class UnackedRun:
         return chunks
 
     def drop_bodies(self) -> int:
-        """Let go of the bodies, which the message store has or is about to get. Returns the bytes
-        of RAM that this has freed."""
+        """Drop the bodies, which the message store has or is about to get. Returns the bytes of RAM
+        that this has freed."""
         assert self.sizes is None and self.chunk.id_base is not None
         bodies = [content for content in self.contents if content is not None]
         freed = self.footprint(bodies)
@@ -169,7 +168,7 @@ class UnackedRun:
         return returned
 
     def open_parts(self) -> list[tuple[int, int]]:
-        """Return the unsettled stretches [start, end) of the contents, in order."""
+        """Return the unsettled parts [start, end) of the contents, in order."""
         if self.left == len(self.contents):
             return [(0, self.left)]
         parts: list[tuple[int, int]] = []
