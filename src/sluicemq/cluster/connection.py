@@ -1,8 +1,8 @@
 """One of the two connections of a link, from its socket's bytes to messages and back.
 
-What comes is handed to the link as messages, as far as it wants them and the turn allows; until all
-is handed over, no more is read. What is to be sent waits in the outbox and is written at the end of
-a turn, as much as the socket takes: nothing here waits for anything but the socket itself.
+Incoming messages are handed to the link as far as it wants them and the turn allows; until all are
+handed over, no more is read. Outgoing messages wait in the outbox and are written at the end of a
+turn, as much as the socket takes: nothing here waits for anything but the socket itself.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LinkPort:
 
     @property
     def ends(self) -> tuple[ActorAddress, ActorAddress]:
-        """Return this node and the other one, in their lives."""
+        """Return the addresses of this node and the other one, with their lives."""
         raise NotImplementedError
 
     def wants(self, connection: LinkConnection) -> bool:
@@ -56,48 +56,49 @@ class LinkPort:
         raise NotImplementedError
 
     def heard(self) -> None:
-        """Something has come from the other node."""
+        """Note that something has come from the other node."""
         raise NotImplementedError
 
     def took(self, connection: LinkConnection, message: PeerMessage) -> None:
-        """Take a message that came. Raises BrokenFrame."""
+        """Handle a message that came. Raises BrokenFrame."""
         raise NotImplementedError
 
     def fill(self, connection: LinkConnection) -> None:
-        """Put into its outbox what was gathered: it is about to be written."""
+        """Put gathered frames in the connection's outbox, which is about to be written."""
         raise NotImplementedError
 
     def drained(self) -> None:
-        """Something that waited was written."""
+        """Note that waiting bytes were written."""
         raise NotImplementedError
 
     def lost(self, connection: LinkConnection, reason: str) -> None:
-        """A connection has ended, for that reason."""
+        """Note that a connection has ended, for that reason."""
         raise NotImplementedError
 
     def broken(self, sentence: str) -> None:
-        """What came was wrong, as the sentence says."""
+        """End the link because of malformed bytes; the sentence describes them."""
         raise NotImplementedError
 
 
 class ConnectionKeeper:
-    """Who has made a connection and knows the members, as the connection sees him."""
+    """The owner of a connection, which knows the members, as the connection sees it."""
 
     def introduced(self, connection: LinkConnection, other: Introduction) -> None:
-        """The other side has proven who it is: `accept` or `end` the connection, or go on."""
+        """Check the other side, whose identity is proven: `accept` or `end` the connection, or go
+        on."""
         raise NotImplementedError
 
     def failed(self, connection: LinkConnection, reason: str) -> None:
-        """A connection that belongs to no link yet has ended, for that reason."""
+        """Note that a connection that belongs to no link yet has ended, for that reason."""
         raise NotImplementedError
 
     def gone(self, connection: LinkConnection) -> None:
-        """The socket is closed: there is nothing more of this connection."""
+        """Note that the socket is closed: nothing more comes of this connection."""
         raise NotImplementedError
 
 
 class ConnectionWorld:
-    """What a connection needs of the node."""
+    """The parts of the node that a connection needs."""
 
     scheduler: Scheduler
     world: World
@@ -106,7 +107,7 @@ class ConnectionWorld:
 
 class LinkConnection(Actor):
     """A connection to another node, owner and writer of its socket. `address` is the other side's,
-    for people. A fault in it is the end of its link, not of the node."""
+    for users. A fault in it ends its link, not the node."""
 
     is_vital = False
     shares_room = False
@@ -145,7 +146,7 @@ class LinkConnection(Actor):
 
     @property
     def writer(self) -> Actor:
-        """Return who writes to the socket, which is the connection itself."""
+        """Return the writer of the socket, which is the connection itself."""
         return self
 
     @property
@@ -153,7 +154,7 @@ class LinkConnection(Actor):
         """Tell whether the handshake is over, so that frames may be sent."""
         return self._decoder is not None
 
-    # -- what comes
+    # -- incoming
 
     def receive(self, message: object) -> None:
         if isinstance(message, Received):
@@ -193,7 +194,7 @@ class LinkConnection(Actor):
                 self.keeper.introduced(self, self.handshake.other)
 
     def accept(self, own: Introduction) -> None:
-        """Let the other side in, which has introduced itself, and say who this node is."""
+        """Let in the other side, which has introduced itself, and introduce this node."""
         assert isinstance(self.handshake, AcceptorHandshake)
         self.outbox.put_raw(self.handshake.accept(own))
         self._begin_frames()
@@ -217,7 +218,7 @@ class LinkConnection(Actor):
             self._close()
 
     def _hand_over(self, decoder: FrameDecoder) -> None:
-        """Give the link the messages that are whole, as far as it wants them and the turn goes."""
+        """Hand complete messages to the link, as far as it wants them and the turn allows."""
         link = self.link
         scheduler = self.scheduler
         while link is not None and not link.is_over and link.wants(self):
@@ -237,10 +238,10 @@ class LinkConnection(Actor):
             return
         self.world.net.taken(self.number, False)
 
-    # -- what goes
+    # -- outgoing
 
     def send(self, message: PeerMessage) -> None:
-        """Have a message wait to be written, at the end of the next turn."""
+        """Queue a message; it is written at the end of the next turn."""
         assert not self.is_ending, "a connection that ends was given a message"
         self.outbox.put(message)
         self.schedule()
@@ -262,8 +263,8 @@ class LinkConnection(Actor):
     # -- the end
 
     def end(self, sentence: str = "") -> None:
-        """Take nothing more, drop what waits and say the sentence to the other side, if it can be
-        said; then close."""
+        """Take in nothing more, drop waiting messages and send the sentence, if it can be sent;
+        then close."""
         if self.is_ending:
             return
         says = bool(sentence) and not self.outbox.is_cut and not self.is_choked
@@ -271,8 +272,8 @@ class LinkConnection(Actor):
         self.leave(sentence if says else "")
 
     def leave(self, sentence: str) -> None:
-        """Take nothing more, write what waits and then the sentence, if there is one; then close,
-        after a while in any case."""
+        """Take in nothing more, write waiting messages and then the sentence, if there is one; then
+        close, after a while in any case."""
         if self.is_ending:
             return
         self.is_ending = True
@@ -289,12 +290,12 @@ class LinkConnection(Actor):
             self.outbox.put_raw(self.handshake.refusal(sentence))
 
     def refuse(self, sentence: str) -> None:
-        """Turn the other side away, before it is part of a link, and say why to it."""
+        """Turn the other side away, before it is part of a link, and tell it why."""
         self.end(sentence)
         self._fail(sentence)
 
     def _fail(self, reason: str) -> None:
-        """End, for that reason."""
+        """End the connection, for that reason."""
         self.end()
         if self.link is not None:
             self.link.lost(self, reason)
@@ -302,7 +303,7 @@ class LinkConnection(Actor):
             self.keeper.failed(self, reason)
 
     def look(self, now_ns: int) -> None:
-        """End it when its time is over; called every so often."""
+        """End the connection if its time is over; called every so often."""
         if now_ns < self.until_ns or self.is_closed:
             return
         if self.is_ending:
@@ -315,7 +316,8 @@ class LinkConnection(Actor):
         self.world.net.close(self.number, LINK_LINGER_MS)
 
     def _gone(self, reason: str) -> None:
-        """The socket has closed, and what came before was handed over as far as it was wanted."""
+        """Finish: the socket has closed, and earlier messages were handed over as far as the link
+        wanted them."""
         if not self.is_ending:
             self._fail(reason)
         self.keeper.gone(self)

@@ -1,10 +1,10 @@
-"""When another node is suspected: by how long nothing was heard of it, or it has not heard of this
-node, and by what is usual.
+"""The suspicion of another node: when it was silent, or has not heard this node, for longer than is
+usual.
 
-As Ra's detector does it, heartbeats come every so often, and a time without any counts against
-those that there were between the last ones: a slow network suspects nobody for being slow. Each
-heartbeat says which one of the other side was heard last; who goes on to talk and says so of none
-is deaf, and is of no more use than one that is silent.
+As in Ra's detector, heartbeats come at intervals, and a time without any is compared with the last
+intervals: a slow network makes no node suspect for being slow. Each heartbeat names the last one
+heard from the other side; a node that goes on sending and names no new one is deaf, and of no more
+use than a silent one.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sluicemq.limits import (
 
 
 class UsualTimes:
-    """How long something has taken the last times, in nanoseconds."""
+    """The durations of something at its last occurrences, in nanoseconds."""
 
     def __init__(self) -> None:
         self._last: deque[int] = deque(maxlen=LINK_GAPS)
 
     def note(self, took_ns: int) -> None:
-        """Remember how long it took this time."""
+        """Remember the duration of one occurrence."""
         self._last.append(took_ns)
 
     def are_exceeded(self, takes_ns: int) -> bool:
@@ -38,7 +38,7 @@ class UsualTimes:
 
 
 class FailureDetector:
-    """What is known of one other node's heartbeats, since `now_ns`."""
+    """The heartbeats of one other node since `now_ns`."""
 
     def __init__(self, now_ns: int) -> None:
         self.heard_ns = now_ns
@@ -52,32 +52,33 @@ class FailureDetector:
         """From a heartbeat to the answer."""
 
     def heard(self, now_ns: int) -> None:
-        """Something has come from it."""
+        """Note that something has come from it."""
         self.heard_ns = now_ns
 
     def beat(self, now_ns: int) -> None:
-        """A heartbeat has come from it."""
+        """Note that a heartbeat has come from it."""
         self._gaps.note(now_ns - self._beat_ns)
         self._beat_ns = self.heard_ns = now_ns
 
     def answered(self, sent_ns: int, now_ns: int) -> None:
-        """It has heard the heartbeat that was sent at `sent_ns`, and none after that."""
+        """Note that the last heartbeat it has heard was sent at `sent_ns`."""
         if sent_ns > self._answered_ns:
             self._answered_ns = sent_ns
             self._answers.note(now_ns - sent_ns)
 
     def forgive(self, pause_ns: int) -> None:
-        """This node itself did not move for so long: that says nothing about others."""
+        """Ignore a time in which this node itself stood still: it says nothing about others."""
         self.heard_ns += pause_ns
         self._beat_ns += pause_ns
         self._answered_ns += pause_ns
 
     def silent_ns(self, now_ns: int) -> int:
-        """Return for how long nothing was heard of it."""
+        """Return for how long it has been silent."""
         return now_ns - self.heard_ns
 
     def is_deaf(self, now_ns: int) -> bool:
-        """Tell whether it has heard nothing for longer than is usual, as far as it says so."""
+        """Tell whether it has heard nothing of this node for longer than is usual, by its
+        heartbeats."""
         return self._answers.are_exceeded(now_ns - self._answered_ns)
 
     def is_suspect(self, now_ns: int) -> bool:

@@ -1,8 +1,8 @@
-"""Who the members of the cluster are, and who is therefore refused.
+"""The members of the cluster, and the refusal of other nodes.
 
-A member is a number, where it is reached and, once it was met, a name, a data directory (its
-`home`) and the last of its lives. What was met is in a MemberBook before anything is said to it, so
-that a member that comes back without its data is not taken for the one that it was.
+A member has a number, an address and, once it was met, a name, a data directory (its `home`) and
+its last life. A MemberBook keeps these before the member is sent anything, so that a member that
+comes back without its data is not taken for the former one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Member:
-    """Another node of the cluster: `number`, and where it is reached."""
+    """Another node of the cluster, with its number and address."""
 
     __slots__ = ("home", "host", "incarnation", "listed_name", "name", "number", "port", "start")
 
@@ -43,32 +43,33 @@ class Member:
 
     @property
     def address(self) -> str:
-        """Where it is reached, as it is written."""
+        """Return the address as it is written in lists of nodes."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     def forget(self) -> None:
-        """Forget who was met: it may be anybody again."""
+        """Forget the node that was met: another one may come in its place."""
         self.name, self.home, self.incarnation, self.start = self.listed_name, b"", 0, b""
 
 
 class MemberBook:
-    """Where it is kept who was met; this base class keeps nothing."""
+    """Keeps the identities of members that were met; this base class keeps nothing."""
 
     def write(self, members: Iterable[Member], actor: Actor) -> bool:
-        """Make durable what is known of the members. Returns True when that takes a while: a
-        DiskJob is posted to `actor` when it is done."""
+        """Make the members' identities durable. Returns True when that takes a while: a DiskJob is
+        posted to `actor` when it is done."""
         return False
 
     def recall(self, members: Iterable[Member]) -> None:
-        """Tell the members what is known of them."""
+        """Set the kept identities in these members."""
 
 
 class Roster:
     """All members but this node, whose own card is `own`, by their numbers.
 
-    As long as this node belongs to no cluster, nothing holds whom it has met: who comes with a new
-    data directory is as good. From then on a member is who it was."""
+    As long as this node belongs to no cluster, it accepts members with new data directories. From
+    then on a member must stay the same.
+    """
 
     def __init__(self, own: NodeCard, members: Iterable[Member]) -> None:
         self.own = own
@@ -78,8 +79,8 @@ class Roster:
         assert own.node not in self.members, "this node among the others"
 
     def refusal(self, other: Introduction) -> str:
-        """Return the sentence with which a node is refused that has introduced itself so; "": it is
-        a member, as far as this node knows."""
+        """Return the sentence that refuses a node with this introduction; "" if it is a member, as
+        far as this node knows."""
         own, card = self.own, other.card
         if card.home in self.removed:
             return self.removed[card.home]
@@ -100,7 +101,7 @@ class Roster:
         return self.not_the_member(member, card)
 
     def not_the_member(self, member: Member, card: NodeCard) -> str:
-        """Return why that card is not that member's; "": it is."""
+        """Return why that card is not that member's; "" if it is."""
         for each in self.members.values():
             if (each.name == card.name) != (each is member) and each.name:
                 return f"it calls itself {card.name!r} as {card}, but is known as {each}"
@@ -123,7 +124,7 @@ class Roster:
         return ""
 
     def meet(self, card: NodeCard) -> bool:
-        """Note that a member is in that life. Returns whether that is news to be kept."""
+        """Note the member's present life from its card. Returns whether that is news to be kept."""
         member = self.members[card.node]
         is_new = member.home != card.home or member.incarnation != card.incarnation
         member.name, member.home = card.name, card.home

@@ -1,5 +1,5 @@
-"""A node on its way into its cluster: from what is configured and what its data directory says to
-its links, and to being a member. It does what the machine of founding.py says.
+"""A node's way into its cluster: from its configuration and data directory to its links, and to
+membership. It carries out the effects of the machine in founding.py.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
 
 class ClusterMembership(Actor):
-    """This node, of a cluster with the configured nodes, or those that its file has, which share
-    the secret. `is_used` says that the data directory has something in it that a broker has stored.
-    Raises Refused when that broker was alone, or another node; Corrupt; DiskFailed."""
+    """This node in its cluster, which has the configured nodes, or those in its file; they share
+    the secret. `is_used` says that a broker has stored something in the data directory. Raises
+    Refused when that broker was alone, or another node; Corrupt; DiskFailed."""
 
     def __init__(
         self,
@@ -108,20 +108,20 @@ class ClusterMembership(Actor):
 
     @property
     def cluster_id(self) -> str:
-        """Return the id of the cluster that this node is a member of; "": of none yet."""
+        """Return the id of the cluster that this node is a member of; "" if it is none yet."""
         founded = self.founding.founded
         return founded.cluster if founded is not None and self.is_member else ""
 
     @property
     def founders(self) -> list[int]:
-        """Return the numbers of the nodes that have founded the cluster of this one, if it is one
-        of them; none if it has joined since."""
+        """Return the numbers of the nodes that founded this node's cluster, if it is one of them;
+        none if it joined later."""
         count = len(self.nodes)
         return [*range(1, count + 1)] if self.book.card.node <= count else []
 
     @property
     def addresses(self) -> dict[int, str]:
-        """Return where all nodes are reached, by their numbers."""
+        """Return the addresses of all nodes, by their numbers."""
         found = {number: each.address for number, each in self.cluster.roster.members.items()}
         found[self.cluster.node] = self.own_address
         return dict(sorted(found.items()))
@@ -134,7 +134,7 @@ class ClusterMembership(Actor):
             self._waiting.append(function)
 
     def start(self) -> None:
-        """Connect to the others, and be connected to, from now on."""
+        """Begin to connect to the others, and to accept their connections."""
         card = self.book.card
         state = f"member of the cluster {self.cluster_id}"
         if not self.is_member:
@@ -169,7 +169,7 @@ class ClusterMembership(Actor):
 
     def _written(self, job: WriteNodeFile) -> None:
         if job.failure is not None:
-            raise job.failure  # who it belongs to is not known any more: the next start finds out
+            raise job.failure  # the durable state is unknown now; the next start reads it
         self._take(ClusterKept())
 
     def _take(self, command: FoundingCommand) -> None:
@@ -197,25 +197,25 @@ class ClusterMembership(Actor):
         for function in waiting:
             function()
 
-    # -- who comes and goes
+    # -- members that join and leave
 
     def add(self, number: int, name: str, address: str, home: str) -> None:
-        """The node with that number has joined the cluster."""
+        """Add a member that has joined the cluster."""
         place = listed_node(address)
         member = Member(number, place.host, place.port, name, bytes.fromhex(home))
         self.cluster.add_member(member)
 
     def remove(self, number: int, home: str, sentence: str) -> None:
-        """The node with that number does not belong to the cluster any more."""
+        """Remove a member that does not belong to the cluster any more."""
         if number == self.book.card.node:
             self.on_removed(sentence)
         else:
             self.cluster.remove_member(number, bytes.fromhex(home), sentence)
 
     def _ask_to_stay(self) -> None:
-        """There are no links to a majority, or nobody is known to lead: ask one node after another
-        whether this one has been removed meanwhile, for then nobody connects to it any more, and
-        who has joined."""
+        """Ask one node after another whether this one has been removed, and which nodes have
+        joined, because it has no links to a majority, or knows no leader: nobody connects to a
+        removed node any more."""
         if self.inquiry is not None and not self.inquiry.is_over:
             self.inquiry.look(self.world.clock.now_ns())
             return
@@ -233,7 +233,7 @@ class ClusterMembership(Actor):
         self.inquiry.begin(*others[self.asked % len(others)])
 
     def _answered(self, answer: NodeAnswer | None, reason: str) -> None:
-        """Go, if this node was removed; else get to know who has joined meanwhile."""
+        """Stop if this node was removed; otherwise add members that have joined meanwhile."""
         if answer is None or answer.cluster not in ("", self.cluster_id):
             return
         if answer.verdict == REMOVED:
@@ -245,12 +245,12 @@ class ClusterMembership(Actor):
 
 
 def listed(host: str, port: int) -> ListedNode:
-    """Return a node that is reached there."""
+    """Return a node of a list with that address and no name."""
     return ListedNode(host, port, "")
 
 
 def listed_members(nodes: Iterable[str], own: int) -> list[Member]:
-    """Return those of a list of nodes but the one with the number `own`."""
+    """Return the members in a list of nodes, except for the one with the number `own`."""
     return [
         Member(number, each.host, each.port, each.name)
         for number, each in enumerate(sorted(map(listed_node, nodes)), start=1)
@@ -259,7 +259,7 @@ def listed_members(nodes: Iterable[str], own: int) -> list[Member]:
 
 
 def joined_members(record: NodeRecord, founders: int) -> list[Member]:
-    """Return those that a node's file knows that have joined a cluster of so many founders."""
+    """Return the members in a node's file that have joined a cluster of so many founders."""
     found: list[Member] = []
     for each in record.members:
         if each.node > founders:
@@ -269,7 +269,7 @@ def joined_members(record: NodeRecord, founders: int) -> list[Member]:
 
 
 def founded_as_kept(book: NodeFile) -> FoundedCluster | None:
-    """Return the cluster as this node's file has it; None when it belongs to none."""
+    """Return the cluster in this node's file; None if it belongs to none."""
     record = book.record
     if not record.cluster:
         return None

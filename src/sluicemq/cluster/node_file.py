@@ -1,8 +1,8 @@
-"""The file that makes a node itself: who it is, how often it has started, and whom it has met.
+"""The file with a node's identity: its name, its number of starts, and the members that it has met.
 
 One line of JSON and, on a second line, its crc32c in hexadecimal (docs/cluster-wire.md). It is
-replaced as a whole: what is new is synced under another name, renamed, and the directory synced.
-While it cannot be read the node does not start: with another one it would be another node.
+replaced as a whole: the new file is synced under another name and renamed, and the directory
+synced. Without a readable file the node does not start: with another file it would be another node.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ FILE_BYTES_MAX: Final = 1 << 20
 
 
 class MetMember(Struct, frozen=True, omit_defaults=True):
-    """A member as it was met last. `address` is where it is reached; "": as the list of nodes has
-    it."""
+    """A member as it was last met. `address` is where it is reached; "": as in the list
+    of nodes.
+    """
 
     node: int
     name: str
@@ -47,11 +48,11 @@ class MetMember(Struct, frozen=True, omit_defaults=True):
 
 
 class NodeRecord(Struct, frozen=True, omit_defaults=True):
-    """All that the file says. `cluster` is "" before there is one; `nodes` are the addresses of all
-    its nodes when it was founded. `home` is the mark of this data directory, in hexadecimal.
-    `address` is where the others reach a node that has joined since; as long as it `is_joining`
-    nothing that it has stored counts. `left_behind` are the nodes that were lost when this one was
-    made a cluster of its own by force."""
+    """The content of the file. `cluster` is "" before there is one; `nodes` are the addresses of
+    all its nodes when it was founded. `home` is the mark of this data directory, in hexadecimal.
+    `address` is where the others reach a node that joined later; while it `is_joining` nothing that
+    it has stored counts. `left_behind` are the nodes that were lost when this one was made a
+    cluster of its own by force."""
 
     format: int
     cluster: str
@@ -67,13 +68,13 @@ class NodeRecord(Struct, frozen=True, omit_defaults=True):
 
 
 def encode_node_file(record: NodeRecord) -> bytes:
-    """Return what is to be in the file."""
+    """Return a record as the file's bytes."""
     line = encode(record)
     return line + b"\n%08x\n" % value(line)
 
 
 def decode_node_file(raw: bytes) -> NodeRecord:
-    """Return what the file says. Raises Corrupt."""
+    """Return the record in the file's bytes. Raises Corrupt."""
     line, _, checksum = raw.partition(b"\n")
     if checksum != b"%08x\n" % value(line):
         raise Corrupt(f"{PATH} is damaged: its checksum is wrong")
@@ -89,7 +90,7 @@ def decode_node_file(raw: bytes) -> NodeRecord:
 
 
 def replace_node_file(files: Files, record: NodeRecord) -> None:
-    """Make the file say that, durably. Raises DiskFailed; then it says what it said before."""
+    """Replace the file, durably. Raises DiskFailed; then the file is as before."""
     files.delete(UNFINISHED)
     files.write(UNFINISHED, 0, encode_node_file(record))
     files.sync(UNFINISHED)
@@ -98,7 +99,7 @@ def replace_node_file(files: Files, record: NodeRecord) -> None:
 
 
 class WriteNodeFile(DiskJob):
-    """Replaces the file by what the record says."""
+    """Replaces the file by one with this record."""
 
     def __init__(self, record: NodeRecord) -> None:
         self.record = record
@@ -108,7 +109,7 @@ class WriteNodeFile(DiskJob):
 
 
 class NodeFile(MemberBook):
-    """The file, once this node has begun its life; it is the only one who writes it."""
+    """The file of a node in its present life; this object is its only writer."""
 
     def __init__(self, disk: Disk, record: NodeRecord, start: bytes) -> None:
         self.disk = disk
@@ -124,7 +125,7 @@ class NodeFile(MemberBook):
 
     @property
     def own(self) -> MetMember:
-        """Return this node, as the others meet it."""
+        """Return this node in the form in which others keep it."""
         record = self.record
         return MetMember(record.node, record.name, record.home, record.incarnation)
 
@@ -138,7 +139,7 @@ class NodeFile(MemberBook):
 
     def write(self, members: Iterable[Member], actor: Actor) -> bool:
         if not self.record.cluster:
-            return False  # whoever was met may be another one before there is a cluster
+            return False  # before there is a cluster another node may come in a member's place
         founders = len(self.record.nodes)
         rows = [
             MetMember(
@@ -155,30 +156,30 @@ class NodeFile(MemberBook):
     def join(
         self, cluster: str, nodes: list[str], members: Iterable[MetMember], actor: Actor
     ) -> None:
-        """Make durable to which cluster this node belongs, and who the others are. A WriteNodeFile
-        is posted to `actor` when that is done, or has failed."""
+        """Make this node's cluster and its other members durable. A WriteNodeFile is posted to
+        `actor` when that is done, or has failed."""
         assert not self.record.cluster, "a node belongs to one cluster"
         others = [each for each in members if each.node != self.record.node]
         self.record = replace(self.record, cluster=cluster, nodes=nodes, members=others)
         self.disk.submit(WriteNodeFile(self.record), actor, STRAND)
 
     def welcome(self, joined: NodeRecord, actor: Actor) -> None:
-        """Make durable that this node belongs to a cluster that was founded before, as that record
-        says, which is this node's otherwise. A WriteNodeFile is posted to `actor` as by `join`."""
+        """Make durable that this node has joined a cluster that exists already, with the record
+        `joined`. A WriteNodeFile is posted to `actor` as by `join`."""
         assert not self.record.cluster, "a node belongs to one cluster"
         self.record = joined
         self.disk.submit(WriteNodeFile(self.record), actor, STRAND)
 
     def settle(self) -> None:
-        """What this node stores counts from now on: durably so before this returns. Raises
+        """Make durable, before this returns, that what this node stores counts from now on. Raises
         DiskFailed."""
         self.record = replace(self.record, is_joining=False)
         replace_node_file(self.disk.files, self.record)
 
 
 def kept_record(files: Files) -> NodeRecord | None:
-    """Return what the file of a node says that belongs to a cluster; None: there is none, or the
-    node belongs to none. Raises Corrupt."""
+    """Return the record in a node's file; None if there is none, or the node belongs to no cluster.
+    Raises Corrupt."""
     if not is_there(files):
         return None
     record = decode_node_file(files.read(PATH, 0, FILE_BYTES_MAX))
@@ -189,10 +190,10 @@ def begin_life(
     world: World, cluster: str, name: str, node: int, nodes: list[str] | None = None
 ) -> NodeFile:
     """Read or make the file of the node with that name and number, and begin its next life, durably
-    before this returns. With `cluster` "" the node is of the cluster that the file has, if it has
-    one, and the number is the one that it has there; `nodes`, of which `node` is the place of this
-    one, must then be known (None: that is not looked at). Raises Refused when the data directory is
-    another node's, Corrupt when the file cannot be read, DiskFailed."""
+    before this returns. With `cluster` "" the cluster and the number are those in the file, if it
+    has a cluster; `nodes`, of which this is number `node`, must then be known (None: this is not
+    checked). Raises Refused when the data directory is another node's, Corrupt when the file cannot
+    be read, DiskFailed."""
     files = world.disk.files
     record = NodeRecord(FORMAT, cluster, name, node, world.dice.token(TOKEN_BYTES).hex(), 0, [])
     if is_there(files):
@@ -210,8 +211,8 @@ def begin_life(
 
 
 def demand_same(found: NodeRecord, wanted: NodeRecord, nodes: list[str] | None) -> None:
-    """Raise Refused unless the node that was found is the one that is wanted, of a cluster with
-    these nodes (None: with any)."""
+    """Raise Refused unless the node in the file is the wanted one, of a cluster with these nodes
+    (None: with any)."""
     wanted_node = wanted.node
     if nodes is not None:
         demand_known(found, nodes, nodes[wanted.node - 1])
@@ -227,8 +228,8 @@ def demand_same(found: NodeRecord, wanted: NodeRecord, nodes: list[str] | None) 
 
 
 def demand_known(found: NodeRecord, nodes: list[str], own: str) -> None:
-    """Raise Refused unless a list of nodes, in which `own` is this one's address, can be one of its
-    cluster: it may be the one with which that was founded, or a newer one."""
+    """Raise Refused unless a list of nodes, in which `own` is this one's address, can be its
+    cluster's: the one of the founding, or a newer one."""
     is_founder = found.node <= len(found.nodes)
     known_own = found.nodes[found.node - 1] if is_founder else found.address
     if own != known_own:

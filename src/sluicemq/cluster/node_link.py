@@ -1,6 +1,6 @@
-"""A link: what two nodes have while both are up. It is born with its control connection, is up when
-each side has opened both connections, and is over as soon as one of them is; then nothing of it is
-handed to anybody any more, whatever still comes.
+"""A link between two nodes that are up. It begins with its control connection, is up when each side
+has opened both connections, and is over as soon as one of them is; nothing that comes later is
+handed to anybody.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ GRANTS_A_FRAME: Final = LINK_PIECE_BYTES // GRANT.size
 
 
 class LinkKeeper:
-    """Who has begun a link, as the link sees him."""
+    """The owner of a link, as the link sees it."""
 
     def link_up(self, link: NodeLink) -> None:
-        """The link is up: messages follow."""
+        """Note that the link is up: messages follow."""
         raise NotImplementedError
 
     def link_over(self, link: NodeLink, reason: str) -> None:
-        """The link has ended, for that reason; nothing follows."""
+        """Note that the link has ended, for that reason; nothing follows."""
         raise NotImplementedError
 
     def link_heard(self, link: NodeLink) -> None:
-        """Something has come over a link that is up."""
+        """Note that something has come over a link that is up."""
         raise NotImplementedError
 
     def link_drained(self, link: NodeLink) -> None:
-        """Something that waited was written."""
+        """Note that waiting bytes were written."""
         raise NotImplementedError
 
 
 class NodeLink(LinkPort):
-    """The link with the number `number` that the side which connects has begun in its life."""
+    """The link numbered `number` by the connecting side, in its present life."""
 
     def __init__(
         self,
@@ -115,12 +115,12 @@ class NodeLink(LinkPort):
 
     @property
     def takes(self) -> bool:
-        """Tell whether something may be sent: it is up, and the other side has not said goodbye."""
+        """Tell whether messages may be sent: it is up, and the other side has not said goodbye."""
         return self.is_up and not self._goodbyes
 
     @property
     def waiting_bytes(self) -> int:
-        """Return how much waits to be written to both connections."""
+        """Return the bytes that wait to be written to both connections."""
         waiting = 0
         for each in self.connections.values():
             waiting += each.outbox.waiting_bytes
@@ -128,19 +128,19 @@ class NodeLink(LinkPort):
 
     @property
     def behind_first_bytes(self) -> int:
-        """Return how much waits behind the first message of each connection."""
+        """Return the bytes that wait behind the first message of each connection."""
         return sum(each.outbox.behind_first_bytes for each in self.connections.values())
 
     # -- its beginning
 
     def meet(self, card: NodeCard) -> None:
-        """The other side is who that card says."""
+        """Set the other side's identity, which its card has proven."""
         assert self.other == NOBODY, "a link has one other side"
         self.other = ActorAddress(card.node, card.incarnation, 0)
         self.card = card
 
     def attach(self, connection: LinkConnection, kind: PeerConnection) -> None:
-        """A connection is part of the link from now on."""
+        """Make a connection a part of the link."""
         assert kind not in self.connections, f"two connections for {kind}"
         self.connections[kind] = connection
         connection.link = self
@@ -152,7 +152,7 @@ class NodeLink(LinkPort):
         return len(has_frames) == 2 and all(has_frames)
 
     def open(self) -> None:
-        """Say on both connections that this side is ready."""
+        """Tell the other side on both connections that this side is ready."""
         if self._has_opened or self.is_over:
             return
         self._has_opened = True
@@ -169,7 +169,7 @@ class NodeLink(LinkPort):
             for connection in self.connections.values():
                 connection.schedule()
 
-    # -- what comes
+    # -- incoming
 
     def wants(self, connection: LinkConnection) -> bool:
         if connection.kind in self._goodbyes:
@@ -210,7 +210,7 @@ class NodeLink(LinkPort):
         self._look_whether_up()
 
     def _took_goodbye(self, connection: LinkConnection, payload: bytes) -> None:
-        """The end of a connection; that of the link when all that was sent before has come."""
+        """End a connection; end the link once all earlier messages of both have come."""
         assert connection.kind is not None
         self._goodbyes.add(connection.kind)
         self._goodbye = f'it said goodbye: "{printable(payload.decode(errors="replace"))}"'
@@ -236,12 +236,12 @@ class NodeLink(LinkPort):
         for serial, amount in GRANT.iter_unpack(payload):
             handler.post(PeerGrant(self.other.node, self.own._replace(serial=serial), amount))
 
-    # -- what goes
+    # -- outgoing
 
     def send(
         self, frame_type: FrameType, payload: bytes, serial: int, target: ActorAddress, flags: int
     ) -> None:
-        """Have a message wait to be written to its connection. The link is up."""
+        """Queue a message for its connection. The link must be up."""
         assert self.takes and not self.is_over
         assert frame_type.connection is not None, "a message of the link's own"
         source = self.own._replace(serial=serial)
@@ -249,13 +249,13 @@ class NodeLink(LinkPort):
         self.connections[frame_type.connection].send(message)
 
     def grant(self, serial: int, amount: int) -> None:
-        """Grant so much to an actor of the other node, with the next write."""
+        """Grant an amount to an actor of the other node, with the next write."""
         self._grants[serial] = self._grants.get(serial, 0) + amount
         self.connections[CONTROL].schedule()
 
     def beat(self, stalled_ms: int) -> None:
-        """Send a heartbeat. One that still waits goes as this one. This node's disk has had work
-        for `stalled_ms` and finished none."""
+        """Send a heartbeat, which replaces one that still waits. This node's disk has had work for
+        `stalled_ms` and finished none."""
         self._beat_ns = self.clock.now_ns()
         stalled_ms = min(stalled_ms, STALLED_MS_MAX)
         payload = BEAT.pack(self._beat_ns, self._answer_ns, self.clock.wall_ms(), stalled_ms)
@@ -287,8 +287,8 @@ class NodeLink(LinkPort):
         self.end(f"it sent {sentence}", sentence)
 
     def end(self, reason: str, sentence: str = "") -> None:
-        """It is over; only the first call counts. The sentence is said to the other side, if that
-        can be done at once."""
+        """End the link; only the first call counts. The other side gets the sentence if it can be
+        sent at once."""
         if self.is_over:
             return
         self._finish(reason)
@@ -296,7 +296,7 @@ class NodeLink(LinkPort):
             connection.end(sentence)
 
     def leave(self, sentence: str) -> None:
-        """It is over, in order: what waits is written, and the sentence behind it."""
+        """End the link in order: waiting messages are written, and then the sentence."""
         if self.is_over:
             return
         if not self.is_up:

@@ -1,4 +1,4 @@
-"""Where the file of a node is, which tells a node of a cluster from a broker that is alone."""
+"""The path of a node's file, which only nodes of clusters have."""
 
 from __future__ import annotations
 
@@ -13,5 +13,7 @@ UNFINISHED: Final = "cluster/node.tmp"
 
 
 def is_there(files: Files) -> bool:
-    """Tell whether the data directory is that of a node of a cluster, or of one to be founded."""
+    """Tell whether the data directory belongs to a node of a cluster, founded or yet to
+    be founded.
+    """
     return files.size(PATH) >= 0

@@ -1,5 +1,6 @@
-"""What waits to be written to one connection of a link, in its order; what must never be late goes
-first."""
+"""The bytes that wait to be written to one connection of a link, in order; heartbeats and grants,
+which must never be late, go first.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class LinkOutbox:
-    """Frames of large messages are made one by one, as they are taken. `waiting_bytes` is what the
-    messages take that are not taken, or not as a whole."""
+    """Makes the frames of large messages one by one, as they are taken. `waiting_bytes` is the size
+    of messages that are not completely taken."""
 
     def __init__(self) -> None:
         self.waiting_bytes = 0
@@ -35,35 +36,37 @@ class LinkOutbox:
 
     @property
     def is_cut(self) -> bool:
-        """Tell whether of some message the first frames were taken, and not all."""
+        """Tell whether some, but not all, frames of a message were taken."""
         return self._frames is not None
 
     @property
     def behind_first_bytes(self) -> int:
-        """Return what the messages take that wait behind the first one, which may be large."""
+        """Return the size of the messages behind the first one, which may be large."""
         if not self._messages:
             return 0
         return self.waiting_bytes - LINK_MESSAGE_COST_BYTES - len(self._messages[0].payload)
 
     def put(self, message: PeerMessage) -> None:
-        """Have a message wait behind those that are there."""
+        """Queue a message behind those that are there."""
         self._messages.append(message)
         self.waiting_bytes += LINK_MESSAGE_COST_BYTES + len(message.payload)
 
     def put_raw(self, data: bytes) -> None:
-        """Have bytes go before all messages, as they are."""
+        """Queue bytes before all messages, as they are."""
         self._raw.append(data)
 
     def put_first(self, message: PeerMessage) -> None:
-        """Have a heartbeat or grants go before all messages, in place of those that still wait."""
+        """Queue a heartbeat or grants before all messages; it replaces a waiting one of
+        its type.
+        """
         self._first[message.frame_type] = message
 
     def has_first(self, frame_type: FrameType) -> bool:
-        """Tell whether one of these waits."""
+        """Tell whether a frame of this type waits to go first."""
         return frame_type in self._first
 
     def take(self, size: int) -> bytes:
-        """Return what is to be written next, about `size` bytes if there are so many."""
+        """Take the next bytes to be written, about `size` if there are so many."""
         parts = [*self._raw]
         self._raw.clear()
         for message in self._first.values():

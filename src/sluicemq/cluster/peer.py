@@ -1,4 +1,4 @@
-"""Another node, as this one sees it: the link that there is, or the attempts to have one."""
+"""Another node, as this one sees it: its link, or the attempts to set one up."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ClusterShell(ConnectionWorld):
-    """The cluster, as a peer sees it: what all peers share."""
+    """The cluster as a peer sees it: the parts that all peers share."""
 
     roster: Roster
     secret: bytes
@@ -45,16 +45,16 @@ class ClusterShell(ConnectionWorld):
     """Those whose sockets are there, or are being made."""
 
     def tell(self, message: object) -> None:
-        """Post a message to all who follow."""
+        """Post a message to all followers of the cluster."""
         raise NotImplementedError
 
     def met(self, card: NodeCard) -> None:
-        """Note who a member has proven to be."""
+        """Note a member's proven identity."""
         raise NotImplementedError
 
     def is_kept(self, node: int) -> bool:
-        """Tell whether it is kept who that node was when it was met last. When it is not yet,
-        `remembered` of its peer follows."""
+        """Tell whether that node's last identity is durably kept. If not, its peer's `remembered`
+        is called later."""
         raise NotImplementedError
 
 
@@ -87,7 +87,7 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
 
     @property
     def standing(self) -> NodeStanding:
-        """Return what is thought of the node."""
+        """Return whether the node is up, suspected or down."""
         link = self.up
         if link is None:
             return NodeStanding.DOWN
@@ -96,7 +96,7 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
     # -- time
 
     def beat(self, now_ns: int, pause_ns: int, stalled_ms: int) -> None:
-        """Do what is due; this node itself did not move for `pause_ns` before, and its disk has had
+        """Do what is due; this node itself stood still for `pause_ns` before, and its disk has had
         work for `stalled_ms` and finished none."""
         link = self.link
         if link is None:
@@ -165,7 +165,7 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
     def _not_as_dialed(
         self, link: NodeLink, connection: LinkConnection, other: Introduction
     ) -> str:
-        """Return what is not as it was asked for; "": all is."""
+        """Return how the answer differs from the request; "" if it does not."""
         if other.card.node != self.node:
             return f"it is {other.card}, and node {self.node} was looked for at its address"
         control = link.connections[CONTROL]
@@ -180,7 +180,8 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
     # -- links that the other node begins
 
     def refusal(self, other: Introduction) -> str:
-        """Return why a connection of this node, which is who it says, is refused; "": it is not."""
+        """Return why a connection of this node, whose identity is proven, is refused; "" if it is
+        not."""
         if self.connects:
             return "of two nodes the one with the lower number connects to the other one"
         if other.connection is CONTROL:
@@ -198,7 +199,7 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
         return ""
 
     def admit(self, connection: LinkConnection, other: Introduction) -> None:
-        """Take in a connection of this node that is not refused."""
+        """Accept a connection of this node that is not refused."""
         own = Introduction(self.shell.roster.own, other.connection, other.link, self.node)
         if other.connection is CONTROL:
             if self.link is not None:
@@ -221,11 +222,11 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
             link.open()
 
     def remembered(self) -> None:
-        """Go on: what was to be kept of the node is kept."""
+        """Go on, because the node's identity is kept now."""
         if self.link is not None and self.link.is_complete:
             self.link.open()
 
-    # -- what a link says
+    # -- events of a link
 
     def link_up(self, link: NodeLink) -> None:
         self._complaint = ""
@@ -276,7 +277,7 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
         self.look_at_gates()
 
     def look_at_gates(self) -> None:
-        """Shut the gates of those who feed the node when too much waits for it, or open them."""
+        """Shut the gates of this node's senders when too much waits for it, or open them."""
         link = self.up
         waiting = 0 if link is None else link.waiting_bytes
         if waiting >= self.shell.bounds.gate_shut_bytes and not self.is_full:
@@ -292,7 +293,7 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
             gate.open()
 
     def feed(self, keeper: GateKeeper) -> Gate:
-        """Return a new gate for who sends to the node."""
+        """Return a new gate for a sender to the node."""
         gate = Gate(keeper, f"node {self.node}")
         self.gates.append(gate)
         if self.is_full:

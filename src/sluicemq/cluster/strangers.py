@@ -1,5 +1,6 @@
-"""Connections to the port for nodes that have proven nothing: so many places, in all and for one
-address, and so many lines in the log. All that one of them costs is bounded, and so are all."""
+"""Connections to the cluster port that have proven nothing: their number is bounded, in all and for
+each address, and so are their lines in the log. Each has a bounded cost, and so have all together.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Strangers:
-    """Counts those that have connected and are not known."""
+    """Counts connections whose nodes are not known yet."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -29,7 +30,8 @@ class Strangers:
         self._logged_ns = world.clock.now_ns()
 
     def enter(self, address: str) -> bool:
-        """Count one from that address; False, and not counted, when there is no place for it."""
+        """Count a connection from that address; False, and not counted, if there is no place for
+        it."""
         held = self.by_address.get(address, 0)
         if self.count >= LINK_HALF_OPEN_MAX or held >= LINK_HALF_OPEN_ADDRESS_MAX:
             return False
@@ -38,25 +40,25 @@ class Strangers:
         return True
 
     def leave(self, address: str) -> None:
-        """Free the place of one from that address."""
+        """Free the place of a connection from that address."""
         held = self.by_address.pop(address)
         if held > 1:
             self.by_address[address] = held - 1
         self.count -= 1
 
     def came(self, connection: LinkConnection, address: str) -> None:
-        """One that was counted has this connection."""
+        """Note the connection that was counted for that address."""
         self._addresses[connection] = address
 
     def known(self, connection: LinkConnection) -> None:
-        """Free its place, if it still has one: it has proven who it is, or is gone."""
+        """Free its place, if it still has one: its node is known now, or it is gone."""
         address = self._addresses.pop(connection, None)
         if address is not None:
             self.leave(address)
 
     def log(self, address: str, reason: str) -> None:
-        """Write why a connection from that address was of no use, unless there were many such lines
-        of late."""
+        """Log why a connection from that address was refused, unless there were many such lines
+        lately."""
         now_ns = self.world.clock.now_ns()
         if now_ns - self._logged_ns >= LINK_STRANGERS_NS:
             self._logged, self._logged_ns = 0, now_ns
