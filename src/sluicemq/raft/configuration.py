@@ -20,7 +20,7 @@ class Configuration:
     voters: tuple[int, ...] = ()
     learners: tuple[int, ...] = ()
     removed_max: int = 0
-    """The highest id of those that have been members and are none any more."""
+    """The highest id of a former member."""
 
     def __post_init__(self) -> None:
         assert tuple(sorted({*self.voters})) == self.voters, self.voters

@@ -15,6 +15,6 @@ class Durable:
 
     term: int = 0
     vote: int = 0
-    """Whom this member has voted for in that term; 0: nobody."""
+    """The member that it has voted for in that term; 0: none."""
     snapshot: LogSnapshot = field(default_factory=lambda: LogSnapshot(0, 0, Configuration()))
     entries: list[LogEntry] = field(default_factory=list)

@@ -8,14 +8,14 @@ from typing import Final, Protocol
 from sluicemq.raft.configuration import Configuration
 
 DATA: Final = "data"
-"""What was proposed: a batch of commands for the machine."""
+"""A proposal: a batch of commands for the machine."""
 NOOP: Final = "no-op"
 """A leader's first entry of its term. Its data is the machine version that holds from here on."""
 CONFIGURATION: Final = "members"
 """Its data is a configuration, which counts as soon as the entry is in a log."""
 
 ENTRY_OVERHEAD_BYTES: Final = 64
-"""What an entry costs beyond its data, in memory and on the wire, generously rounded."""
+"""The generous cost of an entry beyond its data, in memory and on the wire."""
 
 
 class EntryData(Protocol):
@@ -56,12 +56,12 @@ class LogSnapshot:
     term: int
     configuration: Configuration
     version: int = 0
-    """The machine version that held there."""
+    """The machine version at that entry."""
     size_bytes: int = 0
-    """How much content there is, to be sent in pieces."""
+    """The bytes of its content, which is sent in pieces."""
     live_upto: int = 0
-    """The last of the entries up to `index` that the content names as still needed; 0: none is. Who
-    takes the content over has to have these, too."""
+    """The last of the entries up to `index` that the content still needs; 0: none. A member that
+    takes in the content must have these, too."""
 
 
 def noop(index: int, term: int, version: int) -> LogEntry:

@@ -24,21 +24,21 @@ class Following:
     def __init__(self, member: RaftMember) -> None:
         self.member = member
         self.is_quiet = False
-        """No heartbeats are missed, for the leader has said that none will come."""
+        """The leader has announced that no heartbeats will come, so none are missed."""
         self.round = 0
         """The newest heartbeat of this term's leader."""
         self.snapshot: LogSnapshot | None = None
-        """The one that is coming in."""
+        """The incoming snapshot."""
         self.received = 0
-        """So many of its bytes are here."""
+        """So many bytes of it are here."""
         self.pieces: list[SnapshotPiece | LivePiece] = []
-        """To be written."""
+        """Pieces to be written."""
         self.live = 0
-        """Entries up to here are here that the snapshot at `live_base` needs, and so what later
-        ones need of them. They are committed, so they outlive leaders."""
+        """Of the entries that the snapshot at `live_base` needs, those up to here are here; so are
+        those that later snapshots need of them. They are committed, so they outlive leaders."""
         self.live_base = 0
         self.install: LogSnapshot | None = None
-        """Whole, and to be put in the log's place."""
+        """A complete snapshot, which will replace the log."""
 
     def begin(self) -> None:
         """Begin a term: what was heard before came from another leader."""

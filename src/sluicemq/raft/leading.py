@@ -28,7 +28,7 @@ from sluicemq.raft.read_rounds import ReadRounds
 from sluicemq.raft.ready import Read
 
 STUCK_TICKS: Final = 2
-"""For so long nothing is committed before it is taken for more than a slow disk."""
+"""After so long without a commit the reason is not just a slow disk."""
 
 
 class Leading:
@@ -37,41 +37,42 @@ class Leading:
     def __init__(self, member: RaftMember) -> None:
         self.member = member
         self.progress: dict[int, FollowerProgress] = {}
-        """Of each other member, learners too."""
+        """The progress of each other member, including learners."""
         self.round = 0
-        """Of the last heartbeat that was sent."""
+        """The number of the last heartbeat sent."""
         self.reads = ReadRounds()
         self.due_reads: list[Read] = []
         self.heir = 0
-        """Who is to take over; 0: nobody. Until it has, nothing is proposed."""
+        """The voter that should take over; 0: none. Until it has, nothing is proposed."""
         self.heir_ticks = 0
         self.heartbeat_is_due = False
         self.heartbeat_age_ticks = 0
         self.quorum_ticks = 0
         self.calm_ticks = 0
-        """So long there was nothing to do."""
+        """For how long there was nothing to do."""
         self.quiet_round = 0
-        """The first of the heartbeats after which followers may miss further ones; 0: none."""
+        """The first heartbeat after which followers may miss further ones; 0: none."""
         self.is_quiet = False
         self.patient: Collection[int] = ()
-        """Followers that need not hear at once what is committed: see `let_wait`."""
+        """Followers that need not hear of commits at once: see `let_wait`."""
         self.late: list[int] = []
-        """Those of them that need not even be sent entries at once, as others are a majority."""
+        """Those of them that are not even sent entries at once, because others are a majority."""
         self.commit_at_tick = 0
-        """What was committed at the last tick."""
+        """The commit index at the last tick."""
         self.stuck_ticks = 0
-        """For so long nothing was committed, though something is to be."""
+        """For how long nothing was committed, though entries wait for it."""
         self.wait_is_over = False
-        """Who may wait is to have now what it lacks."""
+        """Patient followers get now what they lack."""
         self.waited_ticks = 0
-        """For so long it was not sent anything for that reason."""
+        """Ticks since they last did."""
         self.sent_then = (0, 0)
-        """What was committed when it was so last, and the time before."""
+        """The commit index when they last did, and the time before."""
         self.last_at_tick = 0
         """The last index at the last tick."""
         log = member.log
         self.first_index = log.last_index + 1
-        """Of the no-op. Before it is committed it is not known what of the log is."""
+        """The index of the no-op. Before it is committed the leader does not know the commit
+        index."""
         self.uncommitted_bytes = sum(
             log.entry_at(i).size_bytes for i in range(log.commit + 1, self.first_index)
         )

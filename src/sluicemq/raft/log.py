@@ -21,13 +21,13 @@ class RaftLog:
     def __init__(self, snapshot: LogSnapshot, entries: Iterable[LogEntry] = ()) -> None:
         self.snapshot = snapshot
         self.last_index = snapshot.index
-        """Of the last entry; of the snapshot when there is none."""
+        """The index of the last entry; of the snapshot when there is none."""
         self.entries: list[LogEntry] = []
-        """Those above the snapshot, without a gap."""
+        """The entries above the snapshot, without a gap."""
         self.numbers: list[int] = []
-        """Of each entry, the append that wrote it last; 0 for what was found on the disk."""
+        """For each entry, the append that wrote it last; 0 if it was found on the disk."""
         self.snapshot_number = 0
-        """The append that put the snapshot in the log's place; 0 when it was there or grew here."""
+        """The append by which a snapshot replaced the log; 0 if it was found or taken here."""
         self.synced_number = 0
         """The last append that is durable, with all before it."""
         self.configurations = Standing(snapshot.index, snapshot.configuration)
@@ -36,11 +36,11 @@ class RaftLog:
         for entry in entries:
             self.append(entry, 0)
         self.durable = self.last_index
-        """Everything up to here is on the disk, as it is in memory."""
+        """Entries up to here are on the disk as they are in memory."""
         self.given = self.last_index
-        """Everything up to here was handed to the storage."""
+        """Entries up to here were handed to the storage."""
         self.truncate_from = 0
-        """What the storage has to cut off before it is handed more; 0 when there is nothing."""
+        """The index from which the storage has to truncate before it gets more; 0: none."""
 
     @property
     def last_term(self) -> int:

@@ -39,22 +39,22 @@ class RaftMember:
         self.log = RaftLog(durable.snapshot, durable.entries)
         self.role = FOLLOWER
         self.leader = 0
-        """Who leads this term, as far as it is known; 0: nobody."""
+        """The leader of this term, as far as it is known; 0: none."""
         self.number = 0
-        """Of the last append that was handed out."""
+        """The number of the last append that was handed out."""
         self.state_number = 0
         """The append that makes term and vote durable."""
         self.outbox = Outbox()
         self.lost: set[int] = set()
         """Members to which the host has no link."""
         self.silent_ticks = 0
-        """Since the leader was heard or a vote given."""
+        """Ticks since the leader was heard or a vote was granted."""
         self.patience_ticks = 0
-        """After so many this member asks to be elected."""
+        """After so many this member stands for election."""
         self.lost_rounds = 0
         """Elections that it has lost in a row, without a leader or a vote in between."""
         self.leaderless = 0
-        """How often in a row a learner has waited so long for a leader."""
+        """How often in a row a learner has waited in vain for a leader."""
         self.be_patient()
 
     @property

@@ -16,7 +16,7 @@ class RaftMessage:
     sender: int
     to: int
     term: int
-    """The sender's term; of a pre-vote, and of its granting, the term that is asked for."""
+    """The sender's term; in a pre-vote, and in its grant, the term that is asked for."""
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class VoteRequest(RaftMessage):
     last_term: int
     is_pre: bool
     is_forced: bool = False
-    """The leader asked the candidate to take over, so that nobody need be loyal to it."""
+    """The leader asked the candidate to take over, so that members need not be loyal to it."""
 
 
 @dataclass(slots=True)
@@ -54,12 +54,13 @@ class AppendAnswer(RaftMessage):
     match."""
 
     match: int
-    """All up to here is durable and the same as in the leader's log."""
+    """Entries up to here are durable, and the same as in the leader's log."""
     refused: int = 0
     """The previous index that did not match; 0 when the entries were accepted."""
     hint_index: int = 0
     hint_term: int = 0
-    """Of a refusal: where the logs may match at the latest, and the term there."""
+    """In a refusal `hint_index` is the last place where the logs may match, and this is its
+    term."""
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ class LeaderBeat(RaftMessage):
     commit: int
     round: int
     quiet_at: int = 0
-    """Not 0: the group may fall quiet, for all members' logs end here."""
+    """Not 0: the group may fall quiet, because all members' logs end here."""
 
 
 @dataclass(slots=True)
@@ -96,7 +97,7 @@ class SnapshotPiece(RaftMessage):
     offset: int
     size: int
     content: bytes = b""
-    """Put in by the sender's host before the piece is sent: `size` bytes from `offset` on."""
+    """The sender's host fills it in before the piece is sent: `size` bytes from `offset` on."""
 
     @property
     def is_last(self) -> bool:
@@ -112,10 +113,10 @@ class LivePiece(RaftMessage):
     snapshot: LogSnapshot
     after: int
     upto: int = 0
-    """Put in: all that is needed up to this index, which is above `after`, is in here or in what
-    came before."""
+    """The host fills it in: this message and the earlier ones have all needed entries up to this
+    index, which is above `after`."""
     entries: list[LogEntry] = field(default_factory=list)
-    """Put in: some of them may have been trimmed to what is needed."""
+    """The host fills them in; some may be trimmed to what is needed."""
 
 
 @dataclass(slots=True)
@@ -125,7 +126,7 @@ class PieceAnswer(RaftMessage):
     snapshot_index: int
     received: int
     live: int = 0
-    """It has what the content needs up to this index."""
+    """Entries that the content needs are here up to this index."""
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ class Outbox:
     def __init__(self) -> None:
         self.free: list[RaftMessage] = []
         self.held: list[tuple[int, RaftMessage]] = []
-        """In the order in which they came."""
+        """Messages that wait, in order of arrival."""
         self.synced_number = 0
 
     def send(self, message: RaftMessage, after: int) -> None:

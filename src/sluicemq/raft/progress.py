@@ -46,32 +46,33 @@ class FollowerProgress:
         self.settings = settings
         self.state = PROBE
         self.match = 0
-        """Everything up to here is durable there, and the same."""
+        """Entries up to here are durable there, and the same."""
         self.next = following
-        """What is sent next."""
+        """The index of the next entry to be sent."""
         self.is_asked = False
         """A probe, or a piece, is on its way."""
         self.in_flight: deque[tuple[int, int]] = deque()
-        """Of each append on its way: its last index, and its bytes."""
+        """For each append on its way, its last index and its bytes."""
         self.in_flight_bytes = 0
         self.unsent_bytes = 0
-        """Of entries that were added since it was sent some."""
+        """The bytes of entries added since it was last sent some."""
         self.commit_sent = 0
-        """What was said last to be committed."""
+        """The last commit index that it was told."""
         self.was_sent = False
         """Entries or commits were sent since the last round of heartbeats."""
         self.has_moved = False
-        """More has become durable there since then."""
+        """More has become durable there since that round."""
         self.snapshot: LogSnapshot | None = None
-        """The one that is being sent: its content, and all it names, must stay."""
+        """The snapshot that is being sent: its content, and the entries that it names, must
+        stay."""
         self.offset = 0
-        """Of the last piece that was sent."""
+        """The offset of the last piece sent."""
         self.live = 0
-        """It has the entries up to here that the snapshot needs, as far as it has said."""
+        """By its answers, it has the entries up to here that the snapshot needs."""
         self.waited_ticks = 0
-        """Since it was sent."""
+        """Ticks since that piece was sent."""
         self.is_active = False
-        """Heard since the last time somebody asked."""
+        """It was heard since the last check."""
         self.is_quiet = False
         """It knows that it will hear no more heartbeats."""
         self.round = 0

@@ -64,12 +64,12 @@ class Raft:
         self.election: Election | None = None
         self.leading: Leading | None = None
         self.is_amnesiac = is_amnesiac
-        """What it had on its disk was damaged, so it may have forgotten a vote or an entry that it
-        has acknowledged. It says nothing until it is removed and added again by another name."""
+        """Its disk was damaged, so it may have forgotten a vote or an entry that it has
+        acknowledged. It says nothing until it is removed and added again by another name."""
         self.applied = self.member.log.snapshot.index
-        """Everything committed up to here was handed out."""
+        """Committed entries up to here were handed out."""
         self.written_state = (durable.term, durable.vote)
-        """The term and the vote that were handed out."""
+        """The term and the vote that were last handed out."""
 
     # requests of the host
 

@@ -19,10 +19,10 @@ class ReadRounds:
 
     def __init__(self) -> None:
         self.early: list[object] = []
-        """Those that came before an entry of the leader's own term was committed: until then it
-        does not know what is."""
+        """Reads that came before an entry of the leader's own term was committed: until then it
+        does not know the commit index."""
         self.waiting: deque[tuple[int, Read]] = deque()
-        """The others, each with the round that has to be answered."""
+        """The other reads, each with the round that has to be answered."""
 
     @property
     def are_waiting(self) -> bool:

@@ -27,27 +27,26 @@ class RaftReady:
     """
 
     number: int
-    """Of the append; 0 when there is nothing to write."""
+    """The number of the append; 0 if there is nothing to write."""
     state: tuple[int, int] | None
     """To be written: term and vote."""
     pieces: list[SnapshotPiece | LivePiece]
     """To be written beside the log, one after the other. Content at offset 0 begins anew, and so do
-    needed entries `after` 0. What was written is of use in this life only, and before `install`."""
+    needed entries `after` 0. Pieces are only of use in this life, and before `install`."""
     install: LogSnapshot | None
-    """To be written: this snapshot, whole now, takes the place of the log and of the machine; what
-    its content needs are the entries that came in pieces."""
+    """To be written: this complete snapshot replaces the log and the machine's state; the entries
+    that its content needs have come in pieces."""
     truncate_from: int
-    """To be written: the log is cut off from this index on; 0 when it is not."""
+    """To be written: the log is truncated from this index on; 0: it is not."""
     entries: list[LogEntry]
     """To be written, after that."""
     messages: list[RaftMessage]
-    """To be sent at once; nothing of them waits for this append."""
+    """To be sent at once; they do not depend on this append."""
     committed: list[LogEntry]
     """To be applied, after what was committed before."""
     reads: list[Read]
-    """To be answered when their index is applied."""
+    """To be answered once their index is applied."""
 
 
 NOTHING: Final = RaftReady(0, None, [], None, 0, [], [], [], [])
-"""There is nothing to be done, as after most of what happens to a member. It is shared: nobody
-changes what a member says is to be done."""
+"""No work, as after most events of a member. It is shared: nobody changes a RaftReady."""

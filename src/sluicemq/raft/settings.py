@@ -29,12 +29,12 @@ class RaftSettings:
 
     election_ticks: int = RAFT_ELECTION_TICKS
     stagger_ticks: int = 3
-    """Between the candidacies of two members that miss the same leader, and at least before the
-    next of one that has lost an election: a vote is asked for, synced and given in that time,
-    unless a disk is very slow."""
+    """Between the candidacies of two members that miss the same leader, and at least before a
+    member's next one after a lost election: within that time a vote is requested, synced and
+    granted, unless a disk is very slow."""
     turn: int = 0
-    """Of the members that miss a leader another one asks first in groups with another number, so
-    that not one node gets to lead all groups of one that has died."""
+    """Shifts, by group, the order in which members that miss a leader stand for election, so that
+    not one node gets to lead all groups of a dead one."""
     learner_patience: int = RAFT_LEARNER_PATIENCE
     heartbeat_ticks: int = RAFT_HEARTBEAT_TICKS
     quiet_ticks: int = RAFT_QUIET_TICKS

@@ -15,7 +15,7 @@ class Standing(Generic[Held]):
 
     def __init__(self, index: int, value: Held) -> None:
         self.since: list[tuple[int, Held]] = [(index, value)]
-        """By index, never empty; the first is what the snapshot says."""
+        """Values by index, never empty; the first is the snapshot's."""
 
     @property
     def current(self) -> Held:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import Clock, Log
 
 ROW_HEAD: Final = Struct("<QQQB7x")
-"""Group, the leader's term, number of the row, is it the first one that is sent to this leader."""
+"""Group, the leader's term, the row's number, and whether it is the first row sent to this
+leader."""
 LEADER: Final = Struct("<QQ")
 """Group, term."""
 
@@ -70,7 +71,7 @@ class NodeAsked(GateKeeper):
         self.post = post
         self.is_up = False
         self.waiting: dict[int, None] = {}
-        """Groups that have something to ask there when there is room."""
+        """Groups that have a row to send there when there is room."""
         self.gate: Gate = post.cluster.feed(node, self)
 
     def flow_resumed(self) -> None:
@@ -85,19 +86,19 @@ class AskPost(Actor):
         self.log = log
         self.cluster = cluster
         self.queues: dict[int, Actor] = {}
-        """The queues of this node that have members on several, by group."""
+        """This node's queues with members on several nodes, by group."""
         self.followers: dict[int, Actor] = {}
-        """Who else wants to know who leads, by group."""
+        """Other actors that follow the leader, by group."""
         self.stopped: dict[int, None] = {}
         """Nodes that were stopped in order and are not up again."""
         self.leaders: dict[int, LeaderKnown] = {}
-        """What was said last of each group."""
+        """The last announcement for each group."""
         self.led: dict[int, int] = {}
         """The groups that this node leads, each with its term."""
         self.news: dict[int, int] = {}
-        """Those of them that the others do not know of yet."""
+        """Those of them that the other nodes do not know of yet."""
         self.greeted: dict[int, None] = {}
-        """Nodes that have come up, and are to be told all."""
+        """Nodes that have come up, and are to be told of all."""
         self.clock = clock
         self.asked: dict[int, NodeAsked] = {}
         cluster.each_node(self._know)

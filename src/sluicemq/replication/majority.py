@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sluicemq.replication.member_log import MemberLog
 
 COMMANDS_MAX: Final = 10_000
-"""Commands of one entry, at most: what follows from it is the work of one turn."""
+"""The most commands in one entry, whose effects are the work of one turn."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -70,20 +70,20 @@ class Majority(Replicator[C, E]):
         self._log = log
         self._clock = clock
         self.gathered: list[C] = []
-        """Submitted, and in no entry yet."""
+        """Submitted commands that are in no entry yet."""
         self.gathered_bytes = 0
         self.proposed: deque[tuple[int, int, list[C]]] = deque()
-        """Entries of this member that are not committed: index, bytes and commands."""
+        """This member's uncommitted entries: index, bytes and commands."""
         self.unagreed_bytes = 0
-        """What all that is submitted and not committed weighs."""
+        """The weight of all submitted commands that are not committed."""
         self.former_index = raft.member.log.last_index
-        """Entries up to here are of earlier lives: what follows from them was told, or never will
+        """Entries up to here are of earlier lives: their effects were made real then, or never will
         be."""
         self._entries: deque[tuple[int, int, int]] = deque()
-        """Entries that are committed and of which no command was applied: index, time, and how many
-        commands it has."""
+        """Committed entries of which no command was applied: index, time, and number of
+        commands."""
         self._left = 0
-        """Commands of the entry that is being applied."""
+        """The remaining commands of the entry that is being applied."""
 
     # -- what the owner calls
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 MemberStatus: TypeAlias = dict[str, Any]
-"""What a member knows of its group, by the names of columns."""
+"""A member's view of its group, by the names of columns."""
 
 
 class TellsStatus:

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from sluicemq.queues.mirrored.mirrored_rows import MirroredRun
 
 LOG_IDS: Final = 1 << 63
-"""This and a position is the id of a body that is in the log; those in the message store are far
-below."""
+"""Added to a position, this is the id of a body in the log; ids in the message store are far
+lower."""
 
 UNHELD: Final = (Confirm, Rejected, DeadLetter)
-"""Effects that wait for no delivery: they are about messages that were published, or are to be
+"""Effects that wait for no delivery mark: they are about published messages, or messages to be
 published elsewhere."""
 
 
@@ -57,8 +57,8 @@ class MirroredMaster:
         self.mirror = mirror
         self.mastership: Mastership[Receipt] = Mastership(mirror, name, bounds, now_ms)
         self.held: deque[tuple[list[int], list[Effect]]] = deque()
-        """Effects that are not made real yet, each turn's with the positions that must be marked
-        as delivered before."""
+        """Effects that are not real yet, each turn's with the positions up to which messages must
+        be marked as delivered before."""
         rows = sorted(mirror.rows.items())
         marks = [Mark(row.next, row.delivered, 0) for _, row in rows]
         machine.recover(marks or [Mark(0, 0, 0)], expiring=False)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sluicemq.replication.raft_wire import GroupMessage
 
 EARLY_TICKS: Final = 10
-"""What came early is dropped when it has waited for so many ticks, or up to twice that."""
+"""Early messages are dropped after so many ticks, or up to twice that."""
 
 
 class MemberReach(NamedTuple):
@@ -99,15 +99,15 @@ class NodeMail(GateKeeper):
         super().__init__(clock)
         self.post = post
         self.is_up = False
-        """Is there a link to the node? It goes on when the node is suspected."""
+        """There is a link to the node, which may be suspected."""
         self.is_reached = False
-        """Is there, and is the node not suspected?"""
+        """There is a link to the node, and it is not suspected."""
         self.lost_ns = clock.now_ns()
-        """Since when it is not reached."""
+        """Since when it has been out of reach."""
         self.short: list[GroupMessage] = []
         self.data: list[bytes] = []
-        """What has bodies in it, each message encoded: when it is sent its entries may have been
-        let go. `data_bytes` is the size of all."""
+        """Messages with bodies, each encoded: their entries may have been dropped when it is sent.
+        `data_bytes` is the size of all."""
         self.data_bytes = 0
         self.gate: Gate = post.cluster.feed(node, self)
 
@@ -133,22 +133,23 @@ class RaftPost(Actor):
         self.members: dict[int, PostedMember] = {}
         """The members on this node, by group."""
         self.ticking: dict[int, Callable[[], bool]] = {}
-        """The groups whose members want ticks, and what lets one pass."""
+        """The groups whose members have ticks, each with the function that lets one pass."""
         self.ticks = 0
         self.is_awake = False
         """A PostTick is on its way."""
         self.early: dict[int, list[tuple[int, RaftMessage]]] = {}
-        """Short messages for groups that are not here yet, with the nodes that they came from; in
-        `stale` those that have waited for a while."""
+        """Short messages for groups that are not here yet, with the nodes that they came from;
+        older ones are in `stale`."""
         self.stale: dict[int, list[tuple[int, RaftMessage]]] = {}
         self.early_count = 0
         self.mail: dict[int, NodeMail] = {}
         self.witness: Callable[[int, list[RaftMessage]], None] | None = None
-        """Called with what a member of a group says, before it is sent; None: nobody looks on."""
+        """Called with the messages of a group's member before they are sent; None: there is no
+        observer."""
         self.dropped = 0
-        """Messages that were not sent, for their node was not up or read too slowly."""
+        """Messages that were not sent, because their node was not up or read too slowly."""
         self.strays = 0
-        """Messages that came and were for no member here, or from where their sender is not."""
+        """Messages for no member here, or not from their sender's node."""
         cluster.each_node(self._know)
         cluster.handle(RAFT_CONTROL, self)
         cluster.handle(RAFT_DATA, self)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sluicemq.cluster.cluster_port import FrameType
 
 GroupMessage = tuple[int, RaftMessage]
-"""The number of a group, and what one of its members says to another."""
+"""The number of a group, and a message between its members."""
 
 SECTION: Final = Struct("<B3xI")
 
@@ -53,7 +53,7 @@ ROWS: Final[dict[type[RaftMessage], tuple[int, Struct]]] = {
     TakeOver: (7, Struct("<QQQQ")),
     CommitNotice: (8, Struct("<QQQQQ")),
 }
-"""Kind and row of what is short: the group, then the fields of the message in their order."""
+"""The kind and the row of short messages: the group, then the fields of the message in order."""
 
 KINDS: Final = {kind: (each, row) for each, (kind, row) in ROWS.items()}
 

@@ -18,7 +18,7 @@ E = TypeVar("E")
 Role: TypeAlias = Literal["leader", "follower", "candidate"]
 
 CLOSED: Final[Any] = object()
-"""In place of the command that is being applied, when none is applied any more."""
+"""The value of `current` when no command is applied any more."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -44,10 +44,10 @@ class Replicator(Generic[C, E]):
         self.effects = effects
         self._owner = ref(owner)  # an owner that ends is freed at once
         self.current: C | None = None
-        """The command that is being applied or worked off; after a fault the one it came at."""
+        """The command in progress; after a fault the one that failed."""
         self.waiting: deque[C] | tuple[()] = ()
-        """Commands that are agreed on, and wait for the one that is being applied; a tuple while
-        there were none, for an empty deque takes 760 bytes."""
+        """Agreed commands that wait for the one in progress; a tuple while there were none, because
+        an empty deque takes 760 bytes."""
 
     @property
     def is_closed(self) -> bool:
