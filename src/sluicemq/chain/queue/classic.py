@@ -74,7 +74,7 @@ class ClassicShell(TimedQueue):
     effects real."""
 
     prefix_bytes: ClassVar[int] = 0
-    """What it has put before each content."""
+    """The bytes of the prefix that it has put before each content."""
 
     def __init__(
         self,
@@ -89,7 +89,8 @@ class ClassicShell(TimedQueue):
         self.machine = self.make_machine(index, term)
         self.replicator = self.replicate()
         self.move: Actor | None = None
-        """What moves all messages elsewhere, and nobody else gets any; None: nothing does."""
+        """The actor that moves all messages elsewhere, while no other consumer gets any; None:
+        there is none."""
         self.timers = QueueTimers(self)
         self.dead_lettering = DeadLettering(self)
         self.configure(self.policy)

@@ -65,11 +65,11 @@ FAULT_SAID_MAX: Final = 1000
 
 
 REFUSED_SAID_MAX: Final = 10
-"""Of the messages that are refused, how many are told of one by one."""
+"""The most refused messages whose sizes are logged."""
 
 
 UNTOLD: Final = (e.Confirm, e.Rejected, e.Write, e.Remove, e.DeadLetter)
-"""Effects that nobody misses who hears that the queue has failed."""
+"""Effects that need no answer once it is known that the queue has failed."""
 
 
 Q = TypeVar("Q", bound="Queue")
@@ -79,9 +79,9 @@ class Crash(CrashPort, Generic[Q]):
     """Stands in for a queue that has failed; from `begin` on it handles the actor's messages."""
 
     unread = "no checkpoint is made until a restart"
-    """What it means that the queue cannot be read back."""
+    """The consequence for checkpoints when the queue cannot be read back."""
     is_elsewhere = False
-    """Is the queue served elsewhere from now on?"""
+    """True if the queue is served elsewhere from now on."""
 
     def __init__(self, vhost: NamespacePort, queue: Q, error: Exception) -> None:
         self.vhost = vhost
@@ -95,7 +95,7 @@ class Crash(CrashPort, Generic[Q]):
         self.is_safe = False
         """Checkpoints may go on without it."""
         self.deletions: list[c.Delete] = []
-        """It is to be deleted, when it has been read back: who has asked for that."""
+        """Deletions that wait until it has been read back."""
 
     @property
     def text(self) -> str:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sluicemq.queues.settings import QueueSettings
 
 UNPROMISED_MAX: Final = 64
-"""Batches of dead letters that nobody has to hear of which may wait before further ones are dropped
-instead."""
+"""The most batches of dead letters without a promise that may wait before further ones are
+dropped."""
 
 
 class DeadLettering:

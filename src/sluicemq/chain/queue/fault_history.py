@@ -22,8 +22,8 @@ class CrashPort(StandIn):
 
     state: str
     files: StreamFiles | None = None
-    """What must be there of a stream's files, for checkpoints; None: it is no stream, or that is
-    not known yet, and they wait."""
+    """The stream's files that checkpoints need; None: it is no stream, or they are not known yet,
+    and checkpoints wait."""
 
     def failed(self) -> None:
         """Stay down until a restart, because the disk does not take what it has to, or the recovery
@@ -37,7 +37,7 @@ class FaultHistory:
     def __init__(self) -> None:
         self.last_ns: int | None = None
         self.accused: set[tuple[int, int]] = set()
-        """Messages that have been the cause once: queue's id and position."""
+        """Messages that have been a cause once: queue's id and position."""
         self.refused_messages = RefusedMessages()
 
     def judge(

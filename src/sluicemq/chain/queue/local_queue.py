@@ -29,7 +29,7 @@ class LocalQueue(Queue[L_co, Replicator[Command, Effect]], StateOwner[Command]):
     def __init__(self, vhost: VhostPort, definition: QueueDefinition, queue_id: int) -> None:
         super().__init__(vhost, definition, queue_id)
         self.trying: dict[Publish, Sequence[bytes]] = {}
-        """Publishes that are not applied yet, with what `refused_messages` suspects in them."""
+        """Publishes that are not applied yet, with their suspects by `refused_messages`."""
 
     def replicate(self) -> Replicator[Command, Effect]:
         """Create the replicator that agrees on commands and applies them to the machine."""

@@ -36,7 +36,7 @@ class NamespacePort(VhostPort, Host):
     exclusive: dict[str, dict[str, Queue]]
     traffic: Traffic
     exchange_traffic: dict[str, ExchangeTraffic]
-    """What went through each exchange that something was published to."""
+    """The traffic of each exchange that was published to."""
 
     def traffic_of(self, exchange: str) -> ExchangeTraffic:
         """Return the counters of an existing exchange."""

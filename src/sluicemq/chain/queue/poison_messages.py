@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Place = tuple[int, int]
-"""A message of a queue: its run, and where in that."""
+"""The place of a queue's message: its run, and its index in that."""
 Parts = Sequence[tuple[int, int, int]]
 """As in Settle: run, start, end."""
 
 PLAIN: Final = content_frames(0, b"\0\0", b"", 0)
-"""A content that nobody can have trouble with: no properties, no body."""
+"""A content that can always be handled: no properties, no body."""
 
 
 def unmanageable(handle: Callable[[T], object], items: Sequence[T], plain: T) -> list[int]:

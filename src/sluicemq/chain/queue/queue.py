@@ -33,10 +33,10 @@ FIRST_STRAND: Final = 2
 """The disk's strand of the queue with id 0, behind those of the journal and the message store."""
 
 TARGETS_MAX: Final = 20
-"""Queues to which a batch is posted in a piece."""
+"""The most queues to which a batch is posted at a time."""
 
 TARGET_WORK: Final = 60
-"""Units of work that one of them costs, with the turn that the queue then needs."""
+"""The units of work for each of them, including the turn that the queue then needs."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -141,11 +141,11 @@ class Queue(NamedQueue, Generic[M_co, R_co]):
     kind = "queue"
     is_vital = False
     is_local: ClassVar[bool] = True
-    """It is this node that has its messages, or a member of its group."""
+    """This node has its messages, or a member of its group."""
     machine: M_co
-    """What this node knows of its state."""
+    """The queue's state, as far as this node has it."""
     replicator: R_co
-    """What has commands to it agreed on."""
+    """Agrees on the commands to the queue."""
 
     def __init__(self, vhost: VhostPort, definition: QueueDefinition, queue_id: int) -> None:
         services = vhost.services
@@ -161,29 +161,29 @@ class Queue(NamedQueue, Generic[M_co, R_co]):
         self.policy = vhost.policies.for_queue(definition.name, definition.type)
         """What it was last told to hold."""
         self.effects: list[Any] = []
-        """What commands and calls have led to, and is not real yet. The replicator has this list,
+        """The effects of commands and calls that are not real yet. The replicator has this list,
         too: it is emptied and never replaced."""
         self.deliveries = GateKeeper(services.world.clock)
         self.upstream: dict[Actor, Link] = {}
-        """Who publishes here, each by the link that it last did it over."""
+        """The publishers of this queue, each with its last link."""
         self.gone = False
         self.unanswered_deletions: list[Deleted] = []
-        """Deletions that are to be answered when its bindings are gone."""
+        """Deletions to be answered when its bindings are gone."""
         self.forgotten = False
         """It is deleted, and that is durable."""
         self.accounted = 0
         self.traffic = Traffic()
-        """What channels count of it; what was published to it is in `published`."""
+        """The channels' counts of its traffic; publishes to it are in `published`."""
         self.published = 0
         self.delivered = 0
         self.at: object = None
         """The effect that is being made real."""
         self.making: Iterator[object] = iter(())
-        """Those behind it."""
+        """The effects behind it."""
         self.crash: CrashPort | None = None
-        """It has had a fault: what is left of it answers, and does nothing else."""
+        """The stand-in after a fault, which answers, and does nothing else."""
         self.successor: Queue | None = None
-        """What has taken its place after that."""
+        """The queue that has replaced it after a fault."""
         faults = vhost.crashes.get(definition.name)
         self.refused_messages = None if faults is None else faults.refused_messages
 

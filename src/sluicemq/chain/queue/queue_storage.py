@@ -58,11 +58,11 @@ class QueueStorage:
         self.to_store, self.store_inflow = self.services.store_link(queue, self.store)
         self.paging = Gate(queue.keeper, "paging out")
         self.removed: StoreRemove | None = None
-        """What the message store is to hear at the end of the turn."""
+        """The removals that the message store hears of at the end of the turn."""
         self.flush_upto = 0
-        """A checkpoint waits for what is below this position; 0: none does."""
+        """A checkpoint waits for messages below this position; 0: none does."""
         self.flush_from = 0
-        """Of what waits in order, everything below this position has been looked at for it."""
+        """Of the messages in order, those below this position were already checked for it."""
 
     @property
     def queue(self) -> Queue:

@@ -51,7 +51,7 @@ class QueueTimers:
         self.clock = queue.services.world.clock
         self.expires_ms: int | None = None
         self.used_ns = self.clock.now_ns()
-        """When somebody last did something that counts as use."""
+        """When the queue was last used."""
         self.looking = False
         self.due_ms = 0
         """When the timer for the head goes off, by the wall clock; 0: there is none."""

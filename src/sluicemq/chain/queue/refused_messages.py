@@ -20,7 +20,7 @@ from sluicemq.limits import REFUSED_MESSAGES_MAX
 from sluicemq.model.batch import ENVELOPED, Batch, separate
 
 SUSPECTS_KEPT: Final = 10_000
-"""Messages that were in a batch at which there was a fault; the oldest are forgotten first."""
+"""The most messages kept that were in a batch at a fault; the oldest are forgotten first."""
 
 DIGEST_BYTES: Final = 16
 
@@ -31,13 +31,13 @@ class RefusedMessages:
 
     def __init__(self) -> None:
         self.suspects: dict[bytes, None] = {}
-        """Digests of what was published when there was a fault, in the order of these."""
+        """Digests of messages that were in a batch at a fault, oldest first."""
         self.near: set[bytes] = set()
-        """Of these, what was there at the last fault, and has not been taken since."""
+        """Suspects that were there at the last fault, and have not been taken since."""
         self.most = 1
-        """So many of the others are taken at a time."""
+        """So many other suspects are taken at a time."""
         self.known: set[bytes] = set()
-        """What had a fault alone."""
+        """Messages that were alone at a fault."""
         self._is_nearer = False
 
     def admitted(self, batch: Batch) -> tuple[int, list[bytes]]:

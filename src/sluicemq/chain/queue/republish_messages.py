@@ -71,7 +71,7 @@ class Republish:
         self.done = done
         self.ttl_ms = ttl_ms
         self.open = 0
-        """Batches of it that are not safe in one of their queues."""
+        """Its batches that are not yet safe in one of their queues."""
 
 
 class SourceGone:

@@ -29,9 +29,9 @@ class ShellType:
     """How a queue of one type is created, and what stands in for it after a fault."""
 
     declare: Callable[[VhostPort, DeclaredQueue], Queue]
-    """Makes an empty queue that was declared."""
+    """Creates an empty queue that was declared."""
     recover: Callable[[VhostPort, QueueDefinition, int, Recovery], Queue]
-    """Makes a queue of this id with what was found of it at the start."""
+    """Creates a queue of this id from what was found of it at the start."""
     crash: Callable[[Any, Any, Exception], Crash[Any]]
     """Takes the virtual host, the queue, and its first fault."""
 

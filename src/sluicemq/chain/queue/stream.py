@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from sluicemq.storage.stream_recovery import StreamRecovery
 
 READ_STRAND_STEP: Final = 2
-"""Reads of a stream are not in line behind its syncs."""
+"""Reads of a stream do not queue behind its syncs."""
 
 
 class LookAtAge:
@@ -91,7 +91,7 @@ class StreamShell(LocalQueue[Stream]):
         self.machine = Stream(self.title, self.log, services.stream_cache, term)
         self.replicator = self.replicate()
         self.commit_is_due = False
-        """What waits has waited long enough."""
+        """The waiting messages have waited long enough."""
         self.timer_runs = False
         """A CommitDue is on its way."""
         self.flushing = False

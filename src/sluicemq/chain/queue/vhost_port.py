@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from sluicemq.model.policies import Policies
 
 BINDINGS_MAX: Final = 100
-"""Bindings that are taken away in a piece."""
+"""The most bindings that are removed at a time."""
 
 BINDING_WORK: Final = 10
-"""Units of work of one."""
+"""The units of work for one binding."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

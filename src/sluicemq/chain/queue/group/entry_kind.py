@@ -18,7 +18,7 @@ class EntryKind:
     """Describes how the entries of one queue type are kept, and how they are trimmed."""
 
     content: Callable[[EntryData], LogContent]
-    """Returns what an entry has as the queue keeps it; it may have come as bytes."""
+    """Returns an entry's data, perhaps bytes, in the form in which the queue keeps it."""
     trim: Trim
     version: int
-    """That of the state which is made of them."""
+    """The version of the state that is built from the entries."""

@@ -98,9 +98,9 @@ class MemberChanges:
         self.queue_id = queue_id
         self.raft = raft
         self.gone: set[int] = set()
-        """Members of which was said that they are gone."""
+        """Members that were reported as gone."""
         self.is_done = False
-        """The group's members were those that are declared when it was looked last."""
+        """The group's members were the declared ones at the last look."""
 
     @property
     def declared(self) -> DeclaredQueue | None:

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from sluicemq.storage.raft.live_places import LivePlaces
 
 ALONE: Final = Configuration((1,))
-"""The members of a group whose only one is on this node."""
+"""The members of a group whose only member is on this node."""
 BIRTH: Final = LogSnapshot(0, 0, ALONE)
-"""What the log of such a group begins with."""
+"""The beginning of such a group's log."""
 LENGTH_BYTES: Final = 4
 
 
@@ -86,9 +86,9 @@ class GroupLog(MemberLog):
         """What is committed, and of that what the store has heard."""
         self.said = 0
         self.last_index = 0
-        """Of the last entry that was handed in."""
+        """The index of the last entry that was handed in."""
         self.bytes_since = 0
-        """Bytes of the entries that were written since the last snapshot was begun."""
+        """The bytes of entries written since the last snapshot began."""
 
     def write(self, ready: RaftReady) -> None:
         records = records_of(self.group, ready)

@@ -64,15 +64,15 @@ class MemberMail:
         self.raft = raft
         self.strand = strand
         self.piece_bytes = RAFT_PIECE_BYTES
-        """Entries that a snapshot needs are sent so many bytes at a time, and no more than
+        """The entries that a snapshot needs are sent in pieces of so many bytes, at most
         RAFT_PIECE_BYTES."""
         self.waiting: dict[int, deque[RaftMessage]] = {}
-        """By member, what it is to be sent, the first of which waits for a read. Raft bounds what
-        is under way to it."""
+        """Unsent messages by member, the first of which waits for a read. Raft bounds what is under
+        way to a member."""
         self.reading: dict[MailRead, int] = {}
-        """For whom."""
+        """The member that each read is for."""
         self.content: tuple[LogSnapshot, bytes] | None = None
-        """Of the snapshot that is being sent."""
+        """The content of the snapshot that is being sent."""
 
     def send(self, messages: list[RaftMessage]) -> None:
         """Send messages as soon as they are complete."""

@@ -39,7 +39,7 @@ class SharedLog(GroupLog):
         super().__init__(store, group, owner, kind, raft.member.log.snapshot, is_born=is_born)
         self.mail = MemberMail(store, post, group, owner, raft, strand)
         self.incoming = b""
-        """What has come of the content of a leader's snapshot."""
+        """The content of a leader's snapshot, as far as it has come."""
         self.installing = 0
         """The append that makes a leader's snapshot durable; 0: it is."""
 

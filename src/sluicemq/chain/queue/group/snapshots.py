@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 PIECES_A_TURN: Final = 2
 INDEXES_A_TURN: Final = 2000
-"""Needed entries that are noted in a turn."""
+"""Needed entries that are noted in one turn."""
 ROWS_AN_ENTRY: Final = 4
 BYTES_A_ROW: Final = 512
-"""A snapshot of so many rows of the state pays for an entry of the log, or one row for so many
-bytes of it."""
+"""A snapshot pays if it has at most ROWS_AN_ENTRY rows of the state for each entry of the log that
+it replaces, or one row for so many bytes of it."""
 
 IDLE_BYTES: Final = 64 << 10
-"""Bytes that are needed no more for which a queue that has fallen idle takes a snapshot."""
+"""A queue that has fallen idle takes a snapshot if it frees so many bytes."""
 
 
 class Snapshots:
@@ -42,16 +42,16 @@ class Snapshots:
         self.raft = raft
         self.log = log
         self.steps: Iterator[None] | None = None
-        """The rest of the one that is being made."""
+        """The remaining steps of the snapshot that is being made."""
         self.waits = False
-        """It is made, but what it stands for is not durable on this member yet."""
+        """It is made, but the entries that it replaces are not durable on this member yet."""
         self.taken: LogSnapshot | None = None
-        """The one that is on its way to the disk."""
+        """The snapshot that is on its way to the disk."""
         self.live_bytes = self.in_queue
-        """Bodies that were in the queue when the last one was taken."""
+        """The bytes of bodies in the queue when the last snapshot was taken."""
         self.entries_max = QUORUM_SNAPSHOT_ENTRIES
-        """Entries behind the last one after which the next is due, if it pays; `bytes_max` is so
-        many bytes of log."""
+        """The next snapshot is due so many entries behind the last one, if it pays, or `bytes_max`
+        bytes of log."""
         self.bytes_max = QUORUM_SNAPSHOT_BYTES
         log.bytes_since = sum(entry.size_bytes for entry in raft.member.log.entries)
 

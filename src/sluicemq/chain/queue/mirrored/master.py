@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MS: Final = 1_000_000
 READ_STRAND_STEP: Final = 2
-"""Reads of a log are not in line behind its writes."""
+"""Reads of a log do not queue behind its writes."""
 CODEC: Final = MirrorCodec()
 
 
@@ -97,10 +97,11 @@ class MasterShell(ClassicShell):
             self.machine, member.mirror, member.own, MirrorBounds(), now_ms
         )
         self.unproposed: deque[list[MirrorCommand]] = deque()
-        """What was taken of the queue and is in no entry yet."""
+        """Commands taken from the mastership that are in no entry yet."""
         self.backlog = Gate(self.keeper, "entries waiting for a majority")
         self.lagging = Gate(self.keeper, "")
-        """Shut while mirrors are too far behind: those on the nodes `slow`, or it was last."""
+        """It is shut while mirrors are too far behind: those on the nodes `slow`, which may be the
+        last ones."""
         self.slow: list[str] = []
         self.reads: dict[RaftEntriesRead, LogRead] = {}
         self.schedule()

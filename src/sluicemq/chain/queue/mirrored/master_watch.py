@@ -37,7 +37,7 @@ class MasterWatch:
         self.changes = changes
         self.services = changes.services
         self.last_master = 0
-        """The node of the last master that was heard of; 0: none was."""
+        """The node of the last known master; 0: there was none."""
 
     def lost(self, term: int) -> None:
         """Check after a while whether there is a master, because that of this term is lost."""

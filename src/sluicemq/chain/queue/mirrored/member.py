@@ -76,9 +76,9 @@ if TYPE_CHECKING:
     from sluicemq.replication.member_status import MemberStatus
 
 READ_STRAND_STEP: Final = 2
-"""Reads of a log are not in line behind its writes."""
+"""Reads of a log do not queue behind its writes."""
 LOOK_TICKS: Final = 5
-"""Ticks between two looks of a master at mirrors that do not move."""
+"""Ticks between two looks of a master at mirrors that make no progress."""
 IDLE_MS: Final = 5000
 MS: Final = 1_000_000
 
@@ -109,11 +109,11 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
     has_led = False
     is_ticking = False
     watches = False
-    """Tells that a MirrorIdle is on its way."""
+    """A MirrorIdle is on its way."""
     is_down = False
-    """The queue has had its second fault here in a minute: it serves nobody until a restart."""
+    """The queue has had its second fault here in a minute: it serves no clients until a restart."""
     is_over = False
-    """The member is forgotten, with the append `last_number`."""
+    """The member is forgotten by the append `last_number`."""
 
     def __init__(
         self,
@@ -153,27 +153,28 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         self.snapshots = Snapshots(self.mirror, raft, self.log)
         self.changes = MemberChanges(services, vhost.name, definition.name, queue_id, raft)
         self.nodes: dict[int, int] = {}
-        """The node of each member, as they were when the group had these `members_known`."""
+        """The node of each member, as of the configuration `members_known`."""
         self.members_known: Configuration | None = None
         self._mirrors: frozenset[int] = frozenset()
         self.held = HeldMirrors()
         self.long_lost: frozenset[int] = frozenset()
-        """Nodes with members that the leader has not reached for so long that others take their
-        places, where there are any."""
+        """Nodes with members that have been out of the leader's reach for so long that others take
+        their places, if there are any."""
         self.master: MasterShell | None = None
         """The queue that clients use here; None: this member does not serve."""
         self.move: MirrorMove | None = None
-        """What moves messages here from a queue without mirrors; None: there is none."""
+        """The move of messages here from a queue without mirrors; None: there is none."""
         self.watch = MasterWatch(self, self.changes)
         self.served_term = 0
-        """The term in which it serves; 0: it does not, or was born to and waits to be elected."""
+        """The term in which it serves; 0: it does not, or was born as master and waits to be
+        elected."""
         self.asked: object = None
-        """For which members that are declared it has asked that they be changed, and to what."""
+        """The declared members for which it has last proposed changes, and the wanted nodes."""
         self.seen: object = None
-        """What the master has seen of the group."""
+        """The state of the group that the master has seen."""
         self.look_in_ticks = 0
         self.idle_index = 0
-        """What was applied last when it had fallen idle."""
+        """The last applied index when it had fallen idle."""
         self.accounted = 0
         self.last_number = 0
 

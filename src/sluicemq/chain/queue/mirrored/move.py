@@ -59,11 +59,11 @@ class MirrorMove(FlowActor):
         )
         self.link: LinkId | None = None
         self.due: deque[e.Deliver] = deque()
-        """What was delivered and is in no entry yet."""
+        """Deliveries that are in no entry yet."""
         self.moved: deque[MovedRun] = deque()
-        """What is, and is not acknowledged."""
+        """Deliveries that are in an entry and not acknowledged."""
         self.asks = False
-        """It has asked whether all that the source has said is durable."""
+        """It has asked whether all that the source has written is durable."""
         source.begin_move(self)
         source.post(c.Consume(self.consumer))
 

@@ -52,7 +52,7 @@ class MirrorReplicator(Majority[MirrorCommand, MirrorEffect]):
         super().__init__(mirror, effects, owner, raft, log, CODEC, clock)
         self._shared_log = log
         self.ram_bytes = 0
-        """Bytes of entries that were applied and are kept here, for no segment has them yet."""
+        """The bytes of applied entries that stay in RAM because no segment has them yet."""
 
     def propose_commands(self, commands: list[MirrorCommand]) -> tuple[int, int]:
         """Propose an entry as the leader, which must take proposals. Returns its index and its

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from sluicemq.queues.quorum.commands import FifoCommand
 
 JOINED_BYTES_MAX: Final = 64 << 10
-"""Batches that are larger are not joined to others: there is little to gain."""
+"""Larger batches are not joined to others, because there is little to gain."""
 ENQUEUE_WORK: Final = 20
-"""Units of work that a batch costs until it is in an entry, and to apply it."""
+"""The units of work to put a batch in an entry, and to apply it."""
 
 
 class CountReady(c.Inspect):
@@ -56,13 +56,14 @@ class AskedQueue(QuorumPort):
         own_link = self.machine.own_link
         self.dead_letter_worker = self.ends_of[own_link] = ChannelEnd(self, NOBODY, own_link)
         self.pending_max = self.services.raft_profile.quorum_commands_soft_limit
-        """Batches of a channel that are not answered, from which on it gets no further credit."""
+        """A channel with so many unanswered batches gets no further credit."""
         self.submitted = 0
-        """Commands of this life."""
+        """The number of commands in this life."""
         self.is_urgent = False
-        """Somebody waits for what has gathered."""
+        """A channel waits for the gathered commands."""
         self.inspections: deque[tuple[int, Actor]] = deque()
-        """Who wants to know the depth when so many commands are done."""
+        """The channels that ask for the depth, each with the number of commands to be done
+        before."""
 
     def submit(self, command: FifoCommand) -> None:
         """Propose a command at the end of the turn. A deleted queue whose bindings have still to go

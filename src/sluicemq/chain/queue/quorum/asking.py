@@ -36,14 +36,14 @@ class Asking:
         self.address = address
         self.codec = codec
         self.rows: deque[AskedRow] = deque()
-        """Those that are not applied here, in order."""
+        """The rows that are not applied here, in order."""
         self.gathered: list[FifoCommand] = []
-        """In no row yet; `gathered_bytes` is about what they take, and `size_bytes` what all
-        take."""
+        """Commands in no row yet; `gathered_bytes` is their approximate size, and `size_bytes`
+        includes that of all rows."""
         self.gathered_bytes = self.size_bytes = 0
         self.next_number = 1
         self.sent = 0
-        """Rows up to this number were sent to who leads now."""
+        """Rows up to this number were sent to the present leader."""
         self.done = 0
         """Rows up to this number are applied here."""
 

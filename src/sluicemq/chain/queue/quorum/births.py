@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NOBODY: Final = Configuration()
 ALONE: Final = 1
-"""The id of a group's only member, on a node that is alone."""
+"""The id of a group's only member, on a broker without a cluster."""
 
 
 def born(vhost: VhostPort, declared: DeclaredQueue) -> Queue:

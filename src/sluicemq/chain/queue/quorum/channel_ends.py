@@ -75,21 +75,21 @@ class ChannelEnd:
         self.address = address
         self.link = link
         self.next_seq = 0
-        """Of the next message that it publishes; 0: it has not begun to."""
+        """The number of its next message; 0: it has not published yet."""
         self.pending: deque[PendingBatch] = deque()
         self.withheld: list[tuple[Link, int, int]] = []
-        """Messages and bytes that were taken over a link, and whose credit is not given back, for
-        too much is pending."""
+        """Messages and bytes that came over a link, and whose credit is withheld because too much
+        is pending."""
         self.consumers: dict[str, Consumer] = {}
-        """Its consumers by tag, also one that may yet be refused."""
+        """Its consumers by tag, including one that may yet be refused."""
         self.dealt: dict[str, int] = {}
-        """By tag, the id behind the last that is known to be dealt, where the queue has members on
+        """By tag, the id behind the last one known to be assigned, if the queue has members on
         several nodes."""
         self.outbox: deque[DueDelivery] = deque()
         self.runs: dict[int, DeliveredRun] = {}
-        """What was delivered, by the numbers of runs."""
+        """Its deliveries, by the numbers of their runs."""
         self.question: Command | None = None
-        """What it has asked and waits for."""
+        """The request that it waits for."""
 
     def key(self, tag: str) -> ConsumerKey:
         """Return the key of its consumer with that tag; the tag of messages it got by basic.get is

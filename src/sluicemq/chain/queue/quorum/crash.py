@@ -68,7 +68,7 @@ class QuorumCrash(Crash[Any]):
     queue: QuorumShell
     unread = "its log stays as it is"
     is_leaving = False
-    """Its member is out of the group: it ends when it was read back, or is known not to be."""
+    """Its member has left the group: it ends once it was read back, or cannot be."""
 
     def failed(self) -> None:
         """Stay down; checkpoints need not wait, because they have the log."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 DELIVERY_WORK: Final = 8
 MESSAGES_A_UNIT: Final = 8
-"""A delivery costs so many units of work, and one more for so many messages in it."""
+"""A delivery costs DELIVERY_WORK units of work, and one more for so many messages in it."""
 
 
 class CutPart(NamedTuple):
@@ -59,26 +59,26 @@ class QuorumDeliveries:
         self.bodies = bodies
         self.next_run = 1
         self.moving: dict[ChannelEnd, None] = {}
-        """Those that may have room for what is in their outboxes."""
+        """Channels that may have room for deliveries in their outboxes."""
         self.of_window: dict[Outflow, ChannelEnd] = {}
         self.got: deque[tuple[ChannelEnd, MessageGot]] = deque()
         """Answers to basic.get that wait for bodies."""
         self.dead: deque[DeadPart] = deque()
         """Dead letters that wait for bodies."""
         self.is_reading = False
-        """A job reads, or will when the disk has had time."""
+        """A job reads, or will after a pause for the disk."""
         self.is_on_its_way = False
-        """What is not in RAM comes with a leader's snapshot that is not durable yet."""
+        """Entries that are not in RAM come with a leader's snapshot that is not durable yet."""
         self.holds_back = False
-        """Bodies stay in RAM that the state has let go of: they may be in no segment yet, and who
-        waits for them could not read them."""
+        """Bodies that the state has released stay in RAM: they may be in no segment yet, so that a
+        waiting delivery could not read them."""
         self.tries = 0
-        """So often in a row the disk has failed to read."""
+        """How often in a row the disk has failed to read."""
         self.looked_upto = 0
-        """Up to here it was looked for entries that are in RAM for nothing."""
+        """Entries up to here were checked for being in RAM without need."""
         self.bodies_bytes_max = QUORUM_BODIES_BYTES
-        """Bodies in RAM that can be read, unless the queue says otherwise; `read_bytes_max` is how
-        much is read at a time."""
+        """The most bytes of readable bodies in RAM, unless the queue's settings allow more;
+        `read_bytes_max` bounds one read."""
         self.read_bytes_max = QUORUM_READ_BYTES
 
     @property

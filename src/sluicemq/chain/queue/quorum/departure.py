@@ -29,7 +29,7 @@ class Departure(QuorumCrash):
         self.state = CRASHED
         self.is_safe = True
         self.number = queue.replicator.raft.member.next_number
-        """The append that says that the log is forgotten."""
+        """The append that records that the log is forgotten."""
 
     @property
     def text(self) -> str:

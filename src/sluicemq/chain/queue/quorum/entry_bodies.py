@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from sluicemq.queues.quorum.trimming import PlacedBatch
 
 PARSED_MAX: Final = 8
-"""Entries whose contents are kept cut, for they are delivered message by message."""
+"""The most entries whose contents are kept parsed, because they are delivered message by
+message."""
 
 
 class BodyLimits(NamedTuple):
@@ -38,14 +39,14 @@ class EntryBodies:
         """Entries, ascending, that may be in no segment of the log and have bodies that may be
         needed."""
         self.stored: OrderedDict[int, EntryContent] = OrderedDict()
-        """The same, but that segments have them, too. They are before all fresh ones."""
+        """Likewise, but segments have them, too. They are before all fresh ones."""
         self.read_back: OrderedDict[int, EntryContent] = OrderedDict()
         self.parsed: OrderedDict[int, list[PlacedBatch]] = OrderedDict()
         self.ram_bytes = self.messages = self.body_bytes = 0
         self.wanted: dict[int, None] = {}
         """Entries that have to be read."""
         self.on_disk_upto = 0
-        """Up to this index entries are in segments."""
+        """Entries up to this index are in segments."""
 
     def clear(self, on_disk_upto: int) -> None:
         """Drop everything, because a leader's snapshot has come: what it needs up to that index is

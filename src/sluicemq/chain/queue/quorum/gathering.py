@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 NS_A_MS: Final = 1_000_000
 HOLD_MIN_MS: Final = 1
-"""As long as a timer takes."""
+"""The shortest wait, about as precise as a timer."""
 HOLD_FACTOR: Final = 4
-"""What has gathered waits for so many times as long as the agreement took, at most."""
+"""The wait takes at most so many times as long as the commit did."""
 WANTED_PERCENT: Final = 90
-"""It waits until so much is there of all that was under way; some may have nothing more to send."""
+"""The wait ends when so much of what was under way has come; some publishers may have nothing more
+to send."""
 USEFUL_PERCENT: Final = 125
-"""The wait was of use when so much is there in the end of what the entry would have had at once."""
+"""The wait was useful if the entry has so much more in the end than it would have had at once."""
 PASSED_MAX: Final = 16
-"""So many entries in a row are not waited for, at most, after it was of no use."""
+"""After a useless wait at most so many entries in a row do not wait."""
 
 
 class GatheringDue:
@@ -53,18 +54,18 @@ class Gathering:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.under_way_bytes = 0
-        """Of the entries that are being agreed on."""
+        """The bytes of the entries that are being committed."""
         self.began_ns = 0
         """When the first of them was made."""
         self.wanted_bytes = 0
-        """The next entry waits until so much has gathered, or it is `until_ns`; 0: it does not."""
+        """The next entry waits for so many bytes, or until `until_ns`; 0: it does not wait."""
         self.until_ns = 0
         self.first_bytes = 0
-        """What the next entry would have if it did not wait; 0: nothing has come."""
+        """The bytes of the next entry if it did not wait; 0: nothing has come."""
         self.passes = 0
-        """So many more entries are not waited for."""
+        """So many more entries do not wait."""
         self.passes_next = 1
-        """And so many when it is of no use the next time."""
+        """And so many after the next useless wait."""
 
     def forget(self) -> None:
         """Begin anew, because the leader has changed."""

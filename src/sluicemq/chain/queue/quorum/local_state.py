@@ -19,7 +19,7 @@ class LocalConsumers(ConsumerTable):
     def __init__(self) -> None:
         self.single_active = False
         self.members: dict[Consumer, None] = {}
-        """In the order in which they came."""
+        """The consumers in order of arrival."""
 
     @property
     def count(self) -> int:

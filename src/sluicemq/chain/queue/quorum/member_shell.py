@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 MS: Final = 1_000_000
 LISTEN_TICKS: Final = 10
-"""Ticks between two looks of a leader who uses its queue."""
+"""Ticks between two looks of a leader at the nodes that use its queue."""
 LISTENERS_MAX: Final = 1000
-"""Addresses that it looks at."""
+"""The most addresses that it examines."""
 
 
 class LostTooLong(NamedTuple):
@@ -56,7 +56,7 @@ class MemberShell(QuorumShell):
     member."""
 
     row_replicator: SharedReplicator
-    """Its `replicator`, as what it is."""
+    """Its `replicator`, with its own type."""
 
     def __init__(
         self,
@@ -75,29 +75,29 @@ class MemberShell(QuorumShell):
         self.ask_post: AskPost = services.ask_post
         self.raft = raft
         self.led_term = 0
-        """The term in which this member leads, 0: it does not, as far as was made real."""
+        """The term in which this member leads, as far as effects are real; 0: it does not."""
         self.nodes: dict[int, int] = {}
-        """The node of each member, as they were when the group had these `members_known`."""
+        """The node of each member, as of the configuration `members_known`."""
         self.members_known: Configuration | None = None
         self.changes = MemberChanges(services, vhost.name, definition.name, queue_id, raft)
         self.is_serving = True
-        """Channels use it. A member that was added does not serve them before it has caught up."""
+        """Channels use it. A new member does not serve them before it has caught up."""
         self.listening: dict[int, None] = {}
         """Nodes on which somebody uses the queue, as this leader knows; the members of all others
         may hear a little later of what is agreed on."""
         self.asking_nodes: dict[int, None] = {}
-        """Nodes that have asked for something since it was looked last who uses it."""
+        """Nodes that have sent requests since the last look."""
         self.look_in_ticks = 0
-        """After so many it is looked again."""
+        """Ticks until the next look."""
         self.led_since_ns = 0
-        """When this member was elected last."""
+        """When this member was last elected."""
         self.swept_term = 0
-        """The term in which this leader has ended what nodes without a member have left."""
+        """The term in which this leader has cleaned up after nodes without a member."""
         self.sweep_index = 0
-        """It looks for that when its log is applied up to here; 0: that is not known yet."""
+        """It does so when its log is applied up to here; 0: that index is not known yet."""
         self.former: FormerQueue | None = None
-        """What stood for the queue here before this node had a member, and goes on for those
-        channels that use it."""
+        """The queue's stand-in here from before this node had a member, which channels that use it
+        go on using."""
         super().__init__(vhost, definition, queue_id, raft, content, is_born=is_born, term=term)
 
     def lead(self, command: FifoCommand) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sluicemq.replication.state_owner import StateOwner
 
 ROWS_MAX: Final = 64
-"""Rows in one entry: what follows from it is the work of one turn."""
+"""The most rows in one entry, whose effects are the work of one turn."""
 
 
 class WaitingRow(NamedTuple):

@@ -70,10 +70,10 @@ ANSWERS: Final = (
     qe.QueuePurged,
     qe.FifoRefused,
 )
-"""Effects that answer a question of a channel, beside what is gone."""
+"""Effects that answer a channel's request, except for those about things that are gone."""
 NOBODY_LEADS: Final = LeaderKnown(0, 0)
 ROWS_UNDER_WAY: Final = 2
-"""Small rows on their way to another node that leads: one that is being agreed on, and one that
+"""Small rows on their way to a leader on another node: one that is being committed, and one that
 waits there to be the next."""
 
 
@@ -111,14 +111,14 @@ class SharedShell(MemberShell, SnapshotTaker):
         self.lease = DeliveryLease(clock, services.raft_post.cluster, raft)
         self.asking = Asking(services.new_address(), CODEC)
         self.leader = NOBODY_LEADS
-        """Who is said to lead."""
+        """The last announced leader."""
         self.expected: dict[int, int] = {}
-        """The next row of each node that has sent some to this leader."""
+        """The number of the next row from each node that has sent rows to this leader."""
         self.lost_ends: list[ChannelEnd] = []
-        """Channels that the others have taken for gone."""
+        """Channels that the other members have taken for gone."""
         self.is_ticking = False
         self.compared = 0
-        """The last entry as of which this leader has had the states compared."""
+        """The last entry at which this leader has had states compared."""
         self.looks_for_lease = False
         """A LeaseDue is on its way."""
         super().__init__(vhost, definition, queue_id, raft, content, is_born=is_born, term=term)

@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from sluicemq.raft.raft import Raft
 
 READ_STRAND_STEP: Final = 2
-"""Reads of a log are not in line behind its writes."""
+"""Reads of a log do not queue behind its writes."""
 SETTLES_MAX: Final = 1000
-"""Settlements that wait for something to go with."""
+"""The most settlements that wait for other commands."""
 SETTLES_WAIT_MS: Final = 20
-"""How long they wait, and up to twice that when entries were made meanwhile."""
+"""How long they wait, or up to twice that if entries were made meanwhile."""
 IDLE_MS: Final = 5000
 
 
@@ -82,7 +82,7 @@ class LookIdle:
 
 
 NOTHING_SEEN: Final = -1
-"""Of the commands that are done: of what was read since nothing may be in the queue any more."""
+"""The value of `seen` after a read: the entries read may not be needed any more."""
 
 
 class SettlesDue:
@@ -107,9 +107,9 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
 
     has_state = False
     asked: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = ASKED
-    """What it does when it is asked something."""
+    """The methods that handle channels' requests."""
     made_real: ClassVar[Mapping[type, Callable[[Any, Any], None]]]
-    """How it makes effects real."""
+    """The methods that make effects real."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.read_strand = self.strand + READ_STRAND_STEP
         self.full = Gate(self.keeper, "entries waiting for a sync")
         self.backlog_bytes_max = QUORUM_BACKLOG_BYTES
-        """It is shut while more than this is not agreed on."""
+        """It is shut while more bytes than this are uncommitted."""
         self.fifo = Fifo(self.title)
         if content:
             self.fifo.restore(pieces_in(content))
@@ -139,9 +139,9 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.snapshots = Snapshots(self.fifo, raft, self.log)
         self.dead_lettering = DeadLettering(self)
         self.done = 0
-        """Commands of this life that are applied, of those that were submitted."""
+        """The number of this life's submitted commands that are applied."""
         self.seen = 0
-        """Those of which everything has followed."""
+        """The number of commands whose consequences are done."""
         self.pace = QueuePace()
         self.timer_ms = 0
         """When the timer goes off, by the wall clock; 0: there is none."""

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from sluicemq.replication.ask_post import AskPost
 
 STATUS_WAIT_MS: Final = 1000
-"""So long others may take to answer."""
+"""How long other nodes may take to answer."""
 QUESTIONS_MAX: Final = 1000
-"""Of questions that wait for answers; beyond that those are answered with what there is that have
-waited longest."""
+"""The most questions that wait for answers; beyond that the oldest gets the answers there are."""
 
 
 def status_of(queue: QuorumShell) -> MemberStatus:
