@@ -108,27 +108,27 @@ class ClassicQueue(StoredClassic):
         """Messages in runs whose bodies could leave RAM for the message store."""
         self.unacked_runs: dict[int, UnackedRun] = {}
         self.settling: tuple[int, int, int] | None = None
-        """The part that `settle` is at, until it is credited."""
+        """The part that `settle` is working on, until it is credited."""
         self.unacked_runs_of: dict[LinkId, dict[int, UnackedRun]] = {}
-        """By the link that they are out over."""
+        """Unacknowledged runs, by the link of their delivery."""
         self.piece_max = PIECE_MAX
         self.work = 0
-        """Units of work that commands have cost since the shell has looked."""
+        """Units of work that commands have cost since the shell's last look."""
         self.rest: Iterator[int] | None = None
-        """The rest of a command that takes long, to be worked off before the next one: each step
-        does a piece and gives its work."""
+        """The rest of a long command, to be finished before the next one: each step does a piece
+        and gives its work."""
         self.next_run = 1
         self.consumers = ConsumerGroups(settings.single_active_consumer)
         self.deals_max = DEALS_MAX
         self.unserved = False
-        """The last serving has ended early; there may be somebody for what is left."""
+        """The last serving has ended early; a consumer may be able to take the ready messages."""
         self.had_consumer = False
         self.deleted = False
         self.settings = settings
         self.limits = Limits(self)
         self.delivery_counts: DeliveryCounts | None = None
         self.deduplication = deduplication
-        """What has been published before; None: it takes everything."""
+        """The publishes seen before; None: it takes everything."""
         self.configure(settings)
 
     def apply(self, command: Command, effects: list[Effect]) -> None:

@@ -14,11 +14,11 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 HALF_LIFE_NS: Final = 5_000_000_000
-"""After so long without traffic a rate has fallen to a half (RabbitMQ: 5 s)."""
+"""After so long without traffic a rate has halved (RabbitMQ: 5 s)."""
 
 IDLE_BELOW: Final = 0.01
-"""Messages a second under which a queue counts as idle (RabbitMQ's figure): an exponential
-average never comes to zero by itself."""
+"""A queue with fewer messages a second counts as idle (RabbitMQ's figure): an exponential average
+never reaches zero by itself."""
 
 
 class Rates:

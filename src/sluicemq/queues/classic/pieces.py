@@ -11,29 +11,31 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 DEALS_MAX: Final = 100
-"""Deliveries of one serving: it takes about a millisecond. Then others have their turn."""
+"""The most deliveries of one serving, which takes about a millisecond; then other queues have their
+turn."""
 
 PART_WORK: Final = 3
 CONSUMER_WORK: Final = 5
 DEAL_WORK: Final = 8
-"""Units of work of settling a part of a run, of a consumer's coming or going, of a delivery."""
+"""Units of work for settling a part of a run, for a consumer that comes or goes, or for a
+delivery."""
 
 LIMIT_WORK: Final = 500
-"""Units of work that a queue spends at a time on messages that must go for their age or its
-length; then others have their turn."""
+"""Units of work that a queue spends at a time on messages beyond its age or length limits; then
+other queues have their turn."""
 
 PIECE_MAX: Final = 100
-"""Unacknowledged runs or consumers that a long command deals with in a piece."""
+"""Unacknowledged runs or consumers that a long command handles at a time."""
 
 MESSAGES_A_UNIT: Final = 16
-"""Messages that are looked through, taken out or freed in a unit of work."""
+"""Messages that are examined, taken out or freed for a unit of work."""
 
 RETURNS_A_UNIT: Final = 4
-"""Messages whose returns are counted, or forgotten, in a unit of work."""
+"""Messages whose returns are counted, or forgotten, for a unit of work."""
 
 MIXED_SIZES_MAX: Final = 64
-"""Consumers that are asked at a time for messages of different sizes: those that cost a window the
-same, and are dealt together, may be fewer."""
+"""The most consumers considered at a time for messages of different sizes: the messages of one
+cost, which are dealt together, may be fewer."""
 
 
 def work_of(messages: int) -> int:

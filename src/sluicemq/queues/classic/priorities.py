@@ -42,11 +42,11 @@ class PriorityBacking(Backing):
         self.highest = highest
         self.levels: dict[int, PlainBacking] = {}
         self.occupied = 0
-        """A bit for each level that may have something ready."""
+        """A bit for each level that may have ready messages."""
         self.delivered = 0
-        """The highest position that was given to a consumer, and one."""
+        """The highest position that was given to a consumer, plus one."""
         self.bounds: dict[int, int] = {}
-        """What the checkpoint under way waits for ends here, by level."""
+        """By level, the end of what the checkpoint under way waits for."""
         self.lazy = False
         self._target: int | None = None
 

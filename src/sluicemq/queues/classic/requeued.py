@@ -28,7 +28,7 @@ class Requeued:
 
     def __init__(self) -> None:
         self.rows: list[list[Chunk]] = []
-        """None is empty."""
+        """The rows, none of which is empty."""
 
     def __bool__(self) -> bool:
         return bool(self.rows)

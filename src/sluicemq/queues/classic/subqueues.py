@@ -45,12 +45,11 @@ MOVES: Final[dict[tuple[str, str], str]] = {
     (REQUEUE, Q3): "before delta, but not before all of q3",
     (REQUEUE, DELTA): "behind the beginning of delta",
 }
-"""Every legal move, and when it is made."""
+"""Every legal move, and its occasion."""
 
 
 NO_CHUNKS: Final[Any] = ()
-"""In place of a deque that has had nothing yet: each queue has five, and one that is empty takes
-760 bytes."""
+"""Stands for a deque that was never used: each queue has five, and an empty one takes 760 bytes."""
 
 
 class SubQueue:
@@ -170,9 +169,9 @@ class SubQueues(Backing):
         self.betas_min = index.entry_count
         self.durable = durable
         self.lazy = False
-        """What comes is paged out at once."""
+        """New messages are paged out at once."""
         self.converting = False
-        """It has become lazy, and not all of what was there before is paged out."""
+        """It has become lazy, and messages from before are not all paged out yet."""
         self.q1, self.q2 = SubQueue(Q1), SubQueue(Q2)
         self.q3, self.q4 = SubQueue(Q3), SubQueue(Q4)
         self.delta = Delta()
@@ -180,25 +179,25 @@ class SubQueues(Backing):
         """The front of q4, counted in it. Some may be without their bodies."""
         self.outgoing: deque[Chunk] = NO_CHUNKS
         self.in_flight: list[Chunk] = []
-        """What the write job that is under way will free."""
+        """Chunks that the write job under way will free."""
         self.to_store: list[Chunk] = []
-        """Transient bodies that the message store must take, for they were paged out."""
+        """Paged-out transient bodies that the message store must take."""
         self.to_store_count = 0
         """Messages of these."""
         self.next_position = 0
         self.delivered = 0
-        """Everything below this position was given to a consumer at some time."""
+        """Every message below this position was given to a consumer at some time."""
         self.fetched = 0
         """The same, since the start."""
         self.target: int | None = None
-        """Messages that may have their bodies in RAM; None: as many as there are."""
+        """The number of messages that may have their bodies in RAM; None: all."""
         self.lost: list[str] = []
-        """What could not be read, for the log."""
+        """The messages that could not be read, for the log."""
         self.epoch = 0
-        """Rises with every purge: what was under way then is of no interest."""
+        """It grows with every purge, which makes jobs under way obsolete."""
         self.condemned: list[range] = []
-        """Purged while they were on disk only, some with bodies in the message store: what ids
-        these have must be read before they are forgotten."""
+        """Positions purged while only the disk had them, some with bodies in the message store:
+        their ids must be read before they are forgotten."""
         self.disk_reads = 0
         self.disk_writes = 0
 

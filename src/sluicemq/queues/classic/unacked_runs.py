@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.consumers import Consumer
 
 PAGED = b""
-"""In place of a body that the run has let go of."""
+"""Stands for a body that the run has dropped."""
 
 
 class UnackedRun:

@@ -87,8 +87,7 @@ ENCODERS: Final[dict[type, tuple[int, Callable[[Any], bytes]]]] = {
     HoldMirror: (27, encode_member),
     ReleaseMirror: (28, encode_member),
 }
-"""The number of each type but a write, which is never given to another one; see
-`queues/command_codec.py`."""
+"""The number of each type except a write, which is never reused; see `queues/command_codec.py`."""
 
 
 # -- and back
@@ -195,4 +194,4 @@ DECODERS: Final[dict[int, Callable[[CommandBody], MirrorCommand]]] = {
     27: lambda body: HoldMirror(member_in(body)),
     28: lambda body: ReleaseMirror(member_in(body)),
 }
-"""By number: how a type is read."""
+"""By number: the reader of a type."""

@@ -19,9 +19,9 @@ class DeliveryMarks:
         self.mirror = mirror
         self.ahead = ahead
         self.asked: dict[int, int] = {}
-        """For each row, the mark that was asked for last."""
+        """For each row, the mark that was last requested."""
         self.due: dict[int, int] = {}
-        """Those that are in no entry yet."""
+        """Requested marks that are in no entry yet."""
 
     def cover(self, delivered: Iterable[int]) -> bool:
         """Tell whether a master may deliver up to these positions, each in its row; and request

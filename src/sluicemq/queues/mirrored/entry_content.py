@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 STAMP: Final = Struct("<Q")
 COMMAND_BYTES: Final = 64
-"""What a command without bodies counts for where bytes are bounded."""
+"""The weight of a command without bodies where bytes are bounded."""
 
 
 class MirrorContent(LogContent):

@@ -22,13 +22,14 @@ class HeldMirrors:
 
     def __init__(self) -> None:
         self.free: set[int] = set()
-        """Those that are held no more, or never were."""
+        """Members that are not held any more, or never were."""
         self.holding: set[int] = set()
-        """Those of which an entry says that they are held, which is not agreed on yet."""
+        """Members whose hold was proposed and is not committed yet."""
         self.releasing: set[int] = set()
-        """Those of which an entry says that they are held no more, likewise."""
+        """Members whose release was proposed and is not committed yet."""
         self.is_cancelled = False
-        """New mirrors are held whatever the policy says: a synchronisation was cancelled."""
+        """New mirrors are held whatever the policy says, because a synchronisation was
+        cancelled."""
 
     def look(
         self,

@@ -24,11 +24,11 @@ class InSyncSet:
 
     def __init__(self) -> None:
         self.master = 0
-        """Who serves; 0: nobody has yet."""
+        """The member that serves; 0: none has yet."""
         self.members: tuple[int, ...] = ()
         self.held: dict[int, dict[int, int]] = {}
-        """Mirrors that wait until what was in the queue has gone: for each row of positions that
-        there was, the first one that was not given then."""
+        """Mirrors that wait until the old messages have gone: for each row of positions of that
+        time, the first unused position."""
 
     def begin(self, command: BeginMastership, effects: list[MirrorEffect]) -> None:
         """Let a member serve. It is in the set, because it has applied all committed entries."""

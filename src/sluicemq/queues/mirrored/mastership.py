@@ -39,16 +39,16 @@ class Mastership(Generic[R]):
         self.marks = DeliveryMarks(mirror, bounds.mark_ahead)
         self.lags = MirrorLags(bounds, now_ms)
         self.gathered: list[MirrorCommand] = [BeginMastership(name)]
-        """What the next entry says."""
+        """The commands of the next entry."""
         self.removed: list[range] = []
-        """Positions that it says are removed, behind all else: what came and went in one turn must
-        not come behind its going."""
+        """Positions whose removal ends the next entry: a message that came and went in one turn
+        must not come behind its removal."""
         self.receipts: list[R] = []
-        """Who waits for that entry."""
+        """The receipts that wait for that entry."""
         self.waiting: deque[tuple[int, list[R]]] = deque()
-        """Entries for which somebody waits, with whom."""
+        """Entries with the receipts that wait for them."""
         self.changing: dict[int, bool] = {}
-        """Members that are to be in the set, or not, which is not agreed on yet."""
+        """Members that should join or leave the set by entries that are not committed yet."""
 
     @property
     def holding_up(self) -> list[int]:

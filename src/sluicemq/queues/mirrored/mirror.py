@@ -34,7 +34,7 @@ class Mirror(MirrorState):
     def __init__(self) -> None:
         super().__init__()
         self.place = 0
-        """Of the next message of the entry that is being applied."""
+        """The place of the next message in the entry that is being applied."""
 
     def entered(self, index: int, stamp_ms: int) -> None:
         super().entered(index, stamp_ms)

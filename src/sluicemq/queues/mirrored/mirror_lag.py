@@ -13,9 +13,10 @@ from sluicemq.queues.mirrored.group_standing import GroupStanding
 from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
 
 LOOK_MS_MAX = 1000
-"""Time between two looks counts for so long at most: this process may have stood still itself."""
+"""The time between two looks counts for at most so long, because this process may have stood still
+itself."""
 KEPT_MAX = 4096
-"""Entries of which the bytes are known; those who lag behind these lag too far."""
+"""The number of entries whose bytes are known; a mirror that lags further lags too far."""
 
 
 class EntryBytes:
@@ -24,12 +25,11 @@ class EntryBytes:
     def __init__(self) -> None:
         self.indexes: list[int] = []
         self.totals: list[int] = []
-        """Of each, the bytes of all up to it."""
+        """For each entry, the bytes of all entries up to it."""
         self.first = 0
-        """The index of the first entry there was; 0: there was none."""
+        """The index of the first entry; 0: there was none."""
         self.known_from = 0
-        """Of entries up to this index the bytes are not known any more, only that of all of them:
-        `forgotten`."""
+        """Of the entries up to this index only the sum of bytes is known: `forgotten`."""
         self.forgotten = 0
 
     def add(self, index: int, size_bytes: int) -> None:
@@ -68,7 +68,7 @@ class MirrorLag:
     def __init__(self, durable: int) -> None:
         self.durable = durable
         self.waited_ms = 0
-        """So long it has got no further, though it lacked something."""
+        """For how long it has made no progress, though it lacked entries."""
         self.is_shut = False
         """It is so far behind that publishers wait for it."""
 
@@ -95,9 +95,9 @@ class MirrorLags:
         self.entries = EntryBytes()
         self.now_ms = now_ms
         self.lags: dict[int, MirrorLag] = {}
-        """Of the mirrors of the set, and of nobody else."""
+        """The lags of the mirrors in the set, and of no others."""
         self.rejoining: dict[int, Rejoining] = {}
-        """Of those that have been dropped."""
+        """The mirrors that have been dropped."""
 
     @property
     def holding_up(self) -> list[int]:

@@ -18,7 +18,7 @@ class MirrorState(Replicated[MirrorCommand, MirrorEffect]):
     def __init__(self) -> None:
         self.in_sync = InSyncSet()
         self.rows: dict[int, MirroredRow] = {}
-        """By priority; 0 is the only one of a queue without priorities."""
+        """The rows by priority; 0 is the only one of a queue without priorities."""
 
     @property
     def messages(self) -> int:

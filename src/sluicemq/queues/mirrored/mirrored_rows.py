@@ -117,16 +117,16 @@ class MirroredRow:
         self.next = first
         self.delivered = first
         self.messages = 0
-        """So many are in the queue."""
+        """The number of messages in the queue."""
         self.size_bytes = 0
         """The bytes of their contents."""
         self._runs: list[MirroredRun] = []
         self._firsts: list[int] = []
         """The first position of each run."""
         self._gone = 0
-        """Runs of which nothing is left; when they are more than the others all of them go."""
+        """The number of empty runs; once they outnumber the others they are all removed."""
         self._head = 0
-        """So many of the first runs are gone."""
+        """So many of the first runs are empty."""
 
     def runs(self) -> Iterator[MirroredRun]:
         """Give the runs with messages in the queue, in the order of positions."""

@@ -24,9 +24,9 @@ from sluicemq.queues.mirrored.mirrored_rows import MirroredRow, MirroredRun
 
 MAGIC: Final = "sluicemq mirror"
 MACHINE_VERSION: Final = 1
-"""Grows when the same commands begin to make another state, or a snapshot has another form."""
+"""It grows when the same commands lead to another state, or a snapshot has another form."""
 ROWS_MAX: Final = 500
-"""Runs in a piece: some hundred microseconds' work."""
+"""The most runs in a piece, which take some hundred microseconds."""
 END: Final = -1
 
 RunRow = tuple[int, int, int, int, int, int, list[int] | None, bytes | None, int, bool, bytes]

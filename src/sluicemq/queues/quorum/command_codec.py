@@ -449,4 +449,4 @@ DECODERS: Final[dict[int, tuple[str, int, Decode]]] = {
     19: ("asked", 0, decode_asked),
     20: ("compare", 0, decode_compare),
 }
-"""By number: the word for it, the flags that it may have, and how it is read."""
+"""By number: the command's name, the flags that it may have, and its reader."""

@@ -24,11 +24,11 @@ class ConsumerKey(NamedTuple):
 
 
 UNSENT: Final = 3
-"""An outcome beside ACK, REQUEUE and REJECT: the consumer has not been sent the messages that it
-was dealt. They come back as if they had never been."""
+"""An outcome beside ACK, REQUEUE and REJECT: the consumer was not sent the messages that it was
+dealt. They return as if undelivered."""
 
 DEAD_LETTER_WORKER: Final = ConsumerKey(NOBODY, "")
-"""Who settles dead letters that must arrive: the leader's own publisher."""
+"""The consumer that settles dead letters that must arrive: the leader's own publisher."""
 
 
 class RegisterEnqueuer(NamedTuple):

@@ -22,7 +22,7 @@ REJECTED: Final = "rejected"
 DELIVERY_LIMIT: Final = "delivery_limit"
 
 NO_ID: Final = -1
-"""In place of an id where nothing is to be settled."""
+"""The id of messages that need no settlement."""
 
 
 class DeadLetterQueue:
@@ -47,10 +47,10 @@ class DeadLetterQueue:
         self.checked_out = CheckedOut()
         self.next_id = 0
         self.count = 0
-        """Dead letters that are in the queue; `bytes` are those of their bodies."""
+        """The number of dead letters in the queue; `bytes` is the size of their bodies."""
         self.bytes = 0
         self.parts: list[DeadPart] = []
-        """Handed over at most once by the command that is being applied."""
+        """Dead letters that the present command has handed over at most once."""
 
     def configure(self, settings: QueueSettings, messages: ReadyMessages) -> None:
         """Replace the settings. As in RabbitMQ dead letters must arrive only if the queue rejects

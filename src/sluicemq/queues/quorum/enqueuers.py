@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from sluicemq.kernel.address import ActorAddress
 
 ENDED_MAX: Final = 4096
-"""Addresses that have ended, and are remembered so that nothing that comes late begins them anew. A
-link that was lost lets nothing pass that was sent before, so that what comes late comes soon."""
+"""The most ended addresses that are remembered, so that no late command begins them anew. A lost
+link delivers nothing that was sent before, so late commands come soon."""
 
 
 class AnsweredSpan(NamedTuple):
@@ -84,7 +84,7 @@ class Enqueuers:
         self.ended: dict[ActorAddress, None] = {}
         """The last ENDED_MAX, the oldest first."""
         self.incarnations: dict[int, int] = {}
-        """The life that each node is in, as far as it is known."""
+        """The present life of each node, as far as known."""
 
     def register(self, sender: ActorAddress) -> Enqueuer | None:
         """Return the state of a sender, new or as it is; None when its address has ended."""

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 STAMP: Final = Struct("<Q")
 UNKNOWN: Final = -1
-"""In place of a size that is found when it is asked for."""
+"""The value of a size that is computed on demand."""
 COMMAND_BYTES: Final = 64
-"""What a command without bodies counts for where bytes are bounded."""
+"""The weight of a command without bodies where bytes are bounded."""
 
 
 class EntryContent(LogContent):

@@ -75,7 +75,7 @@ from sluicemq.queues.quorum.snapshot import digest_of, pieces_of, restored
 from sluicemq.queues.settings import NO_SETTINGS, REJECT_PUBLISH, QueueSettings
 
 MARKS_MAX: Final = 4
-"""Digests that are kept: the leader's comes soon after its entry, or never."""
+"""The most digests that are kept: the leader's comes soon after its entry, or never."""
 
 
 class Fifo(FifoState):
@@ -85,12 +85,12 @@ class Fifo(FifoState):
         super().__init__(settings)
         self.title = title
         self.place = 0
-        """Where the next message of the present entry is in it."""
+        """The place of the next message in the present entry."""
         self.is_repeat = False
-        """The present row has come before: nothing of it is done again."""
+        """The present row was applied before, so its commands are skipped."""
         self.marks: dict[int, bytes] = {}
-        """Digests of the state when some of the last entries began, by their indexes: of each first
-        one of DIGEST_ENTRIES. They are no part of the state."""
+        """Digests of the state at the beginning of some of the last entries, the first of each
+        DIGEST_ENTRIES, by their indexes. They are no part of the state."""
         self.configure(settings)
 
     # -- what is applied

@@ -27,9 +27,9 @@ class FifoState(Replicated[FifoCommand, FifoEffect]):
         self.askers = Askers()
         self.dead_letters = DeadLetterQueue()
         self.rejects = False
-        """It is full, and rejects what comes until it is a good deal less full."""
+        """It is full, and rejects publishes until it is a good deal less full."""
         self.used_ms = 0
-        """When it was in use last, which is always while it has consumers."""
+        """When it was last in use; it is in use while it has consumers."""
         self.is_deleted = False
 
     def configure(self, settings: QueueSettings) -> None:

@@ -27,11 +27,12 @@ class ReadyMessages:
     def __init__(self) -> None:
         self.fresh: deque[StoredBatch] = deque()
         self.head = 0
-        """The first message of the first fresh batch that is still fresh; counted in its entry."""
+        """The place of the first fresh message in the entry of the first fresh batch."""
         self.returns: deque[MessageRun] = deque()
         self.taken: OrderedDict[StoredBatch, None] = OrderedDict()
         self.count = 0
-        """Ready messages, also those that have come back; `bytes` are those of their bodies."""
+        """The number of ready messages, including returned ones; `bytes` is the size of their
+        bodies."""
         self.bytes = 0
         self.out = 0
         """Messages with consumers, and dead letters; `out_bytes` as `bytes`."""

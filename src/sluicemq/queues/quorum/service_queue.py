@@ -66,14 +66,14 @@ class ServiceQueue:
     def __init__(self) -> None:
         self.single_active = False
         self.members: dict[ConsumerKey, QueueConsumer] = {}
-        """In the order in which they came."""
+        """The consumers in order of arrival."""
         self.of_channel: dict[ActorAddress, dict[QueueConsumer, None]] = {}
         self.rings: dict[int, OrderedDict[QueueConsumer, None]] = {}
         """By negative priority; none is empty."""
         self.busy: list[int] = []
         """The keys of `rings`, in order."""
         self.active: QueueConsumer | None = None
-        """The single active one."""
+        """The single active consumer."""
         self.exclusive: QueueConsumer | None = None
 
     @property

@@ -27,11 +27,11 @@ from sluicemq.text import octets, text_of
 
 MAGIC: Final = "sluicemq fifo"
 MACHINE_VERSION: Final = 1
-"""Grows when the same commands begin to make another state, or a snapshot has another form."""
+"""It grows when the same commands lead to another state, or a snapshot has another form."""
 
 DIGEST_BYTES: Final = 16
 ROWS_MAX: Final = 500
-"""Rows in a piece: some hundred microseconds' work."""
+"""The most rows in a piece, which take some hundred microseconds."""
 
 BATCHES, RETURNS, PENDING, DEAD, CONSUMERS, CHECKED_OUT, RINGS = range(1, 8)
 ENQUEUERS, ENDED, INCARNATIONS, ASKERS, END = range(8, 13)
@@ -54,7 +54,7 @@ ROWS: Final[dict[int, Any]] = {
     INCARNATIONS: tuple[int, int],
     ASKERS: tuple[Address, int],
 }
-"""What a row of each section has."""
+"""The fields of a row, for each section."""
 
 R = TypeVar("R")
 
@@ -217,7 +217,7 @@ UNREADABLE: Final = (
     OverflowError,
     AssertionError,
 )
-"""What may come of bytes that are no snapshot."""
+"""The errors that malformed snapshots may cause."""
 
 
 def restored(pieces: Iterable[bytes]) -> FifoState:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ENQUEUE: Final = 11
 KEPT: Final = 18
-"""The type of what is left of an enqueue."""
+"""The type of a trimmed enqueue."""
 KEPT_HEAD: Final = Struct("<QIIIHHB7x")
 RUN: Final = Struct("<II")
 

@@ -32,7 +32,7 @@ SEQ_MAX: Final = (1 << 64) - 1
 SAME_BODIES: Final = 8
 """All bodies of an enqueue have the same size."""
 BODILESS: Final = 16
-"""An enqueue has no contents any more, for all its messages have left the queue."""
+"""An enqueue has no contents any more, because all its messages have left the queue."""
 
 
 def usual_enqueue(data: bytes, at: int, end: int, flags: int) -> FifoCommand | None:
@@ -81,4 +81,4 @@ USUAL: Final[dict[int, Callable[[bytes, int, int, int], FifoCommand | None]]] = 
     13: usual_settle,
     19: usual_asked,
 }
-"""By the numbers of their types."""
+"""The readers of usual commands, by the numbers of their types."""

@@ -64,23 +64,23 @@ class Stream(QueueMachine):
         self.consumers = ConsumerGroups()
         self.readers: dict[Consumer, StreamReader] = {}
         self.unacked_runs: dict[int, StreamReader] = {}
-        """The readers, and those that are gone but have something unsettled."""
+        """The readers, including those that are gone but have unsettled deliveries."""
         self.next_run = 1
         self.receipts: deque[tuple[int, Receipt]] = deque()
-        """Who is to be told that everything before an offset is durable."""
+        """Receipts that are due when everything before an offset is durable."""
         self.moving: dict[StreamReader, None] = {}
-        """They may be able to take something; all others wait for room, data or the disk."""
+        """Readers that may be able to take messages; all others wait for room, data or the disk."""
         self.at_end: dict[StreamReader, None] = {}
-        """They have room, and wait for what is published."""
+        """Readers that have room, and wait for publishes."""
         self.wanting: dict[StreamReader, None] = {}
-        """They could take what is on disk, in line."""
+        """Readers that could take messages on the disk, in line."""
         self.reading: dict[StreamRead, StreamReader] = {}
         self.cached_from = 0
         """From this offset on everything went to the cache when it was written."""
         self.deleted = False
         self.wall_ms = 0
         self.said: list[str] = []
-        """What was found damaged, for the log."""
+        """The damage that was found, for the log."""
 
     def apply(self, command: Command, effects: list[Effect]) -> None:
         """Apply a command to the stream. Commands that a stream does not have, such as Get and

@@ -47,9 +47,9 @@ class StreamReader:
         self.unacked = 0
         self.chunk: CachedChunk | None = None
         self.pieces: deque[CachedChunk] = deque()
-        """Chunks behind it that were read with it."""
+        """Chunks behind it that were read together with it."""
         self.place: tuple[StreamSegment, int] | None = None
-        """Where in the log the next chunk is; None: it must be looked up."""
+        """The place of the next chunk in the log; None: it must be looked up."""
         self.job: StreamRead | None = None
         self.tries = 0
 

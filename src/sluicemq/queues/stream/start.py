@@ -18,7 +18,8 @@ OFFSET: Final = "offset"
 TIME: Final = "time"
 AGO: Final = "ago"
 DIGITS_MAX: Final = 20
-"""Of an age: with as many it is older than anything, and what follows them makes no difference."""
+"""The most digits of an age: with so many it is older than anything, and further ones make no
+difference."""
 WORDS: Final = (FIRST, LAST, NEXT)
 
 
