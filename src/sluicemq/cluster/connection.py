@@ -44,7 +44,7 @@ class LinkPort:
     """The link, as its connections see it."""
 
     is_over: bool
-    """True when it has ended: nothing that comes is of use any more."""
+    """True once the link has ended: incoming messages are of no use any more."""
 
     @property
     def ends(self) -> tuple[ActorAddress, ActorAddress]:
@@ -129,16 +129,16 @@ class LinkConnection(Actor):
         """The socket's number; 0: there is none yet."""
         self.link: LinkPort | None = None
         self.kind: PeerConnection | None = None
-        """Which of the two it is; None: nobody has proven that yet."""
+        """Its kind of the two; None: the other side has not proven it yet."""
         self.outbox = LinkOutbox()
         self.is_choked = isinstance(handshake, DialerHandshake)
         """True while the socket takes nothing: it is full, or not connected."""
         self.is_ending = False
-        """True when nothing that comes counts any more, and what waits is the last."""
+        """True once incoming messages are ignored, and only waiting ones are written."""
         self.is_closed = False
         """True when the socket was told to close, or has."""
         self.until_ns = world.clock.now_ns() + LINK_SETUP_NS
-        """When it has to be part of a link, or, ending, closed; it counts until then."""
+        """When it has to be part of a link, or, while ending, closed at the latest."""
         self._closed_reason: str | None = None
         """Why the socket has closed; None: it has not."""
         self._decoder: FrameDecoder | None = None

@@ -42,14 +42,14 @@ class FailureDetector:
 
     def __init__(self, now_ns: int) -> None:
         self.heard_ns = now_ns
-        """When something was heard of it last."""
+        """When something last came from it."""
         self._beat_ns = now_ns
         self._gaps = UsualTimes()
-        """Between two heartbeats in a row."""
+        """Times between successive heartbeats."""
         self._answered_ns = now_ns
-        """When the last heartbeat was sent that it has heard."""
+        """When the last heartbeat that it has heard was sent."""
         self._answers = UsualTimes()
-        """From a heartbeat to the answer."""
+        """Times from a heartbeat to its answer."""
 
     def heard(self, now_ns: int) -> None:
         """Note that something has come from it."""

@@ -28,15 +28,15 @@ class Member:
         self.host = host
         self.port = port
         self.listed_name = name
-        """The name that the list of nodes has for it; "": none."""
+        """The member's name in the list of nodes; "": it has none."""
         self.name = name
-        """The name by which it is known; "": it was never met."""
+        """The member's name; "": it was never met, and has none in the list."""
         self.home = home
-        """The mark of its data directory; nothing: it was never met."""
+        """The mark of its data directory; empty: it was never met."""
         self.incarnation = 0
         """The last life in which it was met; 0: it was never met."""
         self.start = b""
-        """The mark of that life's start; nothing: not since this node has started."""
+        """The mark of that life's start; empty: it was not met since this node started."""
 
     def __str__(self) -> str:
         return f"node {self.number} ({self.name})" if self.name else f"node {self.number}"
@@ -75,7 +75,7 @@ class Roster:
         self.own = own
         self.members = {member.number: member for member in members}
         self.removed: dict[bytes, str] = {}
-        """Why a node is no member any more, by the mark of its data directory."""
+        """The sentence for each removed node, by the mark of its data directory."""
         assert own.node not in self.members, "this node among the others"
 
     def refusal(self, other: Introduction) -> str:

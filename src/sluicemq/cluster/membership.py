@@ -75,7 +75,7 @@ class ClusterMembership(Actor):
         self.book = begin_life(world, "", config.own_name, number, listed)
         record = self.book.record
         self.nodes = [*record.nodes] if record.cluster else config.addresses
-        """The addresses of those that found the cluster, or have founded it."""
+        """The addresses of the founders, whether the cluster is founded yet or not."""
         self.own_address = config.own.address
         founders = listed_members(self.nodes if record.cluster else config.nodes, record.node)
         members = [*founders, *joined_members(record, len(self.nodes))]
@@ -88,15 +88,15 @@ class ClusterMembership(Actor):
         founded = founded_as_kept(self.book)
         self.founding = ClusterFounding(self.book.own, self.nodes, new_id, founded)
         self._waiting: list[Callable[[], None]] = []
-        """Who waits for this node to be a member."""
+        """Functions that wait for this node to be a member."""
         self.inquiry: Inquiry | None = None
-        """The question that is under way, whether this node is a member still."""
+        """The question under way whether this node is still a member."""
         self.asked = 0
-        """So many were asked."""
+        """The number of such questions so far."""
         self.to_ask = [listed_node(each) for each in config.nodes]
-        """Where that is asked, beside the nodes that are known."""
+        """Nodes to be asked, beside the known members."""
         self.on_removed: Callable[[str], None] = lambda _: None
-        """Called with a sentence when this node does not belong to the cluster any more."""
+        """Called with a sentence when this node was removed from the cluster."""
         self.cluster.on_lonely = self._ask_to_stay
         self.cluster.handle(FOUNDING, self)
         self.cluster.follow(self)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 STRAND: Final = 1
-"""Of the disk, with the message store's: a start of another node is all that makes it busy."""
+"""The disk's strand, shared with the message store: only starts of other nodes make it busy."""
 FILE_BYTES_MAX: Final = 1 << 20
 
 

@@ -75,11 +75,11 @@ class NodeLink(LinkPort):
         self.other = NOBODY
         """The other node in its life; NOBODY: it was not met yet."""
         self.card: NodeCard | None = None
-        """Who the other node has proven to be; None: it was not met yet."""
+        """The other node's proven identity; None: it was not met yet."""
         self.number = number
         self.begun_ns = clock.now_ns()
         self.until_ns = self.begun_ns + LINK_SETUP_NS
-        """When it has to be up."""
+        """When it has to be up at the latest."""
         self.connections: dict[PeerConnection, LinkConnection] = {}
         self.is_up = False
         self.is_over = False
@@ -88,26 +88,26 @@ class NodeLink(LinkPort):
         self.is_suspected = False
         self.detector = FailureDetector(self.begun_ns)
         self.contact_ns: int | None = None
-        """When the last heartbeat was sent that the other side has answered; None: none was."""
+        """When the last answered heartbeat was sent; None: none was answered."""
         self.stalled_ms = 0
-        """For how long the other side's disk has had work and finished none, as it has said."""
+        """By its heartbeat, for how long the other side's disk has had work and finished none."""
         self.clock_ahead_ms = 0
-        """By how much its time of day is ahead of this node's, less the way here."""
+        """How far its time of day is ahead of this node's, less the transmission time."""
         self.dropped = 0
-        """Messages that named another life of either node."""
+        """Messages for or from another life of the node."""
         self._opens: set[PeerConnection] = set()
         """The connections that the other side has opened."""
         self._has_opened = False
         self._goodbyes: set[PeerConnection] = set()
         """The connections on which the other side has said goodbye."""
         self._goodbye = ""
-        """What it said."""
+        """The other side's goodbye."""
         self._beat_ns = 0
-        """The time in the last heartbeat that was sent; 0: none was."""
+        """The time in the last heartbeat sent; 0: none was."""
         self._answer_ns = 0
         """The other side's time in its last heartbeat; 0: none came."""
         self._grants: dict[int, int] = {}
-        """What is granted with the next write, by the serial of who gets it."""
+        """Amounts to be granted with the next write, by the serials of their receivers."""
 
     @property
     def ends(self) -> tuple[ActorAddress, ActorAddress]:

@@ -26,7 +26,7 @@ class LinkOutbox:
         self._first: dict[FrameType, PeerMessage] = {}
         self._messages: deque[PeerMessage] = deque()
         self._frames: Iterator[bytes] | None = None
-        """The frames of the first message that are left; None: none of it was taken yet."""
+        """The remaining frames of the first message; None: none was taken yet."""
         self._frames_left = 0
 
     @property

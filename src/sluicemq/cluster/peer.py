@@ -42,7 +42,7 @@ class ClusterShell(ConnectionWorld):
     secret: bytes
     handlers: dict[FrameType, Actor]
     connections: dict[LinkConnection, None]
-    """Those whose sockets are there, or are being made."""
+    """Connections whose sockets exist, or are being set up."""
 
     def tell(self, message: object) -> None:
         """Post a message to all followers of the cluster."""
@@ -67,17 +67,17 @@ class OtherNode(ConnectionKeeper, LinkKeeper):
         self.node = member.number
         self.connects = shell.roster.own.node < member.number
         self.link: NodeLink | None = None
-        """The link that is there, or is being made; None: there is none."""
+        """The link, which may still be set up; None: there is none."""
         self.gates: list[Gate] = []
         self.is_full = False
-        """Too much waits for the node, so that the gates are shut."""
+        """So much waits for the node that the gates are shut."""
         self._links = 0
-        """The number of the last link, of those that this node has begun or the other one has in
-        its present life."""
+        """The number of the last link, begun by this node, or by the other one in its present
+        life."""
         self._retry_at_ns = 0
         self._retry_ms = LINK_RETRY_MIN_MS
         self._complaint = ""
-        """Why there is no link, as the log has it; it is not said again."""
+        """The logged reason why there is no link, which is not repeated."""
 
     @property
     def up(self) -> NodeLink | None:
