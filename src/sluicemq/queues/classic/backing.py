@@ -174,7 +174,7 @@ class Backing:
 
     @property
     def has_outgoing(self) -> bool:
-        """Tell whether positions have been let go that no write job has taken up yet."""
+        """Tell whether positions have left RAM that no write job has taken up yet."""
         raise NotImplementedError
 
     def leaving(self) -> Iterable[Chunk]:
@@ -245,13 +245,12 @@ class Backing:
     # -- checkpoints, restarts
 
     def bound(self, upto: int) -> None:
-        """Note that a checkpoint begins to wait for what is below position `upto`; with priorities,
-        of each row for what has been published before now."""
+        """Note that a checkpoint begins to wait for messages below position `upto`; with
+        priorities, in each row for those published before now."""
         raise NotImplementedError
 
     def bound_at(self, position: int, upto: int) -> int:
-        """Return where what that checkpoint waits for ends in the row of positions that has
-        `position`; exclusive."""
+        """Return the end, exclusive, of what that checkpoint waits for in the row of `position`."""
         raise NotImplementedError
 
     def unsaved(self, upto: int, start: int) -> Iterator[tuple[Chunk, bool]]:
@@ -275,7 +274,7 @@ class Backing:
         published to that since it was recovered."""
         raise NotImplementedError
 
-    # -- for people
+    # -- for users
 
     @property
     def delta(self) -> Delta:

@@ -182,8 +182,8 @@ def deduplication_of(arguments: Mapping[str, object]) -> Deduplication | None:
 
 
 def name_of(content: bytes, batch: Batch) -> bytes | None:
-    """Return what the header says by which copies are told, any type of value; one of more than
-    NAME_BYTES_MAX bytes as a digest. None: it is not there, or cannot be read."""
+    """Return the value of the header that identifies copies, of any type; one of more than
+    NAME_BYTES_MAX bytes as a digest. None: it is missing, or cannot be read."""
     if batch.traits.envelope == ENVELOPED:
         _, content = separate(content)
     raw = content_header(content).properties

@@ -29,8 +29,8 @@ FORGET_MAX: Final = 400
 
 
 class DeliveryCounts:
-    """Counts how often messages have come back. What has come back more than `limit` times is not
-    delivered again."""
+    """Counts how often messages have come back. A message that has come back more than `limit`
+    times is not delivered again."""
 
     __slots__ = ("counts", "limit")
 
@@ -81,8 +81,8 @@ class DeliveryCounts:
             yield FORGET_MAX // RETURNS_A_UNIT
 
     def end(self, depth: Depth) -> Iterator[int]:
-        """Forget all counts, for nothing is counted any more. Each step does a piece and gives its
-        units of work."""
+        """Forget all counts, because nothing is counted any more. Each step does a piece and gives
+        its units of work."""
         counts = self.counts
         while counts:
             some = min(FORGET_MAX, len(counts))

@@ -1,4 +1,6 @@
-"""A classic queue as its limits (`limits.py`) see it: the head of what is ready, what is out."""
+"""A classic queue as its limits (`limits.py`) see it: the head of its ready messages,
+and its runs.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Head(QueueMachine):
-    """Says what limits may do to a classic queue. `ram_acks` counts the messages in runs whose
-    bodies could leave RAM for the message store, `work` the units of work that commands have cost
-    since the shell has looked; `unacked_runs_of` has the runs by the link that they are out
-    over."""
+    """The part of a classic queue that limits work with. `ram_acks` counts the messages in runs
+    whose bodies could leave RAM for the message store, `work` the units of work that commands have
+    cost since the shell's last look; `unacked_runs_of` has the runs by the link of their delivery.
+    """
 
     durable: bool
     backing: Backing
@@ -35,15 +37,15 @@ class Head(QueueMachine):
     work: int
     delivery_counts: DeliveryCounts | None
 
-    # -- what comes in and goes out
+    # -- messages that come and go
 
     def take(self, command: Publish, effects: list[Effect]) -> None:
-        """Store what fits of the batch, and answer for all of it."""
+        """Store the messages of the batch that fit, and answer for all of it."""
         raise NotImplementedError
 
     def refuse(self, batch: Batch, effects: list[Effect]) -> None:
-        """Do with these messages what the limits say of those that do not fit. Their publisher is
-        answered elsewhere."""
+        """Drop messages that do not fit, or make them dead letters, as the limits say. Their
+        publisher is answered elsewhere."""
         raise NotImplementedError
 
     def store(self, batch: Batch, expiry: int) -> int:
@@ -52,8 +54,9 @@ class Head(QueueMachine):
         raise NotImplementedError
 
     def promise(self, batch: Batch, command: Publish, position: int, effects: list[Effect]) -> None:
-        """Say of what was stored from `position` on that it is, or will be, as safe as it can
-        be."""
+        """Confirm messages stored from `position` on, now or once they are as safe as
+        they can be.
+        """
         raise NotImplementedError
 
     def next_chunk(self) -> Chunk | None:
@@ -63,7 +66,7 @@ class Head(QueueMachine):
     def release_chunk(
         self, chunk: Chunk, contents: list[bytes], positions: range, effects: list[Effect]
     ) -> None:
-        """Let messages go for good that have not been out at a consumer."""
+        """Let messages go for good that no consumer has had."""
         raise NotImplementedError
 
     def acknowledge(self, run: UnackedRun, start: int, end: int, effects: list[Effect]) -> None:
@@ -87,7 +90,7 @@ class Head(QueueMachine):
         return number
 
     def keep_run(self, number: int, run: UnackedRun) -> None:
-        """Keep a run under this number, and under its link, until nothing of it is out any more."""
+        """Keep a run under this number, and under its link, until it is settled."""
         assert run.link.term == self.term, "a run over a link of another life"
         self.unacked_runs[number] = run
         same = self.unacked_runs_of.get(run.link)
@@ -97,7 +100,7 @@ class Head(QueueMachine):
             same[number] = run
 
     def forget_run(self, number: int) -> UnackedRun:
-        """Remove and return the run of this number, for nothing of it is out any more."""
+        """Remove and return the run of this number, which is settled."""
         run = self.unacked_runs.pop(number)
         same = self.unacked_runs_of[run.link]
         del same[number]

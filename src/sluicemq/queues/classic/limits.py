@@ -100,8 +100,8 @@ class Limits:
 
     @property
     def queue(self) -> Head:
-        """Return the queue whose limits these are. It must not be held from here: a queue that is
-        gone goes at once."""
+        """Return the queue of these limits. This object must not keep it alive: a queue that ends
+        is freed at once."""
         queue = self._queue()
         assert queue is not None, "limits without their queue"
         return queue
@@ -257,7 +257,7 @@ class Limits:
         chunk = self.queue.backing.first() if self.expiring else None
         return 0 if chunk is None else chunk.expiry
 
-    # -- what does not fit
+    # -- messages that do not fit
 
     def room(self, batch: Batch, start: int) -> int:
         """Return how many of the batch's messages from `start` on may be taken now."""
@@ -359,7 +359,8 @@ class Limits:
         return next((at for at, size in enumerate(sizes, start) if size <= size_max), count)
 
     def refuse(self, batch: Batch, effects: list[Effect]) -> None:
-        """Make dead letters of messages that do not fit, if the setting says so; else drop them."""
+        """Make dead letters of messages that do not fit, if the setting says so; otherwise drop
+        them."""
         if self.settings.overflow == REJECT_PUBLISH_DLX and self.dead_letters:
             effects.append(DeadLetter(0, 0, batch.contents, batch.traits, MAX_LENGTH))
 
@@ -415,8 +416,9 @@ class Limits:
     def reject(
         self, run: UnackedRun, start: int, end: int, reason: str, effects: list[Effect]
     ) -> None:
-        """Let the contents [start, end) of a run die for `reason`, for their consumer is done with
-        them. With a dead-letter exchange they wait in a run of their own until there is room."""
+        """Let the contents [start, end) of a run die for `reason`, because their consumer is done
+        with them. With a dead-letter exchange they wait in a run of their own until there is room.
+        """
         queue = self.queue
         if not self.dead_letters:
             queue.acknowledge(run, start, end, effects)
@@ -462,9 +464,9 @@ class Limits:
     # -- bodies
 
     def bodies_wanted(self) -> list[Chunk]:
-        """Return what must be read from the message store so that the first pending dead letters
-        can go; each chunk once. Nothing before there is room for them: what cannot leave would be
-        paged out again, and be read again, without end."""
+        """Return the chunks that must be read from the message store so that the first pending dead
+        letters can go; each once. None before there is room for them: messages that cannot leave
+        would be paged out and read again without end."""
         if not self.pending_dead_letters or self.reading or self.queue.deleted:
             return []
         if not self.has_room():
@@ -492,8 +494,8 @@ class Limits:
         return lost
 
     def lose(self, run: UnackedRun, places: list[int]) -> list[range]:
-        """Take the messages at these places of a run out of the queue, for their bodies cannot be
-        read. Returns their positions."""
+        """Remove the messages at these places of a run from the queue, because their bodies cannot
+        be read. Returns their positions."""
         queue = self.queue
         depth = queue.depth
         count = len(places)
@@ -511,8 +513,8 @@ class Limits:
         return lost
 
     def bodies_are_back(self, run: UnackedRun, number: int) -> None:
-        """Count a run in RAM again, as before its bodies left it, but for those that are lost;
-        forget it when all are."""
+        """Count a run in RAM again, as before its bodies left it, except for lost ones; forget it
+        when all are lost."""
         queue = self.queue
         run.sizes = None
         bodies = [content for content in run.contents if content is not None]

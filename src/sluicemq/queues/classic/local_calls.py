@@ -47,8 +47,8 @@ class LocalCalls(Head):
         return self.limits.needs_tick
 
     def enforce(self, now_ms: int, effects: list[Effect]) -> None:
-        """Serve, and do what the time and the limits require. `now_ms` is in milliseconds since the
-        epoch; the machine goes by the time of the last call."""
+        """Serve, and apply the limits. `now_ms` is in milliseconds since the epoch; the machine
+        uses the time of the last call."""
         self.limits.enforce(now_ms, effects)
 
     @property
@@ -124,8 +124,8 @@ class LocalCalls(Head):
             self.credit(run, end - start - sum(still))
 
     def settle_rest(self, command: Settle) -> None:
-        """Settle what of these parts is not settled yet, after a fault. Only the credit of their
-        consumers matters, not the messages any more."""
+        """Settle the unsettled messages of these parts after a fault. Only the credit of their
+        consumers still matters."""
         parts = [
             (number, max(start, first), min(end, last))
             for number, start, end in command.parts
