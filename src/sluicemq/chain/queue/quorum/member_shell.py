@@ -167,9 +167,8 @@ class MemberShell(QuorumShell):
             self.sweep()
 
     def sweep(self) -> None:
-        """Take the channels of nodes without a member for gone. It waits until the log has,
-        applied, all that they have requested: rows of these nodes that are in no entry yet are
-        dropped."""
+        """Take the channels of nodes without a member for gone, once all their requests are
+        settled: rows in no entry yet are dropped, and the log is applied up to its present end."""
         self.look_at_members()
         nodes = {*self.nodes.values()}
         if not self.sweep_index:
