@@ -276,7 +276,8 @@ class Raft:
         self._wake(name)
 
     def _wake(self, cause: int) -> None:
-        """The link to that member has changed. If it is in the group, nobody may be quiet."""
+        """That member, or the link to it, needs attention. If it is in the group, no member may be
+        quiet."""
         if cause not in self.configuration.members:
             return
         if self.leading is not None:
