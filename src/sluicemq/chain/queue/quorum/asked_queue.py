@@ -41,7 +41,7 @@ class CountReady(c.Inspect):
 
 
 class AskedQueue(QuorumPort):
-    """A quorum queue as channels see it: the requests that they make, and what each has here."""
+    """A quorum queue as channels see it: their requests, and its record of each channel."""
 
     deliveries_due: QuorumDeliveries
 

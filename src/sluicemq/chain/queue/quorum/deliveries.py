@@ -1,4 +1,4 @@
-"""The way of messages from assignment by the state to channels: windows, bodies, reads of the log.
+"""Deliveries, from assignment by the state to the channels: windows, bodies, reads of the log.
 
 Messages assigned to a consumer wait in the outbox of its channel until the consumer's window has
 room and their bodies are in RAM. basic.get and dead letters wait for bodies only.

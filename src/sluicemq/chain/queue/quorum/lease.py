@@ -45,9 +45,8 @@ class DeliveryLease:
         return now_ns < self.until_ns
 
     def _contact_ns(self, now_ns: int) -> int:
-        """Return since when this node is known to be lost to no other leader; 0: that
-        is not known.
-        """
+        """Return when this node was last in contact with a majority, if it leads, or with its
+        leader; 0: that is not known."""
         raft = self.raft
         if not raft.is_leader:
             leader = raft.member.leader
