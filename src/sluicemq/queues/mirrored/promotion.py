@@ -45,8 +45,8 @@ def heir_of(found: Mapping[int, Mapping[str, Any]]) -> int:
 
 def newest(member: Mapping[str, Any]) -> tuple[int, int]:
     """Return a key that is greater for the newer of two logs. The newer log has all committed
-    entries of the other. It decides more than whether a mirror believes to be in sync: that may not
-    have heard that it was dropped."""
+    entries of the other. The key decides rather than a mirror's own in-sync set, because the mirror
+    may not have heard that it was dropped."""
     return member["last_term"], member["log_index"]
 
 
