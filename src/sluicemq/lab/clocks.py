@@ -1,9 +1,9 @@
-"""How far a worker's monotonic clock is from the conductor's, by asking for it.
+"""Finds how far a worker's monotonic clock is from the conductor's.
 
-The conductor asks, the worker answers with its clock. Half of the time between question and answer
-is the error of the answer, at most, so the quickest of several counts (Cristian 1989). What is
-found before a run tells each worker when to begin; what is found after it shows how far the clocks
-have drifted apart meanwhile.
+The conductor asks, the worker answers with its clock. The error is at most half of the time between
+question and answer, so the quickest answer of several counts (Cristian 1989). The offset before a
+run tells each worker when to begin; the offset after it shows how far the clocks have drifted
+apart.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ ANSWER_TIMEOUT_S: Final = 5.0
 
 
 class NoAnswer(Exception):
-    """The worker does not say what its clock shows."""
+    """The worker does not answer when asked for its clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """How far a worker's clock is from the conductor's: `offset_ns` is the worker's clock less the
-    conductor's, right within `error_ns`."""
+    """The distance of a worker's clock from the conductor's: `offset_ns` is the worker's clock less
+    the conductor's, with an error of at most `error_ns`."""
 
     offset_ns: int
     error_ns: int
@@ -38,8 +38,8 @@ def estimate(
     others: Callable[[object], None],
     now_ns: Callable[[], int] = time.monotonic_ns,
 ) -> Offset:
-    """Ask the worker at the other end for its clock, and return the best estimate. What else it
-    sends meanwhile goes to `others`. Raises NoAnswer."""
+    """Ask the worker at the other end for its clock, and return the best estimate. Other messages
+    that it sends meanwhile go to `others`. Raises NoAnswer."""
     best: Offset | None = None
     for _ in range(QUESTIONS):
         asked_ns = now_ns()

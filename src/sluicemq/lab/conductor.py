@@ -1,10 +1,10 @@
-"""Runs a scenario from beginning to end: queues, workers, the clock, the drain, the verdict.
+"""Runs a scenario from beginning to end: queues, workers, clocks, drain, verification.
 
     make the queues -> start the workers -> all Ready -> Start -> ... steps ... -> all Settled
         -> everything promised has arrived, or the drain timeout -> Finish -> Reports -> verify
 
-A run that cannot go on (the broker closed something or died) is ended in order: what was measured
-is kept, and `LabResult.stopped` says why. Ctrl-C ends the schedule, a second one the drain.
+A run that cannot go on (the broker closed something or died) ends in order: its measurements are
+kept, and `LabResult.stopped` says why. Ctrl-C ends the schedule, a second one the drain.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ PROBLEMS: Final[tuple[Problem, ...]] = ("lost", "duplicates", "out_of_order", "f
 
 @dataclass(frozen=True, slots=True)
 class LabResult:
-    """The result of a run: where the measurements are, and its run.json."""
+    """The result of a run: its run.json, and the directory of its measurements."""
 
     directory: Path
     info: RunInfo
@@ -96,14 +96,15 @@ class LabResult:
 
     @property
     def problems(self) -> dict[str, int]:
-        """Return what the verification found that must not be, with counts; empty when all is
-        well."""
+        """Return the counts of the verification that must be 0 and are not; empty when
+        all is well.
+        """
         counts = {name: self.verification[name] for name in PROBLEMS}
         return {name: count for name, count in counts.items() if count}
 
     @property
     def failed(self) -> bool:
-        """Tell whether the run ended early, other than by the user's wish."""
+        """Tell whether the run ended early for another reason than the user's wish."""
         return self.info["stopped"] not in (None, INTERRUPTED)
 
 
@@ -114,7 +115,7 @@ def run_scenario(
     admin: TargetAdmin | None = None,
 ) -> LabResult:
     """Run a plan, in processes of this machine unless another engine is given. With an admin the
-    nodes of the target are looked at, and its queues mirrored when the plan says so. Raises
+    run samples the nodes of the target, and mirrors its queues when the plan says so. Raises
     `Refused` or `BrokerError` when it cannot even begin."""
     if (plan.directory / "run.json").exists():
         raise Refused(f"{plan.directory} already holds a run")
@@ -129,7 +130,7 @@ def run_scenario(
 
 @contextmanager
 def handled_interrupts(on_interrupt: Callable[[], None]) -> Iterator[None]:
-    """Call `on_interrupt` at Ctrl-C, so that it cannot tear a message from a pipe in two."""
+    """Call `on_interrupt` at Ctrl-C, so that no KeyboardInterrupt cuts off a message in a pipe."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread is ever interrupted
         return
@@ -141,7 +142,7 @@ def handled_interrupts(on_interrupt: Callable[[], None]) -> Iterator[None]:
 
 
 class Conductor:
-    """Conducts one run: starts its workers, has them run the schedule, collects their
+    """Conducts one run: starts its workers, has them run the schedule, and collects their
     measurements."""
 
     def __init__(
@@ -179,15 +180,15 @@ class Conductor:
             raise KeyboardInterrupt
 
     def run(self) -> LabResult:
-        """Run from the first worker's start to the files in the run directory, and return what came
-        out. Queues that are to be mirrored have a policy meanwhile."""
+        """Run from the first worker's start to the files in the run directory, and return the
+        result. While it runs, queues that are to be mirrored have a policy."""
         if self._admin is None or self._plan.queue_type != "mirrored":
             return self._conduct()
         self._admin.set_mirrors()
         try:
             return self._conduct()
         finally:
-            with suppress(SluiceError):  # it is gone, and what is wrong has been said
+            with suppress(SluiceError):  # the nodes are gone, and the run has said why
                 self._admin.clear_mirrors()
 
     def _conduct(self) -> LabResult:
@@ -220,8 +221,8 @@ class Conductor:
             self._listen()
 
     def _load(self) -> None:
-        """Run the schedule and the drain, until everything promised has arrived or there is a
-        reason not to wait for it."""
+        """Run the schedule and the drain, until everything promised has arrived or waiting has
+        become pointless."""
         if self._stopped is not None:
             return
         plan = self._plan
@@ -256,7 +257,7 @@ class Conductor:
         found: dict[Connection, Offset] = {}
         for pipe in [] if self._engine.shares_clock else self._workers:
             if pipe not in self._reports:
-                with suppress(NoAnswer):  # whoever is dead is noticed by `_receive`
+                with suppress(NoAnswer):  # `_receive` notices a worker that is dead
                     found[pipe] = estimate(pipe, partial(self._handle, pipe))
         return found
 
@@ -300,11 +301,11 @@ class Conductor:
     def _send(self, command: object, *pipes: Connection) -> None:
         """Send a command to the workers behind `pipes`, or to all when none are given."""
         for pipe in pipes or self._workers:
-            with suppress(OSError):  # a dead worker is noticed by `_receive`
+            with suppress(OSError):  # `_receive` notices a worker that is dead
                 pipe.send(command)
 
     def _listen(self) -> None:
-        """Handle what workers send, for a moment."""
+        """Handle what the workers send, for a moment."""
         alive = [pipe for pipe in self._workers if pipe not in self._reports]
         for pipe in wait(alive, WAIT_S):
             assert isinstance(pipe, Connection)
@@ -339,7 +340,8 @@ class Conductor:
             self._reports[pipe] = message
 
     def _stop(self, reason: str) -> None:
-        """End the schedule. The first reason counts, but a fault weighs more than an interrupt."""
+        """End the schedule. The first reason counts, but a fault takes precedence over an
+        interrupt."""
         if self._stopped in (None, INTERRUPTED):
             if self._stopped == reason:
                 return

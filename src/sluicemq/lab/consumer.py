@@ -1,7 +1,7 @@
-"""One consumer: what to acknowledge, what arrived, what to record. No I/O.
+"""One consumer of the load client: its acks, checks and records. No I/O.
 
-Acks go out first; checking and recording come after, when the broker already works on. Everything
-is done for a run of deliveries at a time, by columns.
+Acks go out first, so that the broker can work on while the deliveries are checked and recorded. All
+steps take a run of deliveries at a time, by columns.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def encode_acks(channel: int, tags: range, multiple: bool) -> bytes:
 
 
 class MeasuredConsumer:
-    """What one consumer has received and acknowledged. Times are in nanoseconds since the start of
-    the run."""
+    """Counts, checks and records the deliveries of one consumer. Times are in nanoseconds since the
+    start of the run."""
 
     __slots__ = (
         "_ack_interval",
@@ -120,7 +120,7 @@ class MeasuredConsumer:
         return encode_acks(channel, tags, multiple=True) if count else b""
 
     def acks_left(self, channel: int) -> bytes:
-        """Return one ack for all that is left, at the end."""
+        """Return one ack for all deliveries that are not acknowledged, at the end."""
         if not self.unacked:
             return b""
         self._covered = self.delivered
@@ -164,7 +164,7 @@ class MeasuredConsumer:
         self._row_tags.extend(tags)
 
     def _record_one(self, stamp: tuple[int, ...], redelivered: int, now_ns: int) -> None:
-        """Check and record one message, which is what a broker that keeps up sends at a time."""
+        """Check and record one message. A broker that keeps up sends them one at a time."""
         magic, publisher, seq, intended_ns, written_ns, step, _, _ = stamp
         self._inspector.check_one(self._last_seen, magic, publisher, seq, redelivered)
         if seq % self._sample_every:
@@ -192,8 +192,8 @@ class MeasuredConsumer:
             del tags[:count]
 
     def latencies_ns(self, since_ns: int, samples_max: int) -> list[int]:
-        """Return the times from intended to delivered of some rows not yet taken that arrived since
-        `since_ns`, in nanoseconds."""
+        """Return the times from intended to delivered, in nanoseconds, for some of the rows that
+        arrived since `since_ns` and are not yet taken."""
         first = bisect_left(self._delivered_ns, since_ns)
         stride = max(1, (len(self._seqs) - first) // samples_max)
         chosen = slice(first, None, stride)

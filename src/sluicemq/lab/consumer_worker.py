@@ -1,4 +1,4 @@
-"""A process full of consumers: acknowledge, check, record whatever comes."""
+"""A process that runs many consumers: acknowledges, checks and records their deliveries."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ConsumerConnection(LoadConnection):
             plan.sample_every,
             worker.inspector,
         )
-        # What one read of the socket brought.
+        # The deliveries of one read of the socket.
         self._contents: list[bytes] = []
         self._offsets: list[int] = []
         self._redelivered: list[int] = []
@@ -82,7 +82,7 @@ class ConsumerConnection(LoadConnection):
             raise BrokerError(f"the broker cancelled consumer {self.number}: its queue is gone")
 
     def on_input_end(self, now_ns: int) -> None:
-        """Write the acks that are due, before anything else is done."""
+        """Write the acks that are due, before the deliveries are checked."""
         contents = self._contents
         if not contents:
             return
@@ -129,7 +129,7 @@ class ConsumerWorker(Worker[ConsumerConnection]):
         return [partial(ConsumerConnection, self, number) for number in self._numbers]
 
     def work(self, now_ns: int) -> int:
-        """Do nothing, for a consumer has nothing due by itself."""
+        """Do nothing, because consumers have no schedule."""
         return NS
 
     def tick(self, now_ns: int) -> None:
@@ -172,8 +172,8 @@ class ConsumerWorker(Worker[ConsumerConnection]):
 
 
 def stamp_offsets(contents: Sequence[bytes]) -> Sequence[int]:
-    """Return where the body of each content begins. The header frames of equally long contents are
-    equally long too: all bodies of a run have the same size."""
+    """Return where the body of each content begins. All bodies of a run have the same size, so
+    header frames of equally long contents are equally long too."""
     length = len(contents[0])
     if all(map(length.__eq__, map(len, contents))):
         return [frame_end(contents[0], 0) + FRAME.size] * len(contents)

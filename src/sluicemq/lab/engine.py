@@ -1,7 +1,7 @@
-"""Where workers run: processes on this machine, or whatever else keeps this interface.
+"""Engines start the workers of a run, as processes on this machine or elsewhere.
 
-An engine starts the workers of a plan and gives a connection to each; what is said over it is the
-same everywhere (`messages.py`). Workers elsewhere have clocks of their own (`clocks.py`), and send
+An engine starts the workers of a plan and gives a connection to each; the messages on it are the
+same everywhere (`messages.py`). Workers elsewhere have their own clocks (`clocks.py`), and send
 their files over the connection when they are done.
 """
 
@@ -25,7 +25,7 @@ class Engine:
 
     def start(self, plan: RunPlan) -> Iterator[WorkerHandle]:
         """Start all workers, consumers first; yields each as soon as there is a connection to it.
-        Raises Refused when there is no place for them."""
+        Raises Refused when they cannot be placed."""
         raise NotImplementedError
 
     def close(self) -> None:

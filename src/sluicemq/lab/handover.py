@@ -1,8 +1,8 @@
-"""The files of a worker on their way to the conductor, in pieces of bounded size.
+"""Transfers the files of a worker to the conductor, in pieces of bounded size.
 
-A worker elsewhere writes its rows to a directory of its own, which nobody else may see. When it is
-done it sends the files over its connection; the conductor puts them where they would be had the
-worker run beside it.
+A worker elsewhere writes its rows to a directory of its own, which the conductor may be unable to
+read. When it is done it sends the files over its connection; the conductor puts them where a worker
+on its own machine would have written them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What `sluicemq lab watch` reads: the seconds of a run as they pass, a small Parquet file each.
+"""The files that `sluicemq lab watch` reads: a small Parquet file for each second of a run.
 
-A file has its name only when it is whole, so whoever reads the directory never sees half of one.
+A file gets its name only when it is whole, so a reader of the directory never sees half of one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LiveRows:
         )
 
     def write(self, second: int) -> None:
-        """Write the rows of a second: all workers have reported it."""
+        """Write the rows of a second that all workers have reported."""
         rows = self._rows.pop(second)
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"part-{second:06d}.parquet"

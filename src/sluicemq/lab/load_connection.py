@@ -1,7 +1,7 @@
-"""A load connection: a transport with its handlers, of which one worker process has hundreds.
+"""A connection of the load client; one worker process has hundreds of them.
 
-They are all driven by one poller; there is no task or thread per connection. Whoever has something
-to write asks `is_full` first, so at most one batch waits outside the kernel.
+One poller drives them all; there is no task or thread per connection. Writers check `is_full`
+first, so at most one batch waits outside the kernel.
 """
 
 from __future__ import annotations
@@ -43,30 +43,30 @@ class LoadConnection(Transport):
     # For subclasses
 
     def on_opened(self, opened: Opened) -> None:
-        """The connection is open: open the channel, set it up."""
+        """Open and set up the channel, now that the connection is open."""
         raise NotImplementedError
 
     def on_event(self, event: SessionEvent, now_ns: int) -> None:
-        """Anything else that came in."""
+        """Handle any other event of the connection."""
         raise NotImplementedError
 
     def on_input_end(self, now_ns: int) -> None:
-        """All events of one read were given."""
+        """Called when all events of one read have been handled."""
 
     def on_room(self) -> None:
-        """The socket takes bytes again."""
+        """Called when the socket takes bytes again."""
 
     # For the poller
 
     def on_readable(self) -> None:
-        """Read once, handle all of it, write what there is to say of it."""
+        """Read once, handle all of it, and write the answers."""
         try:
             if not self.receive():
                 return
         except BrokerError:
             if not self._closing:
                 raise
-            self.abandon()  # it went away instead of answering: it is over in any case
+            self.abandon()  # the peer went away, so the connection is over in any case
             return
         now_ns = self.received_ns
         while (event := self.next_event()) is not None:
@@ -86,12 +86,12 @@ class LoadConnection(Transport):
             self.on_room()
 
     def bytes_in_socket(self) -> int:
-        """What was written and the peer has not acknowledged."""
+        """The number of bytes that were written and the peer's TCP has not acknowledged."""
         answer = fcntl.ioctl(self.fd, termios.TIOCOUTQ, bytes(4))
         return int.from_bytes(answer, sys.byteorder)
 
     def close(self) -> None:
-        """Say goodbye; the socket is closed when the broker has answered."""
+        """Send connection.close; the socket is closed when the broker has answered."""
         self._closing = True
         self.session.close()
         self.flush()
@@ -103,7 +103,7 @@ ConnectionType = TypeVar("ConnectionType", bound=LoadConnection)
 def open_all(
     poller: Poller, makers: Sequence[Callable[[], ConnectionType]]
 ) -> list[ConnectionType]:
-    """Open all links, not too many at the same time; returns when every one is set up."""
+    """Open all connections, a bounded number at a time; returns when every one is set up."""
     deadline_ns = time.monotonic_ns() + SETUP_TIMEOUT_NS
     waiting = list(reversed(makers))
     links: list[ConnectionType] = []

@@ -1,4 +1,4 @@
-"""RabbitMQ's HTTP API as the lab's way to ask about a target's nodes: SluiceMQ has it, too."""
+"""RabbitMQ's HTTP API, by which the lab asks about a target's nodes; SluiceMQ has it, too."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ NOT_FOUND: Final = 404
 
 
 class ManagementApi(TargetAdmin):
-    """Asks one node's HTTP API about all nodes. The user is the one in the URL, else the one of the
+    """Asks one node's HTTP API about all nodes. The URL may name the user; else it is that of the
     AMQP target. Raises Refused when `url` is no such URL."""
 
-    interval_s: ClassVar[int] = 5  # RabbitMQ's own figures are as old as that
+    interval_s: ClassVar[int] = 5  # RabbitMQ updates its own figures that rarely
 
     def __init__(self, url: str, target: Address) -> None:
         self._shown = f"--management {without_password(url)}"

@@ -1,4 +1,5 @@
-"""The raw measurements: what a run directory holds. The contract between the lab and the pipeline.
+"""The format of the raw measurements in a run directory: the contract between the lab and the
+pipeline.
 
     DIR/run.json                   one object: `RunInfo`
     DIR/published/part-*.parquet   a row a message (or a sample of them): what its publisher saw
@@ -81,7 +82,7 @@ COUNTERS: Final = pa.schema(
         # levels at the end of the second
         pa.field("unconfirmed", pa.int32(), nullable=False),
         pa.field("unacked", pa.int32(), nullable=False),
-        # summed over the worker's connections: time between connection.blocked and unblocked
+        # time between connection.blocked and unblocked, summed over the worker's connections
         pa.field("blocked_ns", pa.int64(), nullable=False),
     ]
 )
@@ -105,9 +106,10 @@ NODES: Final = pa.schema(
         # CPU time its process used since the run began; null: its process is not known
         pa.field("cpu_ns", pa.int64()),
         pa.field("rss_bytes", pa.int64()),
-        # connections in the state `flow`; null: nobody was asked, or did not answer, in this second
+        # connections in the state `flow`; null: the node was not asked, or did not answer, in this
+        # second
         pa.field("flow_connections", pa.int32()),
-        # those of the scenario's queues that have their leader, or their messages, there
+        # the number of the scenario's queues whose leader, or messages, are on this node
         pa.field("leaders", pa.int32()),
     ]
 )
@@ -145,10 +147,10 @@ class StepInfo(TypedDict):
     in_flight_percent: int | None
     start_ns: int
     end_ns: int
-    # a point in time like start_ns: what was intended before it is warm-up
+    # a point in time like start_ns: messages intended before it are warm-up
     warm_ns: int
-    # messages the schedule asked for, and those of them whose turn had not come at the step's end
-    # because their publisher was held up: these were never written
+    # messages the schedule asked for, and those of them that were never written, because their
+    # publisher was held up until the step's end
     intended: int
     abandoned: int
 
@@ -171,7 +173,7 @@ class Verification(TypedDict):
     lost: int
     # promised, not delivered, but still in the queues when the drain timeout ended
     left_in_queues: int
-    # promised and not delivered, and the broker was gone and could not be asked
+    # promised and not delivered, and the broker could not be asked
     unaccounted: int
     # delivered again without the redelivered flag
     duplicates: int
@@ -191,8 +193,8 @@ class LoadMachine(TypedDict):
 
 
 class WorkerCost(TypedDict):
-    """What one worker process of the load client cost, so that it can be seen not to have been
-    the bottleneck."""
+    """The CPU time of one worker process of the load client, which shows whether it was the
+    bottleneck."""
 
     role: str
     index: int
@@ -202,14 +204,15 @@ class WorkerCost(TypedDict):
 
 
 class WorkerClock(TypedDict):
-    """The clock of a worker that has one of its own: its times are put right by `offset_ns`."""
+    """The clock of a worker that does not share the conductor's: its times are corrected by
+    `offset_ns`."""
 
     role: str
     index: int
     host: str
     # the worker's monotonic clock less the conductor's, before the run
     offset_ns: int
-    # how wrong that may be
+    # the largest possible error of that
     error_ns: int
     # by how much the offset had changed after the run; null: the worker could not be asked
     drift_ns: int | None
@@ -240,13 +243,13 @@ class RunInfo(TypedDict):
     body_bytes: int
     workers: int
     worker_costs: NotRequired[list[WorkerCost]]
-    # where the workers ran: "processes" or "spark"
+    # the engine that ran the workers: "processes" or "spark"
     engine: NotRequired[str]
-    # of the target, where they could be looked at
+    # those of the target, where they could be asked
     nodes: NotRequired[list[str]]
     # the flow profile of nodes that the lab has started; null: it was the target's own
     profile: NotRequired[str | None]
-    # of workers on other machines; none: all read one clock
+    # the clocks of workers on other machines; none: all workers read one clock
     clocks: NotRequired[list[WorkerClock]]
     steps: list[StepInfo]
     sample_every: int
@@ -255,7 +258,7 @@ class RunInfo(TypedDict):
     machine: LoadMachine
     verification: Verification
     claims: list[str]
-    # what reports call the run; empty or missing: by its settings
+    # the name of the run in reports; empty or missing: its settings
     label: NotRequired[str]
     # why the run ended early; null when it ran to its end
     stopped: str | None

@@ -29,7 +29,7 @@ class Finish:
 
 @dataclass(slots=True)
 class AskClock:
-    """The conductor asks a worker what its clock shows."""
+    """Asks a worker what its clock shows."""
 
 
 # worker to conductor
@@ -58,7 +58,7 @@ class Ready:
 
 @dataclass(slots=True)
 class SecondPassed:
-    """A worker's counters of one second that has passed."""
+    """Carries a worker's counters of one second that has passed."""
 
     row: dict[str, Any]
     """The second as a row of the counters table."""
@@ -69,23 +69,25 @@ class SecondPassed:
 
 @dataclass(slots=True)
 class Settled:
-    """A publisher worker's schedule is over and the broker has taken everything: this many messages
-    must arrive."""
+    """Tells that a publisher worker's schedule is over and the broker has taken everything: this
+    many messages must arrive."""
 
     promised: int
 
 
 @dataclass(slots=True)
 class Arrived:
-    """A consumer worker reports, while draining, how many different messages have arrived so
-    far."""
+    """Tells, while draining, how many different messages have arrived at a consumer
+    worker so far.
+    """
 
     messages: int
 
 
 @dataclass(slots=True)
 class StepTotals:
-    """How many messages the schedule of one step asked for, and how many were never written."""
+    """The number of messages that the schedule of one step asked for, and of those that were never
+    written."""
 
     intended: int = 0
     abandoned: int = 0
@@ -93,7 +95,7 @@ class StepTotals:
 
 @dataclass(slots=True)
 class Failed:
-    """The worker could not go on; a `WorkerReport` with what it has follows."""
+    """Tells that the worker could not go on; a `WorkerReport` with its results so far follows."""
 
     reason: str
 

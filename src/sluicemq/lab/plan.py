@@ -1,7 +1,7 @@
 """One run of a scenario: the table's row scaled to a machine, with the run's own options.
 
-Scaling multiplies the rate and what is stated relative to it (in-flight limits, prefetch, ack
-interval), and clamps each to at least 1; publishers, queues and consumers stay as they are.
+Scaling multiplies the rate and the figures that depend on it (in-flight limits, prefetch, ack
+interval), each of which stays at least 1; publishers, queues and consumers stay as they are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ must apply to it."""
 
 @dataclass(frozen=True, slots=True)
 class LoadStep:
-    """An in-flight limit and when it is in force; both ends in ns since the start of the run."""
+    """A step of the schedule: an in-flight limit and when it is in force, in nanoseconds since the
+    start of the run."""
 
     number: int
     limit: Limit | None
@@ -48,14 +49,14 @@ class LoadStep:
 
     @property
     def warm_ns(self) -> int:
-        """When the warm-up of this step ends."""
+        """The time at which the warm-up of this step ends."""
         length = self.end_ns - self.start_ns
         return self.start_ns + min(length * WARM_PERCENT // 100, WARM_NS_MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """Everything a run needs to know. Raises Refused for what cannot be run."""
+    """The settings of one run. Raises Refused when they cannot be run."""
 
     scenario: Scenario
     targets: tuple[str, ...]
@@ -184,8 +185,9 @@ class RunPlan:
         return dict(self.queue_arguments)
 
     def clients_of(self, clients: int, worker: int) -> tuple[int, ...]:
-        """Return which of `clients` publishers or consumers the worker of that number runs. All
-        clients of one queue are in one worker, so that each worker can check its queues alone."""
+        """Return the numbers of those of `clients` publishers or consumers that this worker runs.
+        All clients of one queue are in one worker, so that each worker can check its queues alone.
+        """
         queues = self.scenario.queues
         return tuple(i for i in range(clients) if i % queues % self.workers == worker)
 
@@ -201,8 +203,8 @@ def ack_interval_multiple(scenario: Scenario, scale: float) -> int:
 
 
 def choose_limits(scenario: Scenario, scale: float, text: str) -> tuple[Limit, ...]:
-    """Parse in-flight limits of the user's choice: "10,50" in messages, "1%,5%" of the rate. A
-    percentage the scenario has stands for the scenario's figure. Raises Refused."""
+    """Parse the in-flight limits that a user gave: "10,50" in messages, "1%,5%" of the rate. A
+    percentage that the scenario has means the scenario's figure. Raises Refused."""
     rate = scenario.rate * scale
     table = {limit.percent: limit.messages * scale for limit in scenario.limits}
     chosen = []

@@ -1,7 +1,7 @@
-"""The whole of the post as a list of runs: every scenario on both replicated types of queues.
+"""The runs of the post: every scenario on both replicated types of queues.
 
-What a run is follows from a few settings, which are kept beside the runs, so that a plan that was
-interrupted goes on as it began. Which runs are done, the directories say.
+All runs follow from a few settings, which are kept beside the runs, so that a plan that was
+interrupted goes on as it began. The directories tell which runs are done.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ DRAIN_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PostSettings:
-    """What all runs of a post have in common. Raises Refused for what cannot be run."""
+    """The settings that all runs of a post share. Raises Refused when they cannot be run."""
 
     scale: float
     step_seconds: int
@@ -75,7 +75,7 @@ class PostRun:
 
     @property
     def name(self) -> str:
-        """The run's directory, and what it is called while it runs."""
+        """The name of the run and of its directory."""
         words = [str(self.scenario.number), self.queue_type, self.mode.replace(" ", "-")]
         words += [self.profile] if self.profile else []
         return "-".join([*words, *(["in-memory"] if self.in_memory else [])])
@@ -96,7 +96,7 @@ class PostRun:
         return (FREE_STEPS if limits is None else len(limits)) * settings.step_seconds
 
     def plan(self, settings: PostSettings, targets: Sequence[str], directory: Path) -> RunPlan:
-        """Return what is to be run, at these targets. Raises Refused when it cannot be run."""
+        """Return the plan of this run, at these targets. Raises Refused when it cannot be run."""
         limits = self.limits(settings)
         prefetch = at_least_one(self.scenario.rate * settings.scale)
         multiple = min(max(ack_interval_multiple(self.scenario, settings.scale), 2), prefetch)
@@ -133,7 +133,7 @@ def post_runs(queue_types: Sequence[str], with_profiles: bool) -> Iterator[PostR
 
 
 def is_done(directory: Path) -> bool:
-    """Return whether the run in that directory was run to its end, or to the broker's."""
+    """Return whether the run in that directory ended without being interrupted by the user."""
     try:
         return read_run_info(directory)["stopped"] != INTERRUPTED
     except (OSError, ValueError):
@@ -141,14 +141,14 @@ def is_done(directory: Path) -> bool:
 
 
 def clear_unfinished(directory: Path) -> None:
-    """Delete what a run that was interrupted has left in its directory."""
+    """Delete the files that an interrupted run has left in its directory."""
     shutil.rmtree(directory, ignore_errors=True)
 
 
 def settle(out: Path, defaults: PostSettings, **given: Any) -> PostSettings:
-    """Return the settings of the post in `out`: those it was begun with, else the defaults with
-    what is given, which are kept then. None is not given. Raises Refused, which names the option,
-    when it was begun with others."""
+    """Return the settings of the post in `out`: those it was begun with, else the defaults with the
+    `given` options, which are then kept. None means not given. Raises Refused, which names the
+    option, when the post was begun with others."""
     path = out / SETTINGS
     chosen = {key: value for key, value in given.items() if value is not None}
     if not path.exists():
@@ -169,14 +169,14 @@ def settle(out: Path, defaults: PostSettings, **given: Any) -> PostSettings:
 
 
 class PostClock:
-    """Estimates how long runs take, from those that were seen."""
+    """Estimates how long runs take, from the runs so far."""
 
     def __init__(self, settings: PostSettings) -> None:
         self._settings = settings
         self._overhead_s: list[float] = []
 
     def ran(self, run: PostRun, seconds: float) -> None:
-        """Learn from a run that took so many seconds in all."""
+        """Learn from a run that took `seconds` in all."""
         self._overhead_s.append(max(seconds - run.seconds(self._settings), 0.0))
 
     def estimate_s(self, runs: Sequence[PostRun]) -> float:

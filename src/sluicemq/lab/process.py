@@ -2,7 +2,7 @@
 
 The conductor starts it with one end of a pipe as an inherited descriptor. It is a plain process in
 a session of its own, so Ctrl-C reaches the conductor alone. Another engine starts it with the
-conductor's address; the key to it and the worker's number are lines on the standard input then.
+conductor's address, and writes the key and the worker's number as lines to its standard input.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WORKERS = {kind.role: kind for kind in (PublisherWorker, ConsumerWorker)}
 
 
 class WorkerHandle:
-    """A worker as the conductor sees it. `host` is where it runs, "" for this machine."""
+    """A worker as the conductor sees it. `host` is the machine that it runs on, "" for this one."""
 
     role: str
     index: int
@@ -37,7 +37,7 @@ class WorkerHandle:
     pipe: Connection
 
     def end(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` seconds for its end, then kill it."""
+        """Wait at most `timeout_s` seconds for the worker to end, then kill it."""
         raise NotImplementedError
 
 
@@ -69,8 +69,7 @@ class WorkerProcess(WorkerHandle):
 
 
 def worker_environment() -> dict[str, str]:
-    """Return the environment of a worker: ours, and this package importable however it was
-    found."""
+    """Return the environment of a worker: that of this process, with this package importable."""
     root = str(Path(sluicemq.__file__).parents[1])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -1,6 +1,7 @@
-"""A run while it goes on: what the conductor tells, and how it looks.
+"""Shows the progress of a run, as the conductor reports it.
 
-Live bars on a terminal, a plain line a second elsewhere, or whatever a subclass makes of it.
+On a terminal these are live bars, elsewhere plain lines, one a second; subclasses may show it
+differently.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ NS_PER_MS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One second of a run, of all workers together."""
+    """The figures of one second of a run, all workers together."""
 
     second: int
     step: LoadStep | None
@@ -42,14 +43,14 @@ class Snapshot:
 
 
 class Progress:
-    """Receives what happens during a run, and ignores it; override what is of interest. Called from
-    the thread of `run_scenario`."""
+    """Receives the events of a run, and ignores them; override those of interest. Called from the
+    thread of `run_scenario`."""
 
     def run_planned(self, plan: RunPlan) -> None:
         """Called once, before anything is done."""
 
     def note(self, text: str) -> None:
-        """Called with something worth a line: a phase that begins, a sampling, a fault."""
+        """Called with a line about a phase that begins, a sampling or a fault."""
 
     def second_passed(self, snapshot: Snapshot) -> None:
         """Called once a second while the load runs."""
@@ -83,7 +84,7 @@ def snapshot_text(snapshot: Snapshot) -> str:
 
 
 def intro_text(plan: RunPlan) -> str:
-    """Return what is about to be run, as text."""
+    """Return a description of the run that is about to begin."""
     scenario = plan.scenario
     acks = f"ack interval {plan.ack_interval}" if plan.ack_interval else "automatic acks"
     return (

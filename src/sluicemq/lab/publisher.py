@@ -1,9 +1,10 @@
-"""One publisher: when each message is due, what goes on the wire, what was confirmed.
+"""One publisher of the load client: its schedule, its frames and its confirms.
 
 No I/O. The schedule is open: the k-th message of a step is due at `first_ns + k * period_ns`,
 whatever the broker does. A publisher that was held up (in-flight limit, socket not writable) writes
-what is overdue as soon as it can; each message keeps its intended time. What is still overdue when
-the step ends is abandoned and counted, so that one step's shortfall is not another step's load.
+overdue messages as soon as it can; each keeps its intended time. Messages that are still overdue
+when the step ends are abandoned and counted, so that one step's shortfall is not another step's
+load.
 
 Only the stamp differs from message to message: everything from the end of one stamp to the start
 of the next is one constant, the seam, and a batch is `seam.join(stamps)`.
@@ -43,8 +44,8 @@ class Envelope:
 
 
 class MeasuredPublisher:
-    """What one publisher has written and had confirmed. Times are in nanoseconds since the start of
-    the run."""
+    """Writes the messages of one publisher and counts its confirms. Times are in nanoseconds since
+    the start of the run."""
 
     __slots__ = (
         "_base",
@@ -116,7 +117,7 @@ class MeasuredPublisher:
     # The schedule
 
     def begin_step(self, number: int, limit: int | None, start_ns: int, end_ns: int) -> None:
-        """Enter a step; what the one before left unwritten is abandoned."""
+        """Enter a step; messages of the step before that are not written yet are abandoned."""
         self._close_step(self._due_max)
         self._step = number
         self._limit = UNLIMITED if limit is None else limit
@@ -142,7 +143,7 @@ class MeasuredPublisher:
         return self.intended + max(self._due(now_ns), 0)
 
     def allowance(self, now_ns: int) -> int:
-        """Return how many messages may be written now; none when it is 0 or less."""
+        """Return how many messages may be written now; 0 or less when there are none."""
         due = self._due(now_ns) - self._done
         room = self._limit - self.unconfirmed
         return due if due < room else room
@@ -178,7 +179,8 @@ class MeasuredPublisher:
         return b"".join((envelope.head, envelope.seam.join(stamps), envelope.tail))
 
     def _write_one(self, now_ns: int) -> bytes:
-        """Return the frames of one message, which is what a broker that keeps up lets through."""
+        """Return the frames of one message. Against a broker that keeps up, messages are due one at
+        a time."""
         seq = self.written
         intended = self._first_ns + self._done * self.period_ns
         self._done += 1
@@ -218,7 +220,7 @@ class MeasuredPublisher:
             self._settle_range(start, end, outcome, now_ns)
         elif end > self.written:
             raise self._stray(start, end)
-        else:  # some of them were settled singly before
+        else:  # some of these tags were settled singly before
             for seq in range(start, end):
                 if promises[seq] == PENDING:
                     self._settle_one(seq, outcome, now_ns)
@@ -265,7 +267,7 @@ class MeasuredPublisher:
         )
 
     def promised(self, settled: bool) -> bytes:
-        """Return a byte for each message: whether the broker has promised to keep it. Without
+        """Return a byte for each message: PROMISED when the broker has promised to keep it. Without
         confirms all are promised, or none if the broker never said that it took them."""
         if self._confirms:
             return bytes(self.promises)

@@ -1,8 +1,8 @@
-"""A process full of publishers: whose turn it is, and what the broker answers.
+"""A process that runs many publishers: gives each its turn, and handles the broker's answers.
 
-All publishers have the same period and are spread over it evenly, so the order in which messages
-fall due is a fixed round: slot n belongs to publisher n modulo their number. A publisher that was
-held up is looked at again when its socket takes bytes or a confirm comes.
+All publishers have the same period and are spread over it evenly, so messages fall due in a fixed
+round: slot n belongs to publisher n modulo their number. A publisher that was held up gets another
+turn when its socket takes bytes or a confirm comes.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class PublisherConnection(LoadConnection):
             self.pump()
 
     def pump(self) -> None:
-        """Write what is due and allowed, as far as the socket has room for it."""
+        """Write the messages that are due and allowed, as far as the socket has room for them."""
         publisher = self.publisher
         origin_ns = self._worker.origin_ns
         while not self.is_full:
@@ -163,8 +163,8 @@ class PublisherConnection(LoadConnection):
                 self.await_room()
 
     def settle(self) -> bool:
-        """Tell, after the schedule, whether the broker has taken everything. Without confirms the
-        answer to channel.close says so."""
+        """Tell, after the schedule, whether the broker has taken everything. Without confirms its
+        answer to channel.close tells it."""
         if self._worker.plan.confirms:
             self.settled = not self.publisher.unconfirmed
         elif not self._asked and not self.unsent_bytes:
@@ -226,8 +226,8 @@ class PublisherWorker(Worker[PublisherConnection]):
         return max(step.start_ns + next_due_ns - now_ns, PACE_NS)
 
     def _serve_everyone(self) -> None:
-        """Write what fell due since the last look, just before the end of a step, for it belongs to
-        that step."""
+        """Write the messages that fell due since the last look. This is called just before the end
+        of a step, because they belong to that step."""
         for link in self.links:
             link.pump()
 
@@ -242,7 +242,7 @@ class PublisherWorker(Worker[PublisherConnection]):
         self.is_loading = True
 
     def stop(self, now_ns: int) -> None:
-        """End the schedule, which is over by itself or because the user wants it."""
+        """End the schedule, either at its end or because the user wants it."""
         self._coming.clear()
         if self._step is not None:
             for link in self.links:
@@ -266,7 +266,7 @@ class PublisherWorker(Worker[PublisherConnection]):
         self._step_totals[self._step.number] = totals
 
     def tick(self, now_ns: int) -> None:
-        """Report, once the schedule is over, as soon as the broker has taken everything."""
+        """Once the schedule is over, report as soon as the broker has taken everything."""
         if self._step is not None or self._coming or self._is_settled:
             return
         if sum(link.settle() for link in self.links) == self.publishers:

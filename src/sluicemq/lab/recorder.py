@@ -1,6 +1,6 @@
-"""Rows to Parquet, off the load loop: typed columns gathered here, written by one thread.
+"""Writes rows as Parquet, off the load loop: gathers typed columns, which one thread writes.
 
-Clients keep their rows in `array`s as long as they change (a confirm is still to come); finished
+Clients keep their rows in `array`s while they can change (a confirm is still to come); finished
 rows are moved to the recorder's columns with C-level copies, and a full chunk goes to the writer
 thread, where pyarrow compresses and writes it without holding the interpreter. At most
 `PARTS_WAITING_MAX` chunks wait: a disk that cannot keep up slows the load, it does not fill memory.
@@ -70,8 +70,8 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Hand the rows there are to the writer thread. Raises RecorderError when writing has
-        failed before."""
+        """Hand the gathered rows to the writer thread. Raises RecorderError when writing has failed
+        before."""
         self.check()
         if self.rows:
             self._waiting.put(self.columns)
@@ -97,7 +97,7 @@ class Recorder:
                 name = f"part-{self._writer_name}-{self._parts:05d}.parquet"
                 pq.write_table(to_table(columns, self._schema), self._folder / name)
                 self._parts += 1
-        except (OSError, pa.ArrowException) as failure:  # told to whoever gives the next rows
+        except (OSError, pa.ArrowException) as failure:  # `check` reports it
             self._failure = failure
             while self._waiting.get() is not None:
                 pass

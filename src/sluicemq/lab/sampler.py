@@ -1,8 +1,8 @@
-"""Looks at the broker once a second while a run goes on: queue depth, and its nodes one by one.
+"""Samples the broker once a second during a run: queue depth, and its nodes one by one.
 
-Each look has a thread of its own, queue depth also a connection: a broker under load answers late,
-and that must not hold up anything else. A late answer makes a second without one, never a wrong
-one.
+Each kind of sample has its own thread, queue depth also its own connection: a broker under load
+answers late, and that must not hold up anything else. A late answer makes a second without a
+figure, never with a wrong one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Sampler:
         return thread
 
     def stop(self) -> None:
-        """Stop sampling; an answer still awaited is not waited for long."""
+        """Stop sampling; a pending answer is not waited for long."""
         self._stopped.set()
         for thread in self._threads:
             thread.join(timeout=2)
@@ -80,7 +80,7 @@ class Sampler:
                 second += 1
 
     def _inquire(self, admin: TargetAdmin) -> None:
-        """Ask the admin about the nodes, as often as it is worth it, or as it answers."""
+        """Ask the admin about the nodes, at its interval or as often as it answers."""
         second = 0
         while not self._sleep_until(second):
             looks = admin.look(self._queues.names)
@@ -89,7 +89,7 @@ class Sampler:
             second += admin.interval_s
 
     def _look(self) -> None:
-        """Look at the processes at the end of each second, and at what was answered in it."""
+        """At the end of each second, sample the processes and take the answers that came in it."""
         second = 0
         while not self._sleep_until(second + 1):
             rows = self._node_rows(second)
@@ -124,12 +124,12 @@ class Sampler:
 
     def _sleep_until(self, second: int) -> bool:
         """Wait until the end of that second of the run. Returns True when the sampler was stopped
-        meanwhile."""
+        before."""
         left_ns = self._origin_ns + second * NS - time.monotonic_ns()
         return self._stopped.wait(max(left_ns, 0) / NS)
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
-    """The sum; None when there is nothing to add, or one of them is not known."""
+    """Return the sum; None when there are no values, or one of them is not known."""
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None

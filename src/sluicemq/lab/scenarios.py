@@ -2,8 +2,8 @@
 
 They keep the shape of the stress tests in RabbitMQ's post "Quorum Queues and Flow Control" (May
 2020): publishers : queues : consumers, in-flight limits as a percentage of the rate, prefetch equal
-to one publisher's rate. A run on another machine scales the rate and what follows from it, never
-the shape; see `sluicemq.lab.plan`.
+to one publisher's rate. A run on another machine scales the rate and the figures that depend on it,
+never the shape; see `sluicemq.lab.plan`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every message of the lab carries: who sent it, when it was due, when it was written.
+"""The stamp of every message of the lab: its publisher, when it was due, when it was written.
 
 40 bytes at the start of the body, times as in `measurements`; filler follows.
 

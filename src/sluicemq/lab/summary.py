@@ -1,7 +1,7 @@
-"""The first look at a run, without Spark: a row a step, from its Parquet files.
+"""Summarizes a run without Spark: a row for each step, from its Parquet files.
 
 Rates and latencies are of the measured part of each step, after its warm-up. The pipeline
-(`sluicemq lab report`) says far more; this is what the command prints when a run is over.
+(`sluicemq lab report`) tells far more; `sluicemq lab run` prints these when a run is over.
 """
 
 from __future__ import annotations

@@ -32,14 +32,14 @@ def resolve(url: str) -> ResolvedAddress:
 
 
 class TargetQueues:
-    """The scenario's queues on the target: made before a run, deleted after it."""
+    """The scenario's queues on the target: declared before a run, deleted after it."""
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
         self._names = plan.queue_names
 
     def make(self) -> tuple[str, str]:
-        """Delete what an earlier run left, and declare the queues anew. Queue q is declared through
+        """Delete the queues of an earlier run, and declare them anew. Queue q is declared through
         node q modulo their number, so that leaders spread. Returns the broker's product and
         version."""
         targets = self._plan.targets
@@ -60,7 +60,7 @@ class TargetQueues:
             return client.count_queues(self._names)
 
     def delete(self) -> None:
-        """Delete the scenario's queues and what is in them."""
+        """Delete the scenario's queues and the messages in them."""
         with self.connect() as client:
             for name in self._names:
                 client.delete_queue(name)

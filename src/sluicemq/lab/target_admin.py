@@ -1,8 +1,7 @@
-"""What the lab asks of a target, and tells it, beside AMQP: its nodes, who is held up, who leads.
+"""How the lab administers a target beside AMQP: its nodes, blocked connections, leaders, mirrors.
 
-AMQP has no method for that. RabbitMQ's HTTP API has (`management_api.py`), and whoever starts nodes
-of his own knows them by other ways. Without an admin a run has none of it, and is a run all the
-same.
+AMQP has no methods for that. RabbitMQ's HTTP API has (`management_api.py`), and for nodes that the
+lab starts itself there is the control socket. Without an admin a run only lacks these figures.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class TargetNode(NamedTuple):
 
 
 class NodeLook(NamedTuple):
-    """What was seen of one node: its connections held up by flow control, and how many of the
+    """A sample of one node: how many of its connections flow control holds up, and how many of the
     scenario's queues have their leader, or their messages, there."""
 
     flow_connections: int
@@ -40,8 +39,8 @@ class NodeLook(NamedTuple):
 
 
 class TargetAdmin:
-    """Somebody who can be asked about the nodes of a target. All of it raises BrokerError or
-    Refused when there is no answer."""
+    """Answers questions about the nodes of a target. All methods raise BrokerError or Refused when
+    there is no answer."""
 
     interval_s: ClassVar[int]
     """How often it is worth asking, in whole seconds."""
@@ -51,30 +50,30 @@ class TargetAdmin:
         raise NotImplementedError
 
     def look(self, queues: Sequence[str]) -> Sequence[NodeLook]:
-        """Return what is seen of each node now, in the order of `nodes`; `queues` are those whose
+        """Return a sample of each node now, in the order of `nodes`; `queues` are those whose
         leaders count."""
         raise NotImplementedError
 
     def set_mirrors(self) -> None:
-        """Have queues whose names match MIRROR_PATTERN mirrored."""
+        """Set the policy that mirrors queues whose names match MIRROR_PATTERN."""
         raise NotImplementedError
 
     def clear_mirrors(self) -> None:
-        """Take back what `set_mirrors` has done."""
+        """Remove the policy of `set_mirrors`."""
         raise NotImplementedError
 
 
 class SampledNode(NamedTuple):
-    """A node of the target that is looked at each second; `process` is None when its process is
-    not known."""
+    """A node of the target that is sampled each second; `process` is None when its process is not
+    known."""
 
     name: str
     process: BrokerProcess | None
 
 
 def sampled_nodes(plan: RunPlan, admin: TargetAdmin | None) -> list[SampledNode]:
-    """Return the nodes to look at: none when nothing could be seen of them. Raises Refused for a
-    process that is not there, or that is none of the admin's nodes."""
+    """Return the nodes to sample: none when nothing can be learnt about them. Raises Refused for a
+    process that does not exist, or belongs to none of the admin's nodes."""
     pids = plan.broker_pids
     if admin is None:
         names = [Address.parse(url) for url in plan.targets]

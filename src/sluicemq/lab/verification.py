@@ -1,8 +1,8 @@
-"""Was anything lost, doubled or reordered? Exact, over every message of a run.
+"""Finds lost, duplicate and reordered messages, exactly, over every message of a run.
 
 Each message has one byte in a map of its publisher, at the place of its sequence number. Publishers
-keep the map of what the broker confirmed, consumers the map of what arrived; the difference of
-the two is what was lost.
+keep the map of confirmed messages, consumers the map of those that arrived; the difference of the
+two are the lost messages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ NACKED: Final = 2
 
 @dataclass(slots=True)
 class PublishedReport:
-    """What one publisher worker has published: by publisher, a byte for each message written."""
+    """The messages that one publisher worker has published: by publisher, a byte for each message
+    written."""
 
     promises: dict[int, bytes] = field(default_factory=dict)
     confirms: bool = True
@@ -31,8 +32,8 @@ class PublishedReport:
 
 @dataclass(slots=True)
 class DeliveredReport:
-    """What one consumer worker has received: by publisher, 1 for each sequence number that
-    arrived."""
+    """The messages that one consumer worker has received: by publisher, 1 for each sequence number
+    that arrived."""
 
     seen: dict[int, bytes] = field(default_factory=dict)
     delivered: int = 0
@@ -43,7 +44,7 @@ class DeliveredReport:
 
 
 class Inspector:
-    """Checks deliveries as they come; each consumer worker has one."""
+    """Checks deliveries as they arrive; each consumer worker has one."""
 
     __slots__ = (
         "arrived",
@@ -66,7 +67,9 @@ class Inspector:
         self.foreign = 0
 
     def last_seen(self) -> dict[int, int]:
-        """Return what a consumer keeps: the highest sequence number it got, by publisher."""
+        """Return the state that a consumer keeps: the highest sequence number it got,
+        by publisher.
+        """
         return dict.fromkeys(self.seen, -1)
 
     def check(
@@ -91,7 +94,7 @@ class Inspector:
                 last[publisher] = seq
                 seen[publisher][seq] = 1
                 done += 1
-        except LookupError:  # no such publisher or number: the slow way says so
+        except LookupError:  # no such publisher or number: the slow check counts it
             pass
         self.arrived += done
         if done < len(seqs):
@@ -107,7 +110,7 @@ class Inspector:
         seqs: Sequence[int],
         redelivered: Sequence[int],
     ) -> None:
-        """Check deliveries one by one, for a run in which something is out of the ordinary."""
+        """Check deliveries one by one, for a run in which at least one is unusual."""
         for found in zip(magics, publishers, seqs, redelivered, strict=True):
             self._check_one(last, *found)
 
@@ -136,7 +139,7 @@ class Inspector:
         last[publisher] = max(last[publisher], seq)
 
     def report(self) -> DeliveredReport:
-        """Return what was found, for the conductor, at the end."""
+        """Return the counts for the conductor, at the end."""
         return DeliveredReport(
             seen={publisher: bytes(seen) for publisher, seen in self.seen.items()},
             delivered=self.delivered,
@@ -152,8 +155,8 @@ def verify(
     delivered: Iterable[DeliveredReport],
     left_in_queues: int | None,
 ) -> Verification:
-    """Compare what was published with what was delivered. `left_in_queues` is how many messages the
-    broker still held when waiting ended; None when it could not be asked."""
+    """Compare the published messages with the delivered ones. `left_in_queues` is how many messages
+    the broker still held when waiting ended; None when it could not be asked."""
     result = Verification(
         published=0,
         confirmed=0,
@@ -199,7 +202,7 @@ def verify(
 
 
 def count_missing(promises: bytes, seen: bytes) -> int:
-    """Return how many messages were promised and not seen."""
+    """Return how many messages were promised and did not arrive."""
     expected = int.from_bytes(promises.translate(_PROMISED_ONLY), "little")
     return (expected & ~int.from_bytes(seen, "little")).bit_count()
 

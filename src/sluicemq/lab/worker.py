@@ -1,10 +1,10 @@
-"""What publisher and consumer workers have in common: one process, one loop, one pipe.
+"""The base of publisher and consumer workers: one process, one loop, one pipe.
 
     open all connections -> Ready -> (StartRun) -> load, SecondPassed each second -> (Finish)
     -> WorkerReport
 
-The garbage collector is off: nothing here makes cycles in quantity, and its pauses would show as
-latency that the broker does not have.
+The garbage collector is off: the code here makes few cycles, and its pauses would show as latency
+that the broker does not have.
 """
 
 from __future__ import annotations
@@ -82,19 +82,20 @@ class Worker(Generic[ConnectionType]):
     # For subclasses
 
     def makers(self) -> Sequence[Callable[[], ConnectionType]]:
-        """Return how to open each of this worker's links."""
+        """Return a function for each of this worker's connections, which opens it."""
         raise NotImplementedError
 
     def work(self, now_ns: int) -> int:
-        """Do what is due; returns how many nanoseconds it takes until something is due again."""
+        """Do the work that is due; returns how many nanoseconds it takes until something is due
+        again."""
         raise NotImplementedError
 
     def take_rows(self, link: ConnectionType, everything: bool) -> None:
-        """Hand a link's finished rows to the recorder."""
+        """Hand a connection's finished rows to the recorder."""
         raise NotImplementedError
 
     def tick(self, now_ns: int) -> None:
-        """Do what is due ten times a second."""
+        """Do the work that is due ten times a second."""
 
     def counts(self, end_ns: int) -> dict[str, int]:
         """Return the counters of the second that ended at `end_ns`, and the levels."""
@@ -106,16 +107,16 @@ class Worker(Generic[ConnectionType]):
         return []
 
     def stop(self, now_ns: int) -> None:
-        """End the load, as the user wants."""
+        """End the load, because the user wants it."""
 
     def report(self) -> WorkerReport:
-        """Return what this worker found, for the conductor."""
+        """Return this worker's results, for the conductor."""
         raise NotImplementedError
 
     # The life of a worker
 
     def run(self) -> None:
-        """Open the links, run the load, close, hand over the measurements and report."""
+        """Open the connections, run the load, close, hand over the measurements and report."""
         try:
             self._open()
             self._load()
@@ -172,7 +173,7 @@ class Worker(Generic[ConnectionType]):
     def _on_command(self) -> None:
         try:
             command = self.pipe.recv()
-        except EOFError:  # the conductor is gone: nobody would read a report
+        except EOFError:  # the conductor is gone, so no one would read a report
             sys.exit(1)
         if isinstance(command, AskClock):
             self.pipe.send(ClockReading(time.monotonic_ns()))
@@ -184,7 +185,8 @@ class Worker(Generic[ConnectionType]):
             self.finished = True
 
     def _on_tick(self, now_ns: int) -> None:
-        """Do what is rare, for a twentieth of the links at a time, so that no tick takes long."""
+        """Keep connections alive and take their rows, for a twentieth of the connections at a time,
+        so that no tick takes long."""
         self.reach(now_ns)
         monotonic_ns = now_ns + self.origin_ns
         for link in self.links[self._tick % TICKS_PER_ROUND :: TICKS_PER_ROUND]:
@@ -196,8 +198,9 @@ class Worker(Generic[ConnectionType]):
         self._next_tick_ns = (now_ns // TICK_NS + 1) * TICK_NS
 
     def reach(self, now_ns: int) -> None:
-        """End the seconds that are over by `now_ns`. Whoever counts says so before, with the time
-        that the rows get, so that a second has what happened in it and nothing else."""
+        """End the seconds that are over by `now_ns`. A caller that is about to count events calls
+        this first, with the time that their rows get, so that each second has its own events and no
+        others."""
         while now_ns >= self.second_end_ns:
             self._end_second()
 
@@ -224,7 +227,7 @@ class Worker(Generic[ConnectionType]):
 
 
 def nothing() -> None:
-    """Do nothing: the files are where they should be already."""
+    """Do nothing, because the files are in their place already."""
 
 
 def step_at(steps: Sequence[LoadStep], at_ns: int) -> int:
