@@ -1,5 +1,6 @@
-"""The mirrored queues of one virtual host: this node's members of their groups, and what channels
-use here: the master's queue, or what stands for it."""
+"""The mirrored queues of one virtual host: this node's members of their groups, and the queues that
+channels use here, masters' queues or stand-ins.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class MirroredQueues:
-    """The mirrored queues of `vhost`. `post` leads to the queues of other nodes."""
+    """Keeps the mirrored queues of `vhost`. `post` leads to the queues of other nodes."""
 
     def __init__(self, vhost: NamespacePort, post: QueuePost) -> None:
         self.vhost = vhost
@@ -39,25 +40,25 @@ class MirroredQueues:
 
     @property
     def own(self) -> int:
-        """Return the number of this node."""
+        """The number of this node."""
         return self.vhost.services.life.node
 
     def member_name(self, declared: DeclaredQueue) -> int:
-        """Return the id of this node's member; 0: it has none."""
+        """Return the id of this node's member; 0 when it has none."""
         names = (*declared.members, *declared.leaving)
         return max((each for each in names if node_of(each) == self.own), default=0)
 
     def add(self, declared: DeclaredQueue) -> None:
-        """Have a queue that was declared: a stand-in, and this node's member, which is master at
-        once if this is its home."""
+        """Add a queue that was declared: a stand-in, and this node's member, which is master at
+        once if this node is the queue's home."""
         self.stand_in(declared, declared.home if declared.home != self.own else 0)
         if self.member_name(declared):
             member = self.members[declared.id] = born(self.vhost, declared, self.own)
             member.begin_life(is_first=declared.home == self.own)
 
     def stand_in(self, declared: DeclaredQueue, first: int = 0) -> None:
-        """Have channels use what stands for the queue; `first` is the node that serves it already,
-        0: none does."""
+        """Have channels use a stand-in for the queue; `first` is the node that serves it already, 0
+        for none."""
         made = MirroredStandIn(self.vhost, declared, first, self.post)
         self.stand_ins[declared.id] = made
         self.vhost.queues[declared.definition.name] = made
@@ -68,16 +69,16 @@ class MirroredQueues:
     def recover(
         self, declared: DeclaredQueue, recovery: Recovery, source: ClassicShell | None
     ) -> None:
-        """Have the member that a start has found. `source` has what was not moved to it yet; None:
-        there is nothing."""
+        """Add the member that recovery has found. `source` has the messages that were not moved to
+        it yet; None when there are none."""
         name = self.member_name(declared)
         self.stand_in(declared)
         member = self.members[declared.id] = recovered(self.vhost, declared, name, recovery)
         member.begin_life(source=source)
 
     def turn(self, declared: DeclaredQueue, queue: Queue) -> None:
-        """Have a queue be mirrored that was without mirrors until now: `queue` is it, or what
-        stands for it. Its home has the first member."""
+        """Give mirrors to a queue that had none until now: `queue` is it, or its stand-in. Its home
+        has the first member."""
         self.stand_in(declared)
         self.vhost.topology.has_changed()
         if isinstance(queue, RemoteQueue):
@@ -90,7 +91,7 @@ class MirroredQueues:
             member.begin_life(source=queue)
 
     def change(self, declared: DeclaredQueue) -> None:
-        """Have a member here if one is declared, and none if it is not."""
+        """Start, change or end this node's member, as the queue is declared now."""
         name = self.member_name(declared)
         member = self.members.get(declared.id)
         if member is not None and member.own == name:
@@ -106,12 +107,12 @@ class MirroredQueues:
             member.begin_life()
 
     def move_master(self, declared: DeclaredQueue) -> None:
-        """Have the member at a queue's home be master, if the one here is."""
+        """If this node's member is master, have it hand over to the member at the queue's home."""
         if declared.id in self.members:
             self.members[declared.id].post(LeadFrom(declared.home))
 
     def remove(self, declared: DeclaredQueue) -> None:
-        """Forget a queue that is not declared any more."""
+        """Forget a queue that is no longer declared."""
         member = self.members.pop(declared.id, None)
         if member is not None:
             member.forget(is_deleted=True)
@@ -120,7 +121,7 @@ class MirroredQueues:
             stand_in.post(QueueUndeclared())
 
     def source_ended(self, queue: Queue) -> None:
-        """End a queue without mirrors, all of which has moved to one that has some."""
+        """End a queue without mirrors, all messages of which have moved to the mirrored one."""
         assert isinstance(queue, ClassicShell), "only classic queues have mirrors"
         QueueEnd(self.vhost, queue).begin()
 
@@ -130,7 +131,7 @@ class MirroredQueues:
         self.vhost.topology.has_changed()
 
     def master_ended(self, queue: Queue) -> None:
-        """End the queue of a master, and have channels use what stands for the next one's."""
+        """End the queue of a master, and have channels use the stand-in for the next master's."""
         assert isinstance(queue, MasterShell), "a master of another kind"
         end = MasterEnd(self.vhost, queue)
         stand_in = self.stand_ins.get(queue.id)

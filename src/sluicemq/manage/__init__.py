@@ -1,1 +1,1 @@
-"""The running broker as rows for people: what `sluicemq ctl` shows."""
+"""The state of the running broker as rows for people, which `sluicemq ctl` shows."""

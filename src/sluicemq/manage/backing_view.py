@@ -1,7 +1,7 @@
-"""Where a queue's messages are, in RAM or on disk, as list_queues shows it.
+"""The columns of list_queues that tell how many messages are in RAM and on disk.
 
-A queue counts what it needs for itself; sizes by kind are no part of that. They follow from the
-counts and from the mean size, which is exact in a queue whose messages are all of one kind.
+Queues count what they need for themselves, which sizes by kind are not. These are estimates from
+the counts and the mean size, exact in a queue whose messages are all of one kind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def all_bytes(depth: Depth) -> int:
 
 
 def share(whole: int, part: int, of: int) -> int:
-    """Return the share of `whole` that falls to `part` out of `of`; 0 when `of` is 0."""
+    """Return the proportional share of `whole` for `part` out of `of`; 0 when `of` is 0."""
     return whole * part // of if of else 0
 
 
@@ -33,15 +33,15 @@ def persistent_bytes(depth: Depth) -> int:
 
 
 def ram_bytes(machine: ClassicQueue) -> int:
-    """Return the bytes of a queue's messages in RAM; of one that is in several queues, this queue's
-    share. What is being written still counts."""
+    """Return the bytes of a queue's messages in RAM; of a message in several queues, only this
+    queue's share. Messages that are being written still count."""
     depth = machine.depth
     held = depth.ram_messages + depth.ram_unacked + leaving(machine.backing)
     return max(0, depth.footprint - held * OVERHEAD_BYTES)
 
 
 def paged_out(machine: ClassicQueue) -> int:
-    """Return how many transient messages are on disk only, or nearly so."""
+    """Return about how many transient messages are only on disk."""
     delta = machine.backing.delta
     return delta.count - delta.persistent
 
@@ -53,8 +53,8 @@ def paged_out_bytes(machine: ClassicQueue) -> int:
 
 
 def backing_queue_status(machine: ClassicQueue) -> dict[str, Any]:
-    """Return the column of that name, under RabbitMQ's names; rates are in messages a second, as of
-    the monitor's last look."""
+    """Return the column of that name, under RabbitMQ's names; rates are in messages a second, as
+    the monitor last measured them."""
     rates = machine.rates
     return {
         **machine.backing.info(),

@@ -1,8 +1,8 @@
-"""The chain as rows: a stage for each actor, a link for each credit between two of them.
+"""The flow control chain as rows: a stage for each actor, a link for each pair with credit.
 
-Besides the four stages of the picture there are the writers (which may wait for a client to
-read), the disk when the store waits for it, each alarm that is raised, and each other node that has
-held up publishers of its queues.
+Besides reader, channel, queue and message store there are the writers (which may wait for a client
+to read), the disk when the store waits for it, each raised alarm, and each other node that holds up
+publishers of its queues.
 """
 
 from __future__ import annotations
@@ -55,9 +55,8 @@ Row = dict[str, Any]
 
 
 def chain(node: Node, found: list[Row]) -> Iterator[int]:
-    """Put one row with all stages and all links into `found`. Each is as it was when it was drawn,
-    others a little later; what has come meanwhile may be missing, and a link may lead to what
-    has."""
+    """Put one row with all stages and all links into `found`. Each shows the moment at which it was
+    drawn; actors that have started meanwhile may be missing, though a link may lead to them."""
     broker = node.broker
     drawing = Drawing(broker.world.clock)
     for reader in readers(broker):
@@ -81,7 +80,7 @@ def chain(node: Node, found: list[Row]) -> Iterator[int]:
 
 
 def alarms_of(broker: Services) -> Iterator[tuple[str, str]]:
-    """Yield the alarms that stop publishers here: what each is called, and its reason."""
+    """Yield the alarms that stop publishers here: the source and the reason of each."""
     yield from broker.alarms.reasons.items()
     for node, reasons in broker.alarms.elsewhere.items():
         for source, reason in reasons.items():
@@ -99,7 +98,8 @@ def node_id(name: str) -> str:
 
 
 def messages_in(actor: Actor) -> int:
-    """Return how many publishes wait in an inbox, one by one; other messages do not count."""
+    """Return how many publishes wait in an inbox, each message of a batch for itself; other
+    messages of actors do not count."""
     count = 0
     for message in actor.inbox:
         if isinstance(message, AnyPublishes):
@@ -110,17 +110,17 @@ def messages_in(actor: Actor) -> int:
 
 
 def inbox_work(actor: Actor) -> int:
-    """Return the units of work that it costs to count what is in an inbox."""
+    """Return the units of work that it costs to count the messages in an inbox."""
     return len(actor.inbox) // MESSAGES_PER_UNIT
 
 
 def held_back(keeper: GateKeeper) -> int:
-    """Return how much credit is due upstream and waits for a gate of this keeper to open."""
+    """Return how much credit this keeper will grant upstream once its gates open."""
     return sum(holder.deferred for holder in keeper.deferred if isinstance(holder, Inflow))
 
 
 class Drawing:
-    """The lists of stages and links, which grow over many turns."""
+    """Collects the lists of stages and links, over many turns."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -131,12 +131,14 @@ class Drawing:
 
     @property
     def now_ns(self) -> int:
-        """Return the time at which something is drawn, so that what has shut since the drawing
-        began is not ahead of it."""
+        """The current time. Each stage is drawn with its own, so that no gate seems to have shut in
+        the future."""
         return self.clock.now_ns()
 
     def add_connection(self, reader: Reader) -> Iterator[int]:
-        """Add a reader, its writer, its channels and what it waits for; a channel is a piece."""
+        """Add a reader, its writer, its channels and the gates it waits for; a channel
+        is a piece.
+        """
         own = reader.name
         title = f"{reader.peer.peer_host}:{reader.peer.peer_port}"
         rest = len(reader.rest.contents) if reader.rest is not None else 0
@@ -169,7 +171,7 @@ class Drawing:
             yield LINK_WORK
 
     def add_queue(self, queue: Queue) -> int:
-        """Add a queue and its link to the store; returns the units of work it was."""
+        """Add a queue and its link to the store; returns the units of work that this cost."""
         own = queue_id(queue)
         self.add_stage(own, queue, queue_name(queue), queue.flow_state(self.now_ns))
         link = queue.store_link()
@@ -187,14 +189,16 @@ class Drawing:
         return STAGE_WORK + LINK_WORK + inbox_work(queue)
 
     def add_node(self, own: str, name: str, state: str, gate: Gate) -> None:
-        """Add another node, if it is not there yet, and the gate at which a queue waits for it."""
+        """Add another node, unless it has been added, and the gate at which a queue
+        waits for it.
+        """
         if name not in self.nodes:
             self.nodes.add(name)
             self.add_other(node_id(name), NODE, state, name)
         self.add_gate(own, node_id(name), gate)
 
     def add_channels_of_others(self, post: QueuePost) -> Iterator[int]:
-        """Add what stands for channels of other nodes, with their links to queues of this one; each
+        """Add the stand-ins of other nodes' channels, with their links to queues of this node; each
         is a piece."""
         for node, channels in post.channels.items():
             for serial in [*channels]:
@@ -209,8 +213,8 @@ class Drawing:
                 yield STAGE_WORK + LINK_WORK
 
     def add_pacer(self, broker: Broker) -> Iterator[int]:
-        """Add the pacer and the publishers it holds back until queues have delivered what they
-        have: see chain/pacer.py."""
+        """Add the pacer and the publishers that it holds back until queues have delivered their
+        backlog: see chain/pacer.py."""
         pacer = broker.pacer
         if pacer is None or not pacer.is_held:
             return
@@ -264,7 +268,7 @@ class Drawing:
         )
 
     def add_link(self, sender: str, receiver: str, outflow: Outflow, inflow: Inflow) -> None:
-        """Add the credit link of two actors, with what both halves know of it."""
+        """Add the credit link of two actors, with the figures of both halves."""
         link = self.gate_row(sender, receiver, outflow)
         link["credit"] = outflow.credit
         link["initial"] = outflow.initial
@@ -274,7 +278,7 @@ class Drawing:
         self.links.append(link)
 
     def add_gate(self, sender: str, receiver: str, gate: Gate) -> None:
-        """Add a gate that is no credit: an alarm, a clogged writer."""
+        """Add a gate without credit: an alarm, a clogged writer."""
         self.links.append(self.gate_row(sender, receiver, gate))
 
     def gate_row(self, sender: str, receiver: str, gate: Gate) -> ChainLink:
@@ -286,7 +290,7 @@ class Drawing:
 def link_row(
     sender: str, receiver: str, is_shut: bool, shut_ns: int, blocked_total_ns: int
 ) -> ChainLink:
-    """Return the fields of everything that may hold up somebody; there is no credit in it."""
+    """Return the fields of any link that can hold up a stage, with no credit in them."""
     return {
         "sender": sender,
         "receiver": receiver,
@@ -302,13 +306,13 @@ def link_row(
 
 
 def queue_id(queue: Queue) -> str:
-    """Return the id of a queue's stage. No two queues of the node have the same, whatever is in
-    their names, for a quote or backslash in one is escaped."""
+    """Return the id of a queue's stage, which no other queue of the node has: quotes and
+    backslashes in names are escaped."""
     return f"queue {queue.name!r} in vhost {queue.vhost.name!r}"
 
 
 def queue_name(queue: Queue) -> str:
-    """Return the name that people know a queue by: outside the default virtual host, with its
+    """Return the name of a queue to show to people: outside the default virtual host, with its
     virtual host."""
     vhost = queue.vhost.name
     return queue.name if vhost == DEFAULT_VHOST else f"{queue.name} in vhost {vhost}"

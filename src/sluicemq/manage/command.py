@@ -1,4 +1,4 @@
-"""What a control command is: its name, arguments and options. Data for both ends.
+"""The declaration of a control command: its name, arguments and options. Data for both ends.
 
 The table of all of them is in `commands/`, a file a noun, and imports nothing of the broker: the
 command line makes its commands and docs of it. `actions/` has a function for each, in the broker.
@@ -12,8 +12,8 @@ To add one: a `Command` in `commands/<noun>.py`, in its `COMMANDS`; a function i
             raise CommandRefused(f"there is a thing {name}", UNAVAILABLE)
         task.propose(UpsertRecord(Thing(name)))      # answered when that is durable
 
-or `task.finish(rows)` when there is nothing to wait for, or `task.on_message(function)` to go on
-with whatever an actor posts to the task. Files with both tables are named in
+or `task.finish(rows)` when there is nothing to wait for, or `task.on_message(function)` to handle
+the messages that actors post to the task. Files with both tables are named in
 `commands/__init__.py` and `actions/__init__.py`; a test compares the two.
 """
 
@@ -51,9 +51,9 @@ class CommandRefused(Refused):
 @dataclass(frozen=True, slots=True)
 class CommandArgument:
     """A positional argument. `optional`: it may be left out; `many`: the rest of the line, a list;
-    `secret`: read from standard input when it is left out, and never shown. `file`: it names one,
-    "-" for standard input or output: what is in it is sent ("in"), or the field of the answer that
-    has the argument's name is written to it ("out")."""
+    `secret`: read from standard input when it is left out, and never shown. `file`: it names a
+    file, "-" for standard input or output: with "in" its content is sent, with "out" the answer's
+    field of the same name is written to it."""
 
     name: str
     optional: bool = False
@@ -64,8 +64,8 @@ class CommandArgument:
 
 @dataclass(frozen=True, slots=True)
 class CommandOption:
-    """`--name` as `flags` spell it. `default` gives its kind: False makes a flag, an int a number,
-    "" a text."""
+    """An option, `--name`, with its spellings in `flags`. The type of `default` gives its kind:
+    False makes a flag, an int a number, "" a text."""
 
     name: str
     help: str
@@ -76,9 +76,9 @@ class CommandOption:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command. `announces`: what it prints before it begins, with {arguments}; `columns`: its
-    rows have these (column -> meaning), and there may be no rows when `announces` is set; `shown`:
-    the columns shown when none are named, all if empty; `per_vhost`: it has -p."""
+    """One command. `announces`: the text it prints before it begins, with {arguments}; `columns`:
+    the columns of its rows, with their meanings (there may be no rows when `announces` is set);
+    `shown`: the columns shown when none are named, all if empty; `per_vhost`: it has -p."""
 
     name: str
     help: str
@@ -94,7 +94,7 @@ class Command:
 
 
 class Given:
-    """The arguments of a request, which came as JSON: each is checked when it is asked for."""
+    """The arguments of a request, which came as JSON: each is checked when it is read."""
 
     __slots__ = ("values",)
 
@@ -102,7 +102,8 @@ class Given:
         self.values = values
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a string. Raises CommandRefused when it is none, or missing without a default."""
+        """Return a string. Raises CommandRefused when it is of another type, or missing without a
+        default."""
         value = self.values.get(name)
         if value is None:
             value = default
@@ -119,8 +120,8 @@ class Given:
         return value
 
     def number(self, name: str, default: int | None = None) -> int:
-        """Return a whole number. Raises CommandRefused when it is none, or missing without a
-        default."""
+        """Return a whole number. Raises CommandRefused when it is of another type, or missing
+        without a default."""
         value = self.values.get(name, default)
         if type(value) is not int:
             raise CommandRefused(f"{name} is missing or not a whole number", USAGE)
@@ -139,8 +140,8 @@ class Given:
 
 
 def proper(name: str, value: str) -> str:
-    """Return a text that was given. Raises CommandRefused when it is no UTF-8, as nothing that is
-    named or set by commands may be."""
+    """Return a given text. Raises CommandRefused when it is not UTF-8, as all names and settings of
+    commands must be."""
     if not is_utf8(value):
         raise CommandRefused(f"{name} is not valid UTF-8", USAGE)
     return value

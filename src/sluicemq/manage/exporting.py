@@ -1,4 +1,4 @@
-"""Definitions as RabbitMQ's document: what `model/document.py` reads."""
+"""Exports definitions as RabbitMQ's document, which `model/document.py` reads."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ OBJECT_WORK: Final = 4
 
 
 def fill(document: Object, broker: Broker, vhost: VirtualHost | None) -> Iterator[int]:
-    """Put into `document` everything that is there now, or what is in one virtual host: a piece an
-    object, with the units of work it cost. Exclusive queues live with their connections: they are
-    not in there, nor are their bindings."""
+    """Put all definitions, or those of one virtual host, into `document`: an object is a piece,
+    with the units of work it cost. Exclusive queues and their bindings are left out, because they
+    end with their connections."""
     vhosts = [vhost] if vhost is not None else [*broker.vhosts.values()]
     taken = [
         (section, each.name, make, take(each))
@@ -53,7 +53,7 @@ def fill(document: Object, broker: Broker, vhost: VirtualHost | None) -> Iterato
 
 
 def beginning(broker: Broker, vhost: VirtualHost | None, names: Container[str]) -> Object:
-    """Return the document with everything there are few of; the other sections are empty."""
+    """Return the document with the sections that are short; the other sections are empty."""
     definitions = broker.definitions
     document: Object = {
         "rabbit_version": RABBITMQ_VERSION,
@@ -85,7 +85,7 @@ def beginning(broker: Broker, vhost: VirtualHost | None, names: Container[str]) 
 
 
 def vhost_object(vhost: VirtualHost) -> Object:
-    """Return a virtual host. Its limits are among the parameters, where RabbitMQ looks for them."""
+    """Return a virtual host. Its limits are among the parameters, where RabbitMQ expects them."""
     definition = vhost.services.definitions.vhosts[vhost.name]
     metadata: Object = {"description": definition.description, "tags": [*definition.tags]}
     if definition.default_queue_type is not None:
@@ -94,7 +94,7 @@ def vhost_object(vhost: VirtualHost) -> Object:
 
 
 def parameters(broker: Broker) -> Iterator[Object]:
-    """Yield the parameters, which include operator policies and limits of virtual hosts."""
+    """Yield the parameters, including operator policies and limits of virtual hosts."""
     definitions = broker.definitions
     for parameter in definitions.parameters.values():
         yield parameter.as_json()
@@ -111,7 +111,7 @@ def parameters(broker: Broker) -> Iterator[Object]:
 
 
 def policy_object(policy: Policy) -> Object:
-    """Return a policy as RabbitMQ's definitions file has it: `apply-to` has a hyphen there."""
+    """Return a policy as RabbitMQ's definitions file has it, with a hyphen in `apply-to`."""
     return {
         "vhost": policy.vhost,
         "name": policy.name,
@@ -160,7 +160,7 @@ def exchange_object(definition: ExchangeDefinition, vhost: str) -> Object:
 
 
 def bindings(vhost: VirtualHost) -> list[BindingDefinition]:
-    """Return the bindings that clients have made, but for those of exclusive queues."""
+    """Return the bindings that clients have made, without those of exclusive queues."""
     exclusive = {name for owned in vhost.exclusive.values() for name in owned}
     return [
         binding

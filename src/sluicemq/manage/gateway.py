@@ -1,8 +1,8 @@
-"""What only the management process asks, beside what `sluicemq ctl` does: who may log in, what is
-declared, records page by page (`records.py`), and the figures of the node.
+"""The commands that only the management process uses: log-ins, tables of definitions, records page
+by page (`records.py`), and the figures of the node.
 
-Each is a function as in `actions/`. They are no commands of the command line, so they have no entry
-in `commands/`.
+Each is a function as in `actions/`. The command line does not have them, so they have no entry in
+`commands/`.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ NODE_WORK: Final = 150
 
 
 def records(task: Task, given: Given) -> None:
-    """Answer records of one kind, page by page; `page` is how many of them one has."""
+    """Answer records of one kind, page by page; `page` is the number of records in one."""
     found: list[Any] = []
     page = min(max(1, given.number("page", RECORDS_A_PAGE)), RECORDS_A_PAGE)
     task.look_at_pages(record_pieces(task.broker, given, found), found, page)
 
 
 def log_in(task: Task, given: Given) -> None:
-    """Check a password and answer who that is: the tags, and the virtual hosts that the user may
-    enter. The log says why somebody may not; who asks learns no more than that."""
+    """Check a password and answer the user's name, tags, and the virtual hosts that it may enter.
+    The log says why a user may not log in; the answer does not."""
     name = given.text("username")
     password = None if given.flag("vouched") else given.text("password")
     access = task.broker.access
@@ -74,8 +74,8 @@ def log_in(task: Task, given: Given) -> None:
 
 
 def set_user(task: Task, given: Given) -> None:
-    """Make a user, or change all of one: the password, as text or as its hash, and the tags.
-    Without a password the user keeps the one there is."""
+    """Make a user, or replace the password (given as text or as its hash) and the tags of one.
+    Without a password the user keeps the present one."""
     name = given.name("username")
     if not name:
         raise CommandRefused("a user must have a name", DATA)
@@ -99,7 +99,7 @@ def set_user(task: Task, given: Given) -> None:
 
 
 def describe_vhost(task: Task, given: Given) -> None:
-    """Change what is said of a virtual host that is there: what it is for, tags, queue type."""
+    """Replace the description, tags and default queue type of a virtual host that exists."""
     definition = definition_of(task, given)
     kind = given.text("default_queue_type", "") or None
     if kind is not None and kind not in TYPES_HERE:
@@ -130,7 +130,7 @@ def policies(table: str) -> Callable[[Broker], list[Row]]:
 
 
 def declared_rows(table: str) -> Callable[[Broker], list[Row]]:
-    """Return a function for a table whose records are as RabbitMQ's definitions have them."""
+    """Return a function for a table whose records have the form of RabbitMQ's definitions."""
 
     def rows(broker: Broker) -> list[Row]:
         return [each.as_json() for each in getattr(broker.definitions, table).values()]
@@ -151,7 +151,7 @@ TABLES: Final[dict[str, Callable[[Broker], list[Row]]]] = {
 
 
 def declared(task: Task, given: Given) -> None:
-    """Answer everything in one table of what is declared."""
+    """Answer all records in one table of definitions."""
     table = given.text("table")
     if table not in TABLES:
         raise CommandRefused(f"there is no table {table}; there are: {' '.join(TABLES)}", USAGE)
@@ -161,12 +161,12 @@ def declared(task: Task, given: Given) -> None:
 
 
 def exchange_count(vhost: VirtualHost) -> int:
-    """Return the number of exchanges in a virtual host, with the one that has no name."""
+    """Return the number of exchanges in a virtual host, including the default exchange."""
     return len(vhost.topology.exchanges) + 1
 
 
 def others_up(node: Node) -> dict[str, bool]:
-    """Return the other nodes of the cluster by name: whether each is up."""
+    """Return whether each other node of the cluster is up, by name."""
     if node.membership is None:
         return {}
     cluster = node.membership.cluster
@@ -178,7 +178,7 @@ def others_up(node: Node) -> dict[str, bool]:
 
 
 def log_file(node: Node) -> str | None:
-    """Return where the node logs; None for standard error."""
+    """Return the path of the node's log; None for standard error."""
     log = node.config.log
     if log.file is None or log.dir is None or log.file.startswith("/"):
         return log.file
@@ -192,7 +192,7 @@ def node_figures(task: Task, _: Given) -> None:
 
 
 def figures(task: Task, found: list[Row]) -> Iterator[int]:
-    """Put into `found` what the node is, and what it has done since its start."""
+    """Put the facts and counters of the node into `found`."""
     node, broker = task.node, task.broker
     totals = views.BrokerTotals()
     yield from totals.count(broker)
@@ -244,7 +244,7 @@ def figures(task: Task, found: list[Row]) -> Iterator[int]:
 
 
 def of_node(task: Task, given: Given) -> None:
-    """Answer what another node of the cluster answers to a command, page by page."""
+    """Answer with another node's answer to a command, page by page."""
     post = task.node.node_post
     if post is None:
         raise CommandRefused("this node is not in a cluster", UNAVAILABLE)

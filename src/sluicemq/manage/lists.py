@@ -1,11 +1,11 @@
-"""The list_* commands: what is on each list, and a function a column.
+"""The list_* commands: the objects on each list, and a function for each column.
 
-A column costs only when it is asked for. The names are RabbitMQ's and stand in tables.py with
+A column costs nothing unless it is asked for. The names are RabbitMQ's and are in tables.py with
 their meaning; a test keeps the two in step.
 
-A list is gone through in many turns (see views.py). Each of the functions here takes the names of
-what is there at the beginning, and at each step gives what has that name by then, or None: it has
-gone meanwhile, or is on no list. What comes later may be missing; what has gone is never shown.
+Lists take many turns (see views.py). Each function here takes the names that exist at the
+beginning, and at each step yields the object with that name, or None when it is gone or is on no
+list. New objects may be missing; deleted ones are never shown.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ListedExchange(NamedTuple):
 
 
 def jsonable(value: object) -> Any:
-    """Return a field table's value as JSON can carry it."""
+    """Return a field table's value in a form that JSON has."""
     if isinstance(value, Mapping):
         return {key: jsonable(item) for key, item in value.items()}
     if isinstance(value, bytes | bytearray):
@@ -78,7 +78,7 @@ def jsonable(value: object) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [jsonable(item) for item in value]
     if isinstance(value, float) and not isfinite(value):
-        return None  # JSON has no word for it
+        return None  # JSON has no NaN or infinity
     return value
 
 
@@ -89,20 +89,20 @@ def queues(_: Broker, vhost: VirtualHost) -> Iterator[Queue | None]:
 
 
 def holding_queues(vhost: VirtualHost) -> Iterator[Queue | None]:
-    """Yield the queues that keep the delayed messages of its exchanges, which are on no list."""
+    """Yield the queues that keep the delayed messages of its exchanges; these are on no list."""
     for name in [*vhost.queues.holding]:
         yield vhost.queues.holding.get(name)
 
 
 def readers(broker: Broker) -> Iterator[Reader | None]:
-    """Yield all connections of the node, those in the handshake too."""
+    """Yield all connections of the node, including those in the handshake."""
     found = broker.connections
     for number in [*found]:
         yield found.get(number)
 
 
 def connections(broker: Broker, _: VirtualHost) -> Iterator[Reader | None]:
-    """Yield all connections of the node, whatever virtual host they are in."""
+    """Yield all connections of the node, in any virtual host."""
     return readers(broker)
 
 
@@ -127,8 +127,8 @@ def consumers(broker: Broker, vhost: VirtualHost) -> Iterator[ListedConsumer | N
 
 
 def activity_status(consumption: ListedConsumer) -> str:
-    """Return RabbitMQ's word for whether a consumer gets messages, or `cancelled` between a cancel
-    and its answer, for which RabbitMQ has no word."""
+    """Return RabbitMQ's word for whether a consumer gets messages, or `cancelled` (which RabbitMQ
+    does not have) between a cancel and its answer."""
     subscription = consumption.subscription
     if subscription.consumer.active:
         alone = subscription.queue.machine.consumers.single_active
@@ -137,7 +137,7 @@ def activity_status(consumption: ListedConsumer) -> str:
 
 
 def tls_fact(reader: Reader, name: str) -> str:
-    """Return one thing that TLS has agreed on; "" without TLS."""
+    """Return one fact about the TLS session; "" without TLS."""
     return (reader.peer.tls or {}).get(name, "")
 
 
@@ -170,7 +170,7 @@ def bindings(_: Broker, vhost: VirtualHost) -> Iterator[BindingDefinition | None
 def of_classic(
     queue: Queue, value: Callable[[ClassicQueue], object], otherwise: object = 0
 ) -> object:
-    """Return a column that only classic queues have; `otherwise` for other queues."""
+    """Return the column of a classic queue; `otherwise` for other queues."""
     machine = queue.machine
     return value(machine) if isinstance(machine, ClassicQueue) else otherwise
 
@@ -184,7 +184,7 @@ def ram_messages(queue: Queue) -> int:
 
 
 def ram_unacked(queue: Queue) -> int:
-    """Return how many messages are in RAM that consumers have and have not settled."""
+    """Return how many unacknowledged messages are in RAM."""
     depth = queue.machine.depth
     if isinstance(queue, QuorumShell):
         return quorum_view.in_ram(queue).unacked
@@ -199,32 +199,36 @@ def message_bytes_ram(queue: Queue) -> object:
 
 
 def depth_of(queue: Queue) -> Depth:
-    """Return how deep a queue is; if it is another node's, what that has said a second ago."""
+    """Return the depth of a queue; for a queue of another node, as that reported it a
+    second ago.
+    """
     return queue.figures if isinstance(queue, RemoteQueue) else queue.machine.depth
 
 
 def messages_in(queue: Queue) -> int:
-    """Return how many messages a queue holds; what was read from a log is still in it."""
+    """Return how many messages a queue holds; reading a stream removes none."""
     depth = depth_of(queue)
     return depth.ready if TYPES[queue.definition.type].is_log else depth.ready + depth.unacked
 
 
 def of_stream(queue: Queue, value: Callable[[StreamLog], object]) -> object:
-    """Return a column that only streams have; empty text for other queues."""
+    """Return the column of a stream; empty text for other queues."""
     machine = queue.machine
     return value(machine.log) if isinstance(machine, Stream) else ""
 
 
 def is_at_home(queue: Queue) -> bool:
-    """Tell whether this node is the one to ask about a queue: it has the messages, or leads the
-    queue's group."""
+    """Tell whether this node is the one to ask about a queue, because it has the messages or leads
+    the queue's group."""
     if isinstance(queue, QuorumShell):
         return queue.replicator.raft.is_leader
     return queue.is_local and queue.definition.type != QUORUM
 
 
 def home_name(queue: Queue) -> str:
-    """Return the name of the node that has the queue's messages; "" for a node that is alone."""
+    """Return the name of the node that has the queue's messages; "" for a node without
+    a cluster.
+    """
     if isinstance(queue, RemoteQueue):
         return queue.office.name_of(queue.home)
     return queue.services.config.cluster.name or ""

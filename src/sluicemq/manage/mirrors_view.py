@@ -1,5 +1,6 @@
-"""Mirrored queues as lists show them, with RabbitMQ's names for the columns; each mirror is named
-by its node."""
+"""The columns of lists for mirrored queues, under RabbitMQ's names; a mirror's name is that of its
+node.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def without_master(queue: Queue, nodes: Iterable[int]) -> list[str]:
-    """Return the names of these nodes but for the master's."""
+    """Return the names of these nodes, except that of the master's node."""
     post = queue.services.ask_post
     master = 0 if post is None else post.leader_of(queue.id)
     return [node_name(queue.services, node) for node in nodes if node != master]
 
 
 def slaves(queue: Queue) -> list[str]:
-    """Return the nodes that are to have mirrors, beside the master's; none for other queues."""
+    """Return the nodes that are to have mirrors, without the master's; none for other queues."""
     declared = declared_of(queue)
     if declared is None or not declared.is_mirrored:
         return []
@@ -38,22 +39,22 @@ def slaves(queue: Queue) -> list[str]:
 
 
 def synchronised(queue: Queue) -> list[str]:
-    """Return those of them for which confirms wait, as this node's member knows; none where it has
-    no member."""
+    """Return the nodes of the mirrors for which confirms wait, as this node's member knows; none
+    where it has no member."""
     member = member_of(queue)
     return [] if member is None else without_master(queue, map(node_of, member.in_sync))
 
 
 def member_of(queue: Queue) -> MirrorMember | None:
-    """Return this node's member of a mirrored queue; None: it has none."""
+    """Return this node's member of a mirrored queue; None when it has none."""
     vhost = queue.vhost
     mirrored = vhost.mirrored if isinstance(vhost, VirtualHost) else None
     return None if mirrored is None else mirrored.members.get(queue.id)
 
 
 def state(queue: Queue) -> str:
-    """Return the state of any queue: that of one which works is `syncing` while new mirrors are
-    sent what is in it, as far as this node's member knows."""
+    """Return the state of any queue. A running queue is `syncing` while new mirrors are being sent
+    its messages, as far as this node's member knows."""
     found = queue.state(queue.services.world.clock.now_ns())
     member = member_of(queue)
     is_syncing = member is not None and member.is_syncing

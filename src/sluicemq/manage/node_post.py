@@ -1,9 +1,8 @@
 """a task ---of which node?---> NODE POST <---frames---> the posts of the other nodes
 
-Each node of a cluster has one, so that one management process shows all nodes: it asks the node
-that it is beside, and that passes on what others have to answer. A command that answers page by
-page does so here, too: one page is under way at a time, so a node that is slow makes its asker
-wait, and nothing pile up.
+Each node of a cluster has one, so that one management process shows all nodes: it asks its own
+node, which passes on the questions for others. A command that answers page by page does so here,
+too: one page is under way at a time, so a slow node makes its asker wait, and nothing piles up.
 """
 
 from __future__ import annotations
@@ -50,9 +49,9 @@ FOR_NODES: Final = (
 
 
 class NodeCommand(Struct, omit_defaults=True):
-    """What is in a frame. A question has a `command` with `arguments`, or in `after` the number of
-    the page behind which it wants the next one; an answer has `answer`, as the control socket has
-    it. The asker gives the numbers."""
+    """The content of a frame. A question has a `command` with `arguments`, or in `after` the number
+    of the page before the one that it wants; an answer has `answer`, as the control socket has it.
+    The asker gives the numbers."""
 
     number: int
     command: str = ""
@@ -62,8 +61,8 @@ class NodeCommand(Struct, omit_defaults=True):
 
 
 class AskNode(NamedTuple):
-    """Posted to the post: `asker` wants a command carried out by the node of that name; with
-    `after`, the page behind the one of that number."""
+    """Posted to the post: `asker` wants the node of that name to carry out a command; with `after`,
+    to answer the page that follows the one of that number."""
 
     asker: Actor
     node: str
@@ -73,14 +72,14 @@ class AskNode(NamedTuple):
 
 
 class NodePage(NamedTuple):
-    """Posted to who has asked: the answer, or a page of it with its number."""
+    """Posted to the asker: the answer, or a page of it with its number."""
 
     answer: CommandAnswer
     number: int = 0
 
 
 class PageTimeout:
-    """A timer's message to the post: the page of that number is not waited for any more."""
+    """A timer's message to the post: the wait for the page of that number is over."""
 
     __slots__ = ("number",)
 
@@ -89,13 +88,13 @@ class PageTimeout:
 
 
 class Begun(Protocol):
-    """A command at work here, as the post sees it."""
+    """A command that this node carries out, as the post sees it."""
 
     def post(self, message: object) -> None:
-        """Tell it to go on."""
+        """Tell the command to go on."""
 
     def abandon(self) -> None:
-        """Tell it that nobody waits any more."""
+        """Tell the command that nobody waits for it any more."""
 
 
 BeginHere: TypeAlias = Callable[[str, Mapping[str, Any], Reply], Begun]
@@ -103,8 +102,9 @@ BeginHere: TypeAlias = Callable[[str, Mapping[str, Any], Reply], Begun]
 
 
 class NodePost(Actor):
-    """The post of a node, which `cluster` links to the others; `begin` carries out what these
-    ask."""
+    """The post of a node, which `cluster` links to the others; `begin` carries out
+    their commands.
+    """
 
     is_vital = False
 
@@ -146,10 +146,10 @@ class NodePost(Actor):
             assert isinstance(message, NodeUp | NodeSuspected | NodeTrusted), repr(message)
 
     def faulted(self, error: Exception) -> None:
-        """Go on: who waits for what was at fault waits no longer than for a node that is silent."""
+        """Go on: an asker whose question was at fault waits until its timeout."""
 
     def ask(self, question: AskNode) -> None:
-        """Send a question to its node, or answer that this cannot be."""
+        """Send a question to its node, or answer why that is impossible."""
         cluster = self.cluster
         others = [node for node in cluster.nodes if node != cluster.node]
         [node] = [each for each in others if cluster.name_of(each) == question.node] or [0]
@@ -172,7 +172,7 @@ class NodePost(Actor):
         question.asker.post(NodePage(CommandAnswer((), text, code)))
 
     def take(self, node: int, payload: bytes) -> None:
-        """Take what another node asks or answers."""
+        """Handle a question or an answer of another node."""
         try:
             said = convert(json.loads(payload), NodeCommand)
         except (ValueError, RecursionError, ValidationError) as error:
@@ -190,7 +190,7 @@ class NodePost(Actor):
             question.asker.post(NodePage(answer_in(said.answer), said.number))
 
     def carry_out(self, node: int, said: NodeCommand) -> None:
-        """Begin what another node asks, or go on with it, and send it the answer."""
+        """Begin or continue the command of another node, and send it the answer."""
         begun = self.begun.setdefault(node, {})
 
         def reply(answer: CommandAnswer) -> None:
@@ -214,16 +214,16 @@ class NodePost(Actor):
                 self.drop(begun.pop(next(iter(begun))))
             begun[said.number] = None
             task = self.begin_here(said.command, said.arguments, reply)
-            if said.number in begun:  # it is not, when it was answered at once
+            if said.number in begun:  # it is not, if it was answered at once
                 begun[said.number] = task
 
     def drop(self, task: Begun | None) -> None:
-        """Let a command end early, for nobody waits for it."""
+        """End a command early, because nobody waits for it."""
         if task is not None:
             task.abandon()
 
     def lose(self, node: int) -> None:
-        """Wait for nothing of a node that is down, and do nothing for it."""
+        """Answer all questions to a node that went down with an error, and end its commands."""
         for task in self.begun.pop(node, {}).values():
             self.drop(task)
         for number, (where, question) in [*self.asked.items()]:
@@ -234,7 +234,7 @@ class NodePost(Actor):
 
 
 def answer_in(found: Mapping[str, Any]) -> CommandAnswer:
-    """Return an answer as it was before it went over the wire."""
+    """Return the answer that was sent in this form."""
     return CommandAnswer(
         found.get("rows", ()),
         found.get("error", ""),
@@ -244,6 +244,6 @@ def answer_in(found: Mapping[str, Any]) -> CommandAnswer:
 
 
 def encoded(message: NodeCommand) -> bytes:
-    """Return a message as it is in a frame."""
+    """Return the frame of a message."""
     fields = {name: getattr(message, name) for name in message.__struct_fields__}
     return json.dumps({name: value for name, value in fields.items() if value}).encode()

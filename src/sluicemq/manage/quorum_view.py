@@ -1,6 +1,6 @@
 """Quorum queues as lists and `quorum_status` show them.
 
-RabbitMQ's words where it has them: rabbitmq-queues quorum_status, and columns of list_queues.
+The words are RabbitMQ's where it has them: those of rabbitmq-queues quorum_status and list_queues.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ Row = dict[str, Any]
 
 
 def node_name(services: Services, node: int) -> str:
-    """Return how people know a node; one that is alone has a number."""
+    """Return the name of a node, to show it to people; a node without a cluster has a number."""
     post = services.ask_post
     return f"node{node}" if post is None else post.cluster.name_of(node)
 
 
 def declared_of(queue: Queue) -> DeclaredQueue | None:
-    """Return a queue as it is declared; None: it is not any more."""
+    """Return a queue as it is declared; None when it no longer is."""
     host = queue.services.definitions.hosts.get(queue.definition.vhost)
     declared = None if host is None else host.queues.get(queue.name)
     return declared if declared is not None and declared.id == queue.id else None
 
 
 def leader(queue: Queue) -> str:
-    """Return the node that leads the queue's group; "" when none is known, or after a fault, and
-    for queues of other types."""
+    """Return the name of the node that leads the queue's group; "" when none is known, or after a
+    fault, and for queues of other types."""
     services = queue.services
     if queue.definition.type != QUORUM or queue.crash is not None:
         return ""
@@ -49,7 +49,7 @@ def leader(queue: Queue) -> str:
 
 
 def member_nodes(queue: Queue) -> list[int]:
-    """Return the nodes that have a member of the queue's group, or are to have one; none for queues
+    """Return the nodes that have a member of the queue's group, or will have one; none for queues
     of other types."""
     if queue.definition.type != QUORUM:
         return []
@@ -66,8 +66,8 @@ def members(queue: Queue) -> list[str]:
 
 
 def online(queue: Queue) -> list[str]:
-    """Return the nodes whose members take part, as far as this one reaches them: none after a fault
-    of the queue."""
+    """Return the names of the nodes whose members take part, as far as this node reaches them; none
+    after a fault of the queue."""
     if queue.crash is not None:
         return []
     services = queue.services
@@ -80,8 +80,9 @@ def online(queue: Queue) -> list[str]:
 
 
 class InRam(NamedTuple):
-    """What of a queue's messages is kept in RAM: how many that are ready, how many others, and
-    about how many bytes their bodies have together. What was read for deliveries is not in it."""
+    """The messages of a queue that are in RAM: how many are ready, how many are not, and about how
+    many bytes their bodies have together. Messages that were read for deliveries are not counted.
+    """
 
     ready: int
     unacked: int
@@ -89,8 +90,8 @@ class InRam(NamedTuple):
 
 
 def in_ram(queue: QuorumShell) -> InRam:
-    """Count the messages in RAM. It looks at each entry there of which something was delivered;
-    what of the later ones was refused counts, too."""
+    """Count the messages in RAM. This looks at each entry there of which some messages were
+    delivered; refused messages of later entries count, too."""
     bodies, messages = queue.bodies, queue.fifo.messages
     head = messages.fresh[0].index if messages.fresh else None
     begun = begun_bytes = 0
@@ -114,5 +115,5 @@ def in_ram(queue: QuorumShell) -> InRam:
 
 
 def status_row(services: Services, node: int, status: MemberStatus) -> Row:
-    """Return what the member of a node knows of its group, as a row."""
+    """Return what a node's member knows of its group, as a row."""
     return {"node": node_name(services, node), **status}

@@ -1,7 +1,8 @@
-"""What is in each record that the broker gives the management process, by kind: names and order.
+"""The columns of the records that the broker gives the management process: names and order, by
+kind.
 
-Both ends use it: `records.py` in the broker makes lists of values in this order, and the management
-process turns them into what RabbitMQ's HTTP API says.
+Both ends use them: `records.py` in the broker makes lists of values in this order, and the
+management process turns them into the objects of RabbitMQ's HTTP API.
 """
 
 from __future__ import annotations

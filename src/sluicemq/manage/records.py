@@ -1,8 +1,7 @@
-"""Records for the management process: of everything of one kind, a list of values each.
+"""Records for the management process: a list of values for each object of one kind.
 
-They are made in pieces, page by page, and only when somebody asks: what is in one is what the
-columns of `sluicemq ctl` show, with counters of traffic beside it. `record_columns.py` has their
-order, for both ends.
+They are made in pieces, page by page, and only on request: a record has the values of the columns
+of `sluicemq ctl`, and counters of traffic. `record_columns.py` has their order, for both ends.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def listed(
 
 
 def flow(actor: FlowActor) -> tuple[int, int]:
-    """Return for how many milliseconds an actor was held up in sum, and how many gates of it are
+    """Return for how many milliseconds an actor was held up in total, and how many of its gates are
     shut now."""
     keeper = actor.keeper
     return keeper.blocked_ns(keeper.clock.now_ns()) // NS_PER_MS, keeper.gates_shut
@@ -90,7 +89,7 @@ PUBLISHED_AT: Final = TRAFFIC.index("publish")
 
 
 def queue_record(queue: Queue) -> Values:
-    """Return what is known of a queue; what was published to it, it counts itself."""
+    """Return the record of a queue. Its count of publishes is its own, not that of its traffic."""
     traffic = counted(queue.traffic)
     traffic[PUBLISHED_AT] = queue.published
     values = [value(queue) for value in QUEUE_VALUES]
@@ -99,7 +98,7 @@ def queue_record(queue: Queue) -> Values:
 
 
 def raft_figures(queue: Queue) -> Sequence[int]:
-    """Return where the log of the queue's Raft group is, as its member here knows it."""
+    """Return the positions in the log of the queue's Raft group, as its member here knows them."""
     if not isinstance(queue, QuorumShell):
         return NO_GROUP
     known = queue.replicator.figures()
@@ -107,7 +106,7 @@ def raft_figures(queue: Queue) -> Sequence[int]:
 
 
 def special_consumers(queue: Queue) -> tuple[str | None, str | None]:
-    """Return the tags of the single active consumer and of the exclusive one; None: there is
+    """Return the tags of the single active consumer and of the exclusive one; None where there is
     none."""
     consumers = queue.machine.consumers
     if not consumers.count:
@@ -121,12 +120,12 @@ def special_consumers(queue: Queue) -> tuple[str | None, str | None]:
 
 
 def connection_record(reader: Any) -> Values:
-    """Return what is known of a connection, and how it is held up."""
+    """Return the record of a connection, and how flow control holds it up."""
     return [*(value(reader) for value in CONNECTION_VALUES), *flow(reader)]
 
 
 def channel_record(channel: Channel) -> Values:
-    """Return what is known of a channel, how it is held up, and its traffic."""
+    """Return the record of a channel, how flow control holds it up, and its traffic."""
     return [
         *(value(channel) for value in CHANNEL_VALUES),
         *flow(channel),
@@ -135,7 +134,7 @@ def channel_record(channel: Channel) -> Values:
 
 
 def consumer_record(consumer: lists.ListedConsumer) -> Values:
-    """Return what is known of a consumer, and the channel it is on."""
+    """Return the record of a consumer, and the channel it is on."""
     channel = consumer.channel
     reader = channel.reader
     return [
@@ -149,7 +148,7 @@ def consumer_record(consumer: lists.ListedConsumer) -> Values:
 
 
 def exchange_record(exchange: lists.ListedExchange) -> Values:
-    """Return what is known of an exchange, and what was published to it."""
+    """Return the record of an exchange, and how much was published to it."""
     vhost = exchange.vhost
     traffic = vhost.exchange_traffic.get(exchange.definition.name)
     counts = (0, 0) if traffic is None else (traffic.publish_in, traffic.publish_out)
@@ -157,12 +156,12 @@ def exchange_record(exchange: lists.ListedExchange) -> Values:
 
 
 def binding_record(placed: PlacedBinding) -> Values:
-    """Return what is known of a binding, and the virtual host it is in."""
+    """Return the record of a binding, and the virtual host it is in."""
     return [*(value(placed.binding) for value in BINDING_VALUES), placed.vhost.name]
 
 
 def vhost_record(vhost: VirtualHost) -> Values:
-    """Return what is declared of a virtual host, and all that went through it."""
+    """Return the record of a virtual host, and its traffic."""
     definition = vhost.services.definitions.vhosts[vhost.name]
     return [
         vhost.name,
@@ -181,7 +180,7 @@ def all_queues(broker: Broker, vhosts: Sequence[VirtualHost]) -> Iterator[Queue 
 
 
 def queues_at_home(broker: Broker, vhosts: Sequence[VirtualHost]) -> Iterator[Queue | None]:
-    """Yield the queues of these virtual hosts that this node is to be asked about."""
+    """Yield the queues of these virtual hosts about which this node is the one to ask."""
     for queue in all_queues(broker, vhosts):
         yield queue if queue is not None and lists.is_at_home(queue) else None
 
@@ -227,10 +226,10 @@ KINDS: Final[dict[str, tuple[Callable[..., Iterator[Any]], Callable[[Any], Value
 
 
 def record_pieces(broker: Broker, given: Given, found: list[Any]) -> Iterator[int]:
-    """Put into `found` a record of everything of the kind that is asked for, in pieces; with
-    `vhost`, of what is in that virtual host, where the kind has one; with `name` besides, of one
-    queue; with `at_home`, of the queues that this node is to be asked about. Raises CommandRefused
-    when there is no such kind."""
+    """Put into `found` a record of each object of the kind that is asked for, in pieces; with
+    `vhost`, of those in that virtual host, where the kind has one; with `name` besides, of one
+    queue; with `at_home`, of the queues about which this node is the one to ask. Raises
+    CommandRefused when there is no such kind."""
     kind, only = given.text("kind"), given.text("vhost", "")
     if kind not in KINDS:
         raise CommandRefused(f"there is no kind {kind}; there are: {' '.join(KINDS)}", USAGE)
@@ -248,7 +247,7 @@ def record_pieces(broker: Broker, given: Given, found: list[Any]) -> Iterator[in
 def making(
     items: Iterator[Any], record: Callable[[Any], Values], kind: str, found: list[Any]
 ) -> Iterator[int]:
-    """Make records; each is a piece, with the units of work it has cost."""
+    """Make a record of each item; each is a piece, with the units of work it has cost."""
     names = RECORDS[kind]
     work = ROW_WORK + len(names) // COLUMNS_PER_UNIT
     tables = [names.index(name) for name in TABLE_COLUMNS if name in names]

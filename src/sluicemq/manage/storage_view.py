@@ -15,7 +15,7 @@ COUNT, BYTES, TIME = "_count", "_bytes", "_time"
 
 
 def disk(monitor: Monitor, data_dir: str | None) -> Row:
-    """Return what the disk alarm looks at, in bytes."""
+    """Return the figures of the disk alarm, in bytes."""
     return {
         "free_bytes": monitor.free_bytes if monitor.free_known else "unknown",
         "limit_bytes": monitor.disk_alarm.limit_bytes,
@@ -24,8 +24,8 @@ def disk(monitor: Monitor, data_dir: str | None) -> Row:
 
 
 def io(counters: Mapping[str, int]) -> Row:
-    """Return file I/O since the start under RabbitMQ's names: how often, how much, and how long
-    each took on average."""
+    """Return the totals of file I/O since the start under RabbitMQ's names: operations, bytes, and
+    the average time of each."""
     facts: Row = {}
     for name, value in counters.items():
         if not name.startswith("io_"):
@@ -40,8 +40,9 @@ def io(counters: Mapping[str, int]) -> Row:
 
 
 def file_handles(counters: Mapping[str, int]) -> Row:
-    """Return how many files are open and how many may be; nothing where the World has no such
-    limit."""
+    """Return how many files are open and how many may be; empty where the World has no
+    such limit.
+    """
     return {
         name.removeprefix("file_handles_"): value
         for name, value in counters.items()

@@ -1,7 +1,7 @@
-"""What the control commands answer: columns with RabbitMQ's names, and the rows of the chain.
+"""The rows that control commands answer: columns with RabbitMQ's names, and the rows of the chain.
 
-Both ends use it, `views.py` in the broker and the command line, so that who names an unknown column
-is refused without asking a broker. `DEFAULTS` are rabbitmqctl's.
+Both ends use them, `views.py` in the broker and the command line, which so refuses an unknown
+column without asking a broker. `DEFAULTS` are rabbitmqctl's.
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ DEFAULTS: Final[dict[str, tuple[str, ...]]] = {
 
 
 class ChainStage(TypedDict):
-    """One actor of the chain (`kind` reader, channel, queue, message_store or writer), or what can
-    hold one up besides: an alarm that is raised, the disk."""
+    """One actor of the chain (`kind` reader, channel, queue, message_store or writer), or another
+    cause that can hold one up: a raised alarm, the disk."""
 
     id: str
     """A name that no other stage has; links name their ends by it."""
@@ -178,7 +178,7 @@ class ChainStage(TypedDict):
 
 
 class ChainLink(TypedDict):
-    """Credit between two stages: `sender` spends it, `receiver` grants it. A gate that is no credit
+    """Credit between two stages: `sender` spends it, `receiver` grants it. A gate without credit
     (an alarm, a clogged writer) has `initial` 0."""
 
     sender: str

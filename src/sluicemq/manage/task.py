@@ -1,6 +1,7 @@
-"""A control command at work: an actor, because what it changes is durable only later.
+"""A control command at work: an actor, because its changes are durable only later.
 
-The socket's end (`host/control.py`) calls `start` and is called back once with the answer.
+The server of the control socket (`host/control.py`) calls `start`, which calls it back with the
+answer.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class CommandAnswer(NamedTuple):
-    """What a command answers: rows, or the error with its exit code. `more`: it is a page, and
-    another one follows when the task is told to go on."""
+    """The answer of a command: rows, or an error with its exit code. `more`: it is a page, and the
+    next one follows when the task is told to go on."""
 
     rows: Sequence[Any] = ()
     error: str = ""
@@ -34,7 +35,7 @@ class CommandAnswer(NamedTuple):
     more: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return the answer as it goes over the control socket."""
+        """Return the answer in the form that it has on the control socket."""
         if self.error:
             return {"ok": False, "error": self.error, "code": self.code}
         if self.more:
@@ -79,8 +80,8 @@ class GoOn:
 
 
 class Task(Actor):
-    """Carries out one command. It begins in a turn of its own, so that who gets an answer knows
-    that the broker gives turns. It answers once, or once a page: what comes later is dropped."""
+    """Carries out one command. It begins in a turn of its own, so that every answer shows that the
+    broker gives turns. It answers once, or once a page; later answers are dropped."""
 
     is_vital = False
 
@@ -99,8 +100,7 @@ class Task(Actor):
         return self.node.broker
 
     def vhost(self, given: Given) -> VirtualHost:
-        """Return the virtual host that was named with -p. Raises CommandRefused when there is
-        none."""
+        """Return the virtual host that -p names. Raises CommandRefused when there is none."""
         name = given.text("vhost", DEFAULT_VHOST)
         vhost = self.broker.vhosts.get(name)
         if vhost is None:
@@ -110,11 +110,11 @@ class Task(Actor):
     def propose(
         self, change: Change, answer: Sequence[Row] = (), policies_in: Iterable[str] = ()
     ) -> None:
-        """Ask for a change of what is declared: when it is agreed on and durable, the command has
-        succeeded, with this answer. The queues of the virtual hosts `policies_in` have to have
-        heard of it, too. May be called more than once in a turn."""
+        """Ask for a change of the definitions: the command succeeds, with this answer, when the
+        change is agreed on and durable, and the queues of the virtual hosts `policies_in` have
+        heard of it. May be called more than once in a turn."""
         self.rows = answer
-        self.waiting += 1  # it ends no earlier than all that is asked for here
+        self.waiting += 1  # the command must not end before all changes have been asked for
         agreement = self.broker.agreement
         try:
             if not agreement.propose(change, self):
@@ -127,14 +127,15 @@ class Task(Actor):
         self.done()
 
     def notify_queues(self) -> None:
-        """Wait until the queues of the virtual hosts in question know which policies hold now."""
+        """Wait until the queues of the virtual hosts in `policies_in` know which policies apply
+        now."""
         policies_in, self.policies_in = self.policies_in, []
         for vhost in policies_in:
             self.broker.policy_rounds.notify(vhost, self.expect())
 
     def expect(self) -> Callable[[], None]:
-        """Wait for one thing more before the answer; the function that is returned is called when
-        it is done."""
+        """Wait for one thing more before the answer; the caller calls the returned function when it
+        is done."""
         self.waiting += 1
         return self.done
 
@@ -145,8 +146,7 @@ class Task(Actor):
             self.finish(self.rows)
 
     def on_message(self, function: Callable[[object], None]) -> None:
-        """Have `function` called with what is posted to this task, but for the answer to
-        `propose`."""
+        """Have `function` called with messages to this task, except for answers to `propose`."""
         self.message_handler = function
 
     def finish(self, answer: Sequence[Row] = ()) -> None:
@@ -154,13 +154,13 @@ class Task(Actor):
         self.answer(CommandAnswer(answer))
 
     def look(self, pieces: Iterator[int], found: Sequence[Row]) -> None:
-        """Do long work that changes nothing, in pieces, then succeed with what it has `found`. It
+        """Do long work that changes nothing, in pieces, then succeed with the rows in `found`. It
         ends early when nobody waits for it any more."""
         self.begin(self.looking(pieces, found))
 
     def look_at_pages(self, pieces: Iterator[int], found: list[Any], page_rows: int) -> None:
-        """Do long work that changes nothing as `look` does, but answer page by page with what has
-        been `found`, so many rows each: the next one is begun when the task is told to go on."""
+        """Do long work that changes nothing as `look` does, but answer with pages of `page_rows`
+        rows out of `found`; the next page begins when the task is told to go on."""
 
         def page() -> Iterator[int]:
             for work in pieces:
@@ -182,7 +182,7 @@ class Task(Actor):
         self.begin(page())
 
     def looking(self, pieces: Iterator[int], found: Sequence[Row]) -> Iterator[int]:
-        """Do the pieces for as long as somebody waits."""
+        """Do the pieces while somebody waits for the answer."""
         for work in pieces:
             if self.reply is None:
                 return
@@ -190,8 +190,8 @@ class Task(Actor):
         self.finish(found)
 
     def abandon(self) -> None:
-        """Stop what only looks, for nobody waits for the answer any more. A change that was begun
-        is made."""
+        """End work that only looks, because nobody waits for the answer any more. A change that was
+        begun is made."""
         self.reply = None
 
     def fail(self, error: Exception) -> None:
@@ -246,7 +246,9 @@ def start(
     arguments: Mapping[str, Any],
     reply: Reply,
 ) -> Task:
-    """Begin `command`; `reply` is called with the answer, unless the task is abandoned before."""
+    """Begin `command`; `reply` is called with the answer, unless the task is abandoned
+    before that.
+    """
 
     def look(task: Task, _: Given) -> None:
         found: list[Row] = []

@@ -1,8 +1,8 @@
-"""The running broker as rows: the one entry for `sluicemq ctl`, and later for the HTTP API.
+"""The state of the running broker as rows: the entry point for `sluicemq ctl`.
 
-Everything is read when its row is made; nothing is gathered beforehand and nothing is kept. There
-may be very many rows, so they are made in pieces, each with the units of work it has cost (see
-`Actor.begin`): rows of one answer are of different moments, and each tells the truth about its own.
+Each row is read when it is made; nothing is gathered beforehand and nothing is kept. There may be
+very many rows, so they are made in pieces, each with the units of work it has cost (see
+`Actor.begin`): the rows of one answer are of different moments, and each is true of its own.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ STATUS_WORK: Final = 100
 def pieces(
     node: Node, command: str, arguments: Mapping[str, Any], found: list[Row]
 ) -> Iterator[int]:
-    """Put into `found` what `command` answers, in pieces. Raises CommandRefused at once when there
+    """Put the answer to `command` into `found`, in pieces. Raises CommandRefused at once when there
     is no such command, column or virtual host."""
     if command in LISTS:
         return list_rows(node, command, arguments, found)
@@ -73,7 +73,7 @@ def pieces(
 def list_rows(
     node: Node, command: str, arguments: Mapping[str, Any], found: list[Row]
 ) -> Iterator[int]:
-    """Put into `found` the chosen columns of everything that is on a list now, in pieces."""
+    """Put the chosen columns of each object on a list into `found`, in pieces."""
     given = Given(arguments)
     name = given.text("vhost", "") or DEFAULT_VHOST
     vhost = node.broker.vhosts.get(name)
@@ -91,7 +91,7 @@ def list_rows(
 def filling(
     items: Iterable[Any], chosen: Sequence[tuple[str, Callable[[Any], Any]]], found: list[Row]
 ) -> Iterator[int]:
-    """Fill in rows; a row is a piece."""
+    """Put a row for each item into `found`; a row is a piece."""
     row_work = ROW_WORK + len(chosen) // COLUMNS_PER_UNIT
     tables = [name for name, _ in chosen if name in TABLES]
     for item in items:
@@ -104,7 +104,7 @@ def filling(
 
 
 def values_in(cell: object) -> int:
-    """Return how many values a table or array has, with those in nested ones; 0 for anything
+    """Return how many values a table or array has, including those in nested ones; 0 for anything
     else."""
     if isinstance(cell, dict):
         return len(cell) + sum(map(values_in, cell.values()))
@@ -114,7 +114,7 @@ def values_in(cell: object) -> int:
 
 
 def status(node: Node, found: list[Row]) -> Iterator[int]:
-    """Put into `found`, in sections, what the broker is, its limits, alarms and totals."""
+    """Put the facts about the broker, its limits, alarms and totals into `found`, by sections."""
     broker = node.broker
     totals = BrokerTotals()
     yield from totals.count(broker)
@@ -150,8 +150,8 @@ def status(node: Node, found: list[Row]) -> Iterator[int]:
 
 
 class BrokerTotals:
-    """Sums over everything that the node has itself, for `status`: all nodes of a cluster together
-    count nothing twice."""
+    """Sums over everything that this node has itself, for `status`; the totals of all nodes of a
+    cluster count nothing twice."""
 
     def __init__(self) -> None:
         self.channels = 0
@@ -175,7 +175,7 @@ class BrokerTotals:
 
 
 def memory(node: Node) -> Row:
-    """Return the two figures the alarm looks at, its limit, and where paging begins, in bytes; and
+    """Return the memory alarm's two figures and its limit, and where paging begins, in bytes; and
     how many seconds' worth of messages queues may keep now."""
     monitor = node.monitor
     limit = monitor.alarm.limit_bytes
@@ -190,7 +190,7 @@ def memory(node: Node) -> Row:
 
 
 def flow(node: Node) -> Row:
-    """Return the numbers of flow control that are in force, and who is held back by them."""
+    """Return the figures of flow control that are in force, and those of publishers held back."""
     profile = node.broker.profile
     credit = profile.credit_flow_default_credit
     store = profile.msg_store_credit_disc_bound

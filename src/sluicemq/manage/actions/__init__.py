@@ -1,4 +1,4 @@
-"""What the control commands do: a function for each that `commands/` declares."""
+"""The actions of the control commands: a function for each command that `commands/` declares."""
 
 from __future__ import annotations
 

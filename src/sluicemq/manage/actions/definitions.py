@@ -1,4 +1,4 @@
-"""All definitions together: out to a document, in from one."""
+"""Exports and imports all definitions together, as a document."""
 
 from __future__ import annotations
 
@@ -28,28 +28,27 @@ TOKENS_WORK: Final = 300
 
 
 def export_definitions(task: Task, given: Given) -> None:
-    """Answer all definitions, or those of one virtual host, as a JSON document that people can
-    read."""
+    """Answer all definitions, or those of one virtual host, as an indented JSON document."""
     vhost = task.vhost(given) if given.values.get("vhost") is not None else None
     found: list[Row] = []
     task.look(exporting(task.broker, vhost, found), found)
 
 
 def exporting(broker: Broker, vhost: VirtualHost | None, found: list[Row]) -> Iterator[int]:
-    """Write all definitions that are there at the beginning into `found`, in pieces."""
+    """Write all definitions that exist at the beginning into `found`, in pieces."""
     document: dict[str, Any] = {}
     yield from fill(document, broker, vhost)
     written = JSONEncoder(indent=2, ensure_ascii=False).iterencode(document)
     text: list[str] = []
     while part := "".join(islice(written, TOKENS)):
-        # What is no UTF-8 stays an escape, as in any other JSON.
+        # Names that are not UTF-8 stay escapes, as in any other JSON.
         text.append(part.encode(errors="backslashreplace").decode())
         yield TOKENS_WORK
     found.append({"file": "".join((*text, "\n"))})
 
 
 def import_definitions(task: Task, given: Given) -> None:
-    """Import a document whole or not at all; answered when it is durable."""
+    """Import a document, all of it or nothing; the answer comes when it is durable."""
     vhost = task.vhost(given).name if given.values.get("vhost") is not None else None
     broker = task.broker
     text = given.text("file")

@@ -1,4 +1,4 @@
-"""Commands for the members of quorum queues: who is one, who leads, how far each is."""
+"""Commands for the members of quorum queues: their nodes, leaders and logs."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def cluster_of(task: Task) -> ClusterPort:
 
 
 def node_of_name(task: Task, given: Given, *, is_up: bool) -> int:
-    """Return the number of the node that was named. Raises CommandRefused when there is none, or
-    with `is_up` when that is not up."""
+    """Return the number of the node that the command names. Raises CommandRefused when there is
+    none, or with `is_up` when it is down."""
     cluster, name = cluster_of(task), given.text("node")
     for node in cluster.nodes:
         if cluster.name_of(node) == name:
@@ -51,8 +51,8 @@ def node_of_name(task: Task, given: Given, *, is_up: bool) -> int:
 
 
 def quorum_queue_of(task: Task, given: Given, what: str) -> Queue:
-    """Return the quorum queue that was named. Raises CommandRefused when it is none, or there is
-    none; `what` says for people what cannot be done then."""
+    """Return the quorum queue that the command names. Raises CommandRefused when there is none, or
+    the queue is of another type; `what` is the action that its text names."""
     queue = queue_of(task, given)
     if queue.definition.type != QUORUM:
         raise CommandRefused(f"Cannot {what} a {queue.definition.type} queue", UNAVAILABLE)
@@ -60,8 +60,8 @@ def quorum_queue_of(task: Task, given: Given, what: str) -> Queue:
 
 
 def declared_with_leader(task: Task, given: Given, what: str) -> DeclaredQueue:
-    """Return the quorum queue that was named, as it is declared. Raises CommandRefused when nobody
-    leads it, so that its members cannot be changed."""
+    """Return the quorum queue that the command names, as it is declared. Raises CommandRefused when
+    it has no leader, so that its members cannot be changed."""
     cluster_of(task)
     queue = quorum_queue_of(task, given, what)
     declared = declared_of(queue)
@@ -87,7 +87,7 @@ def delete_member(task: Task, given: Given) -> None:
 
 
 def chosen(task: Task, given: Given) -> list[DeclaredQueue]:
-    """Return the quorum queues whose names and virtual hosts match the patterns that were given."""
+    """Return the quorum queues whose names and virtual hosts match the given patterns."""
     vhosts, names = (Pattern(given.text(f"{of}_pattern", ".*")) for of in ("vhost", "queue"))
     return [
         queue
@@ -110,7 +110,7 @@ def shrink(task: Task, given: Given) -> None:
 
 
 def carry_out(task: Task, given: Given, plans: list[MemberPlan]) -> None:
-    """Propose what is planned, and answer a row for each queue."""
+    """Propose the changes of these plans, and answer a row for each queue."""
     rows = [
         {
             "vhost": plan.queue.definition.vhost,
@@ -149,7 +149,7 @@ def rebalance(task: Task, given: Given) -> None:
 
 
 def quorum_status(task: Task, given: Given) -> None:
-    """Answer a row for each member, in the order of nodes, who leads first."""
+    """Answer a row for each member, the leader first, then in the order of nodes."""
     queue = quorum_queue_of(task, given, "get quorum status of")
     post = task.broker.status_post
     if post is None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def tell_master(task: Task, given: Given, command: str) -> None:
-    """Tell the master of a queue to synchronise its mirrors or not to, here or on its node. Raises
-    CommandRefused when the queue is not mirrored, or has no master."""
+    """Tell the master of a queue, here or on another node, to begin or stop the synchronisation of
+    its mirrors. Raises CommandRefused when the queue is not mirrored, or has no master."""
     queue = queue_of(task, given)
     declared = declared_of(queue)
     ask_post, node_post = task.broker.ask_post, task.node.node_post

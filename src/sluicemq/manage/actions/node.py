@@ -1,4 +1,4 @@
-"""The broker as a whole: alarms, limits, options, its end."""
+"""Commands for the broker as a whole: alarms, limits, options, cluster, stop."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def local_alarms(task: Task) -> list[Row]:
 
 
 def alarm_rows(task: Task) -> list[Row]:
-    """Return a row for each alarm that is raised on any node, this one's first."""
+    """Return a row for each alarm that is raised on any node, those of this node first."""
     rows = local_alarms(task)
     for node, reasons in task.broker.alarms.elsewhere.items():
         scope = node_name(task, node)
@@ -52,7 +52,7 @@ def alarm_rows(task: Task) -> list[Row]:
 
 
 def node_name(task: Task, node: int) -> str:
-    """Return the name of another node, for people."""
+    """Return the name of another node, to show it to people."""
     membership = task.node.membership
     name = "" if membership is None else membership.cluster.roster.members[node].name
     return name or f"node {node}"
@@ -71,7 +71,7 @@ def check_local_alarms(task: Task, _: Given) -> None:
 
 
 def none_raised(task: Task, rows: list[Row]) -> None:
-    """Succeed unless there is one of these alarms."""
+    """Succeed if there are none of these alarms, else refuse."""
     raised = [
         f"{row['resource']}: {row['reason']}" + f" on {row['scope']}" * (row["scope"] != "local")
         for row in rows
@@ -82,7 +82,7 @@ def none_raised(task: Task, rows: list[Row]) -> None:
 
 
 def set_vm_memory_high_watermark(task: Task, given: Given) -> None:
-    """Set the limit of the memory alarm, as an option would; publishers are told at once."""
+    """Set the limit of the memory alarm, as an option would; it applies at once."""
     text = given.text("fraction")
     monitor = task.node.monitor
     if text == ABSOLUTE:
@@ -132,7 +132,7 @@ def size(text: str) -> int:
 
 
 def environment(task: Task, _: Given) -> None:
-    """Answer a row for each option with its value; those of secret options are hidden."""
+    """Answer a row for each option with its value; the values of secret options are hidden."""
     rows: list[Row] = []
     for section, kind in SECTIONS.items():
         values = getattr(task.node.config, section)
@@ -144,12 +144,12 @@ def environment(task: Task, _: Given) -> None:
 
 
 def await_startup(task: Task, _: Given) -> None:
-    """Answer when the node is for clients; in a cluster that takes the others."""
+    """Answer when the node accepts clients; in a cluster it waits for other nodes until then."""
     task.node.when_open(task.expect())
 
 
 def await_online_nodes(task: Task, given: Given) -> None:
-    """Answer when so many nodes of the cluster are ready for clients, as this one sees it."""
+    """Answer when that many nodes of the cluster accept clients, as this one sees it."""
     text = given.text("count")
     if not text.isdecimal() or not int(text):
         raise CommandRefused(f"Bad argument: {text or 'nothing'} is not a number of nodes", DATA)
@@ -166,7 +166,7 @@ def await_online_nodes(task: Task, given: Given) -> None:
 
 def cluster_status(task: Task, _: Given) -> None:
     """Answer a row for each node, by number: this one with all that it knows of itself, the others
-    with what it thinks of them."""
+    as this one sees them."""
     membership = task.node.membership
     own: Row = {
         "node": task.node.urls[0] if task.node.urls else "sluicemq",
@@ -212,7 +212,9 @@ def cluster_status(task: Task, _: Given) -> None:
 
 
 def join_cluster(task: Task, _: Given) -> None:
-    """Refuse: a broker has something to lose."""
+    """Refuse the command: this node is a member already, or has run alone and would
+    lose its data.
+    """
     text = "this node is a member of a cluster already"
     if task.node.membership is None:
         text = (
@@ -223,7 +225,7 @@ def join_cluster(task: Task, _: Given) -> None:
 
 
 def forget_cluster_node(task: Task, given: Given) -> None:
-    """Have a node that is down removed, and answer with the queues that go with it."""
+    """Have a node that is down removed, and answer with the queues that are lost with it."""
     name = given.text("node")
     membership = task.node.membership
     if membership is None:

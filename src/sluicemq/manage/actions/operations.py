@@ -36,10 +36,10 @@ def queue_of(task: Task, given: Given) -> Queue:
 
 
 def purge_queue(task: Task, given: Given) -> None:
-    """Drop the ready messages of a queue; those delivered and not settled stay."""
+    """Drop the ready messages of a queue; unacknowledged ones stay."""
 
     def on_answer(message: object) -> None:
-        if isinstance(message, Refuse):  # it has had a fault
+        if isinstance(message, Refuse):  # the queue has had a fault
             raise ChannelViolation(message.code, message.text)
         if isinstance(message, Purged):
             task.finish()
@@ -51,7 +51,7 @@ def purge_queue(task: Task, given: Given) -> None:
 
 
 def delete_queue(task: Task, given: Given) -> None:
-    """Delete a queue; answered when that is durable."""
+    """Delete a queue; the answer comes when that is durable."""
 
     def on_answer(message: object) -> None:
         if isinstance(message, Refuse):
@@ -64,8 +64,8 @@ def delete_queue(task: Task, given: Given) -> None:
 
 
 def list_unresponsive_queues(task: Task, given: Given) -> None:
-    """List the queues that have had a fault. Each queue is asked, and the answer waits for all of
-    them; one that has had a fault answers with a refusal."""
+    """List the queues that have had a fault. The command asks each queue and waits for all answers;
+    a queue that has had a fault refuses."""
     asked = [*task.vhost(given).queues.values()]
     answered = 0
 
@@ -83,14 +83,14 @@ def list_unresponsive_queues(task: Task, given: Given) -> None:
 
 
 def asking(task: Task, queues: list[Queue]) -> Iterator[int]:
-    """Ask each queue; what they answer is handled when all have been asked."""
+    """Ask each queue; the answers are handled when all have been asked."""
     for queue in queues:
         queue.post(Inspect(task))
         yield ASK_WORK
 
 
 def reason_of(given: Given) -> str:
-    """Return the reason that clients get in connection.close."""
+    """Return the reason to give to clients in connection.close."""
     return " ".join(given.texts("explanation")) or "Closed by the operator"
 
 
@@ -104,8 +104,8 @@ def close_connection(task: Task, given: Given) -> None:
 
 
 def close_all_connections(task: Task, given: Given) -> None:
-    """Close all connections, or those of one virtual host; one in the handshake belongs to none
-    yet."""
+    """Close all connections, or those of one virtual host; a connection in the handshake belongs to
+    none yet."""
     vhost = task.vhost(given)
     close_some(
         task,
@@ -123,7 +123,7 @@ def close_all_user_connections(task: Task, given: Given) -> None:
 
 
 def close_some(task: Task, given: Given, sessions: Iterable[Session]) -> None:
-    """Close at most as many connections as the command allows, and answer how many that were."""
+    """Close at most as many connections as the command allows, and answer how many it closed."""
     limit = given.number("limit", 0)
     chosen = [*sessions][: limit if limit > 0 else None]
     close(chosen, reason_of(given))

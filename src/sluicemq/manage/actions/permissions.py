@@ -1,4 +1,4 @@
-"""What users may do: set, clear, list."""
+"""Commands for the permissions of users: set, clear, list."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def set_permissions(task: Task, given: Given) -> None:
 
 
 def clear_permissions(task: Task, given: Given) -> None:
-    """Remove a user's permissions in a virtual host; that there are none is fine."""
+    """Remove a user's permissions in a virtual host; it is no error if there are none."""
     key = user_of(task, given).name, task.vhost(given).name
     if key not in task.broker.definitions.permissions:
         task.finish()

@@ -72,7 +72,7 @@ def listing(kind: type[Policy]) -> Action:
 
 
 def row_of(policy: Policy) -> Row:
-    """Return a policy under RabbitMQ's column names; the definition is JSON text there, too."""
+    """Return a policy under RabbitMQ's column names; its definition is JSON text."""
     return {
         "vhost": policy.vhost,
         "name": policy.name,

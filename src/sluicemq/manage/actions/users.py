@@ -33,8 +33,7 @@ def user_of(task: Task, given: Given) -> User:
 
 
 def hashed(task: Task, given: Given) -> str:
-    """Return the hash of the password that was given; "" for an empty password, which never
-    matches."""
+    """Return the hash of the given password; "" for an empty password, which never matches."""
     password = given.text("password")
     salt = task.broker.world.dice.token(SALT_BYTES)
     return hash_password(password, salt) if password else ""
@@ -50,17 +49,17 @@ def add_user(task: Task, given: Given) -> None:
 
 
 def delete_user(task: Task, given: Given) -> None:
-    """With all it may do; its connections are closed."""
+    """Delete a user with its permissions; the broker closes its connections."""
     task.propose(DeleteRecord(User.KIND, user_of(task, given).name))
 
 
 def change(task: Task, user: User) -> None:
-    """Store the user as it is now."""
+    """Store the changed record of a user."""
     task.propose(UpsertRecord(user))
 
 
 def change_password(task: Task, given: Given) -> None:
-    """Set a user's password; it is hashed as new ones are, however the old one was."""
+    """Set a user's password; its hash has the default algorithm, whatever the old one had."""
     user = user_of(task, given)
     change(task, User(user.name, hashed(task, given), tags=user.tags, limits=user.limits))
 
@@ -70,7 +69,7 @@ def clear_password(task: Task, given: Given) -> None:
 
 
 def authenticate_user(task: Task, given: Given) -> None:
-    """Check a password as if the client came from this machine, which it does."""
+    """Check a password as if the client connected from this machine."""
     name = given.text("username")
     refusal = task.broker.access.refusal(name, given.text("password"), from_loopback=True)
     if refusal:
@@ -80,7 +79,7 @@ def authenticate_user(task: Task, given: Given) -> None:
 
 
 def set_user_tags(task: Task, given: Given) -> None:
-    """Set a user's tags. Only `impersonator` has an effect here; the others are for management
+    """Set a user's tags. The broker itself uses only `impersonator`; the others are for management
     interfaces."""
     tags = tuple(dict.fromkeys(given.texts("tags")))
     change(task, replace(user_of(task, given), tags=tags))
@@ -92,19 +91,19 @@ def list_users(task: Task, _: Given) -> None:
 
 
 def new_hash(task: Task, given: Given) -> None:
-    """Answer the hash of the password that was given; nothing is stored."""
+    """Answer the hash of the given password; nothing is stored."""
     task.finish([{"password_hash": hashed(task, given)}])
 
 
 def set_user_limits(task: Task, given: Given) -> None:
-    """Set the limits that are named; the others stay."""
+    """Set the limits that the command names; the others stay."""
     user = user_of(task, given)
     limits = check_limits(json_object(given.text("definition")), USER_LIMITS)
     change(task, replace(user, limits={**user.limits, **limits}))
 
 
 def clear_user_limits(task: Task, given: Given) -> None:
-    """Remove one limit of a user, or all; that there was none is fine."""
+    """Remove one limit of a user, or all; it is no error if there are none."""
     user, gone = user_of(task, given), given.text("limit_type")
     left = {name: limit for name, limit in user.limits.items() if gone not in (name, "all")}
     change(task, replace(user, limits=left))
@@ -120,7 +119,7 @@ def list_user_limits(task: Task, given: Given) -> None:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Parse an argument that has to be a JSON object. Raises CommandRefused when it is none."""
+    """Parse an argument that has to be a JSON object. Raises CommandRefused when it is not."""
     try:
         value = json_of(text)
     except ValueError as error:

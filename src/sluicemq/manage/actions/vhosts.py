@@ -32,7 +32,7 @@ def definition_of(task: Task, given: Given) -> VhostDefinition:
 
 
 def add_vhost(task: Task, given: Given) -> None:
-    """Add a virtual host; one that exists stays as it is."""
+    """Add a virtual host; one that already exists stays as it is."""
     name = given.text("vhost")
     kind = given.text("default_queue_type", "") or None
     if kind is not None and kind not in TYPES_HERE:
@@ -51,7 +51,7 @@ def add_vhost(task: Task, given: Given) -> None:
 
 
 def delete_vhost(task: Task, given: Given) -> None:
-    """Delete a virtual host; answered when that is durable."""
+    """Delete a virtual host; the answer comes when that is durable."""
     vhost = task.vhost(given)
     if not vhost.is_open:
         raise CommandRefused(f"Virtual host '{vhost.name}' is being deleted", LATER)
@@ -86,7 +86,7 @@ def list_vhosts(task: Task, _: Given) -> None:
 
 
 def set_vhost_limits(task: Task, given: Given) -> None:
-    """Replace a virtual host's limits; those that are not named are removed."""
+    """Replace a virtual host's limits; those that the command does not name are removed."""
     definition = definition_of(task, given)
     limits = check_limits(json_object(given.text("definition")), VHOST_LIMITS)
     task.propose(UpsertRecord(replace(definition, limits=limits)))

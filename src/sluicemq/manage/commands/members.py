@@ -1,4 +1,4 @@
-"""Commands for the members of quorum queues, and for who leads them."""
+"""Commands for the members and leaders of quorum queues."""
 
 from __future__ import annotations
 
