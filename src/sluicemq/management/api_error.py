@@ -1,4 +1,4 @@
-"""What a request is answered with that is not granted, under RabbitMQ's names."""
+"""The errors of the HTTP API, with RabbitMQ's names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """A request ends with this status, and `error` and `reason` as its body."""
+    """Ends a request with this status, and with `error` and `reason` in the body."""
 
     def __init__(self, status: int, error: str, reason: str = "") -> None:
         super().__init__(reason or error)
@@ -20,17 +20,17 @@ class ApiError(Exception):
 
 
 def not_found() -> ApiError:
-    """Return the answer that there is no such thing."""
+    """Return the error for an object that does not exist."""
     return ApiError(404, "Object Not Found", "Not Found")
 
 
 def bad_request(reason: str) -> ApiError:
-    """Return the answer that a request makes no sense, with the reason."""
+    """Return the error for a request that makes no sense, with the reason."""
     return ApiError(400, "bad_request", reason)
 
 
 def not_authorised(reason: str) -> ApiError:
-    """Return the answer that the user may not do this, or is none."""
+    """Return the error for a user who may not do this, or could not log in."""
     return ApiError(401, "not_authorised", reason)
 
 

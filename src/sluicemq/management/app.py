@@ -1,8 +1,8 @@
-"""The HTTP application: from a request to an answer, within bounds.
+"""The HTTP application: answers requests, within bounds.
 
-So many requests are worked on at a time, and so many bytes of answers wait for their readers; who
-is too much is refused (503). A body is read within BODY_SECONDS and up to the size that is
-configured (413). GET changes nothing.
+It limits how many requests are in progress, and how many bytes of answers wait for their readers;
+it refuses the rest (503). A body must arrive within BODY_SECONDS and have at most the configured
+size (413). GET changes nothing.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ AWAY: Final = ApiError(503, "broker_unavailable", "The broker does not answer")
 
 
 class ManagementApp:
-    """Answers requests with what the desk knows."""
+    """Answers requests, with the help of the desk."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -99,7 +99,7 @@ class ManagementApp:
             self.requests -= 1
 
     async def metrics_only(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request at a port that is for metrics."""
+        """Handle one request at a port that serves metrics only."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         elif not scope["path"].startswith(METRICS):
@@ -108,8 +108,8 @@ class ManagementApp:
             await self(scope, receive, send)
 
     async def send(self, response: Response, send: Send) -> None:
-        """Send an answer piece by piece, as fast as it is read: a reader that is too slow is
-        disconnected by the server."""
+        """Send an answer piece by piece, as fast as it is read; the server disconnects a reader
+        that is too slow."""
         body = bytes(response.body)
         if self.pending_bytes and self.pending_bytes + len(body) > PENDING_BYTES_MAX:
             response = as_response(ApiAnswer(BUSY.as_json(), BUSY.status))
@@ -126,7 +126,7 @@ class ManagementApp:
             self.pending_bytes -= len(body)
 
     async def response(self, request: Request) -> Response:
-        """Return the answer to a request, whatever comes."""
+        """Return the answer to a request; errors become answers, too."""
         try:
             return await self.answer(request)
         except ApiError as error:
@@ -142,14 +142,14 @@ class ManagementApp:
             return self.refusal(request, BROKEN)
 
     def refusal(self, request: Request, error: ApiError) -> Response:
-        """Return the answer that says why there is none."""
+        """Return the answer for an error."""
         headers = {}
         if error.status == 401 and PAGE_HEADER not in request.headers:
             headers["www-authenticate"] = REALM
         return as_response(ApiAnswer(error.as_json(), error.status, headers))
 
     async def answer(self, request: Request) -> Response:
-        """Return the answer to a request. Raises ApiError when it is not granted."""
+        """Return the answer to a request. Raises ApiError when the request is refused."""
         raw_path = request.scope.get("raw_path", b"").decode("latin-1")
         if raw_path.startswith(METRICS):
             return await self.metrics(request, raw_path)
@@ -179,7 +179,8 @@ class ManagementApp:
         return as_response(ApiAnswer(None, status, {"allow": allowed}))
 
     async def fetch(self, visitor: Visitor, where: str) -> Any:
-        """Return what one GET of the API answers. Raises ApiError when it is not granted."""
+        """Return the content of the answer to one GET of the API. Raises ApiError when it is
+        refused."""
         raw_path, _, query = where.partition("?")
         for route, path in self.router.all(raw_path):
             if route.method == "GET":
@@ -191,8 +192,9 @@ class ManagementApp:
         raise not_found()
 
     async def session(self, request: Request) -> Response:
-        """Begin a session of the page (POST, with name and password), or end one (DELETE). The
-        cookie is for the page alone: no script reads it, no other site has it sent."""
+        """Begin a session of the page (POST, with name and password), or end one (DELETE). Only
+        requests of the page carry the cookie: scripts cannot read it, nor other sites have it sent.
+        """
         sign_in = self.desk.sign_in
         if PAGE_HEADER not in request.headers or request.method not in ("POST", "DELETE"):
             raise not_found()
@@ -220,8 +222,8 @@ class ManagementApp:
         return response
 
     async def metrics(self, request: Request, path: str) -> Response:
-        """Return what a scrape gets. Raises ApiError for who may not see it, if that is
-        configured."""
+        """Return the answer to a scrape. Raises ApiError for a user who may not see metrics, if
+        authentication is configured."""
         config = self.desk.config.prometheus
         if config.authentication:
             visitor = await self.desk.sign_in.visitor(request)
@@ -265,7 +267,7 @@ class ManagementApp:
 
 
 def as_response(answer: ApiAnswer) -> Response:
-    """Return an answer as HTTP has it: JSON, which no browser keeps."""
+    """Return an answer as an HTTP response: JSON, which no browser caches."""
     headers: dict[str, str] = {**SECURITY, "cache-control": "no-cache", **answer.headers}
     if answer.content is None:
         return Response(None, answer.status, headers)

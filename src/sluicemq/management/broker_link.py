@@ -1,7 +1,7 @@
-"""The way to the broker: commands over its control socket, on connections that stay open.
+"""Sends commands to the broker over its control socket, on connections that stay open.
 
-At most LINKS_MAX commands are under way at a time; who comes later waits. A broker that is gone is
-found again when it is back: the socket's place follows from its port.
+At most LINKS_MAX commands are under way at a time; further ones wait. A broker that restarts is
+found again, because its port determines the path of the socket.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class BrokerConnection:
 
     @property
     def pid(self) -> int:
-        """The process at the other end."""
+        """The id of the process at the other end."""
         plain = self.writer.get_extra_info("socket")
         peer = plain.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
         return int(PEER.unpack(peer)[0])
 
     async def line(self) -> dict[str, Any]:
-        """Return the next line that the broker says. Raises BrokerAway when there is none."""
+        """Return the broker's next line. Raises BrokerAway when there is none."""
         line = await asyncio.wait_for(self.reader.readline(), ANSWER_SECONDS)
         if not line.endswith(b"\n"):
             raise BrokerAway("the broker has closed the connection")
@@ -51,7 +51,7 @@ class BrokerConnection:
 
 
 class BrokerLink:
-    """Asks the broker on `port`."""
+    """Sends commands to the broker on `port`."""
 
     def __init__(self, port: int) -> None:
         self.port = port

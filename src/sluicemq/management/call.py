@@ -1,4 +1,4 @@
-"""One request to the API: who asks, for what, with which body; and what it is answered with."""
+"""One request to the API, with its user and body; and the answer to it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NESTING_MAX: Final = 100
 
 
 class ApiAnswer(NamedTuple):
-    """What a request is answered with. `content` of None is an empty body."""
+    """The answer to a request. A `content` of None is an empty body."""
 
     content: Any = None
     status: int = 200
@@ -28,8 +28,8 @@ class ApiAnswer(NamedTuple):
 
 
 class Call:
-    """A request of `visitor`. `path` has the parts of its path that stand for something, `query`
-    its parameters, `raw` its body."""
+    """A request of `visitor`. `path` has the variable parts of its path, `query` its parameters,
+    `raw` its body."""
 
     def __init__(
         self,
@@ -49,17 +49,17 @@ class Call:
 
     @property
     def wish(self) -> SampleWish:
-        """Which samples are wanted beside the rates."""
+        """The samples that the request wants in addition to rates."""
         return SampleWish(self.query)
 
     @property
     def is_monitor(self) -> bool:
-        """Tell whether the user sees what is not its own."""
+        """Whether the user may see what belongs to others."""
         return self.visitor.may(MONITORING)
 
     def body(self) -> dict[str, Any]:
         """Return the body, a JSON object; an empty body is an empty one. Raises ApiError when it is
-        none."""
+        no JSON object."""
         if not self.raw.strip():
             return {}
         try:
@@ -71,17 +71,17 @@ class Call:
         return found
 
     def sees_vhost(self, name: str) -> bool:
-        """Tell whether lists show what is in a virtual host to the user."""
+        """Tell whether lists show the user the contents of a virtual host."""
         return self.is_monitor or name in self.visitor.vhosts
 
     def visible(self, rows: list[Record]) -> list[Record]:
-        """Return the records of what is in virtual hosts that the user sees."""
+        """Return those records that are in virtual hosts that the user sees."""
         if self.is_monitor:
             return rows
         return [row for row in rows if row["vhost"] in self.visitor.vhosts]
 
     def own(self, rows: list[Record]) -> list[Record]:
-        """Return the connections or channels that the user sees: all, or those of its own."""
+        """Return those connections or channels that the user sees: all, or only its own."""
         if self.is_monitor:
             return rows
         return [row for row in rows if row["user"] == self.visitor.name]
@@ -97,7 +97,7 @@ class Call:
         raise not_authorised("User not authorised to access virtual host")
 
     async def seen_vhost(self) -> str:
-        """Return the virtual host that the path names, for who looks only: monitors may look into
+        """Return the virtual host that the path names, for reading only: monitors may look into
         all. Raises ApiError as `vhost` does."""
         if not self.is_monitor:
             return await self.vhost()
@@ -107,7 +107,7 @@ class Call:
         return name
 
     async def as_user(self, vhost: str, work: Callable[[UserSession], T]) -> T:
-        """Have `work` done by AMQP in the user's name."""
+        """Do `work` over AMQP in the user's name, and return its result."""
         node = await self.desk.inventory.node()
         self.desk.inventory.changed()
         try:
@@ -119,7 +119,7 @@ class Call:
 
 
 def as_json(content: Any) -> bytes:
-    """Return content as JSON. Keys of bindings that are no text keep their bytes as surrogates,
+    """Return content as JSON. Keys of bindings that are not UTF-8 keep their bytes as surrogates,
     which only the slower of two encoders takes."""
     try:
         return msgspec.json.encode(content)
@@ -131,8 +131,8 @@ Handler = Callable[[Call], Awaitable[ApiAnswer]]
 
 
 class ApiRoute(NamedTuple):
-    """A method and a path of the API below /api, with the tag that it takes. Parts of the path in
-    braces stand for anything."""
+    """A method and a path of the API below /api, with the tag that its users must have. Parts of
+    the path in braces match anything."""
 
     method: str
     path: str
@@ -141,7 +141,8 @@ class ApiRoute(NamedTuple):
 
 
 def text_in(body: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    """Return a text of a body. Raises ApiError when it is none, or missing without a default."""
+    """Return a text of a body. Raises ApiError when it is of another type, or missing without a
+    default."""
     value = body.get(name, default)
     if not isinstance(value, str):
         raise bad_request(f"{name} is missing or not a text")
@@ -160,8 +161,8 @@ def flag_in(body: Mapping[str, Any], name: str) -> bool:
 
 
 def object_in(body: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return an object of a body, an empty one when it is missing. Raises ApiError when it is
-    none."""
+    """Return an object of a body, an empty one when it is missing. Raises ApiError when it is of
+    another type."""
     value = body.get(name, {})
     if value in ([], ""):
         return {}

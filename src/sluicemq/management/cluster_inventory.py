@@ -1,9 +1,9 @@
-"""What there is in the whole cluster now: what the broker beside says of itself, and what it hears
-from the other nodes.
+"""The objects of the whole cluster: those that the local broker reports itself, and those that it
+gets from the other nodes.
 
-Of a queue the node is asked that has its messages, or leads its group. A node that is down adds
-nothing, and of its queues is shown what the others know. One that is up and does not answer in time
-is shown as it last was, and left alone for a while.
+A queue's figures come from the node that has its messages, or leads its group. A node that is down
+adds nothing; its queues are shown as other nodes know them. A node that is up and does not answer
+in time is shown as it last was, and not asked again for a while.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ Parts = Mapping[str, list[Record]]
 
 
 def node_name(node: Record) -> str:
-    """Return the name of a node, given its figures: that in its cluster, or one made of the
+    """Return the name of a node, given its figures: its name in the cluster, or one made of the
     machine's."""
     return node["name"] or f"sluicemq@{socket.gethostname()}"
 
 
 def home_of(queue: Record) -> str:
-    """Return the name of the node to ask about a queue; "" where a node is alone, or nobody leads
-    the queue's group."""
+    """Return the name of the node to ask about a queue; "" for a node without a cluster, or when
+    the queue's group has no leader."""
     if queue["type"] == QUORUM and queue["node"]:
         return str(queue["leader"])
     return str(queue["node"])
 
 
 class ClusterInventory:
-    """Fetches lists of records of all nodes, by way of the broker beside."""
+    """Fetches lists of records of all nodes, by way of the local broker."""
 
     def __init__(self, link: BrokerLink) -> None:
         self.link = link
@@ -77,12 +77,13 @@ class ClusterInventory:
         """Until when nodes are left alone that have not answered in time."""
 
     def changed(self) -> None:
-        """Note that something is being changed here: what was fetched before is out of date."""
+        """Note that this process is changing something, so that what was fetched before is out of
+        date."""
         for inventory in (self.own, *self.others.values()):
             inventory.changed()
 
     async def node(self) -> Record:
-        """Return the figures of the broker beside. Raises BrokerAway."""
+        """Return the figures of the local broker. Raises BrokerAway."""
         figures = await self.own.node()
         self.name = figures["name"] or ""
         known = self.others
@@ -95,11 +96,11 @@ class ClusterInventory:
 
     async def all(self, kind: str, age_s: float = 0.0) -> list[Record]:
         """Return all records of a kind in the cluster, each once; those of a long list may be
-        `age_s` seconds old. Who gets them must not change them. Raises BrokerAway."""
+        `age_s` seconds old. Callers must not change them. Raises BrokerAway."""
         return merged(kind, await self.parts(kind, age_s))
 
     async def parts(self, kind: str, age_s: float = 0.0) -> Parts:
-        """Return what each node says, for who wants to tell them apart. Raises BrokerAway."""
+        """Return the records of a kind, by the node that reported them. Raises BrokerAway."""
         names = [*self.others] if kind in OF_EACH_NODE else []
         first, *rest = await asyncio.gather(
             self.own.all(kind, age_s), *(self.of_other(name, kind, age_s) for name in names)
@@ -107,8 +108,8 @@ class ClusterInventory:
         return {"": first, **dict(zip(names, rest, strict=True))}
 
     async def of_other(self, name: str, kind: str, age_s: float = 0.0) -> list[Record]:
-        """Return what another node says; what it said last when it does not answer in time, and
-        nothing when it is down."""
+        """Return the records of another node; the last ones when it does not answer in time, and
+        none when it is down."""
         inventory = self.others[name]
         if self.rests(name):
             return inventory.last(kind)
@@ -123,17 +124,17 @@ class ClusterInventory:
         return inventory.last(kind)
 
     def rests(self, name: str) -> bool:
-        """Tell whether a node is left alone, for it has not answered in time."""
+        """Tell whether a node is not asked for a while, because it has not answered in time."""
         return self.rests_until_s.get(name, 0.0) > asyncio.get_running_loop().time()
 
     async def at_home(self, kind: str, age_s: float = 0.0) -> list[Record]:
-        """Return what the broker beside has itself, without the queues of other nodes. Raises
+        """Return the local broker's own records, without the queues of other nodes. Raises
         BrokerAway."""
         rows = await self.own.all(kind, age_s)
         return rows if kind != QUEUES else [row for row in rows if self.is_at_home(row)]
 
     def is_at_home(self, queue: Record) -> bool:
-        """Tell whether the node beside is the one to ask about a queue, given what that says."""
+        """Tell whether the local node is the one to ask about a queue, given its record of it."""
         return not queue["node"] or home_of(queue) == self.name
 
     async def queue(self, vhost: str, name: str) -> Record | None:
@@ -149,7 +150,7 @@ class ClusterInventory:
 
 
 def merged(kind: str, parts: Parts) -> list[Record]:
-    """Return the records of all nodes, each once."""
+    """Return the records of all nodes, each object once."""
     first, *rest = parts.values()
     if not any(rest):
         return first
@@ -166,7 +167,7 @@ def merged(kind: str, parts: Parts) -> list[Record]:
 def summed(
     key: tuple[str, ...], counters: tuple[str, ...], parts: list[list[Record]]
 ) -> list[Record]:
-    """Return the records of the first part, with the sums of the counters of all parts."""
+    """Return the records of the first part, with each counter summed over all parts."""
     found = {tuple(row[name] for name in key): dict(row) for row in parts[0]}
     for rows in parts[1:]:
         for row in rows:

@@ -1,4 +1,6 @@
-"""All that the handlers of requests need: the link to the broker, what was sampled, who may ask."""
+"""The state that all handlers of requests share: the link to the broker, the samples,
+the sessions.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class Desk:
         """The node's name, as soon as the broker has been asked."""
 
     async def node_name(self) -> str:
-        """Return the name of the node that is asked."""
+        """Return the name of the local node."""
         if not self.name:
             self.name = node_name(await self.inventory.node())
         return self.name
@@ -44,12 +46,12 @@ class Desk:
         return await self.node_name()
 
     async def declared(self, table: str) -> list[dict[str, Any]]:
-        """Return one table of what is declared, as it is now."""
+        """Return one table of definitions, as it is now."""
         return await self.link.ask("declared", table=table)
 
     async def change(self, command: str, /, **arguments: object) -> list[Any]:
-        """Have the broker carry out a command that changes something; returns when it is durable.
-        Raises BrokerRefused."""
+        """Have the broker carry out a command that changes something; returns when the change is
+        durable. Raises BrokerRefused."""
         self.changed()
         try:
             return await self.link.ask(command, **arguments)
@@ -57,12 +59,13 @@ class Desk:
             self.changed()
 
     def changed(self) -> None:
-        """Note that something is being changed here: what was heard before is out of date."""
+        """Note that this process is changing something, so that what was fetched before is out of
+        date."""
         self.inventory.changed()
         self.sign_in.changed()
 
     async def change_at(self, node: str, command: str, /, **arguments: object) -> list[Any]:
-        """Have another node carry out a command, as `change` does; "" is the one beside."""
+        """Have another node carry out a command, as `change` does; "" means the local one."""
         if not node:
             return await self.change(command, **arguments)
         return await self.change("of_node", node=node, command=command, arguments=arguments)

@@ -13,7 +13,7 @@ Sample = tuple[Mapping[str, str], float]
 
 
 def labelled(name: str, labels: Mapping[str, str]) -> str:
-    """Return the name of a sample with its labels; whatever is in their values stays in quotes."""
+    """Return the name of a sample with its labels, the values of which are quoted and escaped."""
     if not labels:
         return name
     pairs = (f'{key}="{readable(value).translate(ESCAPES)}"' for key, value in labels.items())
@@ -21,25 +21,25 @@ def labelled(name: str, labels: Mapping[str, str]) -> str:
 
 
 def shown(value: float) -> str:
-    """Return a number as Prometheus reads it."""
+    """Return a number in the form that Prometheus reads."""
     return repr(value) if isinstance(value, float) else str(value)
 
 
 class Exposition:
-    """Gathers families in the order in which they come."""
+    """Collects families in the order in which they are added."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     def family(self, name: str, kind: str, text: str, samples: Iterable[Sample]) -> None:
-        """Add a family with its samples: a counter, a gauge, or what has no kind."""
+        """Add a family with its samples; `kind` is counter, gauge or untyped."""
         self.lines.append(f"# TYPE {name} {kind}")
         self.lines.append(f"# HELP {name} {text}")
         for labels, value in samples:
             self.lines.append(f"{labelled(name, labels)} {shown(value)}")
 
     def one(self, name: str, kind: str, text: str, value: float) -> None:
-        """Add a family with a single sample, which has no labels."""
+        """Add a family with a single sample without labels."""
         self.family(name, kind, text, [({}, value)])
 
     def histogram(self, name: str, text: str, figures: Mapping[str, Any]) -> None:
@@ -55,5 +55,5 @@ class Exposition:
         self.lines.append(f"{name}_count {count}")
 
     def text(self) -> str:
-        """Return everything as a scrape gets it."""
+        """Return the text for a scrape."""
         return "\n".join((*self.lines, ""))

@@ -1,8 +1,8 @@
-"""The histories of everything that is sampled, within a budget: few objects are remembered for ten
-minutes, very many for as long as there is room.
+"""The histories of everything that is sampled, within a budget: samples of few objects are kept for
+ten minutes, those of very many for as long as there is room.
 
-What is gone is forgotten with the sample that does not have it. Totals are kept in four rings with
-growing steps, for a day in all.
+The first sample without an object ends its history. Totals are kept in four rings with growing
+steps, for a day in all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SAMPLES: Final = (120, 60, 48, 48)
 
 
 class Histories:
-    """The rings of all objects of one kind. `names` are the figures of each."""
+    """The rings of all objects of one kind. `names` are the figures in each sample."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = {name: column for column, name in enumerate(names)}
@@ -34,7 +34,7 @@ class Histories:
         """When figures of an object were last seen to change."""
 
     def add(self, time_ms: int, rows: Mapping[Hashable, Sequence[int]]) -> None:
-        """Take a sample of all objects there are; those that are in none of the rows are gone."""
+        """Take a sample of all objects; those that it does not have are gone."""
         for key in [key for key in self.rings if key not in rows]:
             del self.rings[key]
             self.changed_ms.pop(key, None)
@@ -57,13 +57,13 @@ class Histories:
 
 
 def last_of(ring: Ring) -> list[int]:
-    """Return the figures of the newest sample of a ring that has one."""
+    """Return the figures of the newest sample of a ring, which must have one."""
     start = ring.slot(0) * ring.width
     return [*ring.values[start : start + ring.width]]
 
 
 def shrunk(ring: Ring, room: int) -> Ring:
-    """Return a ring with less room, and the newest samples of this one."""
+    """Return a ring with less room, and the newest samples of `ring`."""
     smaller = Ring(ring.width, room)
     kept = [*ring.newest()][: smaller.room]
     for time_ms, start in reversed(kept):
@@ -98,8 +98,8 @@ class TotalsHistory:
 def details(
     ring: Ring | None, column: int, age_s: int | None = None, step_s: int | None = None
 ) -> dict[str, Any]:
-    """Return what RabbitMQ has under `NAME_details`: the rate; with an age and a step in seconds,
-    the samples of that time and their averages besides."""
+    """Return the `NAME_details` of RabbitMQ: the rate; with an age and a step in seconds, the
+    samples of that time and their averages, too."""
     if ring is None:
         return {"rate": 0.0}
     shown: dict[str, Any] = {"rate": ring.rate(column)}
@@ -115,5 +115,5 @@ def details(
 
 
 def whole(values: Iterable[object]) -> list[int]:
-    """Return figures as whole numbers; what is none counts as 0."""
+    """Return figures as whole numbers; other values count as 0."""
     return [value if isinstance(value, int) else 0 for value in values]

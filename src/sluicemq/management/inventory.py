@@ -1,9 +1,9 @@
-"""What there is at a node now: lists of records, fetched when somebody asks.
+"""The objects of one node: lists of records, fetched on request.
 
-Who asks at the same time shares one fetch. A short list is fetched anew, unless a crowd wants it
-again and again: then 20 times a second. A long one may be
-as old as LAZINESS times what it takes the broker to make it, so that whoever asks how often costs
-the broker a part of its time that is bounded; but never older than the last change made here.
+Requests at the same time share one fetch. A short list is fetched for each request, but at most 20
+times a second when there are many. A long list may be as old as LAZINESS times the time the broker
+takes to make it, so that requests cost a bounded part of the broker's time however many there are;
+but it is never older than the last change that this process made.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Record = dict[str, Any]
 
 
 class ListSnapshot:
-    """One fetch of all records of a kind. `began_s` is when it was asked for."""
+    """One fetch of all records of a kind. `began_s` is when it began."""
 
     def __init__(self, began_s: float) -> None:
         self.began_s = began_s
@@ -57,7 +57,7 @@ class ListSnapshot:
 
     @property
     def lasts_s(self) -> float:
-        """For how many seconds it may be shown."""
+        """For how many seconds the snapshot may be shown."""
         count, each_s = len(self.rows), RECORD_SECONDS
         if count == 1 and "stages" in self.rows[0]:
             count = len(self.rows[0]["stages"]) + len(self.rows[0]["links"])
@@ -67,8 +67,8 @@ class ListSnapshot:
 
 
 class Inventory:
-    """Fetches lists of records, each kind by one fetch at a time: of the broker at the end of the
-    link, or of the other `node` of its cluster, by way of that broker."""
+    """Fetches lists of records, each kind by one fetch at a time: those of the broker at the end of
+    the link, or, through it, those of another `node` of its cluster."""
 
     def __init__(self, link: BrokerLink, node: str = "") -> None:
         self.link = link
@@ -85,8 +85,8 @@ class Inventory:
         self.changed_s = asyncio.get_running_loop().time()
 
     async def all(self, kind: str, age_s: float = 0.0) -> list[Record]:
-        """Return all records of a kind; those of a long list may be `age_s` seconds old. Who gets
-        them must not change them. Raises BrokerAway."""
+        """Return all records of a kind; those of a long list may be `age_s` seconds old. Callers
+        must not change them. Raises BrokerAway."""
         asked_s = asyncio.get_running_loop().time()
         async with self.locks.setdefault(kind, asyncio.Lock()):
             snapshot = self.snapshots.get(kind)
@@ -98,7 +98,7 @@ class Inventory:
             return snapshot.rows
 
     def serves(self, kind: str, snapshot: ListSnapshot, asked_s: float, age_s: float) -> bool:
-        """Tell whether a snapshot may be shown to who has asked at that time."""
+        """Tell whether a snapshot may answer a request that came at that time."""
         lasts_s = snapshot.lasts_s
         if lasts_s:
             lasts_s = max(lasts_s, age_s)
@@ -129,13 +129,13 @@ class Inventory:
         return snapshot
 
     def pages(self, command: str, /, **arguments: object) -> AsyncIterator[list[Any]]:
-        """Yield the pages of what the node answers. Raises BrokerRefused and BrokerAway."""
+        """Yield the pages of the node's answer. Raises BrokerRefused and BrokerAway."""
         if not self.node_name:
             return self.link.pages(command, **arguments)
         return self.link.pages("of_node", node=self.node_name, command=command, arguments=arguments)
 
     def last(self, kind: str) -> list[Record]:
-        """Return all records of a kind as they were when they were fetched last; none if never."""
+        """Return all records of a kind as they were last fetched; none if never."""
         snapshot = self.snapshots.get(kind)
         return [] if snapshot is None else snapshot.rows
 

@@ -1,5 +1,6 @@
-"""Lists as somebody wants them: filtered, sorted, by pages, with some columns only; RabbitMQ's
-parameters, bounds and errors."""
+"""Filters and sorts lists, and cuts pages and columns from them, with RabbitMQ's parameters, bounds
+and errors.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ async def shaped_as_wanted(
     shape: Callable[[Shown], Shown],
     plain: Container[str],
 ) -> Any:
-    """Return what a query wants of records, as `as_wanted` does, once they have been given their
-    shape. Columns that are `plain` are the same before: of a page that is sorted by one of them
-    only what is shown is given its shape. Others have their turns between some of them."""
+    """Return records as `as_wanted` does, in the shape of the API. `plain` columns are the same in
+    both shapes: when a page is sorted by one of them, only its own records are shaped. Other
+    requests have their turns while many are shaped."""
     if "page" in query and query.get("sort", "name") in plain:
         found = as_wanted(rows, {key: query[key] for key in query if key != "columns"})
         found["items"] = with_columns([shape(row) for row in found["items"]], query)
@@ -43,7 +44,7 @@ async def shaped_as_wanted(
 
 
 def as_wanted(rows: Sequence[Shown], query: Mapping[str, str]) -> Any:
-    """Return the rows that a query wants: a list, or with `page` an object that has one page of
+    """Return the rows that a query asks for: a list, or with `page` an object that has one page of
     it. Raises ApiError for parameters that make no sense."""
     total = len(rows)
     found = list(rows)
@@ -76,7 +77,7 @@ def as_wanted(rows: Sequence[Shown], query: Mapping[str, str]) -> Any:
 
 
 def number(query: Mapping[str, str], name: str, default: int) -> int:
-    """Return a positive number of a query. Raises ApiError when it is none."""
+    """Return a positive number of a query. Raises ApiError when it is not one."""
     text = query.get(name)
     if text is None or text == "":
         return default
@@ -86,8 +87,8 @@ def number(query: Mapping[str, str], name: str, default: int) -> int:
 
 
 def named(rows: list[Shown], wanted: str, is_regex: bool) -> list[Shown]:
-    """Return the rows whose names have a text in them, or match a regular expression. Raises
-    ApiError for an expression that is none, or takes too long."""
+    """Return the rows whose names contain a text, or match a regular expression. Raises ApiError
+    for an expression that is invalid, or takes too long."""
     if not is_regex:
         lower = wanted.lower()
         return [row for row in rows if lower in str(row.get("name", "")).lower()]
@@ -101,7 +102,7 @@ def named(rows: list[Shown], wanted: str, is_regex: bool) -> list[Shown]:
 
 
 def value_at(row: Any, path: Sequence[str]) -> Any:
-    """Return what is at a path of keys; None when there is nothing."""
+    """Return the value at a path of keys; None when there is none."""
     for key in path:
         if not isinstance(row, dict):
             return None
@@ -110,7 +111,7 @@ def value_at(row: Any, path: Sequence[str]) -> Any:
 
 
 def comparable(value: Any) -> tuple[int, Any]:
-    """Return a key by which values of any type can be sorted: what is missing comes first."""
+    """Return a sort key for a value of any type; missing values come first."""
     if value is None:
         return 0, 0
     if isinstance(value, bool | int | float):
@@ -119,14 +120,14 @@ def comparable(value: Any) -> tuple[int, Any]:
 
 
 def with_columns(rows: list[Shown], query: Mapping[str, str]) -> list[Shown]:
-    """Return the rows with the columns that a query names, all of them if it names none."""
+    """Return the rows with the columns that a query names, or with all columns if it names none."""
     if not query.get("columns"):
         return rows
     return [only(row, query["columns"]) for row in rows]
 
 
 def only(row: Shown, columns: str) -> Shown:
-    """Return a row with these columns alone; those of nested objects are named with dots."""
+    """Return a row with these columns alone; dots lead into nested objects."""
     shown: Shown = {}
     for column in columns.split(","):
         path = column.strip().split(".")

@@ -1,8 +1,8 @@
-"""Live updates: a WebSocket over which a page is told what some GETs of the API answer, again and
-again, once a second at most, and only when it has changed.
+"""Live updates: a WebSocket that sends a page the answers to some GETs of the API, at most once a
+second, and only those that have changed.
 
-The page says {"watch": ["overview", ...]}. What it may not see it is not told. A session that has
-ended ends the socket; so does a page that does not read.
+The page sends {"watch": ["overview", ...]}. It gets only what its user may see. The socket is
+closed when the session has ended, or the page does not read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Fetch = Callable[[Visitor, str], Awaitable[Any]]
 
 
 class LiveUpdates:
-    """All live sockets. `fetch` answers one GET of the API for a user."""
+    """Serves all live sockets. `fetch` answers one GET of the API for a user."""
 
     def __init__(self, sign_in: SignIn, fetch: Fetch) -> None:
         self.sign_in = sign_in
@@ -38,7 +38,7 @@ class LiveUpdates:
         self.count = 0
 
     async def serve(self, socket: WebSocket) -> None:
-        """Serve one page until it goes, its session ends, or it stops reading."""
+        """Serve one page until it closes the socket, its session ends, or it stops reading."""
         await socket.accept()
         if self.count >= SOCKETS_MAX:
             await socket.close(CLOSE_TOO_MANY)
@@ -53,13 +53,13 @@ class LiveUpdates:
             while True:
                 watch[:] = watched(await socket.receive_text())
         except (WebSocketDisconnect, ValueError, KeyError, RuntimeError):
-            return  # it has gone, or does not speak as our page does
+            return  # the page has gone, or sends something that our page does not
         finally:
             self.count -= 1
             telling.cancel()
 
     async def tell(self, socket: WebSocket, watch: list[str]) -> None:
-        """Tell a page what it watches, for as long as it is logged in."""
+        """Send a page the answers that it watches, while it is logged in."""
         told: dict[str, str] = {}
         try:
             while True:
@@ -74,8 +74,7 @@ class LiveUpdates:
             await close_quietly(socket)
 
     async def look(self, socket: WebSocket, path: str) -> dict[str, Any]:
-        """Return what one GET answers, or why it does not. Raises ApiError when the session is
-        over."""
+        """Return the answer to one GET, or the error. Raises ApiError when the session is over."""
         try:
             visitor = await self.sign_in.visitor(socket)
         except (BrokerAway, BrokerRefused) as error:
@@ -95,7 +94,7 @@ async def close_quietly(socket: WebSocket) -> None:
 
 
 def watched(text: str) -> list[str]:
-    """Return the paths that a page wants to watch. Raises ValueError when that makes no sense."""
+    """Return the paths that a page wants to watch. Raises ValueError for an invalid request."""
     if len(text) > MESSAGE_BYTES_MAX:
         raise ValueError("too long")
     paths = json.loads(text)["watch"]
@@ -105,6 +104,7 @@ def watched(text: str) -> list[str]:
 
 
 def is_own_origin(socket: WebSocket) -> bool:
-    """Tell whether a page of ours asks: other sites can have browsers open sockets here."""
+    """Tell whether the request comes from our own page: other sites can have browsers open sockets
+    here."""
     origin = socket.headers.get("origin", "")
     return origin.partition("://")[2] == socket.headers.get("host", "")

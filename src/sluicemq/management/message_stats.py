@@ -1,4 +1,4 @@
-"""`message_stats`, as RabbitMQ shows it: counters, each with its rate beside it."""
+"""RabbitMQ's `message_stats`: counters, each with its rate."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DELIVERIES: Final = ("ack", *DELIVERED, "get_empty", "redeliver")
 
 
 class SampleWish:
-    """Which samples somebody wants beside the rates: those of the last `age` seconds, `incr`
-    seconds apart, for each of RabbitMQ's groups; none without both."""
+    """The samples that a request wants in addition to rates: those of the last `age` seconds,
+    `incr` seconds apart, for each of RabbitMQ's groups; none unless both are given."""
 
     def __init__(self, query: Mapping[str, str]) -> None:
         self.query = query
@@ -40,8 +40,8 @@ def message_stats(
     names: tuple[str, ...],
     wish: SampleWish = NO_SAMPLES,
 ) -> dict[str, Any]:
-    """Return the counters of these names with their rates. Those of publishes are left out where
-    nothing was published, and those of deliveries where nothing was delivered or asked for."""
+    """Return the counters of these names with their rates. Those of publishes are left out when
+    nothing was published, those of deliveries when nothing was delivered or asked for."""
     shown: dict[str, Any] = {}
     age, step = wish.of("msg_rates")
     wanted = [*names] if any(row[name] for name in names) else []
@@ -61,7 +61,7 @@ def message_stats(
 
 
 def summed(parts: list[dict[str, Any]], rate: float) -> dict[str, Any]:
-    """Return the details of a sum, given those of its parts."""
+    """Return the details of a sum, from the details of its parts."""
     shown: dict[str, Any] = {"rate": round(rate, 4)}
     if all("samples" in part for part in parts):
         columns = zip(*(part["samples"] for part in parts), strict=False)
@@ -84,7 +84,7 @@ def with_details(
     columns: Mapping[str, int],
     span: tuple[int | None, int | None] = (None, None),
 ) -> dict[str, Any]:
-    """Return these figures, each with its details beside it."""
+    """Return these figures, each with its details."""
     shown: dict[str, Any] = {}
     for name in names:
         shown[name] = row[name]

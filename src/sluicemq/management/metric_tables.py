@@ -1,4 +1,4 @@
-"""Which metrics each kind of object has, under RabbitMQ's names, and from what they come."""
+"""The metrics of each kind of object, under RabbitMQ's names, and the figures that they show."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ COUNTER, GAUGE = "counter", "gauge"
 
 
 class Metric(NamedTuple):
-    """One metric of a kind of objects: `name` without its beginning, and the figure of a record
+    """One metric of a kind of objects: its `name` without the prefix, and the `figure` of a record
     that it shows; "" is always 0. `family` is that of /metrics/detailed."""
 
     name: str

@@ -1,8 +1,8 @@
-"""What a scrape of Prometheus gets: RabbitMQ 3.10's metrics under its names, and ours beside them.
+"""The metrics for Prometheus: RabbitMQ 3.10's under its names, and our own.
 
 /metrics has sums over all objects, so that its size does not depend on how many there are;
-/metrics/per-object has each object; /metrics/detailed the families and virtual hosts that are asked
-for. Counters of channels are those of all that ever were.
+/metrics/per-object has each object; /metrics/detailed the requested families and virtual hosts.
+Counters of channels include those of closed channels.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def of_channel(row: Record) -> Mapping[str, str]:
 
 
 def figure_of(row: Mapping[str, Any], figure: str) -> float:
-    """Return a figure of a record; a queue's capacity follows from others."""
+    """Return a figure of a record; a queue's capacity is computed from others."""
     if figure == "capacity":
         return 1.0 if row["consumers"] and not row["messages_ready"] else 0.0
     value = row.get(figure, 0) if figure else 0
@@ -72,7 +72,7 @@ def figure_of(row: Mapping[str, Any], figure: str) -> float:
 
 
 class Scrape:
-    """One scrape: what there is, fetched once, and the text that is made of it."""
+    """One scrape: fetches the records once, and makes the text of them."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -81,8 +81,8 @@ class Scrape:
         self.lists: dict[str, Sequence[Record]] = {}
 
     async def fetch(self) -> None:
-        """Ask for everything that metrics are made of, of the node beside alone; of long lists a
-        sample will do."""
+        """Ask the local node for everything that metrics are made of; long lists may be of the last
+        sample."""
         inventory = self.desk.inventory
         self.node = await inventory.node()
         for kind in (QUEUES, CONNECTIONS, CHANNELS, CONSUMERS, VHOSTS):
@@ -145,8 +145,8 @@ class Scrape:
     def sums(
         self, beginning: str, metrics: Iterable[Metric], kind: str, known: Mapping[str, int]
     ) -> None:
-        """Add metrics with the sum over all objects, or what is `known` of those that are gone,
-        too."""
+        """Add metrics with the sum over all objects, or with the `known` sums that include closed
+        ones."""
         rows = self.lists[kind]
         for metric in metrics:
             value: float
@@ -157,7 +157,7 @@ class Scrape:
             self.out.one(PREFIX + beginning + metric.name, metric.kind, metric.help, value)
 
     def prefetch(self, each: bool) -> None:
-        """Add the prefetch limits of consumers: of each, or their sum."""
+        """Add the prefetch limits of consumers: one for each, or their sum."""
         rows = self.lists[CONSUMERS]
         name, text = PREFIX + "consumer_prefetch", "Limit of a consumer's unacked messages"
         if each:
@@ -168,8 +168,8 @@ class Scrape:
             self.out.one(name, GAUGE, text, sum(row["prefetch_count"] for row in rows))
 
     async def identity(self, endpoint: str) -> None:
-        """Add what says which broker this is, and which metrics: dashboards take those of one
-        endpoint alone, so that nothing counts twice."""
+        """Add the samples that identify the broker and the endpoint: dashboards select those of one
+        endpoint, so that nothing counts twice."""
         build = {
             "rabbitmq_version": RABBITMQ_VERSION,
             "prometheus_plugin_version": self.node["version"],
@@ -217,7 +217,7 @@ class Scrape:
             out.family(PREFIX + "auth_" + name, COUNTER, "Log-ins", [({"protocol": "http"}, count)])
 
     def of_everything(self, traffic: Mapping[str, int]) -> None:
-        """Add how many objects there are, and the counters of the whole broker."""
+        """Add the numbers of objects, and the counters of the whole broker."""
         out, totals = self.out, self.node["totals"]
         counts = totals | {"queues": len(self.lists[QUEUES])}
         for name in ("connections", "channels", "consumers", "queues"):
@@ -259,7 +259,7 @@ class Scrape:
         out.family(PREFIX + "global_consumers", GAUGE, "Consumers", counted)
 
     def ours(self) -> None:
-        """Add what RabbitMQ has no names for: flow control, group commit, latencies."""
+        """Add the metrics that RabbitMQ does not have: flow control, group commit, latencies."""
         out, node = self.out, self.node
         store, flow = node["store"], node["flow"]
         blocked = self.desk.sampler.blocked

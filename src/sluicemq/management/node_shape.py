@@ -83,7 +83,8 @@ def exchange_types() -> list[dict[str, Any]]:
 
 
 def listeners(node: Record, own: Iterable[tuple[str, str, int]]) -> list[dict[str, Any]]:
-    """Return what is listened at: by the broker, and (protocol, address, port) by this process."""
+    """Return all listeners: those of the broker, and this process's `own`, as (protocol, address,
+    port)."""
     name = node_name(node)
     found = []
     for url in node["listeners"]:
@@ -102,7 +103,7 @@ def listeners(node: Record, own: Iterable[tuple[str, str, int]]) -> list[dict[st
 
 
 def contexts(node: Record, own: Iterable[tuple[str, str, int]]) -> list[dict[str, Any]]:
-    """Return what this process serves, as RabbitMQ describes its web applications."""
+    """Return the listeners of this process, as RabbitMQ describes its web applications."""
     described = {"http": "RabbitMQ Management", "https": "RabbitMQ Management"}
     return [
         {
@@ -117,9 +118,9 @@ def contexts(node: Record, own: Iterable[tuple[str, str, int]]) -> list[dict[str
 
 
 def memory_breakdown(node: Record, queues: int) -> dict[str, Any]:
-    """Return what takes how much RAM, under RabbitMQ's names. The parts sum up to what the system
-    counts: messages are counted as they come and go; connections, channels and queues are taken at
-    what one needs; the rest is what the allocator holds and nobody uses."""
+    """Return how the node uses its RAM, under RabbitMQ's names. The parts sum up to the total that
+    the system counts: messages are accounted one by one; connections, channels and queues are
+    estimated at a fixed size each; the rest is memory that the allocator holds unused."""
     memory, totals = node["memory"], node["totals"]
     resident = memory["resident_bytes"]
     messages = totals["messages_ready"] + totals["messages_unacknowledged"]
@@ -137,7 +138,7 @@ def memory_breakdown(node: Record, queues: int) -> dict[str, Any]:
         "code": CODE_BYTES,
     }
     left = resident
-    for name, size in parts.items():  # estimates may not say more than the system does
+    for name, size in parts.items():  # the estimates must not exceed the system's total
         parts[name] = min(size, left)
         left -= parts[name]
     return {
@@ -156,7 +157,7 @@ def memory_breakdown(node: Record, queues: int) -> dict[str, Any]:
 
 
 def average_ms(io: dict[str, int], kind: str) -> float:
-    """Return how long an operation took on average since the start, in milliseconds."""
+    """Return the average time of an operation since the start, in milliseconds."""
     count = io.get(f"{kind}_count", 0)
     return io.get(f"{kind}_time", 0) / count / 1000 if count else 0.0
 
@@ -168,8 +169,8 @@ def node_shape(
     wish: SampleWish = NO_SAMPLES,
     is_running: bool = True,
 ) -> dict[str, Any]:
-    """Return the figures of a node as RabbitMQ's API has them; `own` is what this process listens
-    at for it. Of one that is not running they are those that it told last."""
+    """Return the figures of a node as RabbitMQ's API has them; `own` are this process's listeners
+    for it. The figures of a node that is not running are its last ones."""
     own = [*own]
     memory, disk, io = node["memory"], node["disk"], node["io"]
     span = wish.of("node_stats")
@@ -222,7 +223,7 @@ def node_shape(
 
 
 def other_node(row: Record) -> dict[str, Any]:
-    """Return another node of the cluster that has told nothing yet: what this one knows of it."""
+    """Return another node of the cluster that has not reported yet, as the local node knows it."""
     return {"name": row["node"], "type": "disc", "running": row["running"], "partitions": []}
 
 
@@ -234,8 +235,8 @@ def overview_shape(
     cluster_name: str,
     wish: SampleWish,
 ) -> dict[str, Any]:
-    """Return the overview of the cluster as RabbitMQ's API has it, `node` being the figures of the
-    node beside."""
+    """Return the overview of the cluster as RabbitMQ's API has it; `node` has the figures of the
+    local node."""
     own = [*own]
     every = sampler.told_by_all(node)
     traffic: dict[str, Any] = sampler.through_all.traffic(vhosts)
@@ -302,8 +303,8 @@ def vhost_shape(
     nodes: Iterable[str],
     wish: SampleWish,
 ) -> dict[str, Any]:
-    """Return a virtual host as RabbitMQ's API has it; `queues` are those in it, and it is on all
-    `nodes`."""
+    """Return a virtual host as RabbitMQ's API has it; `queues` are those in it, and `nodes` all
+    nodes of the cluster."""
     ring = sampler.vhosts.ring(row["name"])
     columns = sampler.vhosts.names
     depth = dict.fromkeys(DEPTHS, 0)

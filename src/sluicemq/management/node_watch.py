@@ -1,4 +1,4 @@
-"""What is known of one node: its figures as it told them last, and how they went."""
+"""The figures of one node: the last ones that it reported, and their history."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ NODE_FIGURES: Final = (
 
 
 class NodeWatch:
-    """One node; `pid` is its process, 0 for one that may be on another machine."""
+    """Keeps the figures of one node; `pid` is its process, 0 for one that may be on another
+    machine."""
 
     def __init__(self, pid: int = 0) -> None:
         self.pid = pid
@@ -59,7 +60,7 @@ class NodeWatch:
         self.history.add(now_ms, [figures[name] for name in self.history.names])
 
     def figures(self, told: Record) -> dict[str, int]:
-        """Return the figures of the node that are sampled, as it tells them."""
+        """Return the node's figures that are sampled, out of its report."""
         io = told["io"]
         totals = told["totals"]
         free = told["disk"]["free_bytes"]
@@ -79,12 +80,14 @@ class NodeWatch:
 
 
 def churn_of(told: Record) -> dict[str, int]:
-    """Return how many connections, channels and queues came and went on a node."""
+    """Return how many connections, channels and queues were opened and closed on a node."""
     return {name: told["counters"][counter] for name, counter in CHURN.items()}
 
 
 def descriptors_of(pid: int) -> int:
-    """Return how many descriptors a process of this user has open; 0 when it is gone."""
+    """Return how many descriptors a process of this user has open; 0 when there is no
+    such process.
+    """
     with suppress(OSError):
         return len(os.listdir(f"/proc/{pid}/fd")) if pid else 0
     return 0

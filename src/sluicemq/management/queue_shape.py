@@ -60,8 +60,8 @@ NO_PROCESS: Final = {
 def queue_shape(
     row: Record, sampler: BrokerSampler, node: str, wish: SampleWish = NO_SAMPLES
 ) -> dict[str, Any]:
-    """Return a queue's record as RabbitMQ's API has it, with rates; `node` is the one that was
-    asked."""
+    """Return a queue's record as RabbitMQ's API has it, with rates; `node` is the one that reported
+    it."""
     ring = sampler.queues.ring((row["vhost"], row["name"]))
     columns = sampler.queues.names
     capacity = 0.0
@@ -86,7 +86,7 @@ def queue_shape(
         if row["backing_queue_status"]:
             shown["backing_queue_status"] = backing_shape(row["backing_queue_status"])
         else:
-            del shown["backing_queue_status"]  # its node alone knows
+            del shown["backing_queue_status"]  # only its own node knows it
         shown |= {"head_message_timestamp": None, "recoverable_slaves": None}
         if row["slave_pids"]:
             shown["slave_nodes"] = row["slave_pids"]
@@ -105,7 +105,8 @@ def queue_shape(
 
 
 def group_shape(row: Record, node: str) -> dict[str, Any]:
-    """Return what RabbitMQ says of a quorum queue's group; a node that is alone is all of it."""
+    """Return the fields of a quorum queue's group in RabbitMQ's API; a node without a cluster is
+    the only member."""
     is_alone = not row["node"]
     members = [node] if is_alone else row["members"]
     return {
@@ -120,7 +121,7 @@ def group_shape(row: Record, node: str) -> dict[str, Any]:
 
 
 def backing_shape(status: dict[str, Any]) -> dict[str, Any]:
-    """Return where the messages are as RabbitMQ has it: delta is a list that begins with its
+    """Return the backing queue's status as RabbitMQ has it: delta is a list that begins with its
     name."""
     delta = status["delta"]
     start, end = "undefined", "undefined"
@@ -133,7 +134,7 @@ def backing_shape(status: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_idle(row: Record, last: Any, columns: dict[str, int]) -> bool:
-    """Tell whether nothing has changed in a queue since the last sample of it."""
+    """Tell whether nothing has changed in a queue since its last sample."""
     return all(row[name] == last(columns[name]) for name in QUEUE_FIGURES)
 
 
@@ -143,7 +144,8 @@ def date_of(time_ms: int) -> str:
 
 
 def peer_of(connection: str) -> dict[str, Any]:
-    """Return what RabbitMQ says of a connection elsewhere: its name, and the client's address."""
+    """Return the fields of a connection that RabbitMQ shows in other objects: its name, and the
+    client's address."""
     host, _, port = connection.partition(" -> ")[0].rpartition(":")
     return {
         "name": connection,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 
 class Ring:
-    """Keeps the last `room` samples of `width` whole numbers each."""
+    """Keeps the last `room` samples, each of `width` whole numbers."""
 
     __slots__ = ("at", "count", "rates", "room", "times", "values", "width")
 
@@ -23,7 +23,7 @@ class Ring:
         """The rates by the last two samples; None: nobody has asked for them yet."""
 
     def add(self, time_ms: int, values: Sequence[int]) -> None:
-        """Keep one more sample; the oldest one goes when there is no room."""
+        """Keep one more sample; a full ring drops its oldest."""
         start = self.at * self.width
         self.times[self.at] = time_ms
         self.values[start : start + self.width] = array("q", values)
@@ -32,21 +32,22 @@ class Ring:
         self.rates = None
 
     def slot(self, age: int) -> int:
-        """Return where the sample is that is the `age`th newest, from 0 on."""
+        """Return the index of the `age`th newest sample, from 0 on."""
         return (self.at - 1 - age) % self.room
 
     def rate(self, column: int) -> float:
-        """Return how fast a figure changes a second, by the last two samples, to four places."""
+        """Return the change of a figure per second between the last two samples, to four places."""
         if self.rates is None:
             self.rates = self.rates_now()
         return self.rates[column]
 
     def restart_rates(self) -> None:
-        """Have no rates between the newest sample and those before: other counters began."""
+        """Show no rates between the newest sample and earlier ones, because its counters began
+        anew."""
         self.rates = (0.0,) * self.width
 
     def rates_now(self) -> Sequence[float]:
-        """Return how fast each figure changes a second, by the last two samples."""
+        """Return the change of each figure per second between the last two samples."""
         new, old = self.slot(0), self.slot(1)
         passed_ms = self.times[new] - self.times[old]
         width = self.width

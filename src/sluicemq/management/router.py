@@ -1,5 +1,6 @@
-"""From a request's path to its handler. Parts of paths are taken as they were sent, for a virtual
-host or queue may have a slash in its name, which is %2F there."""
+"""Finds the handler for a request's path. Parts of paths are matched as they were sent, because the
+name of a virtual host or queue may have a slash, which is %2F there.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from sluicemq.management.call import ApiRoute
 
 
 class FoundRoute(NamedTuple):
-    """A route, with what the parts of its path stand for in a request."""
+    """A route, with the values of its variable parts in a request's path."""
 
     route: ApiRoute
     path: dict[str, str]
 
 
 class Router:
-    """Finds routes by method and path; those that were given first win."""
+    """Finds routes by method and path; the first match in the given order wins."""
 
     def __init__(self, routes: Iterable[ApiRoute]) -> None:
         self.by_length: dict[int, list[tuple[list[str], ApiRoute]]] = {}
@@ -27,7 +28,7 @@ class Router:
             self.by_length.setdefault(len(parts), []).append((parts, route))
 
     def all(self, raw_path: str) -> list[FoundRoute]:
-        """Return the routes of all methods for a path, percent signs and all."""
+        """Return the routes of all methods for a path, which is still percent-encoded."""
         parts = raw_path.strip("/").split("/")
         found: list[FoundRoute] = []
         for pattern, route in self.by_length.get(len(parts), ()):

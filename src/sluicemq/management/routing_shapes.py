@@ -33,8 +33,8 @@ def exchange_shape(
 
 
 def properties_key(routing_key: str, arguments: dict[str, Any]) -> str:
-    """Return the name of a binding among those of the same source and destination: the routing key
-    as in a URL; with arguments, a digest of them behind it."""
+    """Return the name of a binding among those with the same source and destination: the routing
+    key as in a URL, followed by a digest of the arguments if there are any."""
     shown = quote(routing_key, safe="", errors="surrogatepass")
     shown = shown.replace("~", "%7E")
     if arguments:

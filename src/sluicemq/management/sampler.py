@@ -1,4 +1,4 @@
-"""Takes figures of everything at regular times: of them rates and histories are made."""
+"""Samples the figures of everything at regular times, for rates and histories."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ STAGES: Final = ("reader", "channel", "queue")
 
 
 class BlockedTime:
-    """Sums up for how long the actors of one stage were held up. What is gone stays counted."""
+    """Sums up for how long flow control held up the actors of one stage. Actors that are gone stay
+    counted."""
 
     def __init__(self) -> None:
         self.total_ms = 0
@@ -57,7 +58,7 @@ class BlockedTime:
 
 
 class TypeTotals:
-    """Sums up the traffic of all queues of one type. What is gone stays counted."""
+    """Sums up the traffic of all queues of one type. Queues that are gone stay counted."""
 
     def __init__(self) -> None:
         self.sums = [0] * len(TRAFFIC)
@@ -76,7 +77,7 @@ class TypeTotals:
 
 
 class VhostTotals:
-    """Sums up what went through virtual hosts. Those that are gone stay counted."""
+    """Sums up the traffic of virtual hosts. Those that are gone stay counted."""
 
     def __init__(self) -> None:
         self.gone: dict[str, int] = dict.fromkeys(TRAFFIC, 0)
@@ -92,7 +93,7 @@ class VhostTotals:
         self.last = found
 
     def traffic(self, rows: Iterable[Record]) -> dict[str, int]:
-        """Return the sums, given the virtual hosts as they are now."""
+        """Return the sums, given the current records of the virtual hosts."""
         sums = dict(self.gone)
         for row in rows:
             for counter in TRAFFIC:
@@ -101,8 +102,7 @@ class VhostTotals:
 
 
 class BrokerSampler:
-    """Samples all of one broker, and of the cluster that it is in, every `interval_ms`
-    milliseconds."""
+    """Samples one broker, and the cluster that it is in, every `interval_ms` milliseconds."""
 
     def __init__(self, inventory: ClusterInventory, interval_ms: int) -> None:
         self.inventory = inventory
@@ -129,7 +129,7 @@ class BrokerSampler:
         """Set, and replaced, after each sample."""
 
     async def run(self) -> None:
-        """Take samples for ever; while the broker is away it is looked for."""
+        """Take samples for ever; while the broker is away, try to reach it."""
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
@@ -139,7 +139,7 @@ class BrokerSampler:
             except (BrokerAway, BrokerRefused):
                 self.is_connected = False
             except Exception:
-                traceback.print_exc()  # a mistake of ours must not end the rates of everything
+                traceback.print_exc()  # one programming error must not end the sampling
             sampled, self.sampled = self.sampled, asyncio.Event()
             sampled.set()
             await asyncio.sleep(max(0.05, began_s + self.interval_s - loop.time()))
@@ -149,7 +149,7 @@ class BrokerSampler:
         inventory = self.inventory
         now_ms = time.time_ns() // 1_000_000
         own = await inventory.node()
-        if own["uptime_ms"] < self.uptime_ms:  # another broker, which has begun at 0
+        if own["uptime_ms"] < self.uptime_ms:  # another broker, whose counters began at 0
             self.through_all, self.through_own = VhostTotals(), VhostTotals()
         self.uptime_ms = own["uptime_ms"]
         await self.sample_nodes(now_ms, own)
@@ -178,7 +178,7 @@ class BrokerSampler:
         self.totals.add(now_ms, [figures[name] for name in TOTALS])
 
     async def sample_nodes(self, now_ms: int, own: Record) -> None:
-        """Take a sample of the figures of all nodes that answer, and forget those that are gone."""
+        """Take a sample of the figures of all nodes that answer, and forget nodes that are gone."""
         inventory = self.inventory
         names = {node_name(own): own, **dict.fromkeys(own["others"])}
         pid = inventory.link.pid
@@ -195,8 +195,8 @@ class BrokerSampler:
                 self.nodes[name].take(now_ms, rows[0])
 
     def sample_queues(self, now_ms: int, queues: list[Record]) -> None:
-        """Take a sample of all queues. Where another node tells of one than before, it has counters
-        of its own: there is no rate between the two."""
+        """Take a sample of all queues. When another node reports a queue than before, its counters
+        are others, so there is no rate between the two samples."""
         by_name: dict[Any, Record] = {(row["vhost"], row["name"]): row for row in queues}
         self.queues.add(now_ms, rows_of(by_name, QUEUE_FIGURES))
         homes: dict[Hashable, str] = {key: home_of(row) for key, row in by_name.items()}
@@ -235,18 +235,18 @@ class BrokerSampler:
         self.vhosts.add(now_ms, rows)
 
     def told_by_all(self, own: Record) -> list[Record]:
-        """Return the figures of all nodes that are up: those of the node beside as given, those of
-        others as they told them last."""
+        """Return the figures of all nodes that are up: those of the local node as given, those of
+        others as they last reported them."""
         others = own["others"]
         return [own, *(self.nodes[name].told for name in others if self.is_known(name, own))]
 
     def is_known(self, name: str, own: Record) -> bool:
-        """Tell whether another node is up and has told its figures."""
+        """Tell whether another node is up and has reported its figures."""
         watch = self.nodes.get(name)
         return own["others"][name] and watch is not None and bool(watch.told)
 
     def totals_now(self, queues: Iterable[Record], unconfirmed: int) -> dict[str, int]:
-        """Return all figures of the cluster as they are now, by their names."""
+        """Return the current figures of the cluster, by their names."""
         queues = [*queues]
         [own, *_] = self.nodes.values()
         every = self.told_by_all(own.told)
@@ -265,7 +265,7 @@ class BrokerSampler:
 
 
 def churn_of_all(every: Iterable[Record]) -> dict[str, int]:
-    """Return how many connections, channels and queues came and went on these nodes."""
+    """Return how many connections, channels and queues were opened and closed on these nodes."""
     sums = dict.fromkeys(CHURN, 0)
     for told in every:
         for name, count in churn_of(told).items():
@@ -274,5 +274,5 @@ def churn_of_all(every: Iterable[Record]) -> dict[str, int]:
 
 
 def rows_of(records: Mapping[Any, Record], names: Sequence[str]) -> dict[Hashable, Sequence[int]]:
-    """Return the figures of these names of all records."""
+    """Return the values of these figures in all records."""
     return {key: whole(row[name] for name in names) for key, row in records.items()}

@@ -1,7 +1,7 @@
-"""The management process from inside: bind, serve until a signal.
+"""The management process: binds its sockets, and serves until a signal.
 
-What clients of HTTP can make it hold is bounded here: connections, the time for a request's head,
-and the time in which an answer has to be read.
+It bounds what HTTP clients can make it hold: the connections, the time for a request's head, and
+the time in which a client has to read an answer.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class BoundedProtocol(H11Protocol):
             self.arm(HEAD_SECONDS)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes: the head of a request has to come within a time."""
+        """Take bytes: the head of a request has to arrive in time."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self.disarm()
@@ -63,17 +63,17 @@ class BoundedProtocol(H11Protocol):
             self.arm(HEAD_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection, which is closed."""
+        """Forget the connection, now that it is closed."""
         self.disarm()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Give a reader some time, for its socket is full."""
+        """Give the client some time to read, now that its socket is full."""
         super().pause_writing()
         self.arm(STALLED_SECONDS)
 
     def resume_writing(self) -> None:
-        """Go on, for it has read enough."""
+        """Stop the timer, because the client has read enough."""
         self.disarm()
         super().resume_writing()
 
@@ -99,12 +99,12 @@ class QuietServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture no signals: the process does, for all its servers."""
+        """Capture no signals, because the process handles them for all its servers."""
         yield
 
 
 def bound(host: str, port: int, option: str) -> socket.socket:
-    """Return a listening socket. Raises Refused with the option that is at fault."""
+    """Return a listening socket. Raises Refused, which names `option`, when that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         made = socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -139,7 +139,7 @@ class ManagementServer:
         ]
 
     def add(self, listening: socket.socket, protocol: str) -> None:
-        """Serve what is asked for at a socket: everything, or metrics alone."""
+        """Serve requests at a socket: all, or only those for metrics."""
         host, port = listening.getsockname()[:2]
         self.desk.listeners.append((protocol, host, port))
         more: dict[str, Any] = {}
@@ -172,8 +172,8 @@ class ManagementServer:
         self.servers.append((QuietServer(config), listening))
 
     async def run(self, until_input_ends: bool) -> None:
-        """Serve until SIGTERM or SIGINT; with `until_input_ends` until standard input is closed,
-        too, which is when who has started this process is gone."""
+        """Serve until SIGTERM or SIGINT; with `until_input_ends` also until standard input is
+        closed, which tells that the process that started this one is gone."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
@@ -188,20 +188,21 @@ class ManagementServer:
             await sampling
 
     def look_at_input(self) -> None:
-        """Stop when standard input is closed; what is said there is passed over."""
+        """Stop when standard input is closed; ignore what is written to it."""
         if not os.read(sys.stdin.fileno(), 4096):
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             self.stop()
 
     def stop(self) -> None:
-        """Have all servers end: no new requests, and a moment for those under way."""
+        """Have all servers end: they take no new requests, and finish those in progress for a
+        moment."""
         for server, _ in self.servers:
             server.should_exit = True
 
 
 def serve(config: Config, broker_port: int, until_input_ends: bool) -> None:
-    """Serve until it is time to end, and say where on standard output. Raises Refused when it
-    cannot listen."""
+    """Serve until a signal or the end of input, and print the URLs on standard output. Raises
+    Refused when it cannot listen."""
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # the application has its own log
 
     async def main() -> None:

@@ -1,9 +1,10 @@
-"""Who asks: users of the broker, by their names and passwords or by a session of the page.
+"""Authenticates requests: users of the broker, by their names and passwords or by a session of the
+page.
 
-The broker is asked about each of them once a second at most, and anew after every change that is
-made here: so that a crowd of pages costs it nothing, and what is changed elsewhere holds in a
-second. Whoever fails again and again has to wait longer and longer, by address and by name, and the
-log says so.
+It asks the broker about each user at most once a second, and anew after every change that this
+process makes: so many pages cost the broker little, and changes made elsewhere apply within a
+second. After repeated failures further attempts are delayed longer and longer, by address and by
+name, and the log says so.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ session's cookie alone changes nothing."""
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """A user who has logged in. `vhosts` are those that the user may enter."""
+    """The authenticated user of a request. `vhosts` are those that the user may enter."""
 
     name: str
     password: str
@@ -68,7 +69,7 @@ class Visitor:
     vhosts: frozenset[str]
 
     def may(self, tag: str) -> bool:
-        """Tell whether the user may do what takes this tag."""
+        """Tell whether the user's tags include or imply this one."""
         return any(tag in IMPLIED.get(own, ()) for own in self.tags)
 
     def __repr__(self) -> str:
@@ -78,7 +79,7 @@ class Visitor:
 
 @dataclass(slots=True)
 class PageSession:
-    """Somebody who has logged in at the page, until `until_s` of the loop's clock."""
+    """A session of the page, until `until_s` of the loop's clock."""
 
     name: str
     password: str
@@ -87,14 +88,14 @@ class PageSession:
 
 @dataclass(slots=True)
 class Attempts:
-    """How many log-ins have succeeded and failed since the start."""
+    """Counts the log-ins that have succeeded and failed since the start."""
 
     succeeded: int = 0
     failed: int = 0
 
 
 class Failures:
-    """How often log-ins have failed lately, by address and by name."""
+    """Counts recent failures to log in, by address and by name."""
 
     def __init__(self) -> None:
         self.counts: dict[str, tuple[int, float]] = {}
@@ -111,7 +112,7 @@ class Failures:
         return min(DELAY_S_MAX, 0.1 * 2.0 ** min(most - FREE_FAILURES, 10))
 
     def failed(self, keys: tuple[str, ...], now_s: float) -> None:
-        """Count a failure; the oldest ones are forgotten when there are too many."""
+        """Count a failure; when there are too many entries the oldest are forgotten."""
         for key in keys:
             count, at_s = self.counts.pop(key, (0, 0.0))
             self.counts[key] = (count + 1 if now_s - at_s < FORGOTTEN_S else 1, now_s)
@@ -119,13 +120,13 @@ class Failures:
             del self.counts[next(iter(self.counts))]
 
     def succeeded(self, keys: tuple[str, ...]) -> None:
-        """Forget failures, for the right password was given."""
+        """Forget failures, because the right password was given."""
         for key in keys:
             self.counts.pop(key, None)
 
 
 class SignIn:
-    """Tells who asks, by password or session."""
+    """Finds the user of a request, by password or session."""
 
     def __init__(self, link: BrokerLink, session_s: float) -> None:
         self.link = link
@@ -141,7 +142,8 @@ class SignIn:
         self.sessions: dict[str, PageSession] = {}
 
     async def visitor(self, request: HTTPConnection) -> Visitor:
-        """Return who asks. Raises ApiError (401) when that is nobody who may use the API."""
+        """Return the user of a request. Raises ApiError (401) when there is none who may use the
+        API."""
         credentials = credentials_of(request) or self.of_session(request)
         if credentials is None:
             raise not_authorised("Login failed")
@@ -151,8 +153,8 @@ class SignIn:
         return visitor
 
     async def log_in(self, name: str, password: str, address: str) -> Visitor:
-        """Ask the broker whether that is a user. Raises ApiError when it is not, late if there were
-        failures before."""
+        """Ask the broker whether it has this user with this password. Raises ApiError if not,
+        delayed after earlier failures."""
         loop = asyncio.get_running_loop()
         keys = (f"address {address}", f"user {name}")
         delay_s = self.failures.delay_s(keys, loop.time())
@@ -192,7 +194,8 @@ class SignIn:
         return visitor
 
     def changed(self) -> None:
-        """Note that something is being changed here: the broker is asked about everybody anew."""
+        """Note that this process is changing something, so that the broker is asked about every
+        user anew."""
         self.changes += 1
         self.let_in.clear()
 
@@ -207,12 +210,12 @@ class SignIn:
         return token
 
     def close_session(self, request: HTTPConnection) -> None:
-        """End the session of who asks, if there is one."""
+        """End the session that a request belongs to, if there is one."""
         self.sessions.pop(request.cookies.get(COOKIE, ""), None)
 
     def of_session(self, request: HTTPConnection) -> tuple[str, str] | None:
-        """Return name and password of the session that a request belongs to; None without one. A
-        session counts for requests that the page has made."""
+        """Return name and password of the session that a request belongs to; None without one. Only
+        requests made by the page may use a session."""
         token = request.cookies.get(COOKIE, "")
         session = self.sessions.get(token)
         if session is None:
@@ -244,10 +247,10 @@ def address_of(request: HTTPConnection) -> str:
 
 
 def is_near(address: str) -> bool:
-    """Tell whether an address is of this machine."""
+    """Tell whether an address belongs to this machine."""
     return address.startswith("127.") or address in ("::1", "")
 
 
 def public(visitor: Visitor) -> dict[str, Any]:
-    """Return what `whoami` says of a user."""
+    """Return the answer to `whoami` for a user."""
     return {"name": visitor.name, "tags": list(visitor.tags)}

@@ -1,7 +1,7 @@
-"""What is done at the broker in a user's name, by AMQP: declare, delete, bind, publish, get.
+"""Acts at the broker in a user's name, over AMQP: declare, delete, bind, publish, get.
 
-So it is the broker that decides what the user may do, by the same code as for every client. Each
-request has a connection of its own, in a thread; at most SESSIONS_MAX at a time.
+So the broker checks the user's permissions, by the same code as for every client. Each request has
+a connection of its own, in a thread; at most SESSIONS_MAX at a time.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class UserSession:
         return self.wire.call(method, answer)
 
     def publish(self, exchange: str, key: str, properties: bytes, body: bytes) -> bool:
-        """Publish one message and return whether it was routed anywhere, when it is confirmed."""
+        """Publish one message, wait for its confirm, and return whether it was routed."""
         wire = self.wire
         self.call(m.ConfirmSelect(), m.ConfirmSelectOk)
         wire.send_bytes(
@@ -82,10 +82,10 @@ class UserSession:
                         raise ApiError(503, "blocked", event.method.reason)
                     return routed
                 else:
-                    return routed  # a single acknowledgement
+                    return routed  # the confirm, whose acks are events of another kind
 
     def get(self, queue: str, count: int, ackmode: str) -> list[dict[str, Any]]:
-        """Return up to `count` messages of a queue with what RabbitMQ says of each."""
+        """Get up to `count` messages of a queue: the `method` and the `content` of each."""
         wire = self.wire
         found: list[tuple[m.BasicGetOk, bytes]] = []
         size = 0
@@ -117,7 +117,7 @@ class UserSession:
 
 
 class UserSessions:
-    """Opens sessions at the broker's listener. `urls` are those that the broker listens on."""
+    """Opens sessions at the broker's listener, one of `urls`."""
 
     def __init__(self) -> None:
         self.room = asyncio.Semaphore(SESSIONS_MAX)
@@ -130,23 +130,23 @@ class UserSessions:
         vhost: str,
         work: Callable[[UserSession], T],
     ) -> T:
-        """Have `work` done in a session of that user, and return what it returns. Raises ApiError
-        in RabbitMQ's words when the broker refuses it."""
+        """Do `work` in a session of that user, and return its result. Raises ApiError in RabbitMQ's
+        words when the broker refuses it."""
         address = address_of(urls, user, password, vhost)
         async with self.room:
             return await asyncio.to_thread(in_session, address, work)
 
 
 def address_of(urls: list[str], user: str, password: str, vhost: str) -> Address:
-    """Return where the broker is reached, without TLS if it has a listener for that. Raises
-    ApiError when it has no listener yet."""
+    """Return the address of a listener of the broker, without TLS if it has one. Raises ApiError
+    when it has no listener yet."""
     if not urls:
         raise ApiError(503, "not_ready", "the broker does not accept clients yet")
     parts = urlsplit(sorted(urls)[0])
     host = parts.hostname or "127.0.0.1"
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     secure = parts.scheme == "amqps"
-    files = TlsFiles(verify=False)  # it is our own broker on this machine
+    files = TlsFiles(verify=False)  # this is our own broker on this machine
     return Address(host, parts.port or 5672, user, password, vhost, secure, files)
 
 
@@ -169,7 +169,7 @@ def in_session(address: Address, work: Callable[[UserSession], T]) -> T:
 
 
 def answer_to(closed: ClosedByBrokerError) -> ApiError:
-    """Return what RabbitMQ's API answers when AMQP refuses something: the code and the text."""
+    """Return RabbitMQ's answer for a refusal of AMQP: the code and the text."""
     if closed.code == 404:
         return not_found()
     if closed.code == 403:
@@ -178,7 +178,8 @@ def answer_to(closed: ClosedByBrokerError) -> ApiError:
 
 
 def encoded_properties(given: dict[str, Any]) -> bytes:
-    """Return a message's properties, from an object of JSON. Raises ApiError for unknown ones."""
+    """Return a message's properties in their AMQP form, from a JSON object. Raises ApiError for
+    unknown ones."""
     chosen: dict[str, Any] = {}
     for name, value in given.items():
         if name not in PROPERTY_NAMES:
@@ -225,7 +226,7 @@ def shown_message(
 
 
 def jsonable(value: Any) -> Any:
-    """Return a property's value as JSON can carry it."""
+    """Return a property's value in a form that JSON has."""
     if isinstance(value, dict):
         return {key: jsonable(item) for key, item in value.items()}
     if isinstance(value, list):

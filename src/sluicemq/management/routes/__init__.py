@@ -1,4 +1,4 @@
-"""What the API answers, a file a noun: each has ROUTES, a table of its methods and paths."""
+"""The routes of the API, a file a noun: each has ROUTES, a table of its methods and paths."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ async def bindings_in(call: Call) -> ApiAnswer:
 
 
 async def between(call: Call) -> list[dict[str, Any]]:
-    """Return the bindings from the exchange that the path names to the queue or exchange there."""
+    """Return the bindings from the exchange that the path names to the queue or exchange that it
+    names."""
     vhost = await call.seen_vhost()
     source = own_name(call.path["source"])
     kind = KINDS.get(call.path["kind"])
@@ -51,12 +52,12 @@ async def between(call: Call) -> list[dict[str, Any]]:
 
 
 async def all_between(call: Call) -> ApiAnswer:
-    """Return all bindings between two ends."""
+    """Return all bindings between an exchange and a queue or exchange."""
     return ApiAnswer(as_wanted(await between(call), call.query))
 
 
 async def bind(call: Call) -> ApiAnswer:
-    """Make a binding: the place it has is in the answer's Location."""
+    """Make a binding; the answer's Location has its path."""
     vhost = await call.vhost()
     body = call.body()
     key, arguments = text_in(body, "routing_key", ""), object_in(body, "arguments")
@@ -92,7 +93,7 @@ async def binding(call: Call) -> ApiAnswer:
 
 
 async def unbind(call: Call) -> ApiAnswer:
-    """Take a binding away by its name in the URL."""
+    """Remove a binding by its name in the URL."""
     vhost = await call.vhost()
     there = await found(call)
     method: m.QueueUnbind | m.ExchangeUnbind

@@ -22,8 +22,7 @@ REASON: Final = "Closed via management plugin"
 
 
 async def open_ones(call: Call) -> list[Record]:
-    """Return the connections that the user sees; those that have not logged in yet are on no
-    list."""
+    """Return the connections that the user sees, without those that have not logged in yet."""
     rows = await call.desk.inventory.all(CONNECTIONS)
     return call.own([row for row in rows if row["vhost"] and row["user"]])
 
@@ -57,8 +56,8 @@ async def connections_of(call: Call) -> ApiAnswer:
 
 
 async def found(call: Call) -> Record:
-    """Return the connection that the path names. Raises ApiError when there is none (404), or it is
-    another user's (401)."""
+    """Return the connection that the path names. Raises ApiError when there is none (404), or it
+    belongs to another user (401)."""
     rows = await call.desk.inventory.all(CONNECTIONS)
     for row in rows:
         if row["name"] == call.path["name"]:
@@ -76,7 +75,7 @@ async def connection(call: Call) -> ApiAnswer:
 
 
 async def close(call: Call) -> ApiAnswer:
-    """Close a connection; the client is told the reason in X-Reason. Users may close their own,
+    """Close a connection; the client gets the reason in X-Reason. Users may close their own,
     administrators all."""
     row = await found(call)
     if row["user"] != call.visitor.name and not call.visitor.may(ADMINISTRATOR):
@@ -89,7 +88,7 @@ async def close(call: Call) -> ApiAnswer:
 
 
 async def close_of(call: Call) -> ApiAnswer:
-    """Close all connections of a user; the clients are told the reason in X-Reason."""
+    """Close all connections of a user; the clients get the reason in X-Reason."""
     name = call.path["user"]
     if name != call.visitor.name and not call.visitor.may(ADMINISTRATOR):
         raise not_authorised("User not authorised to close connection")

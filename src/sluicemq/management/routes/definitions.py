@@ -1,4 +1,4 @@
-"""Definitions: everything that is declared, out as a document and in from one."""
+"""Definitions: export and import, as a document."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def export_vhost(call: Call) -> ApiAnswer:
 
 
 async def load(call: Call, **where: object) -> ApiAnswer:
-    """Import a document, all or nothing; with `dry_run=true` only tell what would change."""
+    """Import a document, all or nothing; with `dry_run=true` only report what would change."""
     call.body()
     dry_run = call.query.get("dry_run") == "true"
     text = call.raw.decode("utf-8", "surrogateescape")

@@ -54,19 +54,19 @@ async def found(call: Call) -> Record:
 
 
 def own_name(name: str) -> str:
-    """Return an exchange's name as AMQP has it, given that in a URL."""
+    """Return an exchange's name in AMQP, given its name in a URL."""
     return "" if name == DEFAULT else name
 
 
 async def exchange(call: Call) -> ApiAnswer:
-    """Return one exchange, with what was published to it."""
+    """Return one exchange, with the counters of publishes to it."""
     shown = exchange_shape(await found(call), call.desk.sampler, call.wish)
     shown["incoming"] = shown["outgoing"] = []
     return ApiAnswer(shown)
 
 
 async def declare(call: Call) -> ApiAnswer:
-    """Declare an exchange: 201 when it is new, 204 when there is one like it."""
+    """Declare an exchange: 201 when it is new, 204 when an equal one exists."""
     vhost = await call.vhost()
     name, body = call.path["name"], call.body()
     rows = await call.desk.inventory.all(EXCHANGES)
@@ -86,7 +86,7 @@ async def declare(call: Call) -> ApiAnswer:
 
 
 async def delete(call: Call) -> ApiAnswer:
-    """Delete an exchange; `if-unused` says when not to."""
+    """Delete an exchange, subject to `if-unused`."""
     row = await found(call)
     method = m.ExchangeDelete(row["name"], if_unused=call.query.get("if-unused") == "true")
     await call.as_user(row["vhost"], lambda session: session.call(method, m.ExchangeDeleteOk))
@@ -117,7 +117,7 @@ async def publish(call: Call) -> ApiAnswer:
 
 
 async def bindings(call: Call, end: str) -> ApiAnswer:
-    """Return the bindings of which the exchange is one end."""
+    """Return the bindings of which the exchange is the given end."""
     row = await found(call)
     rows: list[dict[str, Any]] = []
     for each in await call.desk.inventory.all(BINDINGS):
@@ -129,12 +129,12 @@ async def bindings(call: Call, end: str) -> ApiAnswer:
 
 
 async def from_it(call: Call) -> ApiAnswer:
-    """Return the bindings that lead away from an exchange."""
+    """Return the bindings whose source is the exchange."""
     return await bindings(call, "source")
 
 
 async def to_it(call: Call) -> ApiAnswer:
-    """Return the bindings that lead to an exchange."""
+    """Return the bindings whose destination is the exchange."""
     return await bindings(call, "destination")
 
 

@@ -1,4 +1,4 @@
-"""Health checks: 200 when all is well, 503 with a reason when it is not."""
+"""Health checks: 200 when all is well, else 503 with a reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNIT_DAYS: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 
 
 def failed(reason: str, **more: Any) -> ApiAnswer:
-    """Return the answer of a check that has failed, with what is the matter."""
+    """Return the answer of a failed check, with the reason."""
     return ApiAnswer({"status": "failed", "reason": reason, **more}, 503)
 
 
@@ -47,7 +47,7 @@ async def local_alarms(call: Call) -> ApiAnswer:
 
 
 async def port_listener(call: Call) -> ApiAnswer:
-    """Check that something of this node listens at a port."""
+    """Check that this node listens at a port."""
     text = call.path["port"]
     if not text.isdecimal() or len(text) > 5:
         raise bad_request("the port must be a number")
@@ -60,7 +60,7 @@ async def port_listener(call: Call) -> ApiAnswer:
 
 
 async def protocol_listener(call: Call) -> ApiAnswer:
-    """Check that something of this node listens for a protocol."""
+    """Check that this node listens for a protocol."""
     wanted = call.path["protocol"]
     node = await call.desk.inventory.node()
     protocols = sorted({each["protocol"] for each in listeners(node, call.desk.listeners)})
@@ -71,7 +71,7 @@ async def protocol_listener(call: Call) -> ApiAnswer:
 
 
 async def virtual_hosts(call: Call) -> ApiAnswer:
-    """Check that all virtual hosts run: they do when the broker answers."""
+    """Check that all virtual hosts run, as they do whenever the broker answers."""
     await call.desk.inventory.all(VHOSTS)
     return OK
 
@@ -85,13 +85,13 @@ async def quorum_critical(call: Call) -> ApiAnswer:
 
 
 async def in_service(call: Call) -> ApiAnswer:
-    """Check that the node is for clients."""
+    """Check that the node accepts clients."""
     node = await call.desk.inventory.node()
     return OK if node["listeners"] else failed("Node is not ready to serve clients")
 
 
 async def below_limit(call: Call) -> ApiAnswer:
-    """Check that there is room for more connections."""
+    """Check that the node has room for more connections."""
     node = await call.desk.inventory.node()
     open_ones, most = node["totals"]["connections"], node["sockets_max"]
     if open_ones < most:
@@ -100,7 +100,7 @@ async def below_limit(call: Call) -> ApiAnswer:
 
 
 async def certificates(call: Call) -> ApiAnswer:
-    """Check that the certificates last for so many days, weeks, months or years."""
+    """Check that no certificate expires within so many days, weeks, months or years."""
     text, unit = call.path["within"], call.path["unit"]
     if not text.isdecimal() or len(text) > 4 or unit not in UNIT_DAYS:
         raise bad_request(f"the time must be a number and one of {', '.join(UNIT_DAYS)}")
@@ -118,8 +118,8 @@ async def certificates(call: Call) -> ApiAnswer:
 
 
 def end_of(file: str) -> float | None:
-    """Return when the first certificate of a file ends, in seconds since the epoch; None when the
-    file has none."""
+    """Return when the first certificate of a file expires, in seconds since the epoch; None when
+    the file has none."""
     try:
         decoded = ssl._ssl._test_decode_cert(file)  # type: ignore[attr-defined]
     except (OSError, ssl.SSLError):

@@ -1,4 +1,4 @@
-"""The overview, the nodes, the cluster's name, and who asks."""
+"""The overview, the nodes, the cluster's name, and the user of the request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ FEATURES: Final = (
 
 
 async def overview(call: Call) -> ApiAnswer:
-    """Return the overview: of all virtual hosts for monitors, of the user's own for others."""
+    """Return the overview: for monitors that of all virtual hosts, for others that of the user's
+    own."""
     desk = call.desk
     node = await desk.inventory.node()
     vhosts = await desk.inventory.all(VHOSTS)
@@ -50,7 +51,7 @@ async def overview(call: Call) -> ApiAnswer:
 
 
 def restrict(shown: dict[str, Any], call: Call, vhosts: list[Record], queues: list[Record]) -> None:
-    """Leave in an overview what a user sees who is no monitor."""
+    """Reduce an overview to what a user who is no monitor may see."""
     seen = {row["name"] for row in vhosts if call.sees_vhost(row["name"])}
     for name in ("churn_rates", "message_stats"):
         shown[name] = {}
@@ -64,12 +65,12 @@ def restrict(shown: dict[str, Any], call: Call, vhosts: list[Record], queues: li
 
 
 async def whoami(call: Call) -> ApiAnswer:
-    """Return who asks, with the tags of that user."""
+    """Return the user of the request, with its tags."""
     return ApiAnswer(public(call.visitor))
 
 
 async def cluster_name(call: Call) -> ApiAnswer:
-    """Return the cluster's name: what was set, or the node's."""
+    """Return the cluster's name: the one that was set, or the node's."""
     return ApiAnswer({"name": await call.desk.cluster_name()})
 
 
@@ -83,13 +84,13 @@ async def set_cluster_name(call: Call) -> ApiAnswer:
 
 
 async def extensions(_: Call) -> ApiAnswer:
-    """Return the extensions of the page, as RabbitMQ's page asks for them."""
+    """Return the extensions of the page, which RabbitMQ's page requests."""
     return ApiAnswer([{"javascript": "dispatcher.js"}])
 
 
 async def all_nodes(call: Call) -> list[dict[str, Any]]:
-    """Return all nodes of the cluster, the one beside first: its figures as they are now, those of
-    others as they told them last."""
+    """Return all nodes of the cluster, the local one first: its figures are current, those of
+    others are the last ones that they reported."""
     desk = call.desk
     node = await desk.inventory.node()
     watches = desk.sampler.nodes
@@ -113,7 +114,7 @@ async def nodes(call: Call) -> ApiAnswer:
 
 
 async def node(call: Call) -> ApiAnswer:
-    """Return one node; with `memory=true` its memory breakdown besides."""
+    """Return one node; with `memory=true` its memory breakdown, too."""
     for shown in await all_nodes(call):
         if shown["name"] == call.path["node"]:
             if call.query.get("memory") == "true":
@@ -125,13 +126,13 @@ async def node(call: Call) -> ApiAnswer:
 
 
 async def node_memory(call: Call) -> ApiAnswer:
-    """Return what of the node takes how much memory."""
+    """Return the memory breakdown of a node."""
     return ApiAnswer({"memory": await memory_of(call, call.path["node"])})
 
 
 async def memory_of(call: Call, name: str) -> dict[str, Any]:
-    """Return what of a node takes how much memory. Raises ApiError when there is no such node, or
-    it has told nothing yet."""
+    """Return the memory breakdown of the node of this name. Raises ApiError when there is no such
+    node, or it has not reported yet."""
     told = await call.desk.inventory.node()
     if node_name(told) != name:
         watch = call.desk.sampler.nodes.get(name)
@@ -142,13 +143,15 @@ async def memory_of(call: Call, name: str) -> dict[str, Any]:
 
 
 async def chain(call: Call) -> ApiAnswer:
-    """Return the stages and links of the flow control chain: who holds up whom, and since when."""
+    """Return the stages and links of the flow control chain: which hold up which, and
+    since when.
+    """
     [row] = await call.desk.inventory.all(CHAIN)
     return ApiAnswer(row)
 
 
 async def feature_flags(_: Call) -> ApiAnswer:
-    """RabbitMQ's feature flags, which are all enabled."""
+    """Return RabbitMQ's feature flags, all of them enabled."""
     return ApiAnswer(
         [
             {
@@ -165,13 +168,13 @@ async def feature_flags(_: Call) -> ApiAnswer:
 
 
 async def nothing(_: Call) -> ApiAnswer:
-    """Return a list of things that are not there."""
+    """Return an empty list, for objects that SluiceMQ does not have."""
     return ApiAnswer([])
 
 
 async def rebalance(call: Call) -> ApiAnswer:
-    """Have the leaders of quorum queues spread evenly over the nodes; a node that is alone leads
-    all."""
+    """Spread the leaders of quorum queues evenly over the nodes; a node without a cluster leads all
+    of them."""
     node = await call.desk.inventory.node()
     if node["name"] is not None:
         await call.desk.change("rebalance", type="all")
@@ -179,7 +182,8 @@ async def rebalance(call: Call) -> ApiAnswer:
 
 
 async def done(_: Call) -> ApiAnswer:
-    """Return what asks for something that has no meaning here, or is so already."""
+    """Answer that the request has succeeded, because its effect has no meaning here or is already
+    in force."""
     return ApiAnswer(None, 204)
 
 

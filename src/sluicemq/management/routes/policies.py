@@ -18,24 +18,25 @@ Rows = Callable[[Call], Awaitable[list[Shown]]]
 
 
 async def rows_of(table: str, call: Call) -> list[Shown]:
-    """Return what is in one table, as far as the user sees it."""
+    """Return the records of one table that the user sees."""
     return call.visible(await call.desk.declared(table))
 
 
 async def all_rows(table: str, call: Call) -> ApiAnswer:
-    """Return everything in one table that the user sees."""
+    """Return all records of one table that the user sees."""
     return ApiAnswer(as_wanted(await rows_of(table, call), call.query))
 
 
 async def rows_in(table: str, call: Call) -> ApiAnswer:
-    """Return what of one table is in the virtual host that the path names."""
+    """Return the records of one table in the virtual host that the path names."""
     vhost = await call.seen_vhost()
     rows = [row for row in await rows_of(table, call) if row["vhost"] == vhost]
     return ApiAnswer(as_wanted(rows, call.query))
 
 
 async def found(table: str, call: Call) -> Shown:
-    """Return what the path names by its virtual host and its name. Raises ApiError for nothing."""
+    """Return the record with the virtual host and name of the path. Raises ApiError when there is
+    none."""
     vhost = await call.seen_vhost()
     for row in await rows_of(table, call):
         if (row["vhost"], row["name"]) == (vhost, call.path["name"]):
@@ -155,7 +156,7 @@ async def global_parameters(call: Call) -> ApiAnswer:
 
 
 def is_public(row: Shown) -> bool:
-    """Tell whether a global parameter is one that somebody has set, and not the broker's own."""
+    """Tell whether a user has set this global parameter; the others are the broker's own."""
     return bool(row["name"] != IMPORTED)
 
 
@@ -197,7 +198,7 @@ async def clear_global(call: Call) -> ApiAnswer:
 
 
 def policy_routes(path: str, table: str, kind: str, tag: str) -> tuple[ApiRoute, ...]:
-    """Return the routes of policies or of operator policies, which `tag` may change."""
+    """Return the routes of policies or of operator policies; users with `tag` may change them."""
     place = f"{path}/{{vhost}}/{{name}}"
     return (
         ApiRoute("GET", path, MANAGEMENT, partial(all_rows, table)),

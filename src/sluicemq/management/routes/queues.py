@@ -83,7 +83,7 @@ async def queue(call: Call) -> ApiAnswer:
 
 
 async def declare(call: Call) -> ApiAnswer:
-    """Declare a queue: 201 when it is new, 204 when there is one like it."""
+    """Declare a queue: 201 when it is new, 204 when an equal one exists."""
     vhost = await call.vhost()
     name, body = call.path["name"], call.body()
     is_new = await call.desk.inventory.queue(vhost, name) is None
@@ -100,7 +100,7 @@ async def declare(call: Call) -> ApiAnswer:
 
 
 async def delete(call: Call) -> ApiAnswer:
-    """Delete a queue; `if-empty` and `if-unused` say when not to."""
+    """Delete a queue, subject to `if-empty` and `if-unused`."""
     row = await found(call)
     method = m.QueueDelete(
         queue=row["name"],
@@ -138,7 +138,7 @@ async def bindings(call: Call) -> ApiAnswer:
 
 
 async def get(call: Call) -> ApiAnswer:
-    """Get messages of a queue, and put them back or not, as `ackmode` says."""
+    """Get messages of a queue, and requeue them or not, as `ackmode` says."""
     row = await found(call)
     body = call.body()
     count = number_in(body, "count")
@@ -160,7 +160,7 @@ async def get(call: Call) -> ApiAnswer:
 
 
 def number_in(body: dict[str, Any], name: str) -> int:
-    """Return a number of a body, which may be a text there. Raises ApiError when it is none."""
+    """Return a number of a body, which may be given as text. Raises ApiError when it is neither."""
     value = body.get(name)
     if isinstance(value, str) and value.isdecimal() and len(value) < 10:
         value = int(value)
@@ -170,8 +170,8 @@ def number_in(body: dict[str, Any], name: str) -> int:
 
 
 async def act(call: Call) -> ApiAnswer:
-    """Begin or stop the synchronisation of mirrors: 204 also where there are none, as in
-    RabbitMQ."""
+    """Begin or stop the synchronisation of mirrors; answers 204 for queues without mirrors, too, as
+    RabbitMQ does."""
     row = await found(call)
     action = text_in(call.body(), "action")
     if action not in SYNC_ACTIONS:

@@ -1,4 +1,4 @@
-"""Users and what they may do: list, show, make, change, delete."""
+"""Users and their permissions: list, show, make, change, delete."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def user(call: Call) -> ApiAnswer:
 
 
 async def put(call: Call) -> ApiAnswer:
-    """Make a user, or change all of one: a password or its hash, and the tags."""
+    """Make a user, or replace the password (or its hash) and the tags of one."""
     body = call.body()
     name = call.path["user"]
     is_new = all(row["name"] != name for row in await call.desk.declared("users"))
@@ -58,8 +58,8 @@ async def put(call: Call) -> ApiAnswer:
 
 
 def tags_of(given: object) -> list[str]:
-    """Return tags that came as a list, or as names with commas between. Raises ApiError for
-    others."""
+    """Return tags that were given as a list, or as names with commas between. Raises ApiError for
+    other values."""
     if isinstance(given, str):
         return [each.strip() for each in given.split(",") if each.strip()]
     if isinstance(given, list) and all(isinstance(each, str) for each in given):
@@ -68,13 +68,13 @@ def tags_of(given: object) -> list[str]:
 
 
 async def delete(call: Call) -> ApiAnswer:
-    """Delete a user, with all that it may do."""
+    """Delete a user, with all of its permissions."""
     await call.desk.change("delete_user", username=(await found(call))["name"])
     return ApiAnswer(None, 204)
 
 
 async def delete_many(call: Call) -> ApiAnswer:
-    """Delete the users that the body names; those that are not there are passed over."""
+    """Delete the users that the body names, and skip those that do not exist."""
     names = call.body().get("users")
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
         raise bad_request("users must be a list of names")
@@ -96,19 +96,19 @@ async def topic_permissions_of(call: Call) -> ApiAnswer:
 
 
 async def of_user(call: Call, table: str) -> ApiAnswer:
-    """Return the permissions of one table that the user of the path has."""
+    """Return the permissions in one table of the user that the path names."""
     name = (await found(call))["name"]
     rows = await call.desk.declared(table)
     return ApiAnswer(as_wanted([row for row in rows if row["user"] == name], call.query))
 
 
 async def permissions(call: Call) -> ApiAnswer:
-    """Return all permissions of all users there are."""
+    """Return the permissions of all users."""
     return ApiAnswer(as_wanted(await call.desk.declared("permissions"), call.query))
 
 
 async def topic_permissions(call: Call) -> ApiAnswer:
-    """Return all topic permissions of all users there are."""
+    """Return the topic permissions of all users."""
     return ApiAnswer(as_wanted(await call.desk.declared("topic_permissions"), call.query))
 
 
@@ -124,12 +124,12 @@ async def granted(call: Call, table: str) -> list[Shown]:
 
 
 async def permission(call: Call) -> ApiAnswer:
-    """Return what one user may do in one virtual host."""
+    """Return the permissions of one user in one virtual host."""
     return ApiAnswer((await granted(call, "permissions"))[0])
 
 
 async def set_permission(call: Call) -> ApiAnswer:
-    """Set what one user may do in one virtual host: 201 when it may enter it from now on."""
+    """Set the permissions of one user in one virtual host: 201 when they are new."""
     body = call.body()
     patterns = {name: text_in(body, name) for name in ("configure", "write", "read")}
     place = {"vhost": call.path["vhost"], "username": call.path["user"]}
@@ -139,12 +139,12 @@ async def set_permission(call: Call) -> ApiAnswer:
 
 
 def exists(rows: list[Shown], place: Mapping[str, str]) -> bool:
-    """Tell whether there are permissions of that user in that virtual host."""
+    """Tell whether the rows have permissions of that user in that virtual host."""
     return any((row["vhost"], row["user"]) == (place["vhost"], place["username"]) for row in rows)
 
 
 async def clear_permission(call: Call) -> ApiAnswer:
-    """Take all permissions of a user in a virtual host away."""
+    """Remove all permissions of a user in a virtual host."""
     await granted(call, "permissions")
     await call.desk.change(
         "clear_permissions", vhost=call.path["vhost"], username=call.path["user"]
@@ -173,7 +173,7 @@ async def set_topic_permission(call: Call) -> ApiAnswer:
 
 
 async def clear_topic_permission(call: Call) -> ApiAnswer:
-    """Take all topic permissions of a user in a virtual host away."""
+    """Remove all topic permissions of a user in a virtual host."""
     await granted(call, "topic_permissions")
     await call.desk.change(
         "clear_topic_permissions", vhost=call.path["vhost"], username=call.path["user"]
@@ -213,14 +213,14 @@ async def clear_limit(call: Call) -> ApiAnswer:
 
 
 async def hash_password(call: Call) -> ApiAnswer:
-    """Return the hash of a password, for definitions; nothing is stored."""
+    """Return the hash of a password, for use in definitions; nothing is stored."""
     [row] = await call.desk.link.ask("hash_password", password=call.path["password"])
     return ApiAnswer({"ok": row["password_hash"]})
 
 
 async def attempts(call: Call) -> ApiAnswer:
-    """Return how often users have logged in over HTTP at this process, and how often not. Raises
-    ApiError for other nodes, of which only their own processes know."""
+    """Return how many log-ins over HTTP have succeeded and failed at this process. Raises ApiError
+    for other nodes, whose own processes count theirs."""
     if call.path["node"] != await call.desk.node_name():
         raise not_found()
     counted = call.desk.sign_in.attempts

@@ -20,7 +20,7 @@ ALIVENESS: Final = "aliveness-test"
 
 
 async def shown(call: Call, rows: list[Record]) -> list[dict[str, Any]]:
-    """Return these virtual hosts, with what is in their queues."""
+    """Return these virtual hosts, with the counts of messages in their queues."""
     nodes = [await call.desk.node_name(), *call.desk.inventory.others]
     queues: dict[str, list[Record]] = defaultdict(list)
     for row in await call.desk.inventory.all(QUEUES):
@@ -44,13 +44,15 @@ async def found(call: Call) -> Record:
 
 
 async def vhost(call: Call) -> ApiAnswer:
-    """Return one virtual host, with what went through it."""
+    """Return one virtual host, with its traffic."""
     [one] = await shown(call, [await found(call)])
     return ApiAnswer(one)
 
 
 async def put(call: Call) -> ApiAnswer:
-    """Make a virtual host (201), or change what is said of one (204)."""
+    """Make a virtual host (201), or change description, tags and default queue type of
+    one (204).
+    """
     name, body = call.path["vhost"], call.body()
     tags = body.get("tags", "")
     tags = [each.strip() for each in tags.split(",")] if isinstance(tags, str) else tags
@@ -80,7 +82,7 @@ async def put(call: Call) -> ApiAnswer:
 
 
 async def delete(call: Call) -> ApiAnswer:
-    """Delete a virtual host with all that is in it."""
+    """Delete a virtual host and everything in it."""
     name = call.path["vhost"]
     if all(row["name"] != name for row in await call.desk.inventory.all(VHOSTS)):
         raise not_found()
@@ -99,14 +101,14 @@ async def topic_permissions(call: Call) -> ApiAnswer:
 
 
 async def permissions_in(call: Call, table: str) -> ApiAnswer:
-    """Return the permissions of one table in the virtual host of the path."""
+    """Return the permissions of one table in the virtual host that the path names."""
     name = (await found(call))["name"]
     rows = await call.desk.declared(table)
     return ApiAnswer(as_wanted([row for row in rows if row["vhost"] == name], call.query))
 
 
 async def start(call: Call) -> ApiAnswer:
-    """Start a virtual host on a node: it runs already."""
+    """Answer that a virtual host runs on a node, as all of them do."""
     await found(call)
     return ApiAnswer(None, 204)
 
