@@ -1,4 +1,4 @@
-"""Whether the running code is plain Python or was compiled."""
+"""Tells whether the running code is plain Python or was compiled."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ class HostClock(Clock):
 
 
 class HostDice(Dice):
-    """Tokens are unpredictable, for names must not be guessed; the rest need not be."""
+    """Random values of the machine. Tokens are unpredictable, because names must not be guessed;
+    the others need not be."""
 
     def below(self, limit: int) -> int:
         return random.randrange(limit)

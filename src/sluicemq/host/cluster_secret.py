@@ -17,7 +17,7 @@ SECRET_BYTES_MAX: Final = 4096
 
 def read_secret(config: ClusterConfig) -> bytes:
     """Return the secret of the configured cluster; nothing without a cluster. Raises Refused when
-    the file cannot be read, others have access to it, or it says too little."""
+    the file cannot be read, others have access to it, or the secret's length is not allowed."""
     if not config.takes_part:
         return b""
     from sluicemq.cluster.handshake import checked_secret  # noqa: PLC0415 (start-up time)

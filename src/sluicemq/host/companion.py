@@ -1,7 +1,7 @@
-"""A process beside the broker, which the broker starts, and restarts when it has ended.
+"""A process beside the broker, which the broker starts, and restarts when it ends.
 
-The broker does not depend on it: nothing waits for it. It ends with the broker, however that ends,
-because its standard input is a pipe that the broker holds open.
+The broker does not depend on it: nothing waits for it. It ends with the broker, in whatever way
+that ends, because its standard input is a pipe that the broker holds open.
 """
 
 from __future__ import annotations

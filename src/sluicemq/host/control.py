@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 async def answers(path: Path) -> bool:
-    """Tell whether a broker listens on the socket file; one that a killed broker has left does not
-    answer."""
+    """Tell whether a broker listens on the socket file; a file that a killed broker has left does
+    not answer."""
     try:
         _, writer = await asyncio.open_unix_connection(path)
     except OSError:
@@ -32,8 +32,8 @@ async def answers(path: Path) -> bool:
 
 
 def all_commands() -> Mapping[str, Action]:
-    """Return what is carried out, by name: commands of `sluicemq ctl`, and what the management
-    process asks."""
+    """Return the actions by command name: those of `sluicemq ctl`, and those that the management
+    process uses."""
     from sluicemq.manage.actions import ACTIONS  # noqa: PLC0415 (when somebody asks)
     from sluicemq.manage.gateway import GATEWAY  # noqa: PLC0415
 
@@ -43,7 +43,8 @@ def all_commands() -> Mapping[str, Action]:
 def commands_of(
     node: Node, commands: Callable[[], Mapping[str, Action]] = all_commands
 ) -> BeginCommand:
-    """Return what begins commands at that node, each of those that `commands` returns then."""
+    """Return a function that begins commands at that node, those that `commands` returns at that
+    moment."""
 
     def begin(command: str, arguments: Mapping[str, Any], reply: Reply) -> BegunCommand:
         from sluicemq.manage.task import start  # noqa: PLC0415 (when somebody asks)
@@ -54,8 +55,8 @@ def commands_of(
 
 
 class ControlServer:
-    """Answers one question a line on the control socket, by what `begin` does. Only its owner can
-    reach it (see control_path)."""
+    """Answers one request a line on the control socket, by calling `begin`. Only the socket's owner
+    can reach it (see control_path)."""
 
     def __init__(self, begin: BeginCommand, port: int) -> None:
         self.begin = begin
@@ -66,7 +67,7 @@ class ControlServer:
         """Answers clients; None before the first one comes."""
 
     async def start(self) -> None:
-        """Listen; a socket file left by a broker that was killed is replaced. Raises Refused while
+        """Listen, in place of a socket file that a killed broker has left. Raises Refused while
         another broker answers there: it has the same port, at another address."""
         path = socket_to_bind(self.port, os.environ, os.getuid())
         if await answers(path):
@@ -83,7 +84,7 @@ class ControlServer:
         )
 
     async def stop(self) -> None:
-        """Stop listening and take the socket file away."""
+        """Stop listening and remove the socket file."""
         self.server.close()
         with suppress(FileNotFoundError):
             self.path.unlink()

@@ -1,8 +1,8 @@
-"""Where the control socket of a broker is: one place both ends work out from the port alone.
+"""The path of a broker's control socket, which both ends derive from the port alone.
 
-The socket lies in a directory only its user can enter; that is the whole access control. Both ends
-look at the same places in the same order: a broker started by a service manager and a shell may
-see different environments, so the client tries each and the broker takes the first that serves.
+The socket is in a directory that only its user can enter; that is the whole access control. Both
+ends have the same list of directories: a broker started by a service manager and a shell may see
+different environments, so the broker takes the first usable one and the client tries each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SERVICE_DIR: Final = Path("/run/sluicemq")
 
 def runtime_dirs(env: Mapping[str, str], uid: int) -> list[Path]:
     """Return the directories for the socket, best first. The first two depend on the environment,
-    the others never do: the last is that of a service of systemd, whose `/tmp` is its own."""
+    the others do not: the last is that of a systemd service, which has a `/tmp` of its own."""
     own = f"sluicemq-{uid}"
     places = [Path("/tmp") / own, SERVICE_DIR]
     if env.get("TMPDIR"):
@@ -41,14 +41,14 @@ def socket_name(port: int) -> str:
 
 
 def sockets_to_try(port: int, env: Mapping[str, str], uid: int) -> list[Path]:
-    """Return, for the client, where the socket may be, leaving out directories that others can
+    """Return the paths where a client may find the socket, leaving out directories that others can
     enter."""
     return [place / socket_name(port) for place in runtime_dirs(env, uid) if is_private(place, uid)]
 
 
 def socket_to_bind(port: int, env: Mapping[str, str], uid: int) -> Path:
-    """Return, for the broker, where to put the socket. Makes the directory when it is missing.
-    Raises Refused when no directory is usable."""
+    """Return the path for the broker's socket, and make its directory when it is missing. Raises
+    Refused when no directory is usable."""
     for place in runtime_dirs(env, uid):
         path = place / socket_name(port)
         if len(os.fsencode(path)) <= PATH_BYTES_MAX and _made(place) and is_private(place, uid):
@@ -58,7 +58,8 @@ def socket_to_bind(port: int, env: Mapping[str, str], uid: int) -> Path:
 
 
 def is_private(place: Path, uid: int) -> bool:
-    """Tell whether `place` is a real directory that `uid` owns and nobody else can enter."""
+    """Tell whether `place` is a real directory that belongs to `uid` and that no other user can
+    enter."""
     try:
         status = place.lstat()
     except OSError:

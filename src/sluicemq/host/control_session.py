@@ -1,7 +1,7 @@
 """Requests of clients of the control socket, and their answers: JSON lines.
 
-This is imported with the first client, and with it everything that commands need, so that a start
-does not wait for it.
+This module is imported with the first client, and with it everything that commands need, so that a
+start does not wait for it.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def parts(answer: CommandAnswer) -> Iterator[bytes]:
 
 
 def texts(value: Any) -> Iterator[bytes]:
-    """Write a value as JSON, in pieces that are short unless something deep within it is long: of
-    an object each value, of an array each item, of a text so many characters."""
+    """Write a value as JSON, in pieces: each value of an object, each item of an array, each LONG
+    characters of a text. They are short unless something deep within the value is long."""
     if isinstance(value, dict):
         before = b"{"
         for key, item in value.items():
@@ -76,7 +76,7 @@ def texts(value: Any) -> Iterator[bytes]:
 
 
 def as_json(value: object) -> bytes:
-    """Write a value as JSON at one blow. Keys of bindings that are no text keep their bytes as
+    """Write a value as JSON in one call. Keys of bindings that are not UTF-8 keep their bytes as
     surrogates, which only the slower of two encoders takes."""
     try:
         return msgspec.json.encode(value)
@@ -92,13 +92,13 @@ def is_long(row: object) -> bool:
 
 
 class BegunCommand(Protocol):
-    """A command at work, as who waits for it sees it."""
+    """A command that a task carries out, as the session that waits for it sees it."""
 
     def post(self, message: object) -> None:
-        """Tell it to go on."""
+        """Tell the command to go on."""
 
     def abandon(self) -> None:
-        """Tell it that nobody waits any more."""
+        """Tell the command that nobody waits for it any more."""
 
 
 BeginCommand = Callable[[str, Mapping[str, Any], Reply], BegunCommand]
@@ -113,11 +113,11 @@ class AnswerWait:
 
     def reply(self, answer: CommandAnswer) -> None:
         """Take the answer, from the task."""
-        if not self.answered.done():  # it is, when the broker stops meanwhile
+        if not self.answered.done():  # it is, if the broker stopped meanwhile
             self.answered.set_result(answer)
 
     async def answer(self, task: BegunCommand, reader: asyncio.StreamReader) -> CommandAnswer:
-        """Return the answer. Raises ConnectionAbortedError when who has asked has hung up."""
+        """Return the answer. Raises ConnectionAbortedError when the client has hung up."""
         answered = self.answered
         while not answered.done():
             await asyncio.wait((answered,), timeout=LOOK_SECONDS)
@@ -128,7 +128,7 @@ class AnswerWait:
 
 
 class ControlSession:
-    """Answers the clients of one control socket by what `begin` does."""
+    """Answers the clients of one control socket by calling `begin`."""
 
     def __init__(self, begin: BeginCommand) -> None:
         self.begin = begin
@@ -147,7 +147,7 @@ class ControlSession:
         writer.close()
 
     async def line(self, reader: asyncio.StreamReader) -> bytes:
-        """Return the next request; for one that is too long, a line that is no request."""
+        """Return the next request; for one that is too long, a line that is no valid request."""
         try:
             return await reader.readline()
         except ValueError:
@@ -157,8 +157,8 @@ class ControlSession:
         self, line: bytes, reader: asyncio.StreamReader
     ) -> AsyncIterator[CommandAnswer]:
         """Carry out a request and yield its answer, or each page of it: the next one is made when
-        this one has been taken. A change is answered when it is durable: on a full disk, when there
-        is space again. A client that has hung up by then is not waited for."""
+        this one has been taken. The answer to a change comes when it is durable: on a full disk,
+        when there is space again. The wait ends when the client hangs up."""
         if self.tasks >= CONTROL_TASKS_MAX:
             yield CommandAnswer((), "too many commands wait for the disk already", LATER)
             return

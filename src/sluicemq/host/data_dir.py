@@ -1,4 +1,6 @@
-"""The data directory: which one, made when missing, and held by one broker at a time."""
+"""The data directory: chosen from the configuration, made when missing, held by one broker at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 @contextmanager
 def chosen(config: Config, env: Mapping[str, str]) -> Iterator[Path | MemoryFiles]:
     """Yield the data directory of a broker with this configuration, held while inside; or memory.
-    Without a directory configured the port names it, so that two brokers of a user do not meet. A
-    port the system chooses names nothing: such a broker gets a directory that is deleted when it
+    When no directory is configured its name has the port, so that two brokers of a user have
+    different ones. A broker whose port the system chooses gets a directory that is deleted when it
     ends."""
     if config.storage.kind == "memory":
         if config.storage.data_dir is not None:
@@ -44,7 +46,7 @@ def chosen(config: Config, env: Mapping[str, str]) -> Iterator[Path | MemoryFile
 
 
 def user_data(env: Mapping[str, str]) -> Path:
-    """Return where programs keep a user's data: the XDG base directory (a relative one does not
+    """Return the directory for a user's data: the XDG base directory (a relative one does not
     count)."""
     place = Path(env.get("XDG_DATA_HOME", ""))
     return place if place.is_absolute() else Path(env.get("HOME", "/")) / ".local" / "share"
@@ -53,7 +55,7 @@ def user_data(env: Mapping[str, str]) -> Path:
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Own the directory while inside. The lock is the kernel's: it ends with the process. A
-    directory made here, and those above it, are there after a power loss too."""
+    directory made here, and its new parents, survive a power loss."""
     try:
         make(path)
         descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -90,7 +92,7 @@ def unheld(path: Path) -> Iterator[None]:
     try:
         descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        yield  # a copy of a data directory need not have one
+        yield  # a copy of a data directory need not have a lock file
         return
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}") from error

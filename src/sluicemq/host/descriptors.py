@@ -1,7 +1,7 @@
-"""How many sockets and files the process may have open, and how they are divided.
+"""Divides the process's descriptors between sockets and files.
 
-Clients never get all: storage, control socket and log must go on when strangers have taken every
-place. The reserve includes connections that are accepted before they can be turned away.
+Clients never get all of them: storage, control socket and log must go on when strangers have taken
+every place. The reserve includes connections that are accepted before they can be turned away.
 """
 
 from __future__ import annotations

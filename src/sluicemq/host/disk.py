@@ -2,8 +2,9 @@
 
 The journal's strand has a thread to itself, for confirms wait for it; the other strands share a
 pool. A thread takes its jobs in order, so a strand, which stays with its thread, keeps its order
-too. What is done goes back to the event loop, and from there to the inbox of whoever asked. A
-thread without a job waits for one without a timeout: an idle broker asks the system for nothing.
+too. Finished jobs go back to the event loop, and from there to the inbox of the actor that
+submitted them. A thread without a job waits for one without a timeout: an idle broker asks the
+system for nothing.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ Jobs = SimpleQueue[tuple[DiskJob, "Actor"] | None]
 
 class HostDisk(disk.Disk):
     """Runs jobs on threads: they come from the event loop's thread by `submit`, and go back to it.
-    `crashed` is called there with what a job raised that is no DiskFailed: a mistake of ours. No
-    job is run after that one, for those behind it may build on what it did not do."""
+    `crashed` is called there with an exception of a job that is no DiskFailed, which is a
+    programming error. No job runs after that one, because later jobs may depend on it."""
 
     files: HostFiles
 
@@ -59,12 +60,12 @@ class HostDisk(disk.Disk):
 
     @property
     def place(self) -> str:
-        """Where things are stored, for the log."""
+        """The place of the files, for the log."""
         return str(self.files.root)
 
     def submit(self, job: DiskJob, actor: Actor, strand: int) -> None:
-        """Queue a job on its strand. After `stop` nothing is run any more, as if the broker had
-        been killed then."""
+        """Queue a job on its strand. After `stop` no job runs, as if the broker had been killed
+        then."""
         if not self.is_stopped:
             jobs = self.sync_queue if strand == SYNC_STRAND else self.pool[strand % len(self.pool)]
             jobs.put((job, actor))
@@ -79,9 +80,9 @@ class HostDisk(disk.Disk):
         }
 
     def post_done(self) -> None:
-        """Post finished jobs to their actors. Called by the loop when it was woken, and by a busy
-        one whenever it likes. `woken` is cleared first: who sees it still set has appended
-        before."""
+        """Post finished jobs to their actors. The event loop calls this when it was woken, and a
+        busy one between turns. `woken` is cleared first: a thread that still sees it set has
+        appended before."""
         self.woken = False
         done = self.done
         while done:
@@ -90,7 +91,7 @@ class HostDisk(disk.Disk):
             actor.post(job)
 
     async def stop(self) -> None:
-        """Finish what was submitted, post it, end the threads and close the files."""
+        """Finish the submitted jobs, post them, end the threads and close the files."""
         self.is_stopped = True
         for jobs in (self.sync_queue, *self.pool):
             jobs.put(None)
@@ -119,13 +120,13 @@ class HostDisk(disk.Disk):
                 self._wake(self.crashed, error)
                 return
             self.done.append(item)
-            del item, job  # what was written need not stay in memory until the next job
-            if not self.woken:  # several done before the loop comes by wake it once
+            del item, job  # written data need not stay in memory until the next job
+            if not self.woken:  # the first of several finished jobs wakes the loop
                 self.woken = True
                 self._wake(self.post_done)
 
     def _wake(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Have the loop call `callback`; a loop that is closed belongs to a process about to
-        end."""
+        """Have the loop call `callback`; do nothing when the loop is closed, because the process is
+        about to end."""
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(callback, *arguments)

@@ -1,14 +1,14 @@
-"""Open files, at most so many: the least recently used is closed when one more is wanted.
+"""Keeps a bounded number of files open: the least recently used is closed when one more is wanted.
 
-A path is a file's name relative to the data directory. Whoever wants to read or write takes the
-handle of a path and gives it back; in between it stays open, whatever happens to its name. Several
-threads may hold the same handle, for reads and writes name their offset.
+A path is a file's name relative to the data directory. A caller that reads or writes takes the
+handle of a path and gives it back; in between it stays open, even if the file is renamed or
+deleted. Several threads may hold the same handle, because reads and writes name their offset.
 
-A handle that was written to and not synced is *dirty*. Closing it would leave an error of a later
-write-back without anybody to be told, should the system also forget the inode; so clean handles are
-closed first, and a dirty one is synced before. The paths a sync has failed for are remembered: the
-system says so once, and takes what it could not write for written from then on. Only for want of
-space a sync may be tried again, by who has written all of it again.
+A handle that was written to and not synced is *dirty*. If it were closed, the system could report
+an error of a later write-back to no one; so clean handles are closed first, and a dirty one is
+synced before. The paths of failed syncs are remembered: the system reports a failure once, and then
+treats the data as written. Only after a lack of space may a sync be tried again, by a caller that
+has written all of the data again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WAIT_SECONDS: Final = 0.05
 
 
 def log_nothing(_: str) -> None:
-    """Report nothing: for files whose troubles nobody follows."""
+    """Report nothing, for callers that do not log."""
 
 
 CLOSED_PATHS_MAX: Final = 65_536
@@ -71,7 +71,7 @@ class Handle:
 
 
 class FileHandles:
-    """The open files below `root`: at most `limit`, but never fewer than are in use."""
+    """The open files below `root`: at most `limit`, unless more are in use."""
 
     def __init__(
         self,
@@ -122,13 +122,13 @@ class FileHandles:
         self._durably(handle, call)
 
     def write_through(self, handle: Handle, offset: int, data: bytes, flags: int) -> int:
-        """Write to a file with these flags of pwritev2, one of which makes the call return when
-        what it has written is durable. Returns how many bytes that are, 0 when the file system
-        cannot do that. Raises DiskFailed as `sync` does."""
+        """Write to a file with these flags of pwritev2, one of which makes the call return when the
+        data is durable. Returns how many bytes were written, 0 when the file system has no such
+        writes. Raises DiskFailed as `sync` does."""
         return self._durably(handle, lambda: write_if_known(handle.descriptor, offset, data, flags))
 
     def _durably(self, handle: Handle, call: Callable[[], T]) -> T:
-        """Make a call that makes durable what is in a file, and remember if it fails."""
+        """Make a call that makes a file's data durable, and remember if it fails."""
         with handle.syncing:
             code = self.failed.get(handle.path)
             if code is not None:
@@ -148,8 +148,8 @@ class FileHandles:
             return result
 
     def renamed(self, old: str, new: str) -> None:
-        """Note that a file, or a directory with all in it, has another name; what had that name is
-        gone."""
+        """Note that a file, or a directory with everything in it, has another name, and that the
+        file that had this name is gone."""
         with self.lock:
             idle = self._drop(new)
             for path in _within(old, self.table):
@@ -161,8 +161,8 @@ class FileHandles:
         _close(idle)
 
     def deleted(self, path: str) -> None:
-        """Note that a file, or a directory with all in it, is gone: its handles close, so that the
-        system frees the space."""
+        """Note that a file, or a directory with everything in it, is gone: its handles close, so
+        that the system frees the space."""
         with self.lock:
             idle = self._drop(path)
         _close(idle)
@@ -179,8 +179,7 @@ class FileHandles:
         return handle
 
     def _open(self, path: str, create: bool) -> Handle:
-        """Open a file without holding the lock; check then whether it is still what the path
-        means."""
+        """Open a file without holding the lock, then check that the path still leads to it."""
         while True:
             names_changed = self.names_changed
             descriptor = self._descriptor(path, create)
@@ -211,9 +210,9 @@ class FileHandles:
             here[OPEN_NS] += now_ns() - started
 
     def patiently(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Make a call that needs a descriptor. Others may have taken every one there is: then one
-        of ours makes room; if all are in use, that is waited out. It says nothing about the disk.
-        """
+        """Make a call that needs a descriptor. When the process has none left, close one of these
+        handles and try again; if all are in use, wait. A lack of descriptors is no failure of the
+        disk."""
         while True:
             try:
                 result = call(*args, **kwargs)
@@ -247,7 +246,7 @@ class FileHandles:
         if victim.dirty:
             try:
                 self.sync(victim)
-            except DiskFailed as failure:  # whoever syncs this path next is told, whatever it was
+            except DiskFailed as failure:  # the next sync of this path reports the failure
                 with self.lock:
                     self.failed[victim.path] = failure.code
         with self.lock:
@@ -261,7 +260,7 @@ class FileHandles:
         return True
 
     def _drop(self, top: str) -> list[Handle]:
-        """Forget a path and what is below it; returns the handles to close."""
+        """Forget a path and all paths below it; returns the handles to close."""
         self.names_changed += 1
         self.closed.pop(top, None)
         for path in _within(top, self.failed):
@@ -283,7 +282,7 @@ def write_if_known(descriptor: int, offset: int, data: bytes, flags: int) -> int
 
 
 def _within(top: str, paths: Iterable[str]) -> list[str]:
-    """Return those of `paths` that are `top` or below it; everything is below the empty path."""
+    """Return those of `paths` that are `top` or below it; all paths are below the empty one."""
     below = f"{top}/" if top else ""
     return [path for path in paths if path == top or path.startswith(below)]
 

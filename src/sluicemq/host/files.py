@@ -1,7 +1,7 @@
 """Files below the data directory, on a POSIX system. Any thread may call; each call blocks.
 
-Modes are 0600 and 0700: messages are nobody else's business. A path that would leave the data
-directory is a mistake of ours, never a user's, so it is asserted.
+Modes are 0600 and 0700, so that no other user can read messages. A path that would leave the data
+directory is a programming error, never a user's, so it is asserted.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ DSYNC: Final = getattr(os, "RWF_DSYNC", 0)
 
 
 class HostFiles(Files):
-    """Files below `root`, which exists and is ours. At most `handles_max` are open, but any number
-    in use."""
+    """Files below `root`, which exists and belongs to this process. At most `handles_max` are open,
+    unless more are in use."""
 
     def __init__(
         self, root: Path, handles_max: int, log: Callable[[str], object] = log_nothing
@@ -79,7 +79,7 @@ class HostFiles(Files):
             if not place.is_dir():
                 if place.parent != self.root:
                     self.make_directory(str(place.parent.relative_to(self.root)))
-                place.mkdir(mode=0o700, exist_ok=True)  # others may make it, too
+                place.mkdir(mode=0o700, exist_ok=True)  # others may make it at the same time
                 self._sync_directory(place.parent)
 
     def size(self, path: str) -> int:
@@ -131,16 +131,16 @@ class HostFiles(Files):
                 handle.dirty = not path.startswith(SCRATCH)
 
     def write_durably(self, path: str, offset: int, data: bytes) -> None:
-        """Write and sync by one call, unless something else of the file waits for a sync, for the
-        one call makes no more durable than it writes. So a thread has to wait once less until the
-        interpreter is free."""
+        """Write and sync by one call, unless other data of the file waits for a sync, because the
+        one call makes durable only what it writes. One call saves the thread a wait for the
+        interpreter."""
         written = self._write_through(path, offset, data) if data and self.has_dsync else 0
         if not data or written < len(data):
             super().write_durably(path, offset + written, data[written:])
 
     def _write_through(self, path: str, offset: int, data: bytes) -> int:
-        """Return how much was written and is durable: nothing when more than that has to be synced,
-        or the file system cannot write so."""
+        """Return how many bytes were written and are durable: 0 when older data has to be synced,
+        too, or the file system has no such writes."""
         with self._open("write", path, create=True) as handle:
             if handle.dirty:
                 return 0
@@ -222,7 +222,7 @@ class HostFiles(Files):
 
 
 class HandleInUse:
-    """A block with the handle of a path, which is given back at its end. An OSError in there
+    """A block with the handle of a path, which is given back at its end. OSError in the block
     becomes DiskFailed."""
 
     __slots__ = ("action", "create", "handle", "handles", "path")
@@ -256,7 +256,7 @@ def as_disk_failure(action: str, path: str) -> Iterator[None]:
 
 
 def disk_failure(action: str, path: str, error: OSError) -> DiskFailed:
-    """Return what says that the system has refused this action."""
+    """Return the DiskFailed for an action that the system has refused."""
     return DiskFailed(action, path, errno_name(error))
 
 

@@ -1,9 +1,10 @@
-"""When Python searches for cyclic garbage, during which the whole process stands still.
+"""Decides when Python searches for cyclic garbage, because the whole process stands still
+meanwhile.
 
-The broker's own objects are freed without that, by reference counts: connections, channels and
-queues leave no cycles. So a search through all objects finds next to nothing, and with a hundred
-thousand queues it takes half a second, for everybody. Python searches young objects as they come,
-which is short. All objects are searched
+Reference counts free the broker's own objects: connections, channels and queues leave no cycles. So
+a search through all objects finds next to nothing, and with a hundred thousand queues it stops the
+broker for half a second. Python searches young objects as they come, which is short. All objects
+are searched
 
     when that is cheap    by what it took last time and what has come since
     when nobody notices   the node is idle
@@ -43,12 +44,12 @@ the same nothing."""
 
 
 def leave_old_ones() -> None:
-    """Let Python's own collections look through young objects only from now on."""
+    """Limit Python's own collections to young objects from now on."""
     gc.set_threshold(YOUNG, YOUNG_LOOKS, NEVER)
 
 
 class Collector:
-    """Decides when all objects are searched for garbage. Times are in seconds."""
+    """Decides when to search all objects for garbage. Times are in seconds."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class Collector:
         """How often objects have become old since then."""
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take over from Python the decision when to collect."""
+        """Take over from Python the decision when to collect all objects."""
         gc.callbacks.append(self.noticed)
         self.again(loop)
 
@@ -81,7 +82,7 @@ class Collector:
         loop.call_later(LOOK_SECONDS, self.again, loop)
 
     def noticed(self, phase: Literal["start", "stop"], info: Mapping[str, int]) -> None:
-        """Note that Python begins a collection or has ended one; this is a callback of `gc`."""
+        """Note that Python begins or has ended a collection; this is a callback of `gc`."""
         generation = info["generation"]
         if phase == "start":
             self.began = self.now()
@@ -94,7 +95,7 @@ class Collector:
             self.times = 0
 
     def look(self) -> None:
-        """Collect garbage among all objects if it is time to."""
+        """Collect garbage among all objects if it is time."""
         is_idle = self.rounds <= IDLE_ROUNDS
         self.rounds = 0
         if self.times >= DUE and (self.is_cheap or is_idle or self.is_wanted):
@@ -102,12 +103,12 @@ class Collector:
 
     @property
     def is_cheap(self) -> bool:
-        """Tell whether a collection would be too short to matter. What has gone meanwhile is
-        counted too."""
+        """Whether a collection would be too short to matter. Objects that are gone since the last
+        one still count."""
         return self.whole + self.grown <= CHEAP_SECONDS
 
     @property
     def is_wanted(self) -> bool:
-        """Tell whether memory is short and enough objects have come since the last collection to
+        """Whether memory is short and enough objects have become old since the last collection to
         make another one worth its time."""
         return self.is_short() and self.grown * GROWN >= self.whole

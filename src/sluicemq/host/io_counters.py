@@ -1,7 +1,7 @@
-"""What file I/O has cost since the start, by RabbitMQ's names: how often, bytes, time.
+"""Counters of file I/O since the start, by RabbitMQ's names: operations, bytes, time.
 
-Every thread counts in a table of its own, so that counting takes no lock and loses nothing; asking
-adds the tables up. Times are in microseconds when asked for.
+Every thread counts in a table of its own, so that counting takes no lock and loses nothing;
+`totals` adds the tables up. Its times are in microseconds.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ now_ns = perf_counter_ns
 
 
 class IoCounters(threading.local):
-    """Counts file I/O by thread: `counters.here[READ] += 1` counts in the thread that says it.
-    `SEEK_NS` stays 0: reads and writes name their offset, so moving costs no call of its own."""
+    """Counts file I/O by thread: `counters.here[READ] += 1` counts in the calling thread. `SEEK_NS`
+    stays 0: reads and writes name their offset, so there are no seeks."""
 
     tables: list[list[int]]
     """Of all threads, those that ended too. (Made in `IoCounters.made`, shared by all.)"""
 
     def __init__(self, tables: list[list[int]]) -> None:
-        # Called once in every thread that touches the object: that is what threading.local does.
+        # threading.local calls this once in every thread that uses the object.
         self.here = [0] * len(NAMES)
         self.tables = tables
         tables.append(self.here)

@@ -1,5 +1,5 @@
 """A node that is to join a cluster, until it is a member: it serves no clients yet, but answers
-`sluicemq ctl`, which may tell it which node to ask.
+`sluicemq ctl`, which may name the node to ask.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class JoiningCommand(Actor):
         self.reply: Reply | None = reply
 
     def abandon(self) -> None:
-        """Forget who waits, for he has hung up."""
+        """Drop the answer, because the client has hung up."""
         self.reply = None
 
     def receive(self, message: object) -> None:
-        """Take the answer, and hand it to who waits for it."""
+        """Pass the answer on to the client."""
         assert isinstance(message, CommandAnswer), f"a command got {message!r}"
         reply, self.reply = self.reply, None
         if reply is not None:
@@ -63,7 +63,9 @@ class JoiningCommand(Actor):
 
 
 class JoiningHost:
-    """The node on this machine, in the running event loop, over a directory that is held."""
+    """A node that joins a cluster, in the running event loop, over a data directory
+    that it holds.
+    """
 
     def __init__(self, config: Config, directory: Path) -> None:
         self.config = config
@@ -96,7 +98,7 @@ class JoiningHost:
         self.loop.call_soon(self.run)
 
     def run(self) -> None:
-        """Run actors for a while."""
+        """Run actors for a bounded time."""
         more = self.scheduler.run(TURNS)
         self.disk.post_done()
         if more:
@@ -104,15 +106,16 @@ class JoiningHost:
         self.net.next_round()
 
     def crashed(self, error: BaseException) -> None:
-        """End, for a job of the disk has crashed."""
+        """End, because a job of the disk has crashed."""
         self.refused(f"a disk job failed unexpectedly: {traceback_text(error)}")
 
     def broke(self, actor: Actor, error: Exception) -> None:
-        """End, for a fault cannot be contained."""
+        """End, because a fault cannot be contained."""
         self.refused(f"a fault in {type(actor).__name__.lower()}: {traceback_text(error)}")
 
     def ask(self, addresses: Sequence[ListedNode], *, waits: bool) -> None:
-        """Ask the nodes at these addresses; `waits`: until one of them can say something."""
+        """Ask the nodes at these addresses to join; with `waits`, keep asking until one of them
+        answers."""
         self.joining = ClusterJoining(
             self.scheduler,
             self.world,
@@ -126,7 +129,7 @@ class JoiningHost:
         self.joining.start()
 
     def joined(self, sentence: str) -> None:
-        """The node is a member."""
+        """Log and answer that the node is a member, and end."""
         self.log.write("info", "this node is a member of the cluster")
         if sentence:
             self.log.write("warning", sentence)
@@ -135,7 +138,8 @@ class JoiningHost:
         self.loop.call_later(0.1 if self.asker is not None else 0, self.ended.set)
 
     def refused(self, sentence: str) -> None:
-        """It cannot be one. Who has told it to may tell it something else."""
+        """Handle a refusal: a command that has named the node to ask gets it, and another may
+        follow; without one the process ends."""
         self.joining = None
         if self.asker is not None:
             self.asker.post(CommandAnswer((), sentence, UNAVAILABLE))
@@ -145,14 +149,14 @@ class JoiningHost:
         self.ended.set()
 
     def stop(self) -> None:
-        """A signal has come, or `sluicemq ctl stop`."""
+        """End, because of a signal or `sluicemq ctl stop`."""
         self.is_told_to_end = True
         self.ended.set()
 
     # -- commands
 
     def begin(self, command: str, arguments: Mapping[str, Any], reply: Reply) -> JoiningCommand:
-        """Carry out a command, and answer it by `reply`."""
+        """Begin a command; `reply` is called with its answer."""
         task = JoiningCommand(self, reply)
         answer = self.answer(command, arguments, task)
         if answer is not None:
@@ -162,7 +166,7 @@ class JoiningHost:
     def answer(
         self, command: str, arguments: Mapping[str, Any], task: JoiningCommand
     ) -> CommandAnswer | None:
-        """Return the answer to a command; None: it comes later."""
+        """Return the answer to a command; None when it comes later."""
         if command == "join_cluster":
             return self.told_to_join(arguments, task)
         if command == "stop":
@@ -193,7 +197,7 @@ class JoiningHost:
         return None
 
     async def close(self) -> None:
-        """Leave everything to the broker, or end."""
+        """Close sockets and files, for the broker to open them or the process to end."""
         await self.control.stop()
         await self.net.stop_listening()
         for connection in list(self.net.connections.values()):
@@ -203,9 +207,9 @@ class JoiningHost:
 
 
 async def join_cluster(config: Config, directory: Path) -> bool:
-    """Have a new node be a member of the cluster that it is told to join; at once if it is one.
-    Returns whether it was told to end before. Raises Refused when it cannot be one; Corrupt,
-    DiskFailed."""
+    """Have a new node join the cluster that it is configured or told to join; return at once if it
+    is a member. Returns whether it was told to end before it joined. Raises Refused when it cannot
+    join, Corrupt and DiskFailed for its data directory."""
     host = JoiningHost(config, directory)
     try:
         files = host.disk.files

@@ -2,8 +2,8 @@
 
 It is a cache of the message files' contents, made anew at every start, so nothing is ever synced.
 Changes gather in a dict first, because a transaction costs as much as twenty changes, and because
-most messages are gone again before they would have been written at all. The dict also is what makes
-a full disk harmless: changes that cannot be written stay in it until they can.
+most messages are gone before they would be written. The dict also makes a full disk harmless:
+changes that cannot be written stay in it until they can.
 
 No MDB_WRITEMAP: a full disk would then be a SIGBUS instead of an error.
 """
@@ -34,13 +34,13 @@ ENTRY_BYTES: Final = 16
 
 def open_lmdb_index(data_directory: Path, log: Log, kind: str) -> LmdbIndex:
     """Return an empty index for the messages of one kind, in `messages/index.lmdb/<kind>` of the
-    data directory; what is there is deleted. Raises Refused without the package lmdb."""
+    data directory; an older one is deleted. Raises Refused without the package lmdb."""
     return LmdbIndex(data_directory / "messages" / "index.lmdb" / kind, log)
 
 
 class LmdbIndex(MessageIndex):
-    """A message index in an LMDB environment. Keys are big-endian, so that ids, which grow, fill
-    page after page."""
+    """An index of messages in an LMDB environment. Keys are big-endian, so that ids, which grow,
+    fill page after page."""
 
     def __init__(self, directory: Path, log: Log, changes_max: int = CHANGES_MAX) -> None:
         self.directory = directory
@@ -106,8 +106,8 @@ class LmdbIndex(MessageIndex):
         self._open()
 
     def count(self) -> int:
-        """Count the entries. What is only among the changes is looked up one by one: it is rarely
-        asked."""
+        """Count the entries. Changes that are not written are looked up one by one, which is slow:
+        few callers need the count."""
         stored: int = self.environment.stat()["entries"]
         for message_id, entry in self.changes.items():
             known = self.reader.get(message_id.to_bytes(KEY_BYTES, "big")) is not None
@@ -120,9 +120,9 @@ class LmdbIndex(MessageIndex):
 
     def flush(self) -> None:
         """Write all changes in one transaction. When that fails they are kept, and the next attempt
-        comes when as many again have gathered."""
+        comes after as many new ones."""
         changes = sorted(self.changes.items())
-        self.reader.abort()  # a reader keeps the pages it sees from being used again
+        self.reader.abort()  # an open reader keeps the pages that it sees from being reused
         try:
             with self.environment.begin(write=True) as transaction:
                 cursor = transaction.cursor()

@@ -1,7 +1,7 @@
 """The broker's log: one line an event, in UTC, on standard error or in a file.
 
-The file is opened for appending and never truncated or renamed here: whoever rotates it moves it
-away and sends SIGHUP.
+The file is opened for appending and never truncated or renamed here: to rotate it, move it away and
+send SIGHUP.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ FORMATTERS: Final[dict[str, Callable[[str, str], str]]] = {"plaintext": line_of,
 
 class HostLog(Log):
     """Writes a line such as `2026-11-21T08:00:00.123Z [warning] memory alarm raised: ...` to
-    standard error, or to the file that is configured. Raises Refused when that cannot be opened."""
+    standard error, or to the configured file. Raises Refused when the file cannot be opened."""
 
     def __init__(self, config: LogConfig | None = None) -> None:
         config = config or LogConfig()
@@ -72,19 +72,19 @@ class HostLog(Log):
 
     def reopen(self) -> None:
         """Open the file anew, under its name. Raises OSError when that fails, and goes on with the
-        one that is open. The descriptor stays the same."""
+        open one. The descriptor stays the same."""
         if self.path is None:
             return
         opened = self.path.open("a", encoding="utf-8", errors="backslashreplace")
         if self.file is None:
             self.file = opened
             return
-        with opened:  # the descriptor stays, for another thread may be about to write to it
+        with opened:  # the descriptor stays, because another thread may be about to write to it
             os.dup2(opened.fileno(), self.file.fileno(), inheritable=False)
 
     @property
     def descriptor(self) -> int:
-        """The descriptor that lines are written to."""
+        """The descriptor of standard error or the file."""
         return STDERR if self.file is None else self.file.fileno()
 
     def shows(self, level: str) -> bool:
@@ -92,8 +92,8 @@ class HostLog(Log):
         return RANKS[level] >= self.least
 
     def write(self, level: str, text: str) -> None:
-        """Write one line. When standard error is closed or the disk is full the line is lost: that
-        is no reason to fail where the event happened."""
+        """Write one line. When standard error is closed or the disk is full the line is lost: the
+        caller must not fail for that."""
         if self.shows(level):
             with suppress(OSError, ValueError):
                 print(self.line(level, text), file=self.file or sys.stderr, flush=True)

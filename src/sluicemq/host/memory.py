@@ -1,4 +1,4 @@
-"""The process's memory as Linux tells it."""
+"""The process's memory, as Linux reports it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LARGE_BYTES = 4 << 20
 
 
 def tune_allocator() -> None:
-    """Keep glibc from giving each socket buffer back to the system and faulting it in again. Its
-    defaults map anything above 128 KiB anew; a broker takes and frees a quarter of a mebibyte a
-    read. What is kept is given back by `HostMemory.trim`."""
+    """Keep glibc from giving each socket buffer back to the system and faulting it in again. By
+    default it maps anything above 128 KiB anew, and a broker takes and frees a quarter of a
+    mebibyte a read. `HostMemory.trim` gives back what is kept."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
         libc.mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
@@ -35,7 +35,7 @@ class HostMemory(Memory):
 
     def __init__(self) -> None:
         self.trimmer = None
-        # Kept open: with no descriptor left for it the alarm would be blind.
+        # The file stays open: with no descriptor left to open it the alarm would be blind.
         self.statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self.statm).atexit = False
         libc = ctypes.CDLL(None)
@@ -55,7 +55,7 @@ class HostMemory(Memory):
 
 
 def machine_total() -> int:
-    """Return the machine's RAM in bytes, or 0 when the system does not tell."""
+    """Return the machine's RAM in bytes, or 0 when it is not known."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES
     except (ValueError, OSError):

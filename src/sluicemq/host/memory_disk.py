@@ -1,7 +1,7 @@
-"""A disk in this process's memory, whose files are gone when it ends (`storage.kind = memory`).
+"""A disk in this process's memory (`storage.kind = memory`); its files end with the process.
 
-Everything above works as it does with a data directory. Nothing is slow, so no thread is needed:
-jobs run between the turns of the actors.
+Its callers work as with a data directory. No job is slow, so none needs a thread: jobs run between
+the turns of the actors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOM_BYTES: Final = 1 << 40
 
 
 def parent_of(path: str) -> str:
-    """Return the directory that a name is in; "" is the data directory."""
+    """Return the directory of a path; "" is the data directory."""
     return path.rpartition("/")[0]
 
 
@@ -130,7 +130,7 @@ class MemoryFiles(Files):
         return content
 
     def _made(self, action: str, path: str) -> bytearray:
-        """Return a file's bytes; the file is made when it is missing."""
+        """Return a file's bytes; makes the file when it is missing."""
         assert_inside(path)
         content = self.contents.get(path)
         if content is None:
@@ -148,7 +148,7 @@ class MemoryFiles(Files):
             content.extend(bytes(lacking))
 
     def _why_not(self, path: str) -> str:
-        """Return the name of the errno for a path that is no file."""
+        """Return the name of the errno for a path at which there is no file."""
         if path in self.directories:
             return "EISDIR"
         return "ENOTDIR" if parent_of(path) in self.contents else "ENOENT"
@@ -156,8 +156,8 @@ class MemoryFiles(Files):
 
 class MemoryDisk(disk.Disk):
     """Runs jobs in the event loop's own thread, in the order in which they were submitted.
-    `crashed` is called with what a job raised that is no DiskFailed: a mistake of ours. No job is
-    run after that one."""
+    `crashed` is called with an exception of a job that is no DiskFailed, which is a programming
+    error. No job runs after that one."""
 
     place: Final = "in memory: all that is stored is gone when the broker ends"
     """Where things are stored, for the log."""
@@ -177,8 +177,7 @@ class MemoryDisk(disk.Disk):
         self.is_stopped = False
 
     def submit(self, job: DiskJob, actor: Actor, strand: int) -> None:
-        """Queue a job. After `stop` nothing is run any more, as if the broker had been killed
-        then."""
+        """Queue a job. After `stop` no job runs, as if the broker had been killed then."""
         if self.is_stopped:
             return
         if not self.jobs:
@@ -189,7 +188,7 @@ class MemoryDisk(disk.Disk):
         return {}
 
     def post_done(self) -> None:
-        """Run the jobs that wait, and post them to their actors."""
+        """Run the waiting jobs, and post them to their actors."""
         jobs = self.jobs
         while jobs:
             job, actor = jobs.popleft()
@@ -206,6 +205,6 @@ class MemoryDisk(disk.Disk):
             actor.post(job)
 
     async def stop(self) -> None:
-        """Finish what was submitted, and post it."""
+        """Finish the submitted jobs, and post them."""
         self.is_stopped = True
         self.post_done()

@@ -1,9 +1,9 @@
 """Sockets over asyncio: one protocol object a connection, bytes in, bytes out.
 
-Connection      the bytes of one, and its end
-  Incoming      somebody has connected to a listener; an acceptor takes it in
-    Tls         with TLS around it
-  Outgoing      an actor of this node has asked for it
+Connection      reads and writes one socket
+  Incoming      a client or node has connected to a listener; an acceptor takes it
+    Tls         the same over TLS
+  Outgoing      an actor of this node has opened it
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Connection(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's is not one by class
-        there = transport.get_extra_info("peername")  # None: it is gone already
+        self.transport = cast(asyncio.Transport, transport)  # no base class of uvloop's
+        there = transport.get_extra_info("peername")  # None: the socket is closed already
         self.address = str(there[0]) if there else ""
         try:
             self.net.set_options(transport.get_extra_info("socket"))
@@ -99,15 +99,15 @@ class Connection(asyncio.BufferedProtocol):
         self.begin()
 
     def is_wanted(self) -> bool:
-        """Whether a socket that is there now may stay."""
+        """Tell whether a socket that has just connected may stay."""
         raise NotImplementedError
 
     def begin(self) -> None:
-        """Let the node accept the connection, which is ready for AMQP."""
+        """Let the node accept the connection, over which AMQP may begin."""
         raise NotImplementedError
 
     def unclaimed(self) -> None:
-        """The socket has gone before it had an owner."""
+        """Handle that the socket was closed before it had an owner."""
         raise NotImplementedError
 
     def peer(self) -> Peer:
@@ -117,8 +117,9 @@ class Connection(asyncio.BufferedProtocol):
         return Peer(self.address, int(there[1]), str(here[0]), int(here[1]))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the one buffer of all sockets: what is in it is copied before anything else is
-        read."""
+        """Return the one buffer of all sockets: its content is copied before anything
+        else is read.
+        """
         return self.net.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -134,20 +135,22 @@ class Connection(asyncio.BufferedProtocol):
             self.owner.post(Received(data))
 
     def decoded(self, data: bytes) -> bytes:
-        """Return what is in `data` for the owner; with TLS nothing until its handshake is over."""
+        """Return the owner's part of `data`; with TLS that is nothing before its
+        handshake is over.
+        """
         return data
 
     @property
     def unparsed_max(self) -> int:
-        """Return the number of bytes that were read and not parsed from which on it rests."""
+        """The number of bytes, read and not parsed, from which on the socket rests."""
         if self.owner is None or self.owner.shares_room:
             return self.net.unparsed_max
         return UNPARSED_BYTES_MAX
 
     def clamp(self) -> None:
-        """Shrink the socket's receive buffer, for its owner is behind. With many others on this
-        node the system shall not take much more from the peer than one read: what waits in its
-        buffer waits the longer the more it is. But a segment has to fit, of which those on loopback
+        """Shrink the socket's receive buffer, because its owner is behind. On a node with many
+        connections the system must not take much more from the peer than one read, for bytes wait
+        the longer the more there are in the buffer. But a segment has to fit, and those on loopback
         are large: else the peer's TCP waits, and sends one each 200 ms."""
         size = self.unparsed_max
         if size < UNPARSED_BYTES_MAX and size != self.clamped:
@@ -158,16 +161,17 @@ class Connection(asyncio.BufferedProtocol):
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, linux_doubles_it)
 
     def taken(self, pulls: bool) -> bool:
-        """Note that the owner has handled all that was read. Returns whether the socket rests, so
-        that the owner has to pull more; with `pulls` False it does not rest any longer."""
+        """Note that the owner has handled everything that was read. Returns whether the socket
+        rests, so that the owner has to pull more; with `pulls` False it stops resting."""
         self.unparsed = 0
         if self.rests and not pulls:
             self.rest_no_more()
         return self.rests
 
     def pull(self) -> bytes:
-        """Read what is there, as the event loop does not while the socket rests. When there was
-        nothing the event loop reads again: then it sees the end or the error, too."""
+        """Read available bytes in place of the event loop, which does not read while the socket
+        rests. If there are none the event loop reads again, and so sees the end or an error, too.
+        """
         if not self.rests or self.held or self.transport.is_closing():
             return b""
         try:
@@ -212,12 +216,12 @@ class Connection(asyncio.BufferedProtocol):
             self.unclaimed()
 
     def faulted(self) -> None:
-        """End the connection, for one of its callbacks has had a fault."""
+        """End the connection, because one of its callbacks has had a fault."""
         self.transport.abort()
         self.gone("a fault of the broker's own")
 
     def send(self, data: bytes) -> None:
-        """Write bytes to the socket, or through TLS if there is TLS."""
+        """Write bytes to the socket, through TLS if it has TLS."""
         self.transport.write(data)
 
     def finish(self, linger_ms: int) -> None:
@@ -226,7 +230,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = self.transport
         if linger_ms and transport.can_write_eof() and not transport.is_closing():
             self.rests = False
-            self.net.resume_reading(self.number)  # to the end; the owner drops it
+            self.net.resume_reading(self.number)  # until the peer closes; the owner drops it
             transport.write_eof()
         else:
             transport.close()
@@ -242,7 +246,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 class Incoming(Connection):
-    """Somebody has connected to a listener."""
+    """A connection of a client or node to a listener."""
 
     __slots__ = ("acceptor",)
 
@@ -261,7 +265,7 @@ class Incoming(Connection):
 
 
 class Outgoing(Connection):
-    """An actor of this node has asked for it."""
+    """A connection that an actor of this node has opened."""
 
     __slots__ = ()
 
@@ -284,7 +288,7 @@ class Outgoing(Connection):
 
 
 class TlsIncoming(Incoming):
-    """The same with TLS around it. There is an owner from the end of TLS's handshake on."""
+    """A connection to a listener over TLS. It gets its owner when the TLS handshake is over."""
 
     __slots__ = ("tls",)
 
@@ -323,7 +327,7 @@ class TlsIncoming(Incoming):
         return plain
 
     def shake_hands(self) -> None:
-        """TLS is agreed: now AMQP may begin."""
+        """Let AMQP begin, now that the TLS handshake is over."""
         if self.tls.too_deep():
             self.broken("the client's certificate is too far from its root")
             return
@@ -333,7 +337,7 @@ class TlsIncoming(Incoming):
         super().begin()
 
     def broken(self, reason: str) -> None:
-        """TLS cannot go on; an alert is on its way to the peer."""
+        """End the connection, because TLS has failed; an alert is on its way to the peer."""
         self.net.log.write("warning", f"TLS with {self.address} failed: {reason}")
         self.tls.ended = True
         self.transport.write(self.tls.to_write())
@@ -380,8 +384,8 @@ class HostNet(Net):
         """The buffer that all sockets are read into."""
 
     def reserve(self, host: str, port: int, tls: bool = False) -> int:
-        """Bind sockets to that address for the next `listen` to it. Nobody can connect to them
-        before. Returns the port. Raises Refused when that fails."""
+        """Bind sockets to that address for the next `listen` to it; no one can connect to them yet.
+        Returns the port. Raises Refused when that fails."""
         sockets = self.reserved[host, port, tls] = bound(host, port, 0)
         return int(sockets[0].getsockname()[1])
 
@@ -400,7 +404,7 @@ class HostNet(Net):
         return int(sockets[0].getsockname()[1])
 
     async def stop_listening(self) -> None:
-        """Nobody can connect any more, and no attempt to connect elsewhere goes on."""
+        """Close all listeners, and end all attempts to connect elsewhere."""
         for server in self.servers:
             (await server).close()
         self.servers.clear()
@@ -419,7 +423,7 @@ class HostNet(Net):
         def ended(_: object) -> None:
             del self.attempts[number]
             if attempt.cancelled():
-                if number not in self.connections:  # else its own end tells the owner
+                if number not in self.connections:  # if it is, its own end tells the owner
                     owner.post(Closed("given up"))
             elif error := attempt.exception():
                 owner.post(Closed(f"cannot connect to {host}:{port}: {reason_for(error)}"))
@@ -447,7 +451,7 @@ class HostNet(Net):
     def write(self, connection: int, data: bytes) -> bool:
         found = self.connections.get(connection)
         if found is None:
-            return True  # Closed is on its way to the reader
+            return True  # the reader will get Closed
         found.send(data)
         return not found.full
 
@@ -456,7 +460,7 @@ class HostNet(Net):
         return 0 if found is None else found.transport.get_write_buffer_size()
 
     def set_options(self, plain: socket.socket) -> None:
-        """Set the options that the configuration names for every socket."""
+        """Set the options that are configured for every socket."""
         config = self.config
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, config.nodelay)
         if config.keepalive:
@@ -489,7 +493,8 @@ class HostNet(Net):
         return b"" if found is None else found.pull()
 
     def next_round(self) -> None:
-        """Share out what may be read next, for the actors have run."""
+        """Divide the bytes that may be read next among the connections, after a round of the
+        actors."""
         if not self.divides:
             return
         share = UNPARSED_BYTES // (len(self.connections) + 1)
@@ -499,9 +504,9 @@ class HostNet(Net):
             self.buffer = self.room[:size]
 
     def close(self, connection: int, linger_ms: int = 0) -> None:
-        """Write out what is due, then close. With `linger_ms` the peer is given so long to close
-        first: a socket closed with something unread in it is reset, and a peer that still writes
-        might never read our last words."""
+        """Write all pending bytes, then close. With `linger_ms` the peer has that long to close
+        first: a socket closed with unread bytes is reset, and a peer that still writes might never
+        read our last bytes."""
         found = self.connections.get(connection)
         if found is not None:
             found.finish(linger_ms)
@@ -510,17 +515,17 @@ class HostNet(Net):
 
 
 def reason_for(error: BaseException) -> str:
-    """What the system says of a failure; asyncio's own words repeat the address."""
+    """Return the system's words for a failure, without the address that asyncio's repeat."""
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return str(error)
 
 
 def bound(host: str, port: int, backlog: int) -> list[socket.socket]:
-    """Listening sockets, one for each address that the host's name stands for; with a backlog of 0
-    they do not listen yet. Raises Refused."""
+    """Return listening sockets, one for each address that the host's name stands for; with a
+    backlog of 0 they do not listen yet. Raises Refused."""
     sockets: list[socket.socket] = []
-    # For a name in `str` Python reads tables of Unicode, whatever is in it.
+    # As bytes: for a `str` Python would load Unicode tables, whatever the name.
     name = host.encode() if host.isascii() else host
     try:
         addresses = socket.getaddrinfo(
@@ -544,7 +549,7 @@ def bound(host: str, port: int, backlog: int) -> list[socket.socket]:
 
 
 def listen_on(sockets: list[socket.socket], host: str, port: int, backlog: int) -> None:
-    """Let others connect to sockets that are bound to that address. Raises Refused when another
+    """Let clients connect to sockets that are bound to that address. Raises Refused when another
     process listens there by now."""
     try:
         for plain in sockets:

@@ -1,4 +1,4 @@
-"""The files of a data directory for who only looks: nothing can be changed."""
+"""The files of a data directory for readers only; no method changes anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from sluicemq.kernel.disk import Files, assert_inside
 
 
 class ReadOnlyFiles(Files):
-    """Reads files below `root`; each is opened anew for each read, which is enough for a check."""
+    """Reads files below `root`, and opens the file anew for each read, which is fast enough for a
+    check."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

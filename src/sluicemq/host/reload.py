@@ -1,8 +1,8 @@
-"""SIGHUP: what of the configuration can change while the broker runs.
+"""SIGHUP: applies those options that can change while the broker runs.
 
-TLS's files are read again whether their names have changed or not; connections there are keep what
-they have. Either everything is as written afterwards, as far as it can be without a restart, or
-nothing has changed and the log says why.
+TLS's files are read again even if their names are the same; open connections keep their settings.
+Either all options that need no restart are as configured afterwards, or nothing has changed and the
+log says why.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ data directory, and what was published in large frames may be on its way to anyb
 
 
 def merged(current: Config, written: Config) -> tuple[Config, list[str], list[str]]:
-    """Return the configuration from now on, what has changed, and what would need a restart."""
+    """Return the new configuration, the options that have changed, and those that need
+    a restart.
+    """
     sections: dict[str, Any] = {}
     changed: list[str] = []
     kept: list[str] = []
@@ -57,7 +59,7 @@ def shown(section: str, field: str, option: Option, value: object) -> str:
 
 
 def summary(changed: Sequence[str], kept: Sequence[str], certificates: bool) -> str:
-    """Return one line for the log about what a reload has changed."""
+    """Return one line for the log about the changes of a reload."""
     parts = ["configuration reloaded"]
     if certificates:
         parts.append("certificates loaded for new connections")

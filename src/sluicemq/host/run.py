@@ -1,4 +1,4 @@
-"""`sluicemq serve` from inside: make the World, listen, run until a signal."""
+"""Runs `sluicemq serve`: makes the World, listens, runs until a signal."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ REMOVED_EXIT_CODE: Final = 2
 
 
 class BrokerHost:
-    """One node on this machine, in the running event loop. `place` is where it stores things: a
-    directory that is held, or memory."""
+    """One node on this machine, in the running event loop. `place` is its storage: a directory that
+    it holds, or memory."""
 
     def __init__(
         self, config: Config, place: Path | MemoryFiles, accept_loss: bool = False
@@ -138,31 +138,31 @@ class BrokerHost:
         self.wake()
 
     def make_log(self) -> Log:
-        """Return where the log goes."""
+        """Return the node's log."""
         return HostLog(self.config.log)
 
     def make_disk(self, place: Path | MemoryFiles, handles_max: int) -> HostDisk | MemoryDisk:
-        """Return the disk over `place`; of a directory at most so many files are open."""
+        """Return the disk over `place`; at most `handles_max` files of a directory are open."""
         if isinstance(place, MemoryFiles):
             return MemoryDisk(self.loop, place, self.crashed)
         files = HostFiles(place, handles_max, partial(self.log.write, "warning"))
         return HostDisk(self.loop, files, self.config.storage.io_threads, self.crashed)
 
     def make_net(self, sockets_max: int) -> HostNet:
-        """Return the network, with room for so many sockets."""
+        """Return the network, with room for `sockets_max` sockets."""
         return HostNet(self.loop, self.config.net, self.log, sockets_max)
 
     def make_clock(self) -> Clock:
-        """Return the clock that the node goes by."""
+        """Return the node's clock."""
         return HostClock(self.loop)
 
     def wake(self) -> None:
-        """Run the actors soon: after the sockets that are ready now have been read."""
+        """Run the actors soon, after the sockets that are ready now have been read."""
         self.loop.call_soon(self.run)
 
     def run(self) -> None:
-        """Run actors for a bounded time; then the sockets get their chance. Finished disk jobs are
-        fetched in between: a busy node would see them only after the sockets."""
+        """Run actors for a bounded time, then let the sockets be read. Finished disk jobs are
+        fetched in between, because a busy node would otherwise see them only after the sockets."""
         self.collector.rounds += 1
         now = perf_counter_ns()
         end = now + ROUND_NS
@@ -171,7 +171,7 @@ class BrokerHost:
             more = self.node.run(ANY_TURNS, min(now + LOOK_NS, end))
             self.disk.post_done()
             now = perf_counter_ns()
-        if more:  # if not, and the disk has brought work, its post has woken us
+        if more:  # if not, and the disk has finished jobs, their post has called `wake`
             self.loop.call_soon(self.run)
         self.net.next_round()
 
@@ -192,7 +192,7 @@ class BrokerHost:
             self.listen_for_nodes(self.node.membership)
 
     def answer_nodes(self, membership: ClusterMembership, begin: BeginCommand) -> None:
-        """Carry out what other nodes ask for people, and ask them for the people here."""
+        """Let other nodes send commands for this one, and this one send commands to them."""
         from sluicemq.manage.node_post import (  # noqa: PLC0415 (start-up time of who is alone)
             NodePost,
         )
@@ -201,7 +201,7 @@ class BrokerHost:
         node.node_post = NodePost(node.scheduler, world.clock, world.log, membership.cluster, begin)
 
     def commands(self) -> Mapping[str, Action]:
-        """Return what is carried out for who asks on the control socket, by name."""
+        """Return the actions of the control socket, by command name."""
         return all_commands()
 
     def listeners(self) -> list[tuple[str, str, int]]:
@@ -218,7 +218,7 @@ class BrokerHost:
         return found
 
     async def listen_for_clients(self) -> None:
-        """Load the definitions that are configured, then let clients connect."""
+        """Load the configured definitions, then let clients connect."""
         if self.config.definitions.load is not None:
             from sluicemq.host.start_definitions import (  # noqa: PLC0415 (start-up time without)
                 load_definitions,
@@ -240,8 +240,8 @@ class BrokerHost:
         membership.start()
 
     async def open(self) -> None:
-        """In a cluster, let clients connect once this node is a member and has all that is
-        declared; returns early when it is time to end."""
+        """In a cluster, let clients connect once this node is a member and has all definitions;
+        returns early when it is time to end."""
         if self.node.membership is None:
             return
         is_open = asyncio.Event()
@@ -265,8 +265,8 @@ class BrokerHost:
         self.urls.append(f"{scheme}://{host}:{bound}")
 
     def reload(self, read: Callable[[], Config]) -> None:
-        """Open the log's file again, for it may have been moved away; read the configuration again
-        and apply what has changed to new connections."""
+        """Open the log's file again, because it may have been moved; read the configuration again
+        and apply its changes to new connections."""
         from sluicemq.host.reload import merged, summary  # noqa: PLC0415 (start-up time)
 
         try:
@@ -285,27 +285,27 @@ class BrokerHost:
         self.log.write("info", summary(changed, kept, self.net.tls is not None))
 
     def crashed(self, error: BaseException) -> None:
-        """End as if killed, for a job of the disk has crashed and what waits for it would wait
-        forever. What was confirmed is on the disk."""
+        """End as if killed, because a job of the disk has crashed, and actors that depend on it
+        would wait forever. Confirmed messages are on the disk."""
         self.log.write(
             "error", f"a disk job failed unexpectedly, stopping: {traceback_text(error)}"
         )
         self.broken()
 
     def broken(self) -> None:
-        """End at once, as if killed, with an exit code that says so."""
+        """End at once, as if killed, with an exit code that tells of a fault."""
         self.exit_code = BROKEN_EXIT_CODE
         self.stopped.set()
 
     def removed(self, sentence: str) -> None:
-        """End at once, for nothing that this node has counts any more."""
+        """End at once, because the cluster no longer has this node."""
         self.log.write("error", f"{sentence}; exiting now")
         self.exit_code = REMOVED_EXIT_CODE
         self.stopped.set()
 
     def unexpected(self, _: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-        """Handle an exception in one of the event loop's callbacks. One of a connection's closes
-        it; what the system refuses is logged; after any other the process ends."""
+        """Handle an exception in a callback of the event loop. A connection's callback costs only
+        that connection; a refusal of the system is logged; any other exception ends the process."""
         error = context.get("exception")
         what = context.get("message", "a callback has failed")
         if error is None or isinstance(error, OSError):
@@ -321,9 +321,9 @@ class BrokerHost:
             self.broken()
 
     async def stop(self) -> None:
-        """Stop orderly: accept no new clients, have others lead what this node leads, tell those
-        clients that there are, close whoever is left, then the storage. After a crash only the
-        control socket is removed."""
+        """Stop in order: accept no new clients, hand leadership to other nodes, tell the connected
+        clients, close the remaining connections, then the storage. After a crash only the control
+        socket is removed."""
         await self.net.stop_listening()
         await self.control.stop()
         if self.exit_code:
@@ -349,9 +349,8 @@ class BrokerHost:
         await self.close_storage()
 
     async def close_storage(self) -> None:
-        """With all clients gone, have the node write what makes the next start a clean one, and end
-        the disk's threads. On a full disk that cannot be; the next start is then as after a
-        kill."""
+        """Once all clients are gone, have the node write what makes the next start a clean one, and
+        end the disk's threads. On a full disk the next start is one as after a kill."""
         self.node.close_storage()
         deadline, succeeded = 0.0, -1
         latest = self.loop.time() + CLOSE_SECONDS_MAX
@@ -437,7 +436,7 @@ async def run_until_signal(
 
 
 def greet(host: BrokerHost, notes: Sequence[str]) -> None:
-    """Log who this is, and what is to be said about the configuration."""
+    """Log the version and process of the broker, and the notes on its configuration."""
     loop = type(host.loop).__module__.partition(".")[0]
     python = sys.version.partition(" ")[0]
     what = f"SluiceMQ {__version__} ({build_kind()}), Python {python}, {loop}"
@@ -447,14 +446,14 @@ def greet(host: BrokerHost, notes: Sequence[str]) -> None:
 
 
 def tell_where(host: BrokerHost) -> None:
-    """Log where clients connect, and how to look inside."""
+    """Log where clients connect, and the commands that show the broker's state."""
     host.log.write("info", f"clients connect to {' and '.join(host.urls)}")
     look = f"sluicemq ctl status --port {host.port}, sluicemq top --port {host.port}"
     host.log.write("info", f"to look inside: {look}")
 
 
 def end_in_time(host: BrokerHost) -> None:
-    """Give the process END_SECONDS to end, whatever comes between."""
+    """End the process after END_SECONDS, even if it does not stop by itself."""
 
     def end() -> None:
         host.log.write("error", f"the broker did not stop within {END_SECONDS:.0f} s, exiting now")
@@ -473,14 +472,15 @@ def serve(
     companion: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> int:
-    """Serve, and return the process's exit code: 0 after a signal. `place` is the data
-    directory, held, or memory; `read` reads the configuration again. With `accept_loss` the broker
-    starts though something that must be in the directory is missing. `companion` is the command of
-    a process that is kept running beside the broker, which is told its port; empty: there is
-    none. `notes` are sentences about the configuration, for the log.
+    """Serve, and return the process's exit code: 0 after a signal. `place` is the data directory,
+    which the caller holds, or memory; `read` reads the configuration again. With `accept_loss` the
+    broker starts even if required files of the directory are missing. `companion` is the command of
+    a process to keep running beside the broker, and gets the broker's port; empty: there is none.
+    `notes` are sentences about the configuration, for the log.
 
-    What was imported before is never garbage; who has imported it may have disabled the collector
-    of cycles until now."""
+    Modules that were imported before are never garbage; a caller may have disabled the garbage
+    collector while it imported them.
+    """
     tune_allocator()
     raise_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -489,7 +489,7 @@ def serve(
     gc.enable()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         code = runner.run(run_until_signal(config, place, read, accept_loss, companion, notes))
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one while Python ends is no reason
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # for one that comes while Python ends
     sys.stdout.flush()
     return code
 

@@ -1,7 +1,7 @@
-"""What the broker tells the service manager that has started it: systemd's protocol `Type=notify`.
+"""Notifies the service manager that has started the broker, by systemd's protocol `Type=notify`.
 
-A service manager that wants to hear has put the address of a datagram socket into NOTIFY_SOCKET.
-Nothing waits for it: a datagram that cannot be sent at once is dropped.
+A service manager that wants notifications has set NOTIFY_SOCKET to the address of a datagram
+socket. Nothing waits for it: a datagram that cannot be sent at once is dropped.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ WATCHDOG_PROCESS: Final = "WATCHDOG_PID"
 
 
 class ServiceManager:
-    """Speaks to the service manager of which `env` knows; to nobody when it knows of none. What is
-    said about it there is taken out, so that no process started later speaks for this one."""
+    """Notifies the service manager that `env` names, if there is one. Its variables are removed
+    from `env`, so that no process started later speaks for this one."""
 
     def __init__(self, env: MutableMapping[str, str]) -> None:
         address = env.pop(ADDRESS, "")
@@ -34,11 +34,11 @@ class ServiceManager:
             self.socket.setblocking(False)
 
     def ready(self, status: str) -> None:
-        """Tell that clients can connect; `status` is shown to who asks the service manager."""
+        """Tell that clients can connect; the service manager shows `status` to its users."""
         self.send(f"READY=1\nSTATUS={status}")
 
     def alive(self) -> None:
-        """Tell that the broker answers; also from another thread than the event loop's."""
+        """Tell that the broker answers; any thread may call this."""
         self.send("WATCHDOG=1")
 
     def stopping(self) -> None:
@@ -46,7 +46,7 @@ class ServiceManager:
         self.send("STOPPING=1\nSTATUS=stopping")
 
     def send(self, text: str) -> None:
-        """Send one datagram, if somebody listens."""
+        """Send one datagram, if there is a service manager."""
         if self.socket is not None:
             with suppress(OSError):
                 self.socket.sendto(text.encode(), self.address)

@@ -1,4 +1,4 @@
-"""Definitions that a broker takes over when it starts, before it listens."""
+"""Imports the definitions file of the configuration when a broker starts, before it listens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def load_definitions(node: Node, path: str) -> None:
-    """Import all of this definitions file, durably. Raises Refused when that cannot be."""
+    """Import all of this definitions file, durably. Raises Refused when that is impossible."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

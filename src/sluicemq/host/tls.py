@@ -1,4 +1,4 @@
-"""TLS between a socket and its connection: bytes in, bytes out, the socket is asyncio's as without.
+"""TLS between a socket and its connection: bytes in, bytes out; asyncio has the plain socket.
 
 asyncio's own TLS keeps a quarter of a mebibyte a connection, cannot end one half of a socket, and
 has one set of certificates for a listener's whole life. Here the records are read and written in
@@ -54,7 +54,7 @@ SAN_KINDS: Final = {"dns": "DNS", "ip": "IP Address", "email": "email", "uri": "
 
 
 def server_context(tls: TlsConfig) -> ssl.SSLContext:
-    """Make the context with the broker's certificate and what it asks of clients. Raises Refused,
+    """Make the context with the broker's certificate and its demands on clients. Raises Refused,
     which names the option at fault."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = min(VERSIONS[name] for name in tls.versions)
@@ -64,7 +64,7 @@ def server_context(tls: TlsConfig) -> ssl.SSLContext:
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     else:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
-    context.num_tickets = 0  # connections live long, and each one proves anew who it is
+    context.num_tickets = 0  # connections live long, and each client authenticates anew
     load_certificate(context, tls)
     if tls.verify == VERIFY_PEER:
         load_authorities(context, str(tls.cacertfile))
@@ -132,7 +132,7 @@ def check_readable(option: str, path: str) -> None:
 
 
 class TlsSettings:
-    """The context that new connections are wrapped in. `load` replaces it whole, or not at all."""
+    """The context for new connections. `load` replaces it whole, or not at all."""
 
     def __init__(self, config: Config) -> None:
         self.context: ssl.SSLContext
@@ -141,7 +141,7 @@ class TlsSettings:
         self.load(config)
 
     def load(self, config: Config) -> None:
-        """Read the files again. When that raises Refused everything stays as it was."""
+        """Read the files again. If this raises Refused everything stays as it was."""
         self.context = server_context(config.tls)
         self.tls = config.tls
         self.auth = config.auth
@@ -164,7 +164,7 @@ class TlsSession:
         """True when the peer, or this side, has closed TLS."""
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes from the socket; returns what they decrypt to, perhaps nothing yet."""
+        """Take bytes from the socket; returns the decrypted bytes, perhaps none yet."""
         self._incoming.write(data)
         if not self.ready:
             try:
@@ -185,26 +185,26 @@ class TlsSession:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def send(self, data: bytes) -> bytes:
-        """Return what is to be written to the socket for `data`."""
+        """Return the bytes to write to the socket for `data`."""
         rest = memoryview(data)
         while rest:
             rest = rest[self._object.write(rest) :]
         return self._outgoing.read()
 
     def to_write(self) -> bytes:
-        """Return what TLS itself has to write: parts of its handshake, alerts."""
+        """Return the bytes that TLS itself has to write: parts of its handshake, alerts."""
         return self._outgoing.read()
 
     def goodbye(self) -> bytes:
-        """Return the closing alert, the last thing to be written."""
+        """Return the closing alert, which is the last thing to write."""
         self.ended = True
         if self.ready:
-            with suppress(ssl.SSLError):  # the peer's goodbye is not waited for
+            with suppress(ssl.SSLError):  # the peer's closing alert is not waited for
                 self._object.unwrap()
         return self._outgoing.read()
 
     def facts(self) -> dict[str, str]:
-        """Return what was agreed, under RabbitMQ's names of connection columns."""
+        """Return the facts of the session, under RabbitMQ's names of connection columns."""
         cipher = self._object.cipher()
         certificate = self._certificate()
         return {
@@ -222,7 +222,7 @@ class TlsSession:
         return len(chain) > self.depth + 2
 
     def user(self) -> str:
-        """Return the name EXTERNAL logs in with; "" without a verified certificate that has one."""
+        """Return the user name for EXTERNAL; "" without a verified certificate that has one."""
         return user_of(self._certificate(), self.auth)
 
     def _certificate(self) -> Mapping[str, Any]:
@@ -231,7 +231,7 @@ class TlsSession:
 
 
 def user_of(certificate: Mapping[str, Any], auth: AuthConfig) -> str:
-    """Return the part of a certificate, as ssl.getpeercert gives it, that is the user's name."""
+    """Return the user's name from a certificate, which has the form of ssl.getpeercert."""
     subject = certificate.get("subject", ())
     if auth.ssl_cert_login_from == "distinguished_name":
         return distinguished_name(subject)
@@ -267,7 +267,7 @@ def escaped(value: str) -> str:
 
 
 def reason_of(error: ssl.SSLError) -> str:
-    """Return what went wrong, for the log, in words people search for."""
+    """Return the cause of a TLS error for the log, in words that people search for."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate was refused: {error.verify_message}"
     hints = {

@@ -1,14 +1,14 @@
-"""Who notices that the broker answers nobody: a thread beside the event loop.
+"""A thread beside the event loop that notices when the broker no longer answers.
 
 Every second it asks the loop for a sign of life, which goes through the loop, the scheduler and a
 turn of an actor and so passes everything that a client's answer has to pass. When none comes for a
-while it says where the loop's thread is; when none comes for long it ends the process, for a
-service manager can start one that answers, and what was confirmed is on the disk.
+while it logs where the loop's thread is; when none comes for long it ends the process, because a
+service manager can start one that answers, and confirmed messages are on the disk.
 
-Only time in which this thread itself ran on time counts: a process that is stopped, a machine that
-sleeps and one that has no processor time to give are no reason. (Nor is work in C that lets no
-other thread run: it cannot be seen from here.) What it says goes to the log's file by itself and
-only as far as that takes it: a log that nobody reads may be just what the loop waits for.
+Only time in which this thread itself ran on time counts: a stopped process, a sleeping machine and
+one without free processor time are no reason. (Nor is work in C that lets no other thread run: this
+one cannot see it.) The thread writes to the log's file itself, and only as much as the file takes
+at once: a log that is not read may be what the loop waits for.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ STUCK_EXIT_CODE: Final = 70
 
 
 class Pulse(Actor):
-    """An actor that answers the watchdog: it takes a turn when asked to."""
+    """Answers the watchdog by taking a turn when asked to."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(scheduler)
@@ -61,9 +61,9 @@ class Pulse(Actor):
 
 
 def frames_of_threads() -> dict[int, FrameType]:
-    """Return what each thread executes now, by its identifier. Python 3.11 holds a lock meanwhile
-    that freeing a `threading.local` needs too: a garbage collection in there that found one would
-    wait for ever, and with it the whole process. So there is none."""
+    """Return the current frame of each thread, by its identifier. Python 3.11 holds a lock
+    meanwhile that freeing a `threading.local` needs, too: a garbage collection at that time that
+    found one would block the whole process for ever. So collections are off."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -74,8 +74,8 @@ def frames_of_threads() -> dict[int, FrameType]:
 
 
 class Watchdog:
-    """Watches one event loop. Make it in the loop's own thread. `manager` hears each time that the
-    broker has answered; `end` is what it does after a silence of `end_s` seconds."""
+    """Watches one event loop; must be made in the loop's own thread. `manager` is told each time
+    that the broker has answered; `end` is called after a silence of `end_s` seconds."""
 
     def __init__(
         self,
@@ -107,8 +107,8 @@ class Watchdog:
 
     def watch(self) -> None:
         """Ask the event loop for a sign of life every tick; report its silence after `report_s`
-        seconds, and end the process after `end_s`. Returns after `stop`; this is what the thread
-        runs."""
+        seconds, and end the process after `end_s`. Returns after `stop`. The watching thread runs
+        this."""
         asked = 0
         silent_s = 0.0
         reported = False
@@ -124,7 +124,7 @@ class Watchdog:
                 reported = False
                 self.ask(asked)
             else:
-                silent_s += min(now - before, 2 * self.tick_s)  # more: this thread stood still too
+                silent_s += min(now - before, 2 * self.tick_s)  # more: this thread stood still, too
             before = now
             if self.report_s and silent_s >= self.report_s and not reported:
                 reported = True
@@ -152,7 +152,7 @@ class Watchdog:
         return "\n" + "".join(traceback.format_stack(frame)) if frame is not None else " nothing"
 
     def log(self, level: str, text: str) -> None:
-        """Write a line to the log, if that can be done without waiting."""
+        """Write a line to the log, if that is possible without waiting."""
         if not self.host_log.shows(level):
             return
         data = self.host_log.line(level, text).encode() + b"\n"
