@@ -1,1 +1,1 @@
-"""The command `sluicemq`: one file a command, imported only when it is asked for."""
+"""The command `sluicemq`: one file a command, imported only when it is run."""

@@ -1,4 +1,4 @@
-"""The options of commands that analyse runs with Spark: which runs, where, and with what memory."""
+"""The options of commands that analyse runs with Spark: runs, page, master and memory."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def spark_options(master: str = "local[*]", memory: str = "2g") -> Decorator:
 
 
 def page_options(runs: str, default: str) -> Decorator:
-    """Give a command that writes a page its runs, shown as `runs`, then `--out`, `--master`,
-    `--memory` and `--open`. `default` says where the page is without `--out`."""
+    """Give a command that writes a page its runs, shown as `runs`, and `--out`, `--master`,
+    `--memory` and `--open`. `default` names the page's place without `--out`."""
     kind = click.Path(path_type=Path, exists=True, file_okay=False)
     of_runs = click.argument("directories", metavar=runs, nargs=-1, required=True, type=kind)
     of_out = click.option(

@@ -1,11 +1,11 @@
 """The chain as a picture in text: reader -> channel -> queue -> message store, with live numbers.
 
-Pure: rows in (see manage/tables.py), lines out. Of each stage the rows that are held up longest
-come first; those left out are counted. Below the picture stands, for everyone who is held up and
-holds up nobody before him, by whom, and by whom that one in turn.
+Pure: rows in (see manage/tables.py), lines out. In each column the rows that are held up longest
+come first; those left out are counted. Sentences below the picture explain, for each stage that is
+held up and holds up none itself, which stage holds it up, and which holds up that one in turn.
 
-Under load gates shut and open many times a second, so at a given moment they may all be open. Who
-is shown as `flow` was held up a moment ago: by whatever held him up longest in sum.
+Under load gates shut and open many times a second, so at a given moment they may all be open. A
+stage shown as `flow` was held up a moment ago: by the link that has held it up longest in total.
 """
 
 from __future__ import annotations
@@ -40,13 +40,12 @@ WORTH_TELLING_MS: Final = 100
 
 
 def most_held_up_first(stage: ChainStage) -> tuple[int, int, int, str]:
-    """Sort key of a stage's rows: who has waited longest comes first."""
+    """Sort key of a stage's rows: those that have waited longest come first."""
     return -stage["blocked_ms"], -stage["blocked_total_ms"], -stage["inbox"], stage["name"]
 
 
 class Chain:
-    """Stages and links, and what follows from them: who is held up, and the links by their
-    sender."""
+    """The stages by kind, and the links by their sender, with the holds that follow from them."""
 
     def __init__(self, stages: Sequence[ChainStage], links: Sequence[ChainLink]) -> None:
         self.by_id = {stage["id"]: stage for stage in stages}
@@ -61,8 +60,8 @@ class Chain:
             rows.sort(key=most_held_up_first)
 
     def holding(self, stage_id: str) -> list[ChainLink]:
-        """Return the links a stage waits for, longest first; if none does now but one did a moment
-        ago, that one."""
+        """Return the links that a stage waits for, longest first; if there are none now but the
+        stage was held up a moment ago, the one that has held it up longest."""
         out = self.out.get(stage_id, [])
         shut = [link for link in out if link["shut"]]
         if shut:
@@ -76,8 +75,7 @@ class Chain:
 def picture(
     stages: Sequence[ChainStage], links: Sequence[ChainLink], width: int, rows_max: int
 ) -> list[str]:
-    """Return all lines; none is longer than `width`, except the sentences about who holds up
-    whom."""
+    """Return all lines; none is longer than `width`, except the sentences that explain holds."""
     chain = Chain(stages, links)
     columns = [column_of(chain, kind, rows_max) for kind, _ in COLUMNS]
     counts = [summary(chain.by_kind.get(kind, [])) for kind, _ in COLUMNS]
@@ -91,8 +89,8 @@ def picture(
 
 
 def aside(chain: Chain, kind: str, title: str, width: int, rows_max: int) -> list[str]:
-    """Return the stages beside the chain: how many there are, and a line for each that is not just
-    running."""
+    """Return the stages beside the chain: how many there are, and a line for each whose state is
+    not just running."""
     rows = chain.by_kind.get(kind, [])
     if not rows:
         return []
@@ -102,7 +100,8 @@ def aside(chain: Chain, kind: str, title: str, width: int, rows_max: int) -> lis
 
 
 def shared_out(columns: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return the width of each column: what it needs; when that is too much the widest give way."""
+    """Return the width of each column: the width it needs; when there is too little room the widest
+    columns give way."""
     widths = [
         max(len(title) + 4, *map(len, column), 0)
         for (_, title), column in zip(COLUMNS, columns, strict=True)
@@ -148,8 +147,8 @@ def column_of(chain: Chain, kind: str, rows_max: int) -> list[str]:
 
 
 def stage_lines(chain: Chain, stage: ChainStage) -> list[str]:
-    """Return the lines of a row: its name, its inbox, its state, its tightest link, and what it
-    owes and holds back."""
+    """Return the lines of a row: its name, its inbox, its state, its tightest link, and the credit
+    that it owes and holds back."""
     held = f" {lasting(stage['blocked_ms'])}" if stage["blocked_ms"] >= WORTH_TELLING_MS else ""
     lines = [stage["name"], f" inbox {stage['inbox']}", f" {stage['state']}{held}"]
     if stage["blocked_total_ms"] >= WORTH_TELLING_MS:
@@ -202,7 +201,7 @@ class Hold(NamedTuple):
 
 
 def held_up(chain: Chain, rows_max: int) -> list[str]:
-    """Return one line for each holder (or chain of holders), with everybody it holds."""
+    """Return one line for each holder (or chain of holders), with all stages that it holds."""
     holds = list(all_holds(chain))
     if not holds:
         return ["Nobody is held up."]
@@ -217,13 +216,14 @@ def held_up(chain: Chain, rows_max: int) -> list[str]:
 
 
 def holders_of(chain: Chain, hold: Hold) -> tuple[str, ...]:
-    """Return the key to group by: who holds; everybody's own channel counts as one."""
+    """Return the key by which holds are grouped: the holders; each stage's own channel counts as
+    the same one."""
     receivers = (link["receiver"] for link in hold.links)
     return tuple("" if chain.by_id[each]["kind"] == "channel" else each for each in receivers)
 
 
 def all_holds(chain: Chain) -> Iterable[Hold]:
-    """Yield the paths along shut links, from everybody for whom nobody else waits."""
+    """Yield the paths along shut links, from each stage that no other stage waits for."""
     waited_for = {link["receiver"] for sender in chain.out for link in chain.holding(sender)}
     for stage_id, stage in chain.by_id.items():
         if stage_id not in waited_for:
@@ -234,8 +234,9 @@ def all_holds(chain: Chain) -> Iterable[Hold]:
 def paths(
     chain: Chain, stage_id: str, so_far: tuple[ChainLink, ...]
 ) -> Iterable[tuple[ChainLink, ...]]:
-    """Yield every way along shut links to where it ends. Stages have an order, so there are no
-    circles."""
+    """Yield each path along shut links to its end. Stages have an order, so there are
+    no circles.
+    """
     holding = chain.holding(stage_id)
     if not holding and so_far:
         yield so_far
@@ -244,14 +245,14 @@ def paths(
 
 
 def worth_naming(chain: Chain, links: tuple[ChainLink, ...]) -> tuple[ChainLink, ...]:
-    """Return the links worth naming: a channel that is itself held up only passes that on, so it is
-    left out."""
+    """Return the links worth naming, without a channel that is itself held up, because it only
+    passes that on."""
     passes_on = len(links) > 1 and chain.by_id[links[0]["receiver"]]["kind"] == "channel"
     return links[1:] if passes_on else links
 
 
 def longest(group: Sequence[Hold]) -> tuple[int, int]:
-    """Return how long the one that waits longest has waited, as `waited` does."""
+    """Return the longest wait of a group, as `waited` does."""
     return max(waited(hold) for hold in group)
 
 
@@ -277,7 +278,8 @@ def sentence(chain: Chain, group: Sequence[Hold]) -> str:
 
 
 def holder(stage: ChainStage, link: ChainLink, held: int) -> str:
-    """Return who holds, with the credit left and for how long; an alarm has no credit."""
+    """Return the name of a holder, with the credit left and how long it has held; an alarm has no
+    credit."""
     credit = f"credit {link['credit']}/{link['initial']}, " if link["initial"] else ""
     who = "their own channels" if held > 1 and stage["kind"] == "channel" else named(stage)
     return f"{who} ({credit}{how_long(link)})"
@@ -304,7 +306,7 @@ def lasting(milliseconds: int) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """Return `text` in `width` characters; it is cut in the middle, for names differ least
+    """Return `text` in `width` characters; it is cut in the middle, because names differ least
     there."""
     if len(text) <= width:
         return text

@@ -1,4 +1,4 @@
-"""The commands of `sluicemq ctl` that are in the table of `manage/commands/`, made for click."""
+"""Makes click commands of the table of `manage/commands/`, for `sluicemq ctl`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OWN_OPTIONS = ("port", "timeout", "quiet", "silent", "bare", "formatter")
 
 class Ctl(click.Group):
     """The command group: commands of its own, and those of the table, which are made when they are
-    asked for. A wrong command line exits with 64, as rabbitmqctl does."""
+    run. A wrong command line exits with 64, as rabbitmqctl does."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self.commands, *COMMANDS})
@@ -48,7 +48,7 @@ class Ctl(click.Group):
 
 
 def reach(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options every command has: which broker, and how long to wait."""
+    """Add the options that every command has: the broker's port, and the timeout."""
     command = click.option(
         "-t",
         "--timeout",
@@ -90,7 +90,7 @@ def output(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def still(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the option of commands that change something: to print nothing on success."""
+    """Add the option --quiet of commands that change something, which print nothing on success."""
     command = click.option(
         "-s", "--silent", is_flag=True, help="Print errors only, as --quiet does."
     )(command)
@@ -110,7 +110,7 @@ def in_vhost(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def made(spec: Command) -> click.Command:
-    """Make click's command for one command of the table."""
+    """Make click's command for a command of the table."""
 
     def run(**given: Any) -> None:
         own = {name: given.pop(name, None) for name in OWN_OPTIONS}
@@ -131,7 +131,7 @@ def made(spec: Command) -> click.Command:
 
 
 def help_of(spec: Command) -> str:
-    """Return what --help shows of a command: its help and the columns it has."""
+    """Return the help of a command, followed by its columns."""
     if spec.columns is None:
         return spec.help
     return f"{spec.help}\n\nColumns: {', '.join(spec.columns)}."
@@ -165,7 +165,7 @@ def option_of(option: CommandOption) -> Callable[[Callable[..., None]], Callable
 
 
 def secret_from_stdin(name: str) -> str:
-    """Return a line of standard input; on a terminal it is typed without an echo."""
+    """Return a line of standard input; a terminal shows no echo."""
     if sys.stdin.isatty():
         return str(click.prompt(name, hide_input=True))
     line = sys.stdin.readline().rstrip("\n")
@@ -175,7 +175,7 @@ def secret_from_stdin(name: str) -> str:
 
 
 def carry_out(spec: Command, given: dict[str, Any], own: Mapping[str, Any]) -> None:
-    """Ask the broker, and print what there is to print."""
+    """Send the command to the broker, and print the answer."""
     outputs = {each.name: given[each.name] for each in spec.arguments if each.file == "out"}
     if spec.announces and not (own["quiet"] or own["silent"] or "-" in outputs.values()):
         click.echo(escaped(announcement(spec, given)))
@@ -195,13 +195,14 @@ def carry_out(spec: Command, given: dict[str, Any], own: Mapping[str, Any]) -> N
 
 
 def announcement(spec: Command, given: Mapping[str, Any]) -> str:
-    """Return what a command says before it begins; an argument that was not given leaves no gap."""
+    """Return the text that a command prints before it begins; an argument that was not given leaves
+    no gap."""
     words = {key: "" if value is None else value for key, value in given.items()}
     return spec.announces.format_map(words).replace("  ", " ")
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], own: Mapping[str, Any]) -> None:
-    """Print rows as the options of `output` say."""
+    """Print rows in the form that the options of `output` choose."""
     formatter = own["formatter"] or ("table" if sys.stdout.isatty() else "tsv")
     write(rows, columns, formatter, not (own["silent"] or own["bare"]), sys.stdout)
     if not rows and sys.stdout.isatty() and not (own["quiet"] or own["silent"]):
@@ -209,7 +210,7 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], own: Mapping[str, An
 
 
 def content_of(path: str) -> str:
-    """Return what is in a file, or comes from standard input for "-"."""
+    """Return the content of a file, or standard input for "-"."""
     try:
         if path == "-":
             return sys.stdin.read()
@@ -230,8 +231,8 @@ def write_file(path: str, text: str) -> None:
 
 
 def columns_asked(spec: Command, named: list[str] | None) -> list[str]:
-    """Return the columns that were named, or those shown when none are. Raises Refused for one that
-    there is not."""
+    """Return the columns that were named, or the shown ones when none were. Raises Refused for an
+    unknown one."""
     assert spec.columns is not None
     named = split_columns(named or ())
     for column in named:
@@ -242,5 +243,5 @@ def columns_asked(spec: Command, named: list[str] | None) -> list[str]:
 
 
 def split_columns(named: Iterable[str]) -> list[str]:
-    """Split column names at commas, which rabbitmqctl allows between them, too."""
+    """Split column names at commas, as rabbitmqctl does, too."""
     return [column for each in named for column in each.split(",") if column]

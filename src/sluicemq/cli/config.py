@@ -1,4 +1,4 @@
-"""`sluicemq config`: what a broker would be configured with, and whether it could be."""
+"""`sluicemq config`: checks the configuration of a broker, and shows it."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def line_of(key: str, option: Option, value: object) -> str:
 
 
 def quoted(value: str) -> str:
-    """Return a value that a rabbitmq.conf's comments and blanks leave as it is."""
+    """Return a value in a form that the comments and blanks of rabbitmq.conf leave intact."""
     return f"'{value}'" if "#" in value or value != value.strip() else value
 
 
 def look_at_files(config: Config) -> None:
     """Read the files that a configuration names, as a start does. Raises Refused for one that
-    cannot be read, or has not what it should have."""
+    cannot be read, or has the wrong content."""
     from sluicemq.host.cluster_secret import read_secret  # noqa: PLC0415 (start-up time)
     from sluicemq.host.tls import TlsSettings  # noqa: PLC0415
 

@@ -1,9 +1,9 @@
-"""From what a user wrote to a Config: files, variables, `--set`, in that order of growing weight.
+"""Makes a Config of a user's settings: files, variables, `--set`; later ones override earlier ones.
 
 A file is TOML, with our tables or RabbitMQ's dotted keys, or rabbitmq.conf. Every source becomes
-entries (origin, key, value); the last entry for an option wins. Whatever is wrong is refused with
-its origin, the option, the value and what is allowed. What only RabbitMQ has is passed over, and
-noted.
+entries (origin, key, value); the last entry for an option wins. A wrong entry is refused with its
+origin, the option, the value and what is allowed. Options that only RabbitMQ has are passed over,
+and noted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DIGITS: Final = re.compile("[0-9]{1,18}")
 
 
 class Setting(NamedTuple):
-    """One setting that somebody wrote, and where it stands."""
+    """One setting of a user, and its origin."""
 
     origin: str
     key: str
@@ -56,7 +56,7 @@ class Setting(NamedTuple):
 
 
 class SettingTarget(NamedTuple):
-    """The section and field that an entry sets."""
+    """The section and field that a setting sets."""
 
     section: str
     field: str
@@ -64,7 +64,7 @@ class SettingTarget(NamedTuple):
 
 
 class ReadConfig(NamedTuple):
-    """A configuration, and what is known about where it comes from."""
+    """A configuration, with the origin of each option."""
 
     config: Config
     origins: Mapping[tuple[str, str], str]
@@ -74,8 +74,8 @@ class ReadConfig(NamedTuple):
 
 
 def load(file: Path | None, sets: Sequence[str], env: Mapping[str, str]) -> ReadConfig:
-    """Return the configuration: `sets` over `env` over `file` over the defaults. Without a file
-    those that RabbitMQ's variables name are read. Raises Refused, which names the place at
+    """Return the configuration: `sets` over `env` over `file` over the defaults. When `file` is
+    None it reads those that RabbitMQ's variables name. Raises Refused, which names the place at
     fault."""
     files = [file] if file else rabbitmq_environment.files_of(env)
     entries = [entry for each in files for entry in read_file(each)]
@@ -88,7 +88,7 @@ def load(file: Path | None, sets: Sequence[str], env: Mapping[str, str]) -> Read
 
 
 def config_of(entries: Iterable[Setting]) -> ReadConfig:
-    """Return the configuration that these entries make; of two about one option the later
+    """Return the configuration that these settings make; the later of two for the same option
     counts."""
     targets = _targets()
     chosen: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
@@ -160,7 +160,8 @@ def _looks_like_toml(text: str) -> bool:
 
 
 def _toml_tree(text: str) -> dict[str, object]:
-    """Parse TOML. Raises ValueError when it is none, or nested more deeply than anyone means it."""
+    """Parse TOML. Raises ValueError when it is invalid, or nested deeper than any real
+    configuration."""
     import tomllib  # noqa: PLC0415 (only for those who have a file: start-up time)
 
     try:
@@ -191,8 +192,8 @@ def _flatten(origin: str, prefix: str, tree: Mapping[str, object]) -> Iterator[t
 
 
 def _toml_lines(text: str) -> dict[str, int]:
-    """Return the line of each key that stands at the beginning of one; tomllib does not tell. Of
-    keys in an inline table nothing is known."""
+    """Return the line of each key that begins one, because tomllib does not tell. Keys in inline
+    tables are left out."""
     found: dict[str, int] = {}
     prefix = ""
     for number, line in enumerate(text.splitlines(), start=1):
@@ -241,7 +242,8 @@ def _unquoted(value: str) -> str:
 
 
 def _targets() -> dict[str, SettingTarget]:
-    """Return every name a user may write; a RabbitMQ name may also stand in its section's table."""
+    """Return the target of every name that a user may write; a RabbitMQ name may also be in its
+    section's table."""
     targets: dict[str, SettingTarget] = {}
     for section, declared in SECTIONS.items():
         for each, option in options_of(declared):
@@ -253,7 +255,8 @@ def _targets() -> dict[str, SettingTarget]:
 
 
 def _find(entry: Setting, targets: Mapping[str, SettingTarget]) -> SettingTarget | str:
-    """Return what an entry sets, or why it sets nothing."""
+    """Return the target of a setting, or why it sets nothing. Raises Refused when its key is no
+    option."""
     one = ONE_OF_SEVERAL.fullmatch(entry.key) or ONE_NAME.fullmatch(entry.key)
     key = one[1] if one else entry.key
     target = targets.get(key)
@@ -275,7 +278,8 @@ def _nearest(word: str, known: Mapping[str, object]) -> str:
 def _values(
     entry: Setting, target: SettingTarget, so_far: Mapping[str, Any]
 ) -> Iterator[tuple[str, object]]:
-    """Yield the fields an entry sets; two of RabbitMQ's keys say more, or less, than one field."""
+    """Yield the fields that a setting sets, with their values; two of RabbitMQ's keys do not
+    correspond to exactly one field."""
     value = entry.value
     if entry.key.startswith(LISTENERS) and isinstance(value, str) and ":" in value:
         host, _, value = value.rpartition(":")

@@ -1,4 +1,4 @@
-"""The options by which a command of a broker's is configured."""
+"""The options that configure a broker."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import click
 
 
 def configured(which: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return what adds the options --config and --set, for the arguments `file` and `sets`; `which`
-    says in the help which file that is."""
+    """Return a decorator that adds the options --config and --set, for the arguments `file` and
+    `sets`; `which` names the file in the help."""
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         command = click.option(

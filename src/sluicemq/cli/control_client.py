@@ -1,11 +1,11 @@
-"""One question to a running broker over its control socket: a JSON line there, a JSON line back, or
-one for each page of the answer.
+"""Sends a command to a running broker over its control socket: one JSON line there, one JSON line
+back for each page of the answer.
 
 {"command": "list_queues", "arguments": {"columns": ["name", "messages"]}}
 {"ok": true, "rows": [{"name": "orders", "messages": 12}]}      or
 {"ok": false, "error": "there is no virtual host /other", "code": 65}
 
-A page that others follow has "more": true besides.
+A page that others follow also has "more": true.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Unavailable(Refused):
 
 
 class TimedOut(Refused):
-    """The broker did not answer in time; it may still do what was asked for."""
+    """The broker did not answer in time; it may still carry out the command."""
 
     exit_code = LATER
 
@@ -46,9 +46,9 @@ def ask(
     timeout_s: float,
     of_health: bool = False,
 ) -> list[Row]:
-    """Return the rows the broker on `port` answers with. Raises Refused with the broker's own
+    """Return the rows that the broker on `port` answers. Raises Refused with the broker's own
     words, Unavailable or TimedOut. Every answer has been through the broker's scheduler. With
-    `of_health` a broker that answers too late counts as one that does not answer."""
+    `of_health` a late answer raises Unavailable."""
     with _connected(port, timeout_s) as connection:
         try:
             return answer(connection, port, command, arguments)
@@ -67,9 +67,9 @@ def ask(
 def answer(
     connection: socket.socket, port: int, command: str, arguments: Mapping[str, object]
 ) -> list[Row]:
-    """Ask the broker on `port` over a connection to its control socket, and return the rows that it
-    answers with. Raises Refused with the broker's own words, and OSError when the connection is
-    broken off, or waits for longer than its timeout."""
+    """Send a command to the broker on `port` over a connection to its control socket, and return
+    the rows of its answer. Raises Refused with the broker's own words, and OSError when the
+    connection breaks, or exceeds its timeout."""
     request = json.dumps({"command": command, "arguments": arguments}).encode() + b"\n"
     connection.sendall(request)
     rows: list[Row] = []

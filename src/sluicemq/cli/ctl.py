@@ -1,4 +1,4 @@
-"""`sluicemq ctl`: rabbitmqctl's daily commands, answered by the running broker."""
+"""`sluicemq ctl`: rabbitmqctl's daily commands, which the running broker carries out."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _checked(command: str, named: Sequence[str]) -> Sequence[str]:
 
 
 def _list_command(name: str, help_line: str) -> click.Command:
-    """Make one list_* command; they differ by name and columns only."""
+    """Make one list_* command; these differ only in names and columns."""
 
     def run(columns: tuple[str, ...], offline: bool = False, **given: Any) -> None:
         own = {key: given.pop(key) for key in OWN_OPTIONS}
@@ -74,7 +74,7 @@ def _list_command(name: str, help_line: str) -> click.Command:
 
 
 def _states(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options --online, --offline and --local, which scripts for rabbitmqctl may have."""
+    """Add the options --online, --offline and --local, which scripts for rabbitmqctl may use."""
     for flag in ("--online", "--local"):
         command = click.option(
             flag,

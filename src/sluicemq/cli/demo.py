@@ -1,4 +1,4 @@
-"""`make demo`: the whole product in one go: broker, stress run, Spark report.
+"""`make demo`: runs the whole product: broker, stress run, Spark report.
 
 Starts a broker of its own, runs stress scenario 1 against it (without confirms, then with confirms
 and a growing in-flight limit), lets Spark analyse the raw measurements, prints the tables and

@@ -1,4 +1,4 @@
-"""Packages that only some commands need, and that are not there everywhere."""
+"""Packages that only some commands need, and that may not be installed."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def force_boot(directory: Path, yes: bool) -> None:
         click.echo(escaped(f"{level}: {text}"), err=True)
 
     with unheld(directory):
-        pass  # only a directory that is there is taken
+        pass  # only a directory that exists may be held
     with held(directory):
         files = HostFiles(directory, HANDLES)
         try:
@@ -60,7 +60,7 @@ def force_boot(directory: Path, yes: bool) -> None:
 
 
 def lines_of(boot: ForceBoot) -> Iterator[str]:
-    """Return what becomes of the nodes and queues, a line each."""
+    """Return the fates of the nodes and queues, a line each."""
     others = ", ".join(f"node {each.node} ({each.name})" for each in boot.others)
     yield f"Left behind, for good: {others}."
     yield (

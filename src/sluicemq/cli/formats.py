@@ -1,7 +1,7 @@
 """Rows as text: tab-separated as rabbitmqctl prints them, CSV, JSON, or a drawn table on a tty.
 
-Names come from whoever declared them. Everything but JSON (which escapes by itself) shows control
-characters as escapes, so that a queue's name cannot move the cursor of an operator's terminal.
+Any client may choose names. All formats but JSON (which escapes by itself) show control characters
+as escapes, so that a queue's name cannot move the cursor of an operator's terminal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 def plain(value: object) -> str:
     """Return a value as text for a cell: true/false, nothing for None, [a, b] for lists of texts,
-    Erlang's terms for what else has structure."""
+    Erlang's terms for other structures."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -30,8 +30,7 @@ def plain(value: object) -> str:
 
 
 def term(value: object) -> str:
-    """Return a value with structure as rabbitmqctl prints it, which tools parse:
-    `[{"key","text"}]`."""
+    """Return a structured value as rabbitmqctl prints it, which tools parse: `[{"key","text"}]`."""
     if isinstance(value, dict):
         return f"[{','.join(f'{{{term(key)},{term(each)}}}' for key, each in value.items())}]"
     if isinstance(value, list):
@@ -44,7 +43,7 @@ def term(value: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return `text` with what cannot be printed as escapes: \\t, \\x1b, \\u202e."""
+    """Return `text` with unprintable characters as escapes: \t, \x1b, \u202e."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

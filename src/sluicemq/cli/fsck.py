@@ -1,4 +1,4 @@
-"""`sluicemq fsck DIR`: is everything in a data directory that should be there?"""
+"""`sluicemq fsck DIR`: checks that a data directory is complete."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def fsck(directory: Path, formatter: str, repair: bool) -> None:
 
 
 def mend(directory: Path) -> None:
-    """Repair a data directory; each step is reported on standard error."""
+    """Repair a data directory, and report each step on standard error."""
     from sluicemq.host.clock import HostDice  # noqa: PLC0415
     from sluicemq.host.data_dir import held, unheld  # noqa: PLC0415
     from sluicemq.host.files import HostFiles  # noqa: PLC0415
     from sluicemq.storage.repair import Repair  # noqa: PLC0415
 
     with unheld(directory):
-        pass  # only a directory that is there is taken
+        pass  # only a directory that exists may be held
     dice = HostDice()
 
     def log(level: str, text: str) -> None:
@@ -104,6 +104,6 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
 
 
 def line_of(finding: Finding) -> str:
-    """Return a finding as one line. Control characters are escaped, for names of queues come from
-    whoever declared them."""
+    """Return a finding as one line. Control characters are escaped, because any client may choose
+    the names of queues."""
     return escaped(f"{finding.path}: {finding.text}")

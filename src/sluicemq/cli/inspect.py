@@ -1,4 +1,4 @@
-"""`sluicemq inspect FILE`: what is in a file of the data directory, and what of it is damaged."""
+"""`sluicemq inspect FILE`: shows the content of a file of the data directory, and its damage."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def inspect(file: Path, formatter: str) -> None:
 
 
 def as_json(found: Inspection) -> Description:
-    """Return what was found as one JSON object; a range of bytes is [first, behind the last]."""
+    """Return the findings as one JSON object; a range of bytes is [first, behind the last]."""
     header = found.header
     return {
         "kind": header and header.kind,
@@ -68,7 +68,7 @@ def as_json(found: Inspection) -> Description:
 
 
 def lines_of(found: Inspection) -> Iterator[str]:
-    """Return what was found in a file as lines of text."""
+    """Return the findings about a file as lines of text."""
     header = found.header
     if header is not None:
         queue = f" of queue {header.queue}" if header.queue else ""
@@ -104,7 +104,7 @@ def description_text(description: Description) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as it stands on a line."""
+    """Return a value as text for a line."""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         more = f",… ({len(value)} ranges)" if len(value) > RANGES_SHOWN else ""
         return ",".join(value[:RANGES_SHOWN]) + more

@@ -214,8 +214,8 @@ def run(
 
 
 def make_engine(name: str, master: str) -> Engine | None:
-    """Return the engine of that name. None stands for processes on this machine. Raises Refused
-    when Spark is asked for and pyspark is not installed."""
+    """Return the engine of that name; None stands for processes on this machine. Raises Refused
+    when Spark is chosen and pyspark is not installed."""
     if name != "spark":
         return None
     require("pyspark", "spark")

@@ -1,4 +1,4 @@
-"""`sluicemq lab post`: every experiment of the post, one after the other, and a page about them."""
+"""`sluicemq lab post`: runs every experiment of the post, and writes a page about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lab puts under load: a broker that runs, at --target, or nodes that --cluster starts."""
+"""The target of the lab: a running broker at --target, or nodes that --cluster starts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ OPTIONS: Final = (
 
 
 def target_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that choose what is put under load; `LabTarget` takes them."""
+    """Give a command the options that choose the target; `LabTarget` takes them."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
@@ -70,7 +70,7 @@ def target_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass(frozen=True, slots=True)
 class OpenTarget:
-    """What is put under load, and is there."""
+    """A target that is up."""
 
     urls: tuple[str, ...]
     pids: tuple[int, ...]
@@ -78,7 +78,7 @@ class OpenTarget:
 
 
 class LabTarget:
-    """What was chosen by the options. Raises Refused for what excludes one another."""
+    """The target that the options choose. Raises Refused for options that exclude one another."""
 
     def __init__(
         self,
@@ -111,8 +111,8 @@ class LabTarget:
         self._management = management
 
     def with_profile(self, profile: str | None) -> LabTarget:
-        """Return the same target, with nodes of another flow profile if nodes are started; None is
-        the usual one."""
+        """Return the same target; nodes that it starts have this flow profile, None for the usual
+        one."""
         other = copy(self)
         if self.cluster is not None:
             other.profile = profile or DEFAULT_PROFILE
@@ -120,7 +120,7 @@ class LabTarget:
 
     @contextmanager
     def opened(self, directory: Path) -> Iterator[OpenTarget]:
-        """Have the target there while inside; nodes that are started keep their logs below
+        """Keep the target up while inside; nodes that are started write their logs below
         `directory`. Raises Refused when they do not start."""
         from sluicemq.cli.own_nodes import own_nodes  # noqa: PLC0415 (imports the lab)
         from sluicemq.lab.management_api import ManagementApi  # noqa: PLC0415

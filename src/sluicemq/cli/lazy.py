@@ -1,7 +1,7 @@
-"""A command group whose commands are imported when they are asked for, and not before.
+"""A command group that imports a command only when it is run.
 
-`sluicemq serve` is to be ready in 300 ms and `sluicemq ctl` to answer in 150; neither may pay for
-what the lab or Spark import.
+`sluicemq serve` must be ready in 300 ms and `sluicemq ctl` answer in 150; neither may wait for the
+imports of the lab or Spark.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import click
 
 
 class Later(NamedTuple):
-    """Where a command's module is, and its line in the list of commands."""
+    """The module of a command, and its line in the list of commands."""
 
     module: str
     attribute: str

@@ -1,4 +1,4 @@
-"""The command `sluicemq`: which subcommands there are, and what becomes of errors."""
+"""The command `sluicemq`: its subcommands, and the handling of errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMMANDS: Final = {
 
 
 def say_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
-    """Print the version and end, if that is what is wanted."""
+    """Print the version and end, if `is_wanted`."""
     if is_wanted:
         click.echo(f"sluicemq {__version__} ({build_kind()})")
         context.exit()
@@ -59,7 +59,7 @@ def sluicemq() -> None:
 
 
 def main() -> None:
-    """Run the command line. A Refused is the user's to mend: one message, no traceback."""
+    """Run the command line. A Refused is for the user to fix: one message, no traceback."""
     try:
         sluicemq(prog_name="sluicemq")
     except Refused as refused:

@@ -1,4 +1,4 @@
-"""`sluicemq management`: the HTTP API and its pages, for a broker that runs."""
+"""`sluicemq management`: the HTTP API and its pages, for a running broker."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Nodes of ours that the lab starts for a run, on loopback, and asks over their control sockets.
+"""Nodes that the lab starts for a run, on loopback, and asks over their control sockets.
 
-They are processes of `sluicemq serve` with ports that are free, in a directory that goes with them;
-their logs stay. With one node there is no cluster.
+They are processes of `sluicemq serve` with free ports, in a directory that is deleted when they
+end; their logs stay. One node alone is no cluster.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LOG_SHOWN: Final = 2000
 
 
 class OwnNode:
-    """A node as a process. It is not up before `await_ready`."""
+    """A node as a process. It is up once `await_ready` has returned."""
 
     def __init__(self, name: str, directory: Path, options: Sequence[str]) -> None:
         self.name = name
@@ -55,7 +55,8 @@ class OwnNode:
         command = [sys.executable, "-m", "sluicemq", "serve", "--port", "0"]
         command += ["--data-dir", str(self._data), *options]
         with self._log.open("wb") as log:
-            # A session of its own: Ctrl-C ends the run, and the run ends the nodes.
+            # In a session of its own Ctrl-C does not reach it: that ends the run, which ends the
+            # nodes.
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, start_new_session=True
             )
@@ -64,12 +65,12 @@ class OwnNode:
 
     @property
     def url(self) -> str:
-        """Where its clients connect to."""
+        """The URL for its clients."""
         return f"amqp://guest:guest@127.0.0.1:{self.port}"
 
     def await_ready(self, deadline: float) -> None:
-        """Wait until it takes clients. Raises Refused, with the end of its log, when it ends or is
-        not ready at `deadline`, a time of the monotonic clock."""
+        """Wait until it accepts clients. Raises Refused, with the end of its log, when it ends or
+        is not ready at `deadline`, a time of the monotonic clock."""
         said = self._process.stdout
         assert said is not None
         ready, _, _ = select.select([said], [], [], max(deadline - time.monotonic(), 0))
@@ -80,7 +81,8 @@ class OwnNode:
         self.port = int(line.split()[1].rpartition(":")[2])
 
     def close(self) -> None:
-        """Kill it, for nothing that it has is needed any more, and delete what it has stored."""
+        """Kill the node, because none of its data is needed any more, and delete its data
+        directory."""
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self._data, ignore_errors=True)
@@ -96,12 +98,12 @@ class OwnNodes(TargetAdmin):
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Where clients connect to, node by node."""
+        """The URLs for clients, in the order of nodes."""
         return tuple(node.url for node in self._nodes)
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes, node by node."""
+        """The ids of the processes, in the order of nodes."""
         return tuple(node.pid for node in self._nodes)
 
     def nodes(self) -> Sequence[TargetNode]:
@@ -124,7 +126,8 @@ class OwnNodes(TargetAdmin):
         ask(self._nodes[0].port, "clear_policy", MIRRORED, ANSWER_S)
 
     def _led(self, leaders: Counter[str], node: OwnNode) -> int:
-        """A node without a cluster has a name that nobody gave it."""
+        """Return how many of the queues the node leads: of a single node, whose name is not known,
+        all."""
         return leaders[node.name] if len(self._nodes) > 1 else leaders.total()
 
     def _held(self, node: OwnNode) -> int:
@@ -137,9 +140,8 @@ class OwnNodes(TargetAdmin):
 
 @contextmanager
 def own_nodes(count: int, directory: Path, profile: str) -> Iterator[OwnNodes]:
-    """Have `count` nodes up while inside, one cluster when there are several. Logs, and all that is
-    stored meanwhile, are in `directory`; only the logs stay. Raises Refused when they do not
-    start."""
+    """Keep `count` nodes up while inside, as one cluster when there are several. `directory` has
+    their logs and data; only the logs stay. Raises Refused when they do not start."""
     directory.mkdir(parents=True, exist_ok=True)
     options = ["--set", f"flow.profile={profile}"]
     with ExitStack() as stack:
@@ -156,9 +158,9 @@ def own_nodes(count: int, directory: Path, profile: str) -> Iterator[OwnNodes]:
 
 @contextmanager
 def sigterm_in_order() -> Iterator[None]:
-    """Have SIGTERM end this process by SystemExit while inside, so that nodes end with it."""
+    """Have SIGTERM end this process by SystemExit while inside, so that the nodes end with it."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what signals do
+        yield  # only the main thread may set signal handlers
         return
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
     try:
@@ -168,7 +170,7 @@ def sigterm_in_order() -> Iterator[None]:
 
 
 def _clustered(count: int, directory: Path) -> list[tuple[str, list[str]]]:
-    """The name of each node, and the options that make it one of a cluster."""
+    """Return the name of each node, and the options that make it a node of a cluster."""
     names = [f"n{number}" for number in range(1, count + 1)]
     if count == 1:
         return [(names[0], [])]
@@ -190,7 +192,7 @@ def _clustered(count: int, directory: Path) -> list[tuple[str, list[str]]]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """So many ports of loopback that nobody listens on now."""
+    """Return `count` ports of loopback on which no process listens now."""
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [probe.getsockname()[1] for probe in probes]

@@ -1,4 +1,4 @@
-"""Plays a whole post on one broker: run after run, and says how far it is."""
+"""Plays a whole post on one broker, run after run, and reports the progress."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 class QuietProgress(Progress):
-    """Says what is worth a line, and nothing of the seconds: for logs and pipes."""
+    """Shows notes, but nothing for each second, for logs and pipes."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -56,7 +56,7 @@ class QuietProgress(Progress):
 
 
 class PostPlayer:
-    """Plays the runs of a post that are not done yet, on one broker, and says how far it is."""
+    """Plays those runs of a post that are not done yet, on one broker, and reports the progress."""
 
     def __init__(
         self, out: Path, target: LabTarget, settings: PostSettings, console: Console
@@ -67,9 +67,9 @@ class PostPlayer:
         self._place = out / (OWN if target.cluster else product_at(target.urls[0]))
 
     def play(self, queue_types: Sequence[str], pattern: str) -> None:
-        """Play the runs on these types of queues (none: the post's) in whose names the pattern is
-        found, and that are not done. Ends the process when it is interrupted; what was being run
-        then is run again by the next call."""
+        """Play the runs that are not done, on these types of queues (none: the post's), whose names
+        match the pattern. An interrupt ends the process; the next call repeats the interrupted run.
+        """
         has_own = self._target.cluster is not None
         planned = post_runs(queue_types or REPLICATED, with_profiles=has_own)
         runs = [run for run in planned if matches(pattern, run.name)]
@@ -90,7 +90,7 @@ class PostPlayer:
             clock.ran(run, time.monotonic() - began)
 
     def _play(self, run: PostRun) -> str | None:
-        """Why the run ended early; None when it did not."""
+        """Play a run, and return why it ended early; None when it did not."""
         directory = self._place / run.name
         clear_unfinished(directory)
         target = self._target.with_profile(run.profile)
@@ -121,7 +121,7 @@ class PostPlayer:
 
 
 def product_at(url: str) -> str:
-    """Return what the broker at this URL calls itself, as the name of a directory."""
+    """Return the product name of the broker at this URL, in a form for a directory."""
     try:
         with connect(url) as client:
             return re.sub(r"[^a-z0-9.]+", "-", client.product.lower())

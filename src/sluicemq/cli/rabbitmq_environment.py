@@ -1,7 +1,7 @@
-"""What the environment variables of a RabbitMQ node mean here: RABBITMQ_NODE_PORT and its like.
+"""Reads the environment variables of a RabbitMQ node, such as RABBITMQ_NODE_PORT.
 
-They weigh less than SLUICEMQ_* variables and more than a file. One that is empty counts as not set,
-as with RabbitMQ.
+SLUICEMQ_* variables override them, and they override a file. An empty one counts as not set, as in
+RabbitMQ.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KNOWN: Final = frozenset((*OPTIONS, *FILES, *STORAGE, NODE_NAME))
 
 
 def given(env: Mapping[str, str]) -> dict[str, str]:
-    """Return RabbitMQ's variables that say something, without their prefix."""
+    """Return RabbitMQ's variables that are not empty, without their prefix."""
     return {
         name.removeprefix(PREFIX): value
         for name, value in sorted(env.items())
@@ -41,7 +41,7 @@ def given(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def files_of(env: Mapping[str, str]) -> list[Path]:
-    """Return the configuration files that the variables name: one, whose ending may be left out,
+    """Return the configuration files that the variables name: one, whose extension may be left out,
     then those of a directory in the order of their names."""
     rabbitmq = given(env)
     found = []
@@ -56,8 +56,8 @@ def files_of(env: Mapping[str, str]) -> list[Path]:
 
 
 def settings_of(env: Mapping[str, str], *, clustered: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield variable, option and value for each that is an option here. A name is one only for a
-    node of a cluster."""
+    """Yield variable, option and value for each variable that corresponds to an option. A node name
+    does so only for a node of a cluster."""
     rabbitmq = given(env)
     for variable in OPTIONS:
         value = rabbitmq.get(variable)
@@ -74,7 +74,7 @@ def settings_of(env: Mapping[str, str], *, clustered: bool) -> Iterator[tuple[st
 
 
 def notes_on(env: Mapping[str, str]) -> list[str]:
-    """Return a sentence that names the variables that mean nothing here, if there are any."""
+    """Return a sentence that names the variables without a meaning here, if there are any."""
     others = [PREFIX + name for name in given(env) if name not in KNOWN]
     if not others:
         return []

@@ -1,8 +1,8 @@
-"""Keys of a rabbitmq.conf that a user need not take out: SluiceMQ has nothing that they set, and
-works as promised without. The log names each of them, with the reason.
+"""Keys of a rabbitmq.conf that a user need not remove: SluiceMQ has nothing that they set, and
+keeps its promises without them. The log names each of them, with the reason.
 
-A key that says who may do what, how clients connect or what is kept is never passed over: it is an
-option here, or it is refused.
+A key for permissions, client connections or durability is never passed over: it is an option here,
+or it is refused.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ WITH_VALUE: Final[tuple[tuple[str, str, str], ...]] = (
 
 
 def why_passed_over(key: str, value: object) -> str | None:
-    """Return why a key of RabbitMQ's sets nothing here, or None when it is not known so."""
+    """Return why SluiceMQ ignores a key of RabbitMQ's, or None when it does not."""
     for pattern, reason in PASSED_OVER:
         if re.fullmatch(pattern, key):
             return reason

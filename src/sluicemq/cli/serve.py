@@ -1,4 +1,6 @@
-"""`sluicemq serve`: from options to a configuration, then the broker until it is told to stop."""
+"""`sluicemq serve`: makes the configuration of the options, and runs the broker until it is told to
+stop.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,7 @@ def serve(
 
     config, _, notes = read()
 
-    gc.disable()  # looking through what is imported takes an eighth of the time, and finds nothing
+    gc.disable()  # to search what is imported takes an eighth of the time, and finds nothing
     from sluicemq.host.data_dir import chosen  # noqa: PLC0415 (a bad option is refused at once)
     from sluicemq.host.run import serve as run  # noqa: PLC0415
 
@@ -118,8 +120,8 @@ def serve(
 
 
 def companion(file: Path | None, sets: Sequence[str]) -> list[str]:
-    """Return the command of the management process, with what the broker was configured by; its
-    environment is the same."""
+    """Return the command of the management process, with the broker's configuration; it inherits
+    the environment."""
     command = [sys.executable, "-m", "sluicemq", "management", "--until-input-ends"]
     if file is not None:
         command += ["--config", str(file)]
@@ -129,16 +131,16 @@ def companion(file: Path | None, sets: Sequence[str]) -> list[str]:
 
 
 def end(code: int) -> None:
-    """End the process without Python's own clean-up, which frees objects one by one: seconds with
-    tens of thousands of queues, when all is on the disk already."""
+    """End the process without Python's own clean-up, which frees objects one by one and takes
+    seconds with tens of thousands of queues, though all data is on the disk already."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
 def at(place: object, config: Config) -> Config:
-    """Return the configuration with the data directory that was chosen, if it is one, so that
-    status can show it."""
+    """Return the configuration with the chosen data directory, if there is one, for status to show
+    it."""
     if not isinstance(place, Path):
         return config
     return replace(config, storage=replace(config.storage, data_dir=str(place)))

@@ -1,4 +1,4 @@
-"""`sluicemq sim SEED`: run the simulation of one seed, or of several from there on."""
+"""`sluicemq sim SEED`: runs the simulation of one seed, or of several from there on."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def sim(
 
 
 def several(seeds: range, steps: int, profile: str | None, plain: bool) -> int:
-    """Run several seeds, print a line for each and their sum; returns how many failed."""
+    """Run several seeds, print a line for each and a sum; returns how many failed."""
     failed = 0
     for seed in seeds:
         report = simulate(seed, steps, profile, plain=plain)
@@ -95,8 +95,8 @@ def several(seeds: range, steps: int, profile: str | None, plain: bool) -> int:
 
 
 def of_nodes(seeds: range, nodes: int) -> int:
-    """Run seeds of a cluster, and print a line for each, or all of a single one; returns how many
-    failed."""
+    """Run seeds of a cluster, and print a line for each, or the whole report of a single one;
+    returns how many failed."""
     failed = 0
     for seed in seeds:
         report = simulate_nodes(seed, nodes)

@@ -1,4 +1,4 @@
-"""`sluicemq top`: what a broker does, live in a terminal, over its control socket."""
+"""`sluicemq top`: shows the work of a broker live in a terminal, over its control socket."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def top(port: int, timeout: float, interval: float) -> None:
 
 
 def look(port: int, timeout: float, before: BrokerLook | None) -> BrokerLook:
-    """Look at a broker; at its queues only when that is due since the look before."""
+    """Ask a broker for its figures; for those of its queues only when they are due again."""
     [node] = ask(port, "node_figures", {}, timeout)
     [chain] = ask(port, "chain", {}, timeout)
     now_s = time.monotonic()
@@ -84,8 +84,8 @@ def look(port: int, timeout: float, before: BrokerLook | None) -> BrokerLook:
 
 @contextmanager
 def keys() -> Iterator[None]:
-    """Have keys come as they are pressed, unseen; afterwards the terminal is as it was, even if
-    this process is told to end. ^C ends it even where whoever started it ignores that."""
+    """Deliver keys as they are pressed, without echo; afterwards the terminal is as before, even if
+    a signal ends this process. ^C ends the command even if the parent process ignores it."""
 
     def end(*_: object) -> None:
         raise SystemExit(128 + signal.SIGTERM)
@@ -106,7 +106,8 @@ def keys() -> Iterator[None]:
 
 
 def left(seconds: float) -> bool:
-    """Wait so long; tell whether somebody has pressed a key that leaves, or is gone."""
+    """Wait for `seconds`; tell whether the user has pressed a key that leaves, or the terminal is
+    gone."""
     until_s = time.monotonic() + seconds
     while (rest := until_s - time.monotonic()) > 0:
         if not select.select([sys.stdin], [], [], rest)[0]:

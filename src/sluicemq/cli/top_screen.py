@@ -1,7 +1,7 @@
-"""What `sluicemq top` shows: from two looks at a broker to what rich draws.
+"""The screen of `sluicemq top`: makes what rich draws from two looks at a broker.
 
 Pure: figures in (`manage/gateway.py`, `manage/records.py`), lines out, as many as there is room
-for. Names are shown with what cannot be printed escaped, and never as markup.
+for. Unprintable characters of names are escaped, and names are never taken as markup.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 
 class QueueRates(NamedTuple):
-    """A queue's record, and how many messages come to it and go from it a second."""
+    """A queue's record, and how many messages enter and leave it per second."""
 
     row: Row
     come: float
@@ -37,8 +37,8 @@ class QueueRates(NamedTuple):
 
 
 class BrokerLook(NamedTuple):
-    """What a broker was at one time: its figures, the chain, its queues, and when these were looked
-    at, by a clock in seconds."""
+    """The state of a broker at one time: its figures, the chain and its queues, and when it was
+    asked for them, by a clock in seconds."""
 
     time_s: float
     node: Row
@@ -62,17 +62,17 @@ def queues_now(
 
 
 def gone(row: Row) -> int:
-    """Return how many messages a queue has given away."""
+    """Return how many messages a queue has delivered."""
     return sum(row[name] for name in ("deliver", "deliver_no_ack", "get", "get_no_ack"))
 
 
 def rate(new: float, old: float, seconds: float) -> float:
-    """Return how fast a counter goes a second; one that has begun anew goes from 0."""
+    """Return how fast a counter grows per second; one that has begun anew counts from 0."""
     return (new - old if new >= old else new) / seconds if seconds > 0 else 0.0
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in words."""
+    """Return a number of bytes as text with a unit."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}"
@@ -81,7 +81,7 @@ def size(count: float) -> str:
 
 
 def lasting(milliseconds: int) -> str:
-    """Return how long a broker is up."""
+    """Return how long a broker has been up, as text."""
     minutes = milliseconds // 60_000
     hours, days = minutes // 60, minutes // 1440
     if days:
@@ -92,8 +92,8 @@ def lasting(milliseconds: int) -> str:
 def screen(
     look: BrokerLook, before: BrokerLook, width: int, height: int, trouble: str = ""
 ) -> RenderableType:
-    """Return everything for a terminal of this size; `trouble` is what keeps the figures from being
-    new."""
+    """Return everything for a terminal of this size; `trouble` tells why the figures are not
+    current."""
     drawn = picture(look.chain["stages"], look.chain["links"], width, CHAIN_ROWS)
     lines = [*header(look, before), *map(plain, drawn)]
     if trouble:
@@ -141,7 +141,7 @@ def header(look: BrokerLook, before: BrokerLook) -> list[Text]:
 
 
 def queue_table(queues: Sequence[QueueRates], room: int) -> Table:
-    """Return the queues with most to do, and where the messages of each are."""
+    """Return the busiest queues, and where the messages of each are."""
     busiest = sorted(
         queues, key=lambda each: (-each.come - each.go, -each.row["messages"], each.row["name"])
     )
@@ -166,5 +166,7 @@ def queue_table(queues: Sequence[QueueRates], room: int) -> Table:
 
 
 def stages(status: Mapping[str, Any]) -> list[int]:
-    """Return how many messages are at each of the five places; none when the queue has none."""
+    """Return how many messages are at each of the five places; empty when the queue
+    does not tell.
+    """
     return [status[name] if name != "delta" else status[name]["count"] for name in STAGES if status]
