@@ -1,12 +1,12 @@
-"""Trigger.AvailableNow: what was counted when the query began, and how long it is waited for.
+"""Trigger.AvailableNow: decides when a query has read the messages counted at its begin.
 
-A queue is done with when so many of its messages were handed out, or when it is silent and the
-broker has none for it any more: others may have taken them. What was handed out and comes again is
+A queue is done when that many of its messages were handed out, or when it is silent and the broker
+has none left: other consumers may have taken them. Messages that were handed out and come again are
 waited for once more.
 
-Waiting ends `timeout` after the last sign that something goes on: messages wait, a connection is
-being made, consumers came or went. And it does not end on old news: a process that gathers and says
-nothing either speaks again, or is lost at last, and then others are sent what it had.
+Waiting ends `timeout` after the last sign of progress: messages wait, a connection is being made,
+consumers came or went. Old reports do not end it: a gathering process that is silent either reports
+again, or is lost, and then its messages go to others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TOLD_MAX: Final = 10
 
 
 class AvailableNow:
-    """Decides when a query with Trigger.AvailableNow has read all it was to read. `counted` says
+    """Decides when a query with Trigger.AvailableNow has read all counted messages. `counted` says
     how many messages each queue had when the query began. Times are monotonic, in seconds."""
 
     def __init__(self, options: Options, counted: Mapping[str, int]) -> None:
@@ -49,8 +49,9 @@ class AvailableNow:
         self._left.update(dict.fromkeys(queues, 0))
 
     def left(self) -> dict[str, int]:
-        """Return how many messages are still waited for, by queue; queues that owe none are left
-        out."""
+        """Return how many messages are still waited for, by queue; queues without any
+        are left out.
+        """
         return {queue: count for queue, count in self._left.items() if count > 0}
 
     def wanted(self, consumers: Iterable[AnyConsumer]) -> list[AnyConsumer]:
@@ -62,8 +63,8 @@ class AvailableNow:
         self._deadline = now + self._options.timeout_ms / 1000
 
     def is_over(self, groups: Sequence[Group], now: float) -> bool:
-        """Return whether nothing has happened for longer than the timeout, according to the latest
-        report of every group that still owes messages. Any sign of life starts the timeout anew."""
+        """Return whether there has been no sign of progress for longer than the timeout, in the
+        latest reports of all groups that still owe messages. Any sign starts the timeout anew."""
         wanted = self.wanted(consumer for group in groups for consumer in group.consumers)
         names = {consumer.name for consumer in wanted}
         if names != self._consumers or any(is_busy(consumer) for consumer in wanted):
@@ -73,9 +74,8 @@ class AvailableNow:
         return min(now, heard_at) > self._deadline
 
     def give_up(self, groups: Sequence[Group], ready: Mapping[str, int]) -> None:
-        """Stop waiting for the messages that have not come. Raises `AmqpError` with what is
-        missing, and with how many the broker still has `ready` by queue, unless failOnDataLoss is
-        false."""
+        """Stop waiting for the missing messages. Raises `AmqpError` with their numbers, and with
+        how many the broker still has `ready` by queue, unless failOnDataLoss is false."""
         left = self.left()
         if not self._options.fail_on_data_loss:
             self.forget(left)

@@ -1,9 +1,9 @@
-"""Batch reads of queues: what is ready when the read begins, each queue in a task of its own.
+"""Batch reads of queues: the messages that are ready at the begin, each queue in a task of its own.
 
-A task counts by itself, for Spark plans a DataFrame once, however often it is used. It consumes
-exclusively, so that a second attempt at it (a retry, a speculative copy) waits until the first is
-gone instead of seeing half of the queue. Nothing is acknowledged before the task has handed on its
-last row; with `ackMode = never` nothing at all, and the messages go back.
+Each task counts the messages itself, because Spark plans a DataFrame once, however often it is
+used. It consumes exclusively, so that a second attempt (a retry, a speculative copy) waits until
+the first is gone instead of seeing half of the queue. A task acknowledges nothing before it has
+returned its last row; with `ackMode = never` nothing at all, and the messages go back.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class QueueBatchReader(DataSourceReader):
         if not ready:
             raise none_matches(options)
         for queue, rows in ready.items():
-            if not rows:  # of a stream the broker may count nothing
+            if not rows:  # the broker may count no messages of a stream
                 refuse_stream(self._options, queue)
         return [QueuePartition(queue, self._wanted(rows)) for queue, rows in ready.items()]
 
@@ -86,7 +86,9 @@ class QueueBatchReader(DataSourceReader):
             subscription.wire.abandon()
 
     def _subscribe(self, partition: QueuePartition) -> tuple[Subscription | None, int]:
-        """A consumer, and how many messages to read; none when there are no messages."""
+        """Return a consumer, and how many messages to read; no consumer when there are
+        no messages.
+        """
 
         def subscribe(attempt: int) -> tuple[Subscription | None, int]:
             name = f"sluicemq spark batch {partition.queue}"
@@ -99,8 +101,8 @@ class QueueBatchReader(DataSourceReader):
                 if not ready and not others:
                     wire.close()
                     return None, 0
-                # Another attempt, or another part of the query, may have had the messages while
-                # they were counted: then they are counted again when this one has the queue.
+                # Another attempt, or another part of the query, may have taken the messages since
+                # they were counted: then they are counted again once this one has the queue.
                 is_sure = is_first and ready
                 prefetch = self._wanted(ready) if is_sure else self._options.max_messages_per_batch
                 prefetch = prefetch if prefetch <= PREFETCH_MAX else 0
@@ -118,15 +120,16 @@ class QueueBatchReader(DataSourceReader):
         return found
 
     def _may_be_gone(self, partition: QueuePartition, error: BaseException) -> bool:
-        """Has a queue been deleted since it was found, with nothing in it that is wanted?"""
+        """Return whether the error says that a queue of a pattern was deleted, with no message in
+        it that the read must have."""
         options = self._options
         is_loss = partition.rows and options.fail_on_data_loss
         is_gone = isinstance(error, ClosedByBrokerError) and is_missing(error)
         return bool(options.queue_pattern) and is_gone and not is_loss
 
     def _check_attempt(self, partition: QueuePartition, rows: int) -> None:
-        """A task that runs again after it has acknowledged does not find its messages: an error
-        unless data loss is allowed."""
+        """Raise `AmqpError` when a task that runs again does not find the messages that it may have
+        acknowledged before, unless data loss is allowed."""
         options = self._options
         if options.ack_mode != ACK_ON_READ or not options.fail_on_data_loss or not attempt_number():
             return
@@ -165,7 +168,7 @@ class QueueBatchReader(DataSourceReader):
                 self._check_loss(queue, left, rows)
                 break
             else:
-                if left == rows and not is_asked:  # counted, and nothing comes
+                if left == rows and not is_asked:  # messages were counted, and none comes
                     refuse_stream(self._options, queue)
                     is_asked = True
                 is_empty = not subscription.count_ready()
@@ -173,7 +176,7 @@ class QueueBatchReader(DataSourceReader):
             yield chunk
 
     def _check_loss(self, queue: str, left: int, rows: int) -> None:
-        """The queue gives no more: an error unless data loss is allowed."""
+        """Raise `AmqpError` because counted messages do not come, unless data loss is allowed."""
         if self._options.fail_on_data_loss:
             raise AmqpError(
                 f"queue {queue!r}: {left} of {rows} messages that were counted"

@@ -1,21 +1,21 @@
-"""The ids of the latest batches, on disk: what makes `exactlyOnce` survive the driver.
+"""Keeps the ids of the latest batches on disk, so that `exactlyOnce` survives the driver.
 
 They are kept in a *ledger* (the option `ledger`): a directory of this machine, or of any file
 system that Spark can have a checkpoint on. It has one file for each batch, `batch-SERIAL.json`:
 `[["queue", rows, ["id", ..]], ..]`, a part for each chunk. The file is written and synced before
-Spark is told of the batch, so a batch in Spark's offset log always has its file. A file whose batch
-Spark does not know was never handed out, and is removed.
+Spark gets the batch, so each batch in Spark's offset log has its file. A file whose batch Spark
+does not know was never handed out, and is removed.
 
 The names of two more files say which query the ledger belongs to: `owner-N-LEDGER-SESSION.json`, of
 which the highest N counts, and `known-LEDGER.json`, which exists once Spark has committed a batch.
-LEDGER is an id that is in the offsets of the query too, and so in its checkpoint: a query whose
+LEDGER is an id that is in the offsets of the query, too, and so in its checkpoint: a query whose
 offsets have another id is another query, and is refused. A query without offsets may take over a
-ledger whose LEDGER is not known: it is its own, from a start that was cut off. SESSION is the
-session that has opened the ledger last; an earlier one records nothing any more.
+ledger whose LEDGER is not known: it is its own, from an interrupted start. SESSION is the session
+that has opened the ledger last; earlier ones can no longer record batches.
 
 No file is ever replaced: some file systems delete the old one first, so that for a moment there is
-none, and on others nothing happens at all. (Earlier versions did replace `owner.json`, which is
-still read, and then removed.)
+none, and others do nothing at all. (Earlier versions did replace `owner.json`, which is still read,
+and then removed.)
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from sluicemq.spark.driver_files import DriverFiles
 
 
 class BatchPart(NamedTuple):
-    """A chunk of a batch: its queue, how many messages it had, and the ids of those that had not
-    come before, in order."""
+    """A chunk of a batch: its queue, its number of messages, and the ids of those that had not come
+    before, in order."""
 
     queue: str
     rows: int
@@ -48,7 +48,7 @@ class BatchPart(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """Says whose a ledger is: its id, the session that opened it last, and whether Spark has
+    """The owner of a ledger: its id, the session that opened it last, and whether Spark has
     committed a batch of it. `number` is how many sessions have opened it before."""
 
     number: int
@@ -96,7 +96,7 @@ class LocalFiles:
         return (self._folder / name).read_text(encoding="utf-8")
 
     def write(self, name: str, text: str) -> None:
-        """Write a file that is there whole or not at all, and return when it is on disk."""
+        """Write a file, whole or not at all, and return when it is on disk."""
         path = self._folder / name
         fresh = path.with_suffix(".tmp")
         with fresh.open("w", encoding="utf-8") as file:
@@ -128,8 +128,8 @@ def open_files(location: str) -> TextFiles:
 
 class BatchIds:
     """Remembers the ids of the latest batches on disk, for one `session`: `window` ids, and always
-    the last BATCHES_KEPT_MIN batches. For use by one thread; `settle` may be called by any. The
-    constructor raises `Refused` when the ledger cannot be used."""
+    the last BATCHES_KEPT_MIN batches. One thread may use it; any may call `settle`. The constructor
+    raises `Refused` when the ledger cannot be used."""
 
     def __init__(self, location: str, window: int, session: str) -> None:
         self._location = without_password(location)
@@ -177,7 +177,7 @@ class BatchIds:
     def _claim(self, owner: str) -> None:
         names = self._files.names()
         found = self._owner(names)
-        # A query without offsets has no id; nor has one whose offsets are older than ids are.
+        # A query without offsets has no id; nor has one whose offsets are older than the ids.
         is_new = not owner and found is not None and not found.is_known
         if found is not None and found.ledger != owner and not is_new:
             raise Refused(
@@ -189,7 +189,7 @@ class BatchIds:
         number = 0 if found is None else found.number + 1
         text = json.dumps({"ledger": claimed, "session": self._session})
         if found is not None and found.is_known and known_name(claimed) not in names:
-            self._files.write(known_name(claimed), text)  # it stood in a file that goes now
+            self._files.write(known_name(claimed), text)  # it was in a file that is removed next
         self._files.write(f"owner-{number}-{claimed}-{self._session}.json", text)
         for name in names:
             if name == OWNER_BEFORE or OWNER_PATTERN.fullmatch(name):
@@ -210,11 +210,11 @@ class BatchIds:
                 if known_name(self.id) not in names:
                     self._files.write(known_name(self.id), json.dumps({"ledger": self.id}))
                 self._is_known = True
-            except (OSError, ValueError) as error:  # the next batch finds that out too, if it lasts
+            except (OSError, ValueError) as error:  # the next batch fails, too, if this lasts
                 log.warning("ledger = %r: cannot be written: %s", self._location, error)
 
     def _owner(self, names: list[str]) -> Owner | None:
-        """Of the ledger that has these files; None: nobody, yet."""
+        """Return the owner of the ledger that has these files; None when it has none yet."""
         those = [found for name in names if (found := OWNER_PATTERN.fullmatch(name))]
         if those:
             last = max(those, key=lambda found: (int(found[1]), found[3]))
@@ -239,7 +239,7 @@ class BatchIds:
 
     @contextmanager
     def _using(self) -> Iterator[None]:
-        """Alone with the files, whose errors become those of the option."""
+        """Hold the lock of the files; their errors become those of the option."""
         with self._writing:
             try:
                 yield
@@ -272,7 +272,7 @@ class BatchIds:
         session has taken the ledger, or it cannot be written."""
         with self._using():
             self._check_mine()
-            # json.dump would encode it in Python
+            # json.dump would encode it in Python, slowly
             self._files.write(NAME.format(serial), json.dumps(parts))
             self._batches[serial] = parts
             self._learn(parts)

@@ -1,4 +1,4 @@
-"""Chunks: what the driver side gathers of a queue and an executor fetches, as it came.
+"""Chunks of messages, which the driver's side gathers from a queue and executors fetch.
 
 On the socket a chunk is a line of JSON and two blocks:
 
@@ -33,8 +33,8 @@ LINE_MAX_BYTES: Final = 64 * 1024 * 1024
 class GatheredChunk:
     """Holds consecutive messages of one consumer, in the order they came.
 
-    `generation` numbers the consumer's connections: a delivery tag is valid only on the connection
-    that it came by.
+    `generation` numbers the consumer's connections, because a delivery tag is valid only on its own
+    connection.
     """
 
     __slots__ = ("_parts", "_sizes", "bytes", "generation", "queue", "rejected", "rows", "runs")
@@ -79,8 +79,9 @@ class GatheredChunk:
             self.runs.append(run)
 
     def copy(self) -> GatheredChunk:
-        """Return a chunk with the messages that are in this one now; later additions do not show in
-        it."""
+        """Return a chunk with the present messages of this one; later additions do not
+        show in it.
+        """
         made = GatheredChunk(self.queue, self.generation)
         made.rows, made.bytes = self.rows, self.bytes
         made.runs = [replace(run) for run in self.runs]
@@ -124,8 +125,8 @@ class GatheredChunk:
         return [memoryview(self._sizes).cast("B"), *self._parts]
 
     def fetched(self, scratch: Scratch) -> FetchedChunk:
-        """Return the chunk in the form an executor gets it in. Its data stand in `scratch`, and are
-        good until that is used again."""
+        """Return the chunk in the form in which an executor gets it. Its data are in `scratch`, and
+        valid until that is used again."""
         sizes = np.frombuffer(self._sizes, np.uint32).astype(np.int64)
         data = scratch.room(sum(map(len, self._parts)))
         at = 0
@@ -136,8 +137,8 @@ class GatheredChunk:
 
 
 class Scratch:
-    """Lends the same memory to one chunk after another, for fresh memory costs more than the work
-    done in it."""
+    """Lends the same memory to one chunk after another, because fresh memory costs more than the
+    work in it."""
 
     __slots__ = ("_buffer",)
 
@@ -145,7 +146,7 @@ class Scratch:
         self._buffer = bytearray()
 
     def room(self, size: int) -> memoryview:
-        """Return a view of `size` octets, good until the next call."""
+        """Return a view of `size` octets, valid until the next call."""
         if size > len(self._buffer):
             self._buffer = bytearray(size)
         return memoryview(self._buffer)[:size]
@@ -176,15 +177,15 @@ class FetchedChunk:
 
 
 class ChunkReader:
-    """Reads chunks from a stream. Each chunk it returns is good only until the next one is read."""
+    """Reads chunks from a stream. Each chunk is valid only until the next one is read."""
 
     def __init__(self, stream: BufferedReader) -> None:
         self._stream = stream
         self._scratch = Scratch()
 
     def read(self) -> FetchedChunk:
-        """Return the next chunk. Raises EOFError when the other side hung up, as it does when it no
-        longer has the chunk."""
+        """Return the next chunk. Raises EOFError when the other side has closed the connection, as
+        it does when it no longer has the chunk."""
         line = self._stream.readline(LINE_MAX_BYTES)
         if not line.endswith(b"\n"):
             raise EOFError

@@ -1,18 +1,18 @@
 """How the planner learns that a batch is committed before Spark plans the next one.
 
-Spark tells a Python source of a commit when it plans the batch after it, which with a trigger of an
-hour is an hour later, and at the end of a query never. Two others know at once:
+Spark tells a Python source of a commit when it plans the next batch, which with a trigger of an
+hour is an hour later, and at the end of a query never. Two sources tell at once:
 
     the driver's Python   a listener (`listener.py`) hears of each batch that is committed, and
                           tells the planner through a socket that only this user can open
     the checkpoint        has `commits/N` when batch N is committed, and its offsets in `offsets/N`
 
-Spark ends a planner when its query runs no more: what is committed then, is known to the
-checkpoint, and to the listener when Spark has reported the end. So a planner that is ended asks
-them for the last word, and does not guess how long that may take.
+Spark ends a planner when its query has stopped: then the checkpoint has the last commit, and the
+listener once Spark has reported the end. So a planner that is ended asks both, and does not guess
+how long that may take.
 
-Both name the offset a batch ended with. An offset has the session that planned it in it, so that
-what is said of another query, or of a life before this one, is of no session here and says nothing.
+Both give the offset at which a batch ended. It has the session that planned it, so that offsets of
+other queries, and of earlier runs of this one, are ignored.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 
 class CommitSigns:
     """Watches for signs that batches of one session were committed: messages from the driver's
-    listener, and the checkpoint if its place is known. For use by one thread."""
+    listener, and the checkpoint if its place is known. One thread may use it."""
 
     def __init__(self, session: str, checkpoint: str) -> None:
         self._session = session
@@ -78,8 +78,8 @@ class CommitSigns:
 
     def last_words(self) -> list[Offset]:
         """Return the end offsets of all commits that can still be learnt of, now that Spark has
-        ended this planner. Asks the checkpoint and the driver, and waits for the driver's
-        answer."""
+        ended this planner. Asks the checkpoint and the driver, and waits for the driver's answer.
+        """
         found = [] if self._log is None else [self._log.committed(self._session)]
         if self._ear is not None:
             found += [offset_of(line, self._session) for line in ask_listeners(self._session)]
@@ -87,12 +87,12 @@ class CommitSigns:
         return [offset for offset in found if offset is not None]
 
     def interrupt(self) -> None:
-        """End a `wait` that another thread is in."""
+        """End a `wait` of another thread."""
         if self._ear is not None:
             say(self._session, b"")
 
     def close(self) -> None:
-        """Close the socket at which commits are heard of, and remove its file."""
+        """Close the socket for news of commits, and remove its file."""
         if self._ear is not None:
             path = self._ear.getsockname()
             self._ear.close()
@@ -111,7 +111,7 @@ class CommitSigns:
             return None
 
     def _heard(self) -> Iterator[str]:
-        """What was said, and not heard yet."""
+        """Yield the messages that have arrived and were not read yet."""
         assert self._ear is not None
         self._ear.setblocking(False)
         while True:
@@ -131,8 +131,8 @@ class CommitLog:
 
     def committed(self, session: str) -> Offset | None:
         """Return the end offset of the latest committed batch. Returns None when that was returned
-        before, or belongs to another session, or cannot be read now; then it is read again the next
-        time."""
+        before, belongs to another session, or cannot be read now; then the next call reads it
+        again."""
         from pyarrow.fs import FileSelector  # noqa: PLC0415 - costs 20 ms, and few need it
 
         try:
@@ -169,8 +169,9 @@ def open_location(location: str) -> tuple[FileSystem, str]:
 
 
 def offset_of(text: str, session: str) -> Offset | None:
-    """Return the offset of this session that a line of JSON is, or contains at any depth; None when
-    there is none."""
+    """Return the offset of this session in a line of JSON, at any depth; None when
+    there is none.
+    """
     if session not in text:
         return None
     try:
@@ -181,8 +182,8 @@ def offset_of(text: str, session: str) -> Offset | None:
 
 
 def find_offset(value: Any, session: str) -> Offset | None:
-    """Return the offset of this session that a decoded JSON value is, or contains at any depth;
-    None when there is none."""
+    """Return the offset of this session in a decoded JSON value, at any depth; None when there is
+    none."""
     if isinstance(value, str):
         return offset_of(value, session) if value.startswith("{") else None
     if isinstance(value, dict):
@@ -196,8 +197,8 @@ def find_offset(value: Any, session: str) -> Offset | None:
 
 
 def open_ear(session: str) -> socket.socket | None:
-    """Open the socket at which the planner of a session hears of commits; None when this machine
-    cannot have one."""
+    """Open the socket at which the planner of a session gets news of commits; None when this
+    machine cannot have one."""
     try:
         path = ear_of(session)
         ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -212,7 +213,7 @@ def open_ear(session: str) -> socket.socket | None:
 
 
 def ear_of(session: str) -> str:
-    """Return the path of the socket at which the planner of that session hears of commits."""
+    """Return the path of the socket at which the planner of that session gets news of commits."""
     return str(own_folder() / f"spark-{session[:16]}")
 
 
@@ -223,7 +224,7 @@ def listener_of(jvm: int, name: str) -> str:
 
 
 def ask_listeners(session: str) -> list[str]:
-    """Ask all listeners of this planner's driver which offsets of the session were committed last,
+    """Ask all listeners of this planner's driver for the latest committed offsets of the session,
     and return these as lines of JSON. All together have LAST_WORD_S seconds to answer; a listener
     that fails is logged."""
     found: list[str] = []
@@ -252,7 +253,7 @@ def tell_committed(end: str | Offset | None) -> None:
 
 
 def say(session: str, words: bytes) -> None:
-    """Send octets to the planner of a session; does nothing when that does not listen."""
+    """Send octets to the planner of a session; does nothing when it does not listen."""
     with (
         contextlib.suppress(OSError, AttributeError),
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mouth,

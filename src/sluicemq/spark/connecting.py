@@ -1,4 +1,4 @@
-"""Connecting with patience: which failures are worth another try, and what to say of the others."""
+"""Connects with patience: decides which failures are worth another try, and reports the others."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def connect(
     poller: Poller | None = None,
 ) -> Wire:
     """Try once to connect, to the address whose turn it is at this attempt (from 0). `poller` waits
-    for the socket; None: the wire makes one of its own. Raises `BrokerError` on failure."""
+    for the socket; None: the connection makes its own. Raises `BrokerError` on failure."""
     addresses = options.addresses
     address = addresses[attempt % len(addresses)]
     timeout_s = options.timeout_ms / 1000
@@ -90,8 +90,8 @@ def backoff_s(options: Options, attempt: int) -> float:
 
 
 class Outage:
-    """Keeps account of how long a broker has been away, and gives up after `reconnectFor`. It logs
-    when an outage begins, while it lasts and when it is over."""
+    """Measures how long a broker has been away, and gives up after `reconnectFor`. It logs when an
+    outage begins, while it lasts and when it is over."""
 
     def __init__(self, options: Options, what: str) -> None:
         self.attempts = 0
@@ -108,8 +108,8 @@ class Outage:
 
     def failed(self, error: BrokerError, transient: tuple[int, ...] = (), where: str = "") -> float:
         """Note a failure, and return how many seconds to wait before the next try. Raises
-        `AmqpError` when the error is not one that passes, or `reconnectFor` is over. `transient`
-        are further reply codes that may pass; `where` is added to the name of what failed."""
+        `AmqpError` when the error cannot pass, or `reconnectFor` is over. `transient` are further
+        reply codes that may pass; `where` is added to the name of what failed."""
         now = time.monotonic()
         if not self.attempts:
             self._began = self._told_at = now
@@ -138,7 +138,7 @@ class Outage:
                 time.sleep(self.failed(error, transient))
 
     def over(self) -> None:
-        """Note that the broker answers again, which ends the outage if there was one."""
+        """Note that the broker answers again, which ends an outage."""
         if self.attempts:
             log.warning("%s: there again after %.1f s", self._what, self.seconds)
         self.attempts = 0

@@ -1,4 +1,4 @@
-"""Who gathers for a query: groups of consumers, here or elsewhere, and which of them is where.
+"""Assigns the queues of a query to groups of consumers, in this process or others.
 
     one consumer                in the planner's own process
     gather = driver             processes beside the planner, one a core at most
@@ -7,10 +7,11 @@
 
 A consumer belongs to its process and dies with it. Its queue is then given to another process, or
 to a new one, as a consumer of another name: a name stands for one life of one consumer, so that a
-position in an offset never means something else than it did.
+position in an offset never changes its meaning.
 
-Queues may come and go while a query runs (`discovery.py`): a new one is given to whoever has the
-fewest, and the consumers of one that is gone are dropped when nothing of them is out any more.
+Queues may come and go while a query runs (`discovery.py`): a new one goes to the group with the
+fewest, and the consumers of a deleted one are dropped once none of their messages is
+unacknowledged.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ follow."""
 
 
 class ConsumerAssignment:
-    """Decides which processes gather for a query, and which queues each of them consumes. For use
-    by the planner's thread; `answer` is called by the threads of the chunk server."""
+    """Decides which processes gather for a query, and which queues each of them consumes. The
+    planner's thread may use it; the threads of the chunk server call `answer`."""
 
     def __init__(
         self,
@@ -87,8 +88,8 @@ class ConsumerAssignment:
 
     @property
     def call(self) -> GathererCall | None:
-        """What a task needs to start a process that gathers on its executor; None when executors do
-        not gather."""
+        """The data that a task needs to start a gathering process on its executor; None when
+        executors do not gather."""
         return self._call if self.is_on_executors else None
 
     def open(self) -> None:
@@ -141,8 +142,8 @@ class ConsumerAssignment:
         return gone
 
     def call_up(self) -> int:
-        """Return how many tasks shall start processes on executors, because there are none. Raises
-        `AmqpError` when STARTS_MAX calls in a row were followed by no process."""
+        """Return how many tasks are to start processes on executors, because there are none. Raises
+        `AmqpError` when no process has come after STARTS_MAX calls in a row."""
         self._calls += 1
         if self._calls > STARTS_MAX:
             raise AmqpError(
@@ -153,8 +154,8 @@ class ConsumerAssignment:
 
     @contextmanager
     def gathering_somewhere(self) -> Iterator[None]:
-        """Have consumers in this process for the time of the block if no executor gathers yet. What
-        they hold at its end goes back to the queues."""
+        """Have consumers in this process during the block if no executor gathers yet. Their
+        messages go back to the queues at its end."""
         if self.groups:
             yield
             return
@@ -168,7 +169,7 @@ class ConsumerAssignment:
             group.stop()
 
     def keep_alive(self) -> None:
-        """Renew the leases of all processes that gather; any thread may call it."""
+        """Renew the leases of all gathering processes; any thread may call it."""
         for group in self.groups + self._arrived:
             group.keep_alive()
 
@@ -196,8 +197,8 @@ class ConsumerAssignment:
             group.abandon()
 
     def answer(self, asked: dict[str, Any], peer: Peer) -> None:
-        """Serve a request that is not for chunks: a process that joins, or a task that asks whether
-        processes are there or lost."""
+        """Answer a request that is not for chunks: a process that joins, or a task that asks
+        whether processes have come or one is lost."""
         if "join" in asked:
             self._welcome(Endpoint(*asked["join"]), PlannerLink(peer))
             return
@@ -208,7 +209,9 @@ class ConsumerAssignment:
         peer.sendall(json.dumps(found).encode() + b"\n")
 
     def _welcome(self, endpoint: Endpoint, link: PlannerLink) -> None:
-        """A process on an executor; this thread listens to it as long as it lives."""
+        """Add the group of a process on an executor; this thread listens to it as long
+        as it lives.
+        """
         group = RemoteGroup(link, endpoint, self._news)
         with self._news:
             self._arrived.append(group)
@@ -216,9 +219,9 @@ class ConsumerAssignment:
         group.listen()
 
     def _is_lost(self, token: str) -> bool:
-        """Has the process that had this token been lost? A task may see its end first, so one lives
-        that says something DEATH_S later. Of one whose machine is off nobody hears the end: it is
-        lost when its lease is over."""
+        """Return whether the process that had this token is lost. A task may notice its end first,
+        so it counts as alive only if it reports something DEATH_S or more after the question. The
+        end of a whole machine is noticed only when the lease is over."""
         asked_at = time.monotonic()
         with self._news:
             while there := [g for g in self.groups if g.endpoint.token == token and not g.is_lost]:
@@ -229,7 +232,7 @@ class ConsumerAssignment:
         return True
 
     def _are_there(self, count: int, within_s: float) -> bool:
-        """Have so many processes come?"""
+        """Wait until that many processes have come; return whether they have."""
         deadline = time.monotonic() + within_s
         with self._news:
             while len(self.groups) + len(self._arrived) < count:
@@ -238,7 +241,7 @@ class ConsumerAssignment:
         return True
 
     def _slots(self) -> list[PlannedConsumer]:
-        """The consumers there are at least."""
+        """Return the least set of consumers that the query has."""
         return [
             PlannedConsumer(queue, f"{queue}#{number + 1}" if number else queue)
             for queue in self._queues
@@ -246,11 +249,11 @@ class ConsumerAssignment:
         ]
 
     def _processes(self) -> int:
-        """How many there shall be with gather = driver."""
+        """Return how many processes there are to be with gather = driver."""
         return min(len(self._slots()), os.cpu_count() or 1)
 
     def _start(self, processes: int) -> None:
-        """Processes beside this one, with the consumers that are missing."""
+        """Start processes beside this one, and give them the missing consumers."""
         if processes <= 0:
             return
         for _ in range(STARTS_MAX):
@@ -273,7 +276,7 @@ class ConsumerAssignment:
         return link
 
     def _free_port(self, port: int) -> int:
-        """The first after that one that no process of ours has."""
+        """Return the first port after that one that no process of ours has."""
         return next(p for p in range(port + 1, 65_536) if p not in self._children)
 
     def _joined(self, link: PlannerLink) -> RemoteGroup | None:
@@ -286,8 +289,8 @@ class ConsumerAssignment:
         return group
 
     def _assign(self) -> None:
-        """Give consumers that are missing to those who have the fewest; an executor that has none
-        then gets some of the queues with the fewest."""
+        """Give missing consumers to the groups with the fewest; an executor that has none then gets
+        consumers of the queues with the fewest."""
         have = Counter(consumer.queue for consumer in self.consumers if not consumer.is_gone)
         new: list[list[str]] = [[] for _ in self.groups]
         load = [sum(not consumer.is_gone for consumer in group.consumers) for group in self.groups]
@@ -314,6 +317,5 @@ class ConsumerAssignment:
 
 
 def new_name(queue: str) -> str:
-    """Return a consumer's name that has never been used: a name stands for one life of a
-    consumer."""
+    """Return a new, unique name for a consumer: a name stands for one life of a consumer."""
     return f"{queue}@{uuid.uuid4().hex[:8]}"

@@ -1,8 +1,9 @@
-"""The consumers of one process, with the server that hands out what they gathered.
+"""The consumers of one process, with the server that hands out the messages that they gathered.
 
-A planner with one consumer has it in its own process. With more they are in processes of their own
-(`gatherer.py`), for one interpreter cuts no faster with two consumers than with one; the planner
-then has a `RemoteGroup` (`remote_groups.py`), which does the same over a socket."""
+A planner with one consumer has it in its own process. More of them are in processes of their own
+(`gatherer.py`), because one interpreter is no faster with two consumers than with one; the planner
+then has a `RemoteGroup` (`remote_groups.py`), which does the same over a socket.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ class PlannedConsumer(NamedTuple):
 
 class TakenChunk(NamedTuple):
     """Describes a chunk that was handed out. `position` is that of its last message at its
-    consumer; `number` is its number at the chunk server. `ids` are the message ids if they were
-    asked for, else None. `redelivered` is how many of its messages the broker had sent before."""
+    consumer; `number` is its number at the chunk server. `ids` are the message ids if requested,
+    else None. `redelivered` is how many of its messages the broker had sent before."""
 
     consumer: str
     queue: str
@@ -46,7 +47,7 @@ class TakenChunk(NamedTuple):
 
 class ConsumerGroup:
     """Owns the consumers of one process, and hands out what they gathered through a chunk server.
-    For use by one thread; only `abandon` may be called by any."""
+    One thread may use it; any may call `abandon`."""
 
     def __init__(self, options: Options, news: threading.Condition, server: ChunkServer) -> None:
         self.consumers: list[ConsumerThread] = []
@@ -64,13 +65,13 @@ class ConsumerGroup:
 
     @property
     def heard_at(self) -> float:
-        """The monotonic time of the latest knowledge about the consumers, in seconds: always now,
-        for they are in this process."""
+        """The monotonic time of the latest report about the consumers, in seconds: always now,
+        because they are in this process."""
         return time.monotonic()
 
     def open(self, planned: Iterable[PlannedConsumer], bytes_max: int) -> None:
-        """Open a consumer for each of them. All consumers, also those there are, stop reading when
-        they hold `bytes_max` octets."""
+        """Open a consumer for each of the planned ones. Every consumer of the group stops reading
+        when it holds `bytes_max` octets."""
         self.bound(bytes_max)
         for one in planned:
             consumer = ConsumerThread(self._options, one.queue, one.consumer, self._news, bytes_max)
@@ -121,7 +122,7 @@ class ConsumerGroup:
             consumer.bound(bytes_max)
 
     def find(self, wanted: set[MessageKey]) -> dict[MessageKey, Message]:
-        """Return those of the wanted messages that wait here; of several with one id the first."""
+        """Return those of the wanted messages that wait here; the first of several with one id."""
         found: dict[MessageKey, Message] = {}
         for consumer in self.consumers:
             for chunk in consumer.peek():
@@ -134,8 +135,8 @@ class ConsumerGroup:
         return found
 
     def start_over(self, bytes_max: int) -> None:
-        """Give back to the broker all messages that wait, and consume anew from the heads of the
-        queues. Only for consumers of which nothing has been handed out yet; each is then opened
+        """Give back to the broker all waiting messages, and consume anew from the heads of the
+        queues. Only for consumers none of whose messages was handed out yet; each is then opened
         with `bytes_max`."""
         gone = [consumer for consumer in self.consumers if consumer.is_gone]
         self.consumers = [consumer for consumer in self.consumers if not consumer.is_gone]
@@ -153,11 +154,11 @@ class ConsumerGroup:
         self.consumers = [consumer for consumer in self.consumers if consumer.name not in names]
 
     def keep_alive(self) -> None:
-        """Do nothing, for consumers in this process need no lease."""
+        """Do nothing, because consumers in this process need no lease."""
 
     def stop(self) -> None:
-        """Write all acknowledgements and close the connections; the broker takes back what is not
-        acknowledged."""
+        """Write all acknowledgements and close the connections; the broker requeues unacknowledged
+        messages."""
         for consumer in self.consumers:
             consumer.stop()
         self.consumers = []

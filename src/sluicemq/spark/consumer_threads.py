@@ -1,19 +1,20 @@
-"""A consumer with a thread of its own, which gathers what comes into chunks.
+"""A consumer with a thread of its own, which gathers messages into chunks.
 
     READER (planner)                                CONSUMER (thread)
       take(limit)       <------- chunks ----------    reads the socket
       acknowledge(upto) ----- wakes it ---------->    writes the acks
 
-Positions count the messages of a consumer in the order they came, from 1. What was handed out keeps
-its position when the connection is lost; what was not is forgotten then, for it comes again. Two
-things bound what a consumer holds: without acknowledgements the broker sends no more than the
-prefetch, and when a batch of octets waits to be taken the consumer reads no more of its socket.
+Positions count the messages of a consumer in the order they came, from 1. Messages that were handed
+out keep their positions when the connection is lost; the others are forgotten, because they come
+again. Two things bound what a consumer holds: without acknowledgements the broker sends no more
+than the prefetch, and when a batch of octets waits to be taken the consumer stops reading.
 
-A broker closes a channel on which something is out for too long (`consumer_timeout`), as it is
-between triggers that are far apart. The consumer is parked then: what waited goes back to the
-queue, and is fetched again when somebody asks.
+A broker closes a channel on which a message is unacknowledged for too long (`consumer_timeout`), as
+happens between triggers that are far apart. The consumer is parked then: its waiting messages go
+back to the queue, and it fetches them again when the planner asks for them.
 
-The queue of a pattern may be deleted: its consumer is then gone, and what it handed out stays good.
+The queue of a pattern may be deleted: its consumer is then gone, and the messages that it handed
+out stay valid.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ not know that the broker has taken it back."""
 
 
 class ConsumerThread:
-    """Consumes a queue in a thread of its own, and gathers what comes into chunks. Public methods
-    are for the planner's thread; `_run` and what it calls are for the consumer's.
+    """Consumes a queue in a thread of its own, and gathers messages into chunks. Public methods are
+    for the planner's thread; `_run` and its callees are for the consumer's.
 
     It stops reading when it holds `bytes_max` octets of contents; it may hold one read more, and
-    always takes one message at least.
+    takes at least one message.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class ConsumerThread:
             return self._waiting[0].rows if self._waiting else 0
 
     def take(self, rows_max: int, bytes_max: int) -> list[GatheredChunk]:
-        """Hand out the next chunks, whole ones, of at most `rows_max` messages in all. The one that
+        """Hand out the next whole chunks, at most `rows_max` messages in all. The chunk that
         reaches `bytes_max` octets is the last."""
         taken: list[GatheredChunk] = []
         with self._news:
@@ -172,8 +173,8 @@ class ConsumerThread:
             return [chunk.copy() for chunk in self._waiting]
 
     def acknowledge(self, position: int) -> list[GatheredChunk]:
-        """Have all messages up to `position`, inclusive, acknowledged by the thread. Returns the
-        chunks that nobody needs any more."""
+        """Have the thread acknowledge all messages up to `position`, inclusive. Returns the chunks
+        that are no longer needed."""
         released: list[GatheredChunk] = []
         with self._news:
             while self._out and self._out[0][0] <= position:
@@ -196,8 +197,8 @@ class ConsumerThread:
                     return
 
     def stop(self) -> None:
-        """Write all acknowledgements and close the connection; the broker takes back what is not
-        acknowledged."""
+        """Write all acknowledgements and close the connection; the broker requeues unacknowledged
+        messages."""
         self._stopping = True
         self._waker.wake()
         self.await_written(time.monotonic() + WRITTEN_S)
@@ -220,7 +221,7 @@ class ConsumerThread:
             self._on_lost()
             self._fail(error)
         except Exception as error:
-            # A thread that ended and said nothing would be waited for.
+            # The planner would wait for a thread that ended without a report.
             log.exception("queue %r: consumer %s", self.queue, self.name)
             self._on_lost()
             self._fail(AmqpError(f"queue {self.queue!r}: cannot be gathered: {error!r}"))
@@ -228,7 +229,7 @@ class ConsumerThread:
             self._close()
 
     def _work(self) -> None:
-        """On one connection, as long as it lasts."""
+        """Open a connection, and serve it as long as it lasts."""
         try:
             self._open(self.outage.attempts)
             self.outage.over()
@@ -262,7 +263,8 @@ class ConsumerThread:
             )
 
     def _park(self) -> None:
-        """Fetch nothing before somebody wants it: here it would only wait for too long again."""
+        """Fetch nothing before the planner asks: messages here would only be unacknowledged for too
+        long again."""
         self.is_parked = True
         while self.is_parked and not self._stopping:
             self._sleep(POLL_S)
@@ -282,7 +284,7 @@ class ConsumerThread:
         self._subscription = subscription
 
     def _serve(self) -> None:
-        """Wait for something to do, do it."""
+        """Write due acknowledgements, and read or wait."""
         subscription = self._subscription
         assert subscription is not None
         self._write_acks(subscription)
@@ -290,7 +292,7 @@ class ConsumerThread:
         with self._news:
             self._full = self._waiting_bytes >= self._bytes_max
         if self._full:
-            # The broker's heartbeats wait in the socket with the rest: silence means nothing now.
+            # The broker's heartbeats wait unread in the socket, so silence means nothing now.
             wire.keep_alive(listening=False)
             if time.monotonic() - self._taken_at > FULL_S and not self._out:
                 self._on_lost()
@@ -331,7 +333,7 @@ class ConsumerThread:
         return got_any
 
     def _room(self, count: int) -> GatheredChunk:
-        """The chunk that grows."""
+        """Return the last chunk, or a new one when `count` more messages do not fit."""
         waiting = self._waiting
         if waiting:
             last = waiting[-1]
@@ -341,7 +343,7 @@ class ConsumerThread:
         return waiting[-1]
 
     def _write_acks(self, subscription: Subscription) -> None:
-        """One frame for chunks in a row."""
+        """Acknowledge the chunks that are done."""
         with self._news:
             done, position = list(self._done), self.acknowledged
         for chunk in done:
@@ -351,7 +353,7 @@ class ConsumerThread:
                 subscription.acknowledge(first, last.first + last.count - 1, rejected)
         subscription.wire.flush()
         if done:
-            # Not before: when the connection is lost meanwhile, they are among what is lost.
+            # Not earlier: when the connection is lost meanwhile, these are lost, too.
             with self._news:
                 for _ in done:
                     self._done.popleft()
@@ -366,8 +368,8 @@ class ConsumerThread:
                 self._news.notify_all()
 
     def _on_lost(self) -> int:
-        """What nobody has taken comes again, and so does what is handed out and not acknowledged:
-        how many messages the latter are."""
+        """Forget waiting messages, which come again, and count those that were handed out and are
+        not acknowledged, which do so, too; returns their number."""
         self.quiet.clear()
         if self._subscription is not None:
             self._subscription.wire.abandon()
@@ -390,8 +392,8 @@ class ConsumerThread:
             self._news.notify_all()
 
     def _sleep(self, seconds: float) -> bool:
-        """Wait at most so long for the broker, if there is a connection, and for the planner;
-        whether it was the planner."""
+        """Wait at most `seconds` for the broker, if there is a connection, and for the planner;
+        return whether the planner has woken this thread."""
         waker = self._waker
         if not waker.woken:
             self._poller.poll(int(seconds * NS))

@@ -1,9 +1,9 @@
-"""`format("amqp")`: what Spark is given to register.
+"""`format("amqp")`: the data source that Spark registers.
 
     spark.dataSource.register(AmqpDataSource)
 
-The package `pyspark_sluicemq` beside this one makes Spark find it without that; registered, it also
-hears when batches are committed (`listener.py`).
+The package `pyspark_sluicemq` makes Spark find it without that; registered, it also learns when
+batches are committed (`listener.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AmqpDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        # The one thing Spark asks in the driver itself, where alone one can listen.
+        # Spark asks only for the name in the driver itself, the one place for a listener.
         session = SparkSession.getActiveSession()
         if session is not None:
             listen(session)

@@ -1,7 +1,7 @@
-"""Rows that the broker did not take, published where the options say instead of ending the task.
+"""Publishes rows that the broker did not take as dead letters, instead of ending the task.
 
-They are published on a connection of their own, so that it matters not at what point of another one
-they came back. A task is done when the broker has confirmed them too.
+They have a connection of their own, so that the state of the connection that returned them does not
+matter. A task is done when the broker has confirmed them, too.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class DeadLetters:
         self._refused.append(refused)
 
     def settle(self) -> None:
-        """Publish the messages that were added, and return when the broker has confirmed them.
-        Raises `AmqpError` when it does not take one of them there either, or stays away."""
+        """Publish the added messages, and return when the broker has confirmed them. Raises
+        `AmqpError` when it does not take one of them there either, or stays away."""
         while self._refused:
             try:
                 if self._publisher is None:
@@ -70,7 +70,7 @@ class DeadLetters:
                 self._refused.clear()
 
     def close(self) -> None:
-        """Close the connection, politely if nothing on it is unconfirmed."""
+        """Close the connection, in order if no message is unconfirmed."""
         if self._publisher is not None and not self._publisher.waiting():
             self._publisher.wire.close()
         self._abandon()

@@ -1,10 +1,10 @@
-"""Which queues a query reads: those that are named, or those that a pattern stands for now.
+"""Finds the queues of a query: those that are named, or those that match a pattern now.
 
 RabbitMQ's HTTP API lists queues (`management.py`); a name must match as a whole, as with
 `subscribePattern` of Spark's Kafka source. A streaming query looks again every `discoveryInterval`,
-in a thread of its own, so that no trigger waits for that; what is found is taken in with the next
-trigger. A queue is not let go of because a list lacks it, but when the broker says to its consumer
-that there is none: a list may be older than the queue.
+in a thread of its own, so that no trigger waits for that; the next trigger takes in new queues. A
+query stops reading a queue only when the broker tells its consumer that it does not exist, not when
+a list lacks it: a list may be older than the queue.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class QueueDiscovery:
 
     @property
     def words(self) -> str:
-        """What the query reads, in the words that its errors begin with."""
+        """The queues of the query, in the words with which its errors begin."""
         return words_of(self._options, self.queues)
 
     def open(self) -> None:
-        """Start to look for new queues every discoveryInterval, if there is a pattern."""
+        """Begin to look for new queues every discoveryInterval, if there is a pattern."""
         if self._options.queue_pattern:
             threading.Thread(target=self._watch, name="amqp queues", daemon=True).start()
 
@@ -72,8 +72,8 @@ class QueueDiscovery:
         return bool(new)
 
     def drop(self, queue: str) -> None:
-        """Stop reading a queue that was deleted. If one of that name is found again, it counts as a
-        new queue."""
+        """Stop reading a deleted queue. If another of that name is found later, it counts as a new
+        queue."""
         self._found = tuple(each for each in self._found if each != queue)
         if queue in self.queues:
             self.queues.remove(queue)
@@ -84,7 +84,7 @@ class QueueDiscovery:
         self._closing.set()
 
     def _watch(self) -> None:
-        options = replace(self._options, reconnect_for_ms=0)  # the next look is the next try
+        options = replace(self._options, reconnect_for_ms=0)  # the next look tries again
         while not self._closing.wait(options.discovery_interval_ms / 1000):
             try:
                 self._found = find_queues(options)
@@ -200,7 +200,7 @@ def count_ready(options: Options, queues: Iterable[str]) -> dict[str, int]:
 
 
 def words_of(options: Options, queues: Iterable[str]) -> str:
-    """Return what a query reads, in the words that its errors begin with."""
+    """Return the queues of a query, in the words with which its errors begin."""
     if options.queue_pattern:
         return f"queuePattern = {options.queue_pattern!r}"
     return f"queues {', '.join(queues)}"

@@ -1,17 +1,17 @@
-"""Files of any file system that Spark knows, for the planner: through the driver's Python.
+"""Files of any file system that Spark knows, which the planner reaches through the driver's Python.
 
 The planner has no way into the driver's JVM, where Hadoop's file systems are, with their settings
 and credentials. The driver's Python has one, and answers where the source was registered
-(`driver_lines.py`, `listener.py`). What files hold goes through a file of this machine, not through
-the line:
+(`driver_lines.py`, `listener.py`). The content of files goes through a file of this machine, not
+through the line:
 
     {"do": "list", "folder": URL}                                     {"names": [..]}
     {"do": "read" or "write", "folder": URL, "name": .., "file": ..}  {}
     {"do": "remove", "folder": URL, "name": ..}                       {}, there or not
                                                                       {"error": ..}
 
-Writes are those of Spark's checkpoints: a file is there whole or not at all, on every file system
-that can hold a checkpoint. None is replaced, for there are file systems that only seem to do it.
+Files are written as those of Spark's checkpoints: whole or not at all, on every file system that
+can hold a checkpoint. None is replaced, because some file systems only seem to do that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MANAGERS: Final = "org.apache.spark.sql.execution.streaming.checkpointing.Checkp
 
 
 def socket_of(process: int) -> str:
-    """Return the path of the socket at which the driver answers whose JVM has this process id."""
+    """Return the path of the socket at which a driver answers, given the process id of its JVM."""
     return str(own_folder() / f"files-{process}")
 
 
@@ -60,7 +60,7 @@ class DriverFiles:
             return file.read_text(encoding="utf-8")
 
     def write(self, name: str, text: str) -> None:
-        """Make a new file, and return when it is there whole. Raises `OSError` when there is one of
+        """Make a new file, and return when it is complete. Raises `OSError` when there is one of
         that name."""
         with tempfile.TemporaryDirectory(prefix=COPIES, dir=own_folder()) as here:
             file = Path(here) / "write"
@@ -86,8 +86,8 @@ def find_driver() -> str:
 
 
 def serve_files(session: SparkSession) -> None:
-    """Answer planners' questions about files from now on, unless this driver does so already. A
-    driver that cannot do so logs why; its queries can then keep ledgers only on its own machine."""
+    """Answer planners' questions about files from now on, unless this driver does already. A driver
+    that cannot logs why; its queries can then keep ledgers only on its own machine."""
     java: Any = session
     try:
         path = socket_of(jvm_process(java._jvm))
@@ -104,8 +104,8 @@ class HadoopFiles:
         self._jvm = jvm
 
     def answer(self, question: dict[str, str]) -> dict[str, Any]:
-        """Do what the question says: list a folder, or read, write or remove a file. Errors of the
-        JVM are raised as they are."""
+        """Carry out the question: list a folder, or read, write or remove a file. Errors of the JVM
+        are raised as they are."""
         jvm = self._jvm
         folder = jvm.org.apache.hadoop.fs.Path(question["folder"])
         session = jvm.org.apache.spark.sql.classic.SparkSession.active()

@@ -1,8 +1,8 @@
-"""Questions of a planner to the Python of its driver: a line of JSON each way.
+"""The questions of a planner to its driver's Python, and the answers: a line of JSON each.
 
-The planner is the child of the driver's JVM, on the same machine, and has no way into it. The
-driver's Python has one, where the source was registered: it answers at Unix sockets that only this
-user can open, named after the JVM's process.
+The planner is a child of the driver's JVM, on the same machine, but has no access to it. The
+driver's Python has, where the source was registered: it answers at Unix sockets that only this user
+can open, named after the JVM's process.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def parent_of(process: int) -> int:
 
 
 def jvm_process(jvm: Any) -> int:
-    """Return the process id of the driver's JVM, which is asked through Py4J."""
+    """Return the process id of the driver's JVM, by way of Py4J."""
     process: int = jvm.java.lang.ProcessHandle.current().pid()
     return process
 
 
 def answers(path: str) -> bool:
-    """Return whether somebody listens at the socket with that path. If nobody does, the file is
-    removed, unless another has come to its place meanwhile."""
+    """Return whether a process listens at the socket with that path. If none does, the file is
+    removed, unless another has taken its path meanwhile."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             before = mark_of(path)
@@ -70,8 +70,8 @@ def answers(path: str) -> bool:
 
 
 def mark_of(path: str) -> tuple[int, int]:
-    """Return what tells a file from another one that comes to its path later: its inode and its
-    time. Inode numbers alone are soon used again. Raises OSError when there is no file."""
+    """Return what tells a file from a later one at its path: its inode and its time. Inode numbers
+    alone are soon used again. Raises OSError when there is no file."""
     found = os.lstat(path)
     return found.st_ino, found.st_mtime_ns
 
@@ -92,13 +92,13 @@ def ask(path: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]
 
 
 class LineServer:
-    """Serves a socket at `path` on the driver's side. Each question is given to `answer` in a
-    thread of its own; an exception that this raises is sent as the answer."""
+    """Serves a socket at `path` on the driver's side. Each question goes to `answer` in a thread of
+    its own; an exception that it raises is sent as the answer."""
 
     def __init__(self, path: str, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         self._answer = answer
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # Others remove a socket at which nobody listens: nobody finds this one before it does.
+        # Others remove a socket at which no process listens; this one they find only when it does.
         fresh = f"{path.rpartition('/')[0]}/{UNHEARD}{uuid.uuid4().hex[:16]}"
         self._listener.bind(fresh)
         try:
@@ -123,5 +123,5 @@ class LineServer:
             except Exception as error:
                 java = getattr(error, "java_exception", None)
                 answer = {"error": java.toString() if java is not None else str(error)}
-            with contextlib.suppress(OSError):  # nobody waits for it any more
+            with contextlib.suppress(OSError):  # the planner no longer waits for it
                 peer.sendall(json.dumps(answer).encode() + b"\n")
