@@ -1,8 +1,8 @@
-"""Rows to AMQP messages: which columns mean what, and frames out of record batches.
+"""Makes AMQP messages of rows: the meaning of columns, and the frames for record batches.
 
-Where rows are alike in everything but body and sequence, their frames are made in one matrix, a row
-a message, out of a stencil: what is constant is broadcast, what changes is written as columns.
-What names a row by its content is the same however rows are cut into batches, and in any order.
+When rows differ only in body and sequence, their frames are made in one matrix, a row for each
+message, out of a stencil: constant octets are broadcast, the others written as columns. Names by
+content do not depend on the cut of rows into batches, or on their order.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ properties."""
 
 class WriterTask:
     """Says which task writes a message: the query, the number of the batch and the partition. A
-    retry of the task is the same one here; a batch that runs again may have its rows in other
+    retry of the task has the same values; a batch that runs again may have its rows in other
     partitions."""
 
     __slots__ = ("batch", "partition", "query")
@@ -173,7 +173,7 @@ class Encoder:
         sizes: Array,
         names: Array,
     ) -> list[bytes]:
-        """Messages of any sizes and heads."""
+        """Return the messages of rows of any sizes and heads."""
         made = [b""] * len(bodies)
         is_one_frame = ((sizes > 0) & (sizes <= self._body_max)).tolist()
         for head, members in groups.items():
@@ -191,8 +191,8 @@ class Encoder:
         return made
 
     def _check_names(self, batch: pa.RecordBatch) -> None:
-        """`Refused` for a row without a name where rows have their own: a queue would take the
-        first of such rows and drop the others."""
+        """Raise `Refused` for a row without a name when a column names rows: a queue would take the
+        first such row and drop the others."""
         column = self._columns.deduplication
         if column is not None and batch.column(column).null_count:
             from pyarrow import compute as pc  # noqa: PLC0415 (start-up time)
@@ -204,7 +204,8 @@ class Encoder:
             )
 
     def _names(self, groups: Mapping[Head, Sequence[int]], bodies: pa.BinaryArray) -> Array:
-        """By content, a row of octets for each row; of no octets where rows have no such names."""
+        """Return the names by content as a matrix with a row of octets for each row; with no octets
+        when rows have no such names."""
         if self._options.deduplication != "content":
             return np.empty((len(bodies), 0), np.uint8)
         octets = bodies.to_pylist()
@@ -216,7 +217,7 @@ class Encoder:
         return names_of(digests, self._counter)
 
     def _make_key(self, head: Head) -> bytes:
-        """What a head adds to the digests of its rows. A map's entries have no order."""
+        """Return the part of a head in the digests of its rows. A map's entries have no order."""
         exchange, routing_key, _, *_ = head
         properties = self._properties(head)
         if properties.headers:
@@ -226,13 +227,13 @@ class Encoder:
     def _bodies(self, batch: pa.RecordBatch) -> pa.BinaryArray:
         column = batch.column(self._columns.body)
         if pa.types.is_string(column.type):
-            column = column.view(pa.binary())  # a cast copies
+            column = column.view(pa.binary())  # a cast would copy
         elif not pa.types.is_binary(column.type):
             column = column.cast(pa.binary())
         return column.fill_null(b"") if column.null_count else column
 
     def _groups(self, batch: pa.RecordBatch) -> Mapping[Head, Sequence[int]]:
-        """The rows that are alike but for their bodies, by what they say."""
+        """Return the row numbers by head: rows with the same head differ only in their bodies."""
         columns = self._columns
         names = [columns.exchange, columns.routing_key, columns.deduplication, *columns.properties]
         if all(is_constant(batch.column(name)) for name in names if name is not None):
@@ -243,7 +244,7 @@ class Encoder:
         return groups
 
     def _heads(self, batch: pa.RecordBatch) -> Sequence[Head]:
-        """Of each row."""
+        """Return the head of each row."""
         columns = self._columns
         count = batch.num_rows
         parts: list[Iterable[Any]] = [
@@ -270,7 +271,9 @@ class Encoder:
         return values.fill_null("").to_pylist() if values.null_count else values.to_pylist()  # type: ignore[no-any-return]
 
     def _make_stencil(self, head: Head) -> Stencil | None:
-        """None: where the sequence stands is not clear."""
+        """Return the stencil for a head; None when the place of the sequence number is
+        ambiguous.
+        """
         whole = self._plain(head, SEQUENCE_MARK, b"\0", NAME_MARK)
         before_body = whole[: -len(b"\0" + END_OCTET)]
         name = NAME_MARK.encode() if self._options.deduplication == "content" else b""
@@ -285,7 +288,7 @@ class Encoder:
         return self._options.place_headers or self._options.mandatory
 
     def _properties(self, head: Head) -> BasicProperties:
-        """Those of the row itself."""
+        """Return the properties from the row's own columns."""
         given = dict(zip(self._columns.properties, head[3:], strict=True))
         properties = BasicProperties(**{n: property_value(n, v) for n, v in given.items()})
         if properties.delivery_mode is None and self._options.persistent:
@@ -293,7 +296,9 @@ class Encoder:
         return properties
 
     def _plain(self, head: Head, row: int, body: bytes, name: str) -> bytes:
-        """The frames of one message, made with no haste; `name` is that by content."""
+        """Return the frames of one message, made without a stencil; `name` is its name
+        by content.
+        """
         exchange, routing_key, deduplication_id, *_ = head
         properties = self._properties(head)
         headers = self._headers(row, deduplication_id, name)
@@ -306,7 +311,7 @@ class Encoder:
         task, options = self._task, self._options
         headers: dict[str, FieldValue] = {}
         if options.deduplication == "content":
-            # Equal rows may stand in several partitions, and are counted in each by itself.
+            # Equal rows may be in several partitions, each of which counts them for itself.
             whole = f"{task.query}/{task.batch}/{task.partition}/{name}"
             headers[DEDUPLICATION_HEADER] = whole
         elif options.deduplication == "column":
@@ -321,8 +326,8 @@ class Encoder:
 
 
 class Stencil:
-    """Keeps the octets that precede the body in messages with one head, and the places in them of
-    what differs: the name by content, the sequence number and the body's size."""
+    """Keeps the octets that precede the body in messages with one head, and the places of the
+    differing parts: the name by content, the sequence number and the body's size."""
 
     __slots__ = ("_before_body", "_name_at", "_sequence_at", "_size_at")
 
@@ -354,7 +359,8 @@ class Stencil:
         return (octets[at : at + size] for at in range(0, len(octets), size))
 
     def _write(self, into: Array, rows: Array, sizes: Array, names: Array) -> None:
-        """Into a matrix with a row for each of `rows`; `sizes` are of one row or of all."""
+        """Write the prefixes into a matrix with a row for each of `rows`; `sizes` has the size of
+        one row or of all."""
         into[:] = self._before_body
         if self._name_at is not None:
             into[:, self._name_at : self._name_at + NAME_SIZE] = names
@@ -380,8 +386,8 @@ def binary_parts(column: pa.BinaryArray) -> tuple[Array, Array]:
 
 
 def is_constant(column: pa.Array) -> bool:
-    """Return whether all values are surely equal, or all are null. May be False for equal values,
-    as with maps."""
+    """Return whether all values are equal, or all are null. May be False for equal values, as with
+    maps."""
     if column.null_count or pa.types.is_map(column.type):
         return bool(column.null_count == len(column))
     from pyarrow import compute as pc  # noqa: PLC0415 (start-up time of all that does not write)

@@ -1,14 +1,14 @@
-"""What a query's progress says of each queue: `latestOffset` of its source, in `lastProgress`.
+"""The figures of each queue in a query's progress: `latestOffset` of its source, in `lastProgress`.
 
-    depth             messages ready in the broker, when it was last asked, LOOK_S ago at least
-    lag               those, and what was fetched and is in no batch yet
-    unacknowledged    what the broker has sent and waits for: fetched, or in a batch that is not
+    depth             messages ready in the broker, as of the last look at it
+    lag               those, and the fetched messages that are in no batch yet
+    unacknowledged    messages that the broker has sent: fetched, or in a batch that is not
                       known to be committed
-    redelivered       messages handed out so far that the broker flagged so
+    redelivered       messages handed out so far with the redelivered flag
     reconnects        how often consumers have lost their connection and got another one
 
-The broker is asked on a connection and in a thread of their own, so that no trigger waits for it. A
-depth that is not known is left out, and its lag with it.
+The broker is asked on a separate connection and in a separate thread, so that no trigger waits for
+it. Unknown depths and lags are left out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOOK_S: Final = 1.0
 
 
 class ReportedConsumer(Protocol):
-    """What `Figures` asks of a consumer, in this process or elsewhere."""
+    """The attributes of a consumer that `Figures` reads, in this process or elsewhere."""
 
     queue: str
     reconnects: int
@@ -53,7 +53,7 @@ class Figures:
         self._attempts = 0
 
     def taken(self, found: Iterable[TakenChunk]) -> None:
-        """Count the redelivered messages among these chunks, which were handed out."""
+        """Count the redelivered messages in these chunks, which were handed out."""
         for each in found:
             self._redelivered[each.queue] += each.redelivered
 
@@ -88,7 +88,7 @@ class Figures:
             self._wire.abandon()
 
     def _look(self) -> None:
-        """Begin to ask the broker, unless that was done just now."""
+        """Begin to ask the broker, unless it was asked a short time ago."""
         now = time.monotonic()
         is_looking = self._looking is not None and self._looking.is_alive()
         if is_looking or now - self._looked_at < LOOK_S:
@@ -106,7 +106,7 @@ class Figures:
             self._depths = {
                 queue: counts_of(wire, queue).messages_ready for queue in list(self._queues)
             }
-        except BrokerError:  # the consumers tell it, and try again
+        except BrokerError:  # the consumers report it, and try again
             self._attempts += 1
             self._depths = {}
             if self._wire is not None:

@@ -1,10 +1,11 @@
-"""A process that gathers for a planner: consumers, and the server that executors fetch chunks from.
+"""A process that gathers for a planner: consumers, and the server from which executors fetch
+chunks.
 
     python -m sluicemq.spark.gatherer < CALL
 
-On the driver the planner starts it, on an executor a task does (`gatherer_start.py`); CALL says
-where the planner is. What it is asked for is in `planner_link.py` and below, a method each. It ends
-when its planner does, and on an executor with the process whose child the task was.
+On the driver the planner starts it, on an executor a task does (`gatherer_start.py`); CALL has the
+planner's address. The planner's requests come as in `planner_link.py`, and have a method each. It
+ends when its planner does, and on an executor with the process whose child the task was.
 """
 
 from __future__ import annotations
@@ -38,25 +39,24 @@ WATCH_S: Final = 0.5
 
 
 class Ending:
-    """Prepares the end of this process, which holds a lock on the file at `path` (empty: on
-    none)."""
+    """Ends this process, which holds a lock on the file at `path` (empty: on none)."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._once = threading.Lock()
 
     def begin(self) -> None:
-        """Remove the file that is locked. Only the first call returns: another thread that comes
-        here blocks for good, for by then the file at that path may be the next process's."""
+        """Remove the locked file. Only the first call returns: another thread that calls it blocks
+        for good, because by then the file at that path may be the next process's."""
         self._once.acquire()
         if self._path:
-            with contextlib.suppress(OSError):  # it is found to be nobody's when it is old
+            with contextlib.suppress(OSError):  # a sweep removes it when it is old
                 os.unlink(self._path)
 
 
 class Gatherer:
-    """Gathers in a process of its own: does what the planner asks for, one `on_` method a request,
-    and reports what its consumers hold."""
+    """Gathers in a process of its own: carries out the planner's requests, one `on_` method each,
+    and reports the state of its consumers."""
 
     def __init__(self, call: GathererCall, ending: Ending) -> None:
         self._ending = ending
@@ -76,7 +76,7 @@ class Gatherer:
         """Held from the look at the consumers until their state is sent."""
 
     def run(self) -> None:
-        """Do what the planner asks for, until it says stop or is gone."""
+        """Carry out the planner's requests, until it asks to stop or is gone."""
         self._link.send({"token": self._token, "join": self._server.endpoint})
         threading.Thread(target=self._report, daemon=True).start()
         while (words := self._link.receive()) is not None:
@@ -99,8 +99,8 @@ class Gatherer:
         return [tuple(each) for each in self._group.take(words["consumers"], *limits, words["ids"])]
 
     def on_acknowledge(self, words: Words) -> None:
-        """Acknowledge up to the planner's positions, and return when that is written, or after
-        WRITTEN_S seconds."""
+        """Acknowledge up to the planner's positions, and return when the acknowledgements are
+        written, or after WRITTEN_S seconds."""
         self._group.acknowledge(words["positions"])
         self._group.await_written(time.monotonic() + WRITTEN_S)
 
@@ -131,18 +131,18 @@ class Gatherer:
         return [(chunk.queue, ids, self._server.offer(chunk)) for ids, chunk in parts]
 
     def on_start_over(self, words: Words) -> None:
-        """Give back to the broker all messages that wait, and consume anew."""
+        """Give back to the broker all waiting messages, and consume anew."""
         self._group.start_over(words["bytes"])
 
     def on_beat(self, words: Words) -> None:
-        """Do nothing: the planner's beat only renews the lease, and is answered."""
+        """Do nothing: the planner's beat only renews the lease, and has an answer."""
 
     def on_stop(self, words: Words) -> None:
         """Write all acknowledgements and close the connections to the broker."""
         self._group.stop()
 
     def _report(self) -> None:
-        """Say what has come."""
+        """Report the consumers' state when it has changed."""
         try:
             while True:
                 with self._news:
@@ -178,10 +178,10 @@ class Gatherer:
 
 
 def state_of(consumer: ConsumerThread) -> list[Any]:
-    """Return what the planner is told of a consumer, in the order that `ConsumerView.update` reads
-    it in."""
+    """Return a consumer's state for the planner, in the order in which `ConsumerView.update` reads
+    it."""
     failure = consumer.failure
-    settled = consumer.settled  # before what is lost, for what is lost meanwhile is settled
+    settled = consumer.settled  # before lost_rows, which count as settled, too
     return [
         consumer.waiting_rows(),
         consumer.waiting_bytes(),

@@ -1,10 +1,10 @@
-"""How a process that gathers comes to be: started by the planner beside it, or on an executor by a
-task of the query, and connected with the planner (`planner_link.py`).
+"""Starts gathering processes, on the planner's machine or, from a task of the query, on an
+executor, and connects them with the planner (`planner_link.py`).
 
-On an executor the first task starts one, and whichever comes later finds that there is one: it
-holds a lock on a file named after the session and the process that the executor's workers have for
-parent, which is also the one it ends with. The planner is told where to find it over the connection
-that the process opens, so that only the planner needs an address that is known before.
+On an executor the first task starts one, and later tasks find it: it holds a lock on a file named
+after the session and the parent process of the executor's workers, with which it also ends. The
+process connects to the planner and sends its own address, so that only the planner's has to be
+known in advance.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ MODULE: Final = "sluicemq.spark.gatherer"
 
 @dataclass(frozen=True)
 class GathererCall:
-    """Tells a process that gathers what it needs to know. It connects to `planner`, unless it
-    inherits a connection as the file descriptor `fd` (-1: it does not). `host`, `bind` and `port`
-    are those of its own chunk server; without `fd`, host and bind follow from the connection. It
-    ends with the process that the pidfd `lives_with` refers to (-1: only with the planner). `lock`
-    is the path of the file that it holds locked, and removes as it ends; empty for none."""
+    """The parameters of a gathering process. It connects to `planner`, unless it inherits a
+    connection as the file descriptor `fd` (-1: it does not). `host`, `bind` and `port` are those of
+    its own chunk server; without `fd`, host and bind follow from the connection. It ends with the
+    process that the pidfd `lives_with` refers to (-1: only with the planner). `lock` is the path of
+    the file that it holds locked, and removes as it ends; empty for none."""
 
     session: str
     options: Options
@@ -55,7 +55,7 @@ class GathererCall:
 
 
 def start_beside(call: GathererCall) -> tuple[subprocess.Popen[bytes], PlannerLink]:
-    """Start a process that gathers on this machine, and return it with the link to it. Raises
+    """Start a gathering process on this machine, and return it with the link to it. Raises
     `AmqpError` when the machine cannot start one."""
     try:
         ours, theirs = socket.socketpair()
@@ -71,13 +71,13 @@ def start_beside(call: GathererCall) -> tuple[subprocess.Popen[bytes], PlannerLi
 
 
 def cannot_start(error: OSError) -> AmqpError:
-    """Return the error that says that the driver's machine cannot start a process that gathers."""
+    """Return the error for a driver's machine that cannot start a gathering process."""
     return AmqpError(f"gather = driver: this machine cannot start a process that gathers: {error}")
 
 
 def start_on_executor(call: GathererCall) -> None:
-    """Start a process that gathers on this executor, unless one holds the lock already. Called by a
-    Python worker of the executor; raises OSError when it cannot be started."""
+    """Start a gathering process on this executor, unless one holds the lock already. A Python
+    worker of the executor calls this; raises OSError when the process cannot be started."""
     parent = os.getppid()
     path = own_folder() / f"{LOCKS}{call.session[:16]}-{parent}"
     lock = lock_file(path)
@@ -85,7 +85,7 @@ def start_on_executor(call: GathererCall) -> None:
         return
     try:
         with life_of(parent) as life:
-            # Which has the lock from now on.
+            # From now on the new process has the lock.
             start(replace(call, lives_with=life, lock=str(path)), lock, life)
     except BaseException:
         path.unlink(missing_ok=True)
@@ -97,7 +97,7 @@ def start_on_executor(call: GathererCall) -> None:
 @contextlib.contextmanager
 def life_of(parent: int) -> Iterator[int]:
     """Yield a pidfd of the parent process, which becomes readable when that has ended; unlike its
-    number it can never mean another process. Raises OSError when the parent has ended already."""
+    id it never refers to another process. Raises OSError when the parent has ended already."""
     handle = os.pidfd_open(parent)
     try:
         if os.getppid() != parent:
@@ -108,7 +108,7 @@ def life_of(parent: int) -> Iterator[int]:
 
 
 def start(call: GathererCall, *handles: int) -> subprocess.Popen[bytes]:
-    """Start a process that gathers, which inherits the open file descriptors `handles` and finds
+    """Start a gathering process, which inherits the open file descriptors `handles` and finds
     modules where this process does."""
     child = subprocess.Popen(
         [sys.executable, "-m", MODULE],
@@ -125,8 +125,8 @@ def start(call: GathererCall, *handles: int) -> subprocess.Popen[bytes]:
 
 
 def connect_to_planner(call: GathererCall) -> tuple[PlannerLink, str, str]:
-    """Connect the process that gathers with its planner. Returns the link, the host under which
-    others reach the process's own server, and the address to listen at (empty: that host)."""
+    """Connect the gathering process with its planner. Returns the link, the host under which others
+    reach the process's own server, and the address to listen at (empty: that host)."""
     if call.fd >= 0:
         return PlannerLink(socket.socket(fileno=call.fd)), call.host, call.bind
     peer = reach(call.planner, CONNECT_S)

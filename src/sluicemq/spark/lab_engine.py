@@ -1,9 +1,9 @@
-"""The lab's workers as the tasks of one barrier job, so that all of them run or none does.
+"""Runs the lab's workers as the tasks of one barrier job, so that all of them run or none does.
 
-A task starts a worker in a clean process of its own and waits for its end. The worker calls the
-conductor, which listens where the Spark driver does, and from then on is like any other. A task
-that dies takes its worker along, a worker that dies is missed by the conductor, and nothing is
-tried again: half of a load test is worth nothing.
+A task starts a worker in a clean process of its own and waits for its end. The worker connects to
+the conductor, which listens where the Spark driver does, and from then on is like any other. A task
+that dies ends its worker, the conductor notices a dead worker, and nothing is tried again: half of
+a load test is worth nothing.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class SparkWorker(WorkerHandle):
 
     def end(self, timeout_s: float) -> None:
         """Close the connection, upon which the worker ends. Does not wait for that:
-        `SparkEngine.close` waits for all of them."""
+        `SparkEngine.close` waits for all workers."""
         self.pipe.close()
 
 
 class SparkEngine(Engine):
     """Runs the lab's workers on the Spark cluster at `master`, with `memory` for the driver. A
-    session that is running already is used as it is."""
+    running session is used as it is."""
 
     name = "spark"
     shares_clock = False
@@ -129,7 +129,7 @@ class SparkEngine(Engine):
         thread.start()
 
     def _answer(self, count: int) -> None:
-        """Take calls until all have called; strangers are sent away."""
+        """Accept connections until all workers have connected; those without the key are closed."""
         while len(self._callers) < count and not self._closing:
             try:
                 pipe = self._listener.accept()
@@ -137,16 +137,16 @@ class SparkEngine(Engine):
             except (AuthenticationError, EOFError):
                 continue
             except OSError:
-                return  # closed
+                return  # the listener is closed
             self._callers.append((number, host, pipe))
 
     def _run_job(self, count: int) -> None:
-        """Until the last worker has ended."""
+        """Run the Spark job, which ends with the last worker."""
         host, port = self._listener.address
         task = WorkerTask(f"{host}:{port}", self._key.hex())
         try:
             self._context.parallelize(range(count), count).barrier().mapPartitions(task).collect()
-        except Exception as error:  # whatever Spark raises: said where somebody waits
+        except Exception as error:  # any exception of Spark: the waiting thread reports it
             self._failure = error
 
     def _refusal(self, wanted: int, error: Exception) -> Refused:
@@ -163,15 +163,15 @@ class SparkEngine(Engine):
 
 
 class WorkerTask:
-    """The work of one Spark task, sent to the executors: it runs a worker that calls the conductor
-    at `place` with `key`."""
+    """The work of one Spark task, sent to the executors: it runs a worker that connects to the
+    conductor at `place` with `key`."""
 
     def __init__(self, place: str, key: str) -> None:
         self.place = place
         self.key = key
 
     def __call__(self, numbers: Iterable[int]) -> Iterator[int]:
-        """Run the worker with the partition's number; its exit code."""
+        """Run the worker with the partition's number, and yield its exit code."""
         number = BarrierTaskContext.get().partitionId()
         del numbers
         worker = subprocess.Popen(

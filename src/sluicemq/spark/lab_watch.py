@@ -1,7 +1,7 @@
 """`sluicemq lab watch`: a run's throughput and latency, second by second, while it goes on.
 
-A streaming query reads the files that the conductor leaves for each second (`lab/live.py`), sums
-them over the workers and finds percentiles of the latencies; what it finds is a line a second.
+A streaming query reads the files that the conductor writes for each second (`lab/live.py`), sums
+them over the workers and computes percentiles of the latencies, for a line a second.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def seconds(rows: DataFrame) -> DataFrame:
 
 
 def watched(row: Row) -> WatchedSecond:
-    """Return a row of `seconds` as the record that is shown."""
+    """Return a row of `seconds` as the record to show."""
     fields: dict[str, Any] = row.asDict()
     p50_ns, p99_ns = fields.pop("quantiles") or (None, None)
     return WatchedSecond(**fields, p50_ns=p50_ns, p99_ns=p99_ns)

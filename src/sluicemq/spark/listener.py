@@ -1,8 +1,8 @@
-"""The driver's part in acknowledging: it hears when a batch is committed, and tells the source. It
-also opens files for the source that only the JVM can (`driver_files.py`).
+"""The driver's part in acknowledging: it learns when a batch is committed, and tells the source. It
+also opens files for the source that only the JVM can open (`driver_files.py`).
 
-Registering the source makes the active session listen. Where Spark finds the source by itself, and
-in further sessions of the driver, `listen` does.
+Registering the source makes the active session listen. When Spark finds the source by itself, and
+in further sessions of the driver, call `listen`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class QueryRun(NamedTuple):
 class CommitListener(StreamingQueryListener):
     """Tells sources of each batch when its commit is in the checkpoint, so that they acknowledge it
     then and not when the next batch is planned. A query that is stopped between a commit and its
-    report never reports it, so at the end the checkpoint is read, through Spark, wherever it is.
-    Spark ends a planner before it reports the end of the query; the planner then asks for the
-    `last_word`, and waits while the driver takes its time."""
+    report never reports it, so at the end Spark reads the checkpoint, wherever it is. Spark ends a
+    planner before it reports the end of the query; the planner then asks for the `last_word`, and
+    waits for the driver."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -55,7 +55,7 @@ class CommitListener(StreamingQueryListener):
     def last_word(self, question: dict[str, Any]) -> dict[str, Any]:
         """Answer a planner that Spark has ended: return the offsets of the last commit of its
         query, as lines of JSON. Waits for the end of the query first, LAST_WORD_S seconds at most.
-        There are none when the query is not, or no longer, one of this listener."""
+        There are none when this listener does not, or no longer, have the query."""
         found: list[str] = []
         for name, run in list(self._runs.items()):
             if has_planned(self._session, run, question["session"]):
@@ -77,7 +77,7 @@ class CommitListener(StreamingQueryListener):
             return
         try:
             before = lines_of(self._session, checkpoint, "offsets")
-        except Exception:  # there is no such log before the first batch
+        except Exception:  # the log does not exist before the first batch
             before = []
         self._runs[str(event.runId)] = QueryRun(checkpoint, before)
 
@@ -101,7 +101,7 @@ class CommitListener(StreamingQueryListener):
     def _last_committed(self, checkpoint: str) -> list[str]:
         try:
             return lines_of(self._session, checkpoint, "commits")
-        except Exception as error:  # the checkpoint may be gone with its query
+        except Exception as error:  # the checkpoint may have been deleted with its query
             log.info("the checkpoint %s cannot be read: %s", checkpoint, error)
             return []
 

@@ -1,11 +1,12 @@
-"""RabbitMQ's HTTP API, for the one thing AMQP has no method for: which queues there are.
+"""RabbitMQ's HTTP API, which lists queues: AMQP has no method for that.
 
     GET /api/queues/VHOST?page=1&page_size=500&sort=name&name=^BEGIN&use_regex=true
 
-gives a page of them. The server searches names for a PCRE in their octets, which is not what a
-pattern here means; so it is only told the letters that each match begins with, and `discovery.py`
-does the matching. Whatever the server does, a page has its time and its size, and there are so many
-pages: `BrokerError` is what may pass, `Refused` what it will say again. Neither has a password.
+gives a page of them. The server searches the octets of names for a PCRE, which is not what a
+pattern means here; so it only gets the letters with which each match begins, and `discovery.py`
+does the matching. The time and size of a page and the number of pages are bounded, whatever the
+server does: `BrokerError` is for errors that may pass, `Refused` for those that will not. Neither
+contains a password.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ FIXED: Final = re.compile(r"(?:\w|-|\\[.\-])*", re.ASCII)
 
 @dataclass(frozen=True)
 class Server:
-    """The HTTP API that is asked for queues, and the user it is asked as. `shown` is the option
-    with its value as errors show it, without a password."""
+    """The HTTP API that lists the queues, and the user for it. `shown` is the option with its value
+    as errors show it, without a password."""
 
     shown: str
     secure: bool
@@ -92,8 +93,8 @@ class Response(NamedTuple):
 
 
 def server_of(options: OptionValues) -> Server:
-    """Return the server that `managementUrl` names. The user is the one in the URL, else the one
-    who connects to the broker. Raises `Refused` when the option is missing or is no such URL."""
+    """Return the server that `managementUrl` names. The URL may name the user; else it is that of
+    the AMQP connection. Raises `Refused` when the option is missing or is no such URL."""
     if not options.management_url:
         raise Refused(
             f"queuePattern = {options.queue_pattern!r}: needs managementUrl, for AMQP cannot list"
@@ -104,7 +105,7 @@ def server_of(options: OptionValues) -> Server:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError:  # which may say what stands in the place of a password
+    except ValueError:  # its text may have a password
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise Refused(f"{shown}: must be http://host:port or https://host:port")
@@ -139,7 +140,7 @@ def check_pattern(options: OptionValues) -> None:
 def fixed_begin(pattern: str) -> str:
     """Return the longest known text that all matches of the pattern begin with, as a pattern
     itself; empty when there is none."""
-    if "|" in pattern or "(?" in pattern:  # alternatives; flags, which are for the whole
+    if "|" in pattern or "(?" in pattern:  # alternatives, or flags that apply to the whole pattern
         return ""
     found = FIXED.match(pattern)
     assert found is not None
@@ -153,7 +154,7 @@ def list_queues(server: Server, virtual_host: str, begin: str, timeout_s: float)
     """Return all queues of the virtual host whose names begin with `begin`, a result of
     `fixed_begin`, and perhaps others. Looks through all pages again, ROUNDS_MAX times at most,
     while the number of queues changes. One page may take `timeout_s` seconds, all of them
-    PAGES_TIMEOUTS times that. Raises `BrokerError` for what may pass, else `Refused`."""
+    PAGES_TIMEOUTS times that. Raises `BrokerError` for errors that may pass, else `Refused`."""
     found: dict[str, Listed] = {}
     deadline = time.monotonic() + PAGES_TIMEOUTS * timeout_s
     for _ in range(ROUNDS_MAX):
@@ -178,7 +179,7 @@ def read_page(
     server: Server, virtual_host: str, begin: str, page: int, timeout_s: float
 ) -> tuple[list[Listed], int, int]:
     """Return the queues of a page, the number of pages, and the number of queues in all of them.
-    Pages count from 1. Raises `BrokerError` for what may pass, else `Refused`."""
+    Pages count from 1. Raises `BrokerError` for errors that may pass, else `Refused`."""
     query = {"page": page, "page_size": PAGE_ROWS, "sort": "name"}
     query["columns"] = "name,type,arguments,exclusive,owner_pid_details"
     if begin:
@@ -265,7 +266,7 @@ def get(server: Server, target: str, timeout_s: float) -> Response:
                 body = response.read(PAGE_BYTES_MAX + 1)
                 if len(body) > PAGE_BYTES_MAX:
                     raise Refused(f"{server.shown}: a page of it is above {PAGE_BYTES_MAX} octets")
-                if response.length or time.monotonic() >= deadline:  # cut off, perhaps unseen
+                if response.length or time.monotonic() >= deadline:  # cut off, perhaps unnoticed
                     raise IncompleteRead(body, response.length)
                 return Response(response.status, body)
     except (OSError, HTTPException) as error:
@@ -278,8 +279,7 @@ def late(timeout_s: float) -> BrokerError:
 
 
 def failure(server: Server, error: OSError | HTTPException) -> BrokerError | Refused:
-    """Return the error that a failed request stands for: `BrokerError` when it may pass, else
-    `Refused`."""
+    """Return the error for a failed request: `BrokerError` when it may pass, else `Refused`."""
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
         return Refused(f"{server.shown}: TLS: {error}")
     if isinstance(error, OSError):
@@ -306,12 +306,12 @@ def reach(server: Server, timeout_s: float) -> socket.socket:
 
 @contextmanager
 def ended_at(deadline: float, sock: socket.socket) -> Iterator[None]:
-    """Shut the connection down at `deadline` (monotonic, in seconds) if the block still runs, for a
-    server that sends an octet now and then is never late for a single one."""
+    """Shut the connection down at `deadline` (monotonic, in seconds) if the block still runs,
+    because a server that sends an octet now and then never exceeds the timeout of a single read."""
 
     def end() -> None:
         with suppress(OSError):
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not TLS's: that waits for the peer
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # TLS's own waits for the peer
 
     timer = threading.Timer(max(deadline - time.monotonic(), 0), end)
     timer.daemon = True

@@ -1,7 +1,7 @@
-"""The message ids of many contents at once.
+"""Reads the message ids of many contents at once.
 
-Where the id stands in a content depends on which properties there are before it, and how long they
-are. All of a chunk's contents are walked together, property by property.
+The place of the id in a content depends on the properties before it, and their sizes. All of a
+chunk's contents are walked together, property by property.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Names by content that do not depend on the partitions rows are in.
+"""Gives rows names by content that do not depend on their partitions.
 
     orders = named(orders, "orders of 2026-11-22")
     orders.write.format("amqp").option("deduplication", "column")
 
-The sink's own names by content say the partition, for equal rows may stand in several. Here equal
-rows are brought together first, by a shuffle, so that they can be counted in the whole batch: a
-batch has the same names however it is planned.
+The sink's own names by content contain the partition, because equal rows may be in several. Here a
+shuffle first brings equal rows together, so that they can be counted in the whole batch: a batch
+has the same names however it is planned.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from sluicemq.spark.sink import place_in_query, task_context
 
 def named(frame: DataFrame, write: str = "") -> DataFrame:
     """Return the frame with a column `deduplication_id`, and without the columns that only messages
-    have that were read. Rows that are changed afterwards keep their names.
+    from a source have. Rows that are changed afterwards keep their names.
 
-    `write` names what is written, and is a part of the names: give the same when it is written
-    again, and another one for other rows, so in `foreachBatch` one with the number of the batch.
-    Leave it empty for a streaming query, whose id and batch number are in the names already. Raises
+    `write` identifies the write, and is a part of the names: give the same when rows are written
+    again, and another one for other rows; in `foreachBatch` include the number of the batch. Leave
+    it empty for a streaming query, whose id and batch number are in the names already. Raises
     `Refused` when it is missing, or given for a streaming query.
     """
     if frame.isStreaming == bool(write):
@@ -45,7 +45,7 @@ def named(frame: DataFrame, write: str = "") -> DataFrame:
     def name(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         return names_in(write, batches)
 
-    # It counts, so Spark must neither repeat it nor move it before the shuffle.
+    # The function counts, so Spark must neither repeat it nor move it before the shuffle.
     naming = arrow_udf(name, StringType(), ArrowUDFType.SCALAR_ITER).asNondeterministic()
     columns = [f.col(f"`{each}`") for each in rows.columns]
     return together.withColumn(DEDUPLICATION_COLUMN, naming(f.struct(*columns)))

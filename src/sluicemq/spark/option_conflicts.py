@@ -1,4 +1,4 @@
-"""What one option says about another, and about the way that is read: errors that name both."""
+"""Checks options against one another, and against the kind of read; errors name both options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READ_BY_TASKS: Final = "here tasks read the broker themselves, under TLS with am
 
 def check(options: OptionValues, side: Side, given: Mapping[str, Any]) -> None:
     """Raise `Refused` when options contradict each other or do not fit `side`. `given` has the
-    options that the user wrote, by field name."""
+    user's options, by field name."""
     if options.password and options.password_file:
         raise Refused("password: give it, or passwordFile, not both")
     addresses = options.addresses
@@ -65,7 +65,7 @@ def check(options: OptionValues, side: Side, given: Mapping[str, Any]) -> None:
 
 def check_queues(options: OptionValues, given: Mapping[str, Any]) -> None:
     """Raise `Refused` unless queues are named, each once, or a pattern is given together with the
-    management server that tells which queues match."""
+    management server that lists queues."""
     if options.queue_pattern:
         check_pattern(options)
         if server_of(options).secure:
@@ -100,7 +100,7 @@ def check_ids(options: OptionValues, given: Mapping[str, Any]) -> None:
 
 
 def check_gatherers(options: OptionValues, given: Mapping[str, Any]) -> None:
-    """Raise `Refused` when an option about who gathers is given for a stream, or `gatherers` while
+    """Raise `Refused` when an option about gathering is given for a stream, or `gatherers` while
     the driver gathers."""
     if options.is_stream and options.gather == "executors" and "gather" in given:
         raise Refused(
@@ -167,7 +167,7 @@ def check_batch(options: OptionValues) -> None:
 
 
 def declared_of(options: OptionValues, name: str) -> OptionDeclaration:
-    """Return what is declared of the option whose field is called `name`."""
+    """Return the declaration of the option whose field is called `name`."""
     found: OptionDeclaration = {each.name: each for each in fields(options)}[name].metadata[
         "declared"
     ]

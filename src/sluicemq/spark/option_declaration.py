@@ -1,4 +1,4 @@
-"""What is declared of an option, and how its text becomes a value."""
+"""The declaration of an option, and the parsing of its text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEAD_LETTER: Final = "deadLetter"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OptionDeclaration:
-    """What is known of an option besides its default. Numbers lie between `low` and `high`,
+    """The declaration of an option, without its default. Numbers lie between `low` and `high`,
     inclusive."""
 
     name: str
@@ -40,7 +40,7 @@ class OptionDeclaration:
     why_gone: str = ""
 
     def allowed(self) -> str:
-        """Return in words which values the option may have, for the end of an error message."""
+        """Return the allowed values in words, for the end of an error message."""
         if self.kind == "count":
             above = f" to {self.high}" if self.high < 2**63 - 1 else " up"
             return f"a whole number from {self.low}{above}"
@@ -54,8 +54,7 @@ class OptionDeclaration:
         }.get(self.kind, "a text that is not empty")
 
     def parse(self, text: str) -> Any:
-        """Return the value that a user's text stands for. Raises ValueError or KeyError when it
-        stands for none."""
+        """Return the value of a user's text. Raises ValueError or KeyError when it has none."""
         if self.kind == "count":
             number = int(text)
             if not self.low <= number <= self.high:
@@ -78,15 +77,15 @@ class OptionDeclaration:
 
 
 def shown(declared: OptionDeclaration, text: str) -> str:
-    """Return a user's text as an error may show it, quoted and without a password."""
+    """Return a user's text for an error, quoted and without a password."""
     if declared.kind == "secret":
         return "'...'"
     return repr(without_password(text))
 
 
 def parse_offset(text: str) -> str | int | datetime:
-    """Return the offset that a text stands for: `first`, `last` or `next`, a whole number, or a
-    time (in UTC when it names no zone). Raises ValueError for anything else."""
+    """Return the offset of a text: `first`, `last` or `next`, a whole number, or a time (in UTC
+    when it names no zone). Raises ValueError for anything else."""
     word = text.strip().lower()
     if word in (FIRST, LAST, NEXT):
         return word

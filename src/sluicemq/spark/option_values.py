@@ -1,6 +1,6 @@
-"""The options of `format("amqp")`, declared once: from here come the checks, the errors and the
-table in docs/spark-amqp.md (`tools/generate_spark_options.py`). `Options` makes them of what a user
-wrote.
+"""The options of `format("amqp")`, declared once: the checks, the errors and the table in
+docs/spark-amqp.md (`tools/generate_spark_options.py`) derive from them. `Options` parses a user's
+options.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ROWS_PER_BATCH: Final = 100_000
 
 
 def option(name: str, kind: str, default: Any, side: Side, words: str, **more: Any) -> Any:
-    """Return a dataclass field for an option of `OptionValues`, with what is declared of it."""
+    """Return a dataclass field for an option of `OptionValues`, with its declaration."""
     declared = OptionDeclaration(name=name, kind=kind, side=side, help=words, **more)  # type: ignore[arg-type]
     return field(default=default, repr=kind != "secret", metadata={"declared": declared})
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptionValues:
-    """The value of every option, and what follows from some of them."""
+    """The values of all options, and others that follow from them."""
 
     uris: tuple[str, ...] = option(
         "uris",
@@ -481,8 +481,8 @@ class OptionValues:
 
     @property
     def addresses(self) -> list[Address]:
-        """The addresses of the brokers, in the order of `uris`, with the user and password that are
-        given beside them. Raises `Refused` when a URI or the password file cannot be read."""
+        """The addresses of the brokers, in the order of `uris`, with the user and password of their
+        own options. Raises `Refused` when a URI or the password file cannot be read."""
         try:
             found = [Address.parse(uri) for uri in self.uris]
         except Refused as refused:
@@ -509,7 +509,7 @@ class OptionValues:
 
     @property
     def tls(self) -> TlsFiles:
-        """The files and the check of host names that connections under TLS use."""
+        """The files for connections under TLS, and whether they check host names."""
         return TlsFiles(
             self.cafile or None, self.certfile or None, self.keyfile or None, self.verify
         )

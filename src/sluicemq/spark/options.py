@@ -1,6 +1,4 @@
-"""The options of `format("amqp")` as a user writes them become values, or an error that names the
-option and the value.
-"""
+"""Parses the options of `format("amqp")`; errors name the option and the value."""
 
 from __future__ import annotations
 
@@ -17,13 +15,12 @@ from sluicemq.spark.unknown_options import no_such_option
 
 @dataclass(frozen=True, kw_only=True)
 class Options(OptionValues):
-    """The value of every option, checked to agree with each other; made by `parse`."""
+    """The values of all options, which do not contradict each other; made by `parse`."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], side: Side) -> Self:
-        """Make options of what a user wrote, for one side; names may be in any case. Raises
-        `Refused`, which names the option and the value, for what is unknown, no value or
-        contradictory."""
+        """Parse a user's options, for one side; names may be in any case. Raises `Refused`, which
+        names the option and the value, for unknown options, invalid values and contradictions."""
         known = {declared.name.lower(): (name, declared) for name, declared in declarations()}
         known |= {alias: known[name] for alias, name in ALIASES.items()}
         values: dict[str, Any] = {}
@@ -57,7 +54,7 @@ class Options(OptionValues):
 
 def parse_one(declared: OptionDeclaration, key: str, text: str) -> Any:
     """Return the value of an option. Under a name in the singular the text is one item as it is,
-    commas and all. Raises ValueError or KeyError when the text is no value."""
+    commas and all. Raises ValueError or KeyError when the text is invalid."""
     value = declared.parse(text)
     return (text,) if key.lower() in ALIASES else value
 
@@ -75,5 +72,5 @@ SPARKS_OWN: Final[Mapping[Side, tuple[str, ...]]] = {
 
 
 def declarations() -> list[tuple[str, OptionDeclaration]]:
-    """Return the field names of all options with what is declared of them, in order."""
+    """Return the field names of all options with their declarations, in order."""
     return [(each.name, each.metadata["declared"]) for each in fields(OptionValues)]

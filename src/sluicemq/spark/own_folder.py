@@ -1,6 +1,6 @@
-"""The directory of this user's on this machine, for what processes of one query say to each other:
-sockets, and the locks of those that gather. Who makes a file there removes it; what those left that
-were killed is removed by others, an hour later.
+"""This user's directory on this machine, through which the processes of a query communicate: it has
+sockets, and the locks of gathering processes. A process removes the files that it made; after an
+hour, others remove the files of killed processes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OLD_S: Final = 3600.0
 
 
 def own_folder() -> Path:
-    """Return the directory, which is made if it is missing, and swept once by each process. Raises
+    """Return the directory; makes it if it is missing, and sweeps it once in each process. Raises
     OSError when it is another user's, or open to others."""
     folder = Path(tempfile.gettempdir()) / f"sluicemq-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -49,7 +49,7 @@ def sweep_once(folder: Path) -> None:
 
 def sweep(folder: Path, before: float) -> None:
     """Remove this user's locks, sockets and copies that are older than `before` (seconds of the
-    clock) and that nobody uses any more. What cannot be removed is left for the next sweep."""
+    clock) and no longer in use. Files that cannot be removed are left for the next sweep."""
     for path in folder.iterdir():
         with contextlib.suppress(OSError):
             found = path.lstat()
@@ -64,7 +64,7 @@ def sweep(folder: Path, before: float) -> None:
 
 
 def remove_free(path: Path) -> None:
-    """Remove a lock file, unless somebody holds its lock."""
+    """Remove a lock file, unless a process holds its lock."""
     file = lock_file(path)
     if file is not None:
         path.unlink()
@@ -72,7 +72,7 @@ def remove_free(path: Path) -> None:
 
 
 def remove_silent(path: Path) -> None:
-    """Remove a socket at which nobody listens. Whoever listens is not disturbed."""
+    """Remove a socket at which no process listens, without disturbing one that does."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(str(path))
@@ -81,9 +81,9 @@ def remove_silent(path: Path) -> None:
 
 
 def lock_file(path: Path) -> int | None:
-    """Lock the file, which is made if it is missing, and return its descriptor; None when somebody
-    else holds the lock. A holder removes the file before it lets go of the lock, so a file that is
-    no longer at its path when it was locked is given up for the one that is there."""
+    """Lock the file, which is made if it is missing, and return its descriptor; None when another
+    process holds the lock. A holder removes the file before it releases the lock, so when the
+    locked file is no longer at its path the one that is there is tried."""
     while True:
         file = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         try:
@@ -103,7 +103,7 @@ def lock_file(path: Path) -> int | None:
 
 
 def is_at(file: int, path: Path) -> bool:
-    """Return whether the open file is the one that is at the path now."""
+    """Return whether the open file is the one at the path now."""
     try:
         return os.path.samestat(os.fstat(file), path.lstat())
     except FileNotFoundError:

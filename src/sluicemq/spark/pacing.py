@@ -1,12 +1,12 @@
-"""When a micro-batch is due, and how many rows it may have: what the options say of it.
+"""Decides by the options when a micro-batch is due, and how many rows it may have.
 
-    minMessagesPerTrigger   no batch of fewer rows, unless none was for `maxTriggerDelay`
-    maxRowsPerSecond        rows are allowed as time passes; what a trigger leaves of them stays
+    minMessagesPerTrigger   no batch of fewer rows, unless there was none for `maxTriggerDelay`
+    maxRowsPerSecond        rows are allowed as time passes; those that a trigger leaves stay
                             good for the next, but for no more than a second, or the time between
                             two triggers if that is longer
 
-Rows come in chunks that are not cut, so a batch may have more of them than were allowed; the next
-ones wait for it, and the rate holds over time.
+Chunks of rows are not cut, so a batch may have more rows than allowed; the next ones then wait, and
+the rate holds over time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Pace:
         """Rows that are allowed now; below 0: the last batch had so many too many."""
 
     def trigger(self, now: float) -> None:
-        """Note that Spark asks for a batch, which sets how many rows may be saved up."""
+        """Note that Spark asks for a batch, which determines how many rows may be saved up."""
         self._most = self._rate * max(BURST_S, now - self._triggered_at)
         self._triggered_at = now
 
@@ -64,5 +64,5 @@ class Pace:
 
     @property
     def chunk_rows(self) -> int:
-        """The most rows that should come as one piece."""
+        """The most rows that one chunk should have."""
         return self._rate or ROWS_UNLIMITED

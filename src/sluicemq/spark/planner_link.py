@@ -1,16 +1,16 @@
-"""The socket between a planner and a process that gathers for it: lines of JSON both ways.
+"""The socket between a planner and a gathering process: lines of JSON both ways.
 
-The planner numbers what it asks, from 1 on, and each answer says to which number it belongs:
+The planner numbers its requests, from 1 on, and each answer has the number of its request:
 
     planner                                       process
     {"n": 7, "ask": "take", ..}   ------------>
                                   <------------   {"n": 7, "state": {consumer: ..}, "answer": ..}
                                   <------------   {"n": 7, "state": {consumer: ..}}      as it comes
 
-What is asked for is done in order, so a state with number n knows of everything up to n. The link
-is the lease: a process whose planner is gone, or says nothing for LEASE_S, closes its connections
-to the broker and ends, and its messages come again. A planner that hears nothing for so long counts
-it as lost. Between machines it has TLS if chunks have (`transfer_tls.py`).
+Requests are carried out in order, so a state with number n is that after request n. The link is the
+lease: a process whose planner is gone, or silent for LEASE_S, closes its connections to the broker
+and ends, and its messages come again. A planner that hears nothing for LEASE_S counts the process
+as lost. Between machines it has TLS if chunks have (`transfer_tls.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Words = dict[str, Any]
 
 
 class PlannerLink:
-    """Exchanges lines of JSON between a planner and a process that gathers. Any thread may call
+    """Exchanges lines of JSON between a planner and a gathering process. Any thread may call
     `send`, one thread `receive`."""
 
     def __init__(self, peer: Peer) -> None:
@@ -52,11 +52,11 @@ class PlannerLink:
             self._peer.sendall(line)
 
     def receive(self) -> Words | None:
-        """Wait for the next message of the other side; None when that is gone, or silent for
-        LEASE_S seconds."""
+        """Wait for the next message of the other side; None when it is gone, or silent for LEASE_S
+        seconds."""
         try:
             line = self._stream.readline(LINE_MAX_BYTES)
-        except (OSError, ValueError):  # ValueError: closed on this side
+        except (OSError, ValueError):  # ValueError: this side has closed it
             return None
         if not line.endswith(b"\n"):
             return None

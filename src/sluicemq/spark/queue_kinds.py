@@ -1,10 +1,10 @@
-"""Is it a queue, or a stream that is read as one?
+"""Tells queues from streams that are read as queues.
 
-AMQP does not say. But each delivery of a stream carries its offset in a header, so the first one of
-a consumer raises the suspicion, and so does a queue that counts messages and sends none: a consumer
-of a stream that names no offset is sent only what is new. Whether it is one, a second consumer
-tells, which asks for the first offset: queues refuse it, or send messages without offsets. So
-messages that were in a stream once and are in a queue now, headers and all, are read as a queue's.
+AMQP does not tell. But each delivery of a stream carries its offset in a header, so such a first
+delivery is suspicious, and so is a queue that counts messages and sends none: a stream sends only
+new messages to a consumer that names no offset. A second consumer, which asks for the first offset,
+decides: queues refuse it, or send messages without offsets. So messages of a queue that were once
+in a stream, and still have its headers, are read as a queue's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The streaming reader of queues: Spark's questions, answered by the planner of this process.
+"""The streaming reader of queues: Spark's calls, answered by the planner of this process.
 
 `read` runs in executors, on a copy of the reader that never had a planner.
 """
@@ -42,9 +42,9 @@ GATHERERS_S = 5.0
 
 
 class ChunkPartition(InputPartition):
-    """One task of a batch: the chunks it reads, as `pieces`. `planner` is asked when they cannot be
-    had. `call` is what the task needs to start a process that gathers on its executor; None when it
-    shall not. The task waits until `awaits` executors have such a process, so that each of them
+    """One task of a batch: the chunks it reads, as `pieces`. The task asks `planner` when it cannot
+    fetch them. `call` has the data that it needs to start a gathering process on its executor; None
+    when it must not. It waits until `awaits` executors have such a process, so that each of them
     gets a task of this kind."""
 
     def __init__(
@@ -62,7 +62,7 @@ class ChunkPartition(InputPartition):
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads queues as a stream. On the driver's side it has a planner, made when Spark first needs
-    one; `read` runs in executors, on a copy that has none."""
+    one; executors call `read` on a copy without one."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
@@ -101,11 +101,12 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planner.close()
             self._planner = None
         if self._terminated:
-            os._exit(0)  # Spark has hung up: its runner could only complain of that
+            os._exit(0)  # Spark has closed the connection: its runner could only complain
 
     def _on_terminate(self, _number: int, _frame: FrameType | None) -> NoReturn:
-        """Spark ends a planner by SIGTERM and does not wait for it: so there is time to acknowledge
-        what is committed. `stop` comes next, when the stack has been unwound."""
+        """Prepare the end: Spark ends a planner by SIGTERM and does not wait for it, so there is
+        time to acknowledge committed batches. `stop` comes next, when the stack has been unwound.
+        """
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._terminated = True
         raise SystemExit
@@ -136,12 +137,12 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         endpoint: Endpoint,
         pieces: list[ChunkToFetch],
     ) -> Iterator[pa.RecordBatch]:
-        """What one process has."""
+        """Yield the rows of the chunks that one process has."""
         first = pieces[0]
         numbers = [piece.number for piece in pieces]
         try:
             for piece, got in zip(pieces, fetch(endpoint, numbers), strict=True):
-                if not got.runs:  # of a batch that is replayed: none was new
+                if not got.runs:  # of a replayed batch: none was new
                     continue
                 batch = decoder.decode(got.queue, got.runs, got.sizes, got.data)
                 yield without_rows(batch, piece.skip)
@@ -151,8 +152,9 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._check_lost(partition.planner, first, error)
 
     def _check_lost(self, planner: Endpoint, piece: ChunkToFetch, error: Exception) -> None:
-        """The chunks of a process that is lost read as empty, for none of them is acknowledged
-        any more: they come again. That is so when the planner says it."""
+        """Return when the process is lost, as only the planner can tell: its chunks then read as
+        empty, because none of them is acknowledged any more and they come again. Raises `AmqpError`
+        when it is not lost, or the rows must be the same again (exactlyOnce)."""
         try:
             is_lost = ask_planner(planner, is_lost=piece.endpoint.token)
         except (OSError, EOFError) as silence:
@@ -193,7 +195,7 @@ def unreachable(endpoint: Endpoint, error: Exception) -> AmqpError:
 
 def rows_max(limit: ReadLimit, options: Options) -> int:
     """Return the most rows that a limit of Spark's allows for a batch. "All that is available" has
-    no bound in rows, any other unknown limit the one of the options."""
+    no bound in rows, any other unknown limit has that of the options."""
     if isinstance(limit, ReadMaxRows):
         return limit.max_rows
     return ROWS_UNLIMITED if isinstance(limit, ReadAllAvailable) else options.rows_per_batch

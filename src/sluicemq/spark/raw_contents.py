@@ -1,7 +1,7 @@
-"""Raw contents that stand in one buffer, taken apart by column: bodies, properties, offsets.
+"""Takes apart the raw contents in one buffer, by column: bodies, properties, offsets.
 
-Nothing is done a message in Python, but for bodies of more than one frame: where parts begin and
-end is reckoned for all messages at once.
+There is no Python loop over messages, except for bodies of more than one frame: the bounds of parts
+are computed for all messages at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ContentRun:
     delivery tag of the first one.
 
     With a `stride` above 0 each message takes that many octets, and its content begins after `skip`
-    of them. With 0 only the contents are there, and their sizes are kept elsewhere.
+    of them. With 0 there are only the contents, and their sizes are kept elsewhere.
     """
 
     exchange: str
@@ -64,8 +64,8 @@ class ContentRun:
 
 
 class RawContents:
-    """Takes apart the contents of the messages of `runs`, which stand in `data` one after the
-    other. `sizes`, in octets, are those of contents without a stride."""
+    """Takes apart the contents of the messages of `runs`, which follow one another in `data`.
+    `sizes`, in octets, are those of contents without a stride."""
 
     def __init__(self, runs: Sequence[ContentRun], sizes: Numbers, data: Octets) -> None:
         self.data = data
@@ -90,9 +90,8 @@ class RawContents:
         return pa.array([body_of(bytes(view[start:end])) for start, end in cuts], pa.binary())
 
     def take_offsets(self) -> Numbers:
-        """Return the stream offsets, and blank them out in the properties, so that those of
-        messages that differ in nothing else are equal. Raises `Malformed` when a message has
-        none."""
+        """Return the stream offsets, and blank them out in the properties, so that properties that
+        differ in nothing else are equal. Raises `Malformed` when a message has none."""
         raws = self._raw_properties()
         places = places_of(raws, find_offset(raws[0].as_py()))
         octets = np.array(np.frombuffer(raws.buffers()[2], np.uint8))
@@ -124,7 +123,7 @@ class RawContents:
         return both.take(pa.array(np.arange(0, len(edges), 2)))
 
     def _numbers(self, places: Numbers) -> Numbers:
-        """The 32 bits at each of these places."""
+        """Return the 32-bit number at each of these places."""
         count = len(self.data) - 3
         everywhere = np.ndarray((count,), ">u4", self.data, strides=(1,))
         found: Numbers = everywhere[places].astype(np.int64)
@@ -152,15 +151,14 @@ def bounds(runs: Sequence[ContentRun], sizes: Numbers) -> tuple[Numbers, Numbers
 
 
 def places_of(raws: pa.Array, at: int) -> Numbers:
-    """Return where the stream offset stands in the octets of all these encoded properties. In the
-    first it stands at `at`; where the others differ in shape they are searched. Raises `Malformed`
-    when one has no offset."""
+    """Return the place of the stream offset in each of these encoded properties. In the first it is
+    at `at`; others of a different shape are searched. Raises `Malformed` when one has no offset."""
     lows = np.frombuffer(raws.buffers()[1], np.int32)[: len(raws)].astype(np.int64)
     octets = np.frombuffer(raws.buffers()[2], np.uint8)
     names = lows[:, None] + np.arange(at - len(OFFSET_FIELD), at)
     if names[-1, -1] + OFFSET_SIZE < len(octets):
         found = octets[names]
-        # Where a name stands there may stand another behind it: only equal sizes are sure.
+        # Another header's name may contain the same octets: only equal sizes are sure.
         sizes = np.diff(np.append(lows, len(octets)))
         if (sizes == sizes[0]).all() and (found == found[0]).all():
             return lows + at
@@ -168,8 +166,8 @@ def places_of(raws: pa.Array, at: int) -> Numbers:
 
 
 def find_offset(properties: bytes) -> int:
-    """Return where the stream offset stands in encoded properties: at the last place that looks
-    like it, for brokers append it. Raises `Malformed` when there is none."""
+    """Return the place of the stream offset in encoded properties: the last that looks like it,
+    because brokers append it. Raises `Malformed` when there is none."""
     at = properties.rfind(OFFSET_FIELD)
     if at < 0:
         raise Malformed(f"a message of a stream has no header {OFFSET_HEADER}")

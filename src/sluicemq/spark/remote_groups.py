@@ -1,8 +1,10 @@
-"""Consumers in another process, as the planner sees them (`consumer_groups.py` has them nearby).
+"""Consumers in another process, as the planner sees them (`consumer_groups.py` has those in its
+own).
 
-What is known of a consumer is what its process reported last. When the process is gone, or says
-nothing for `LEASE_S`, the group is lost, for good: nothing of it is acknowledged any more, whatever
-becomes of the process, and its messages come again by other consumers."""
+The state of a consumer is the one that its process reported last. When the process is gone, or
+silent for `LEASE_S`, the group is lost for good: none of its messages is acknowledged any more,
+even if the process lives, and they come again by other consumers.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ ANSWER_S: Final = 20.0
 
 
 class RemoteOutage:
-    """An outage that another process lives through, as far as that process has reported it."""
+    """An outage of a broker at another process, as last reported."""
 
     def __init__(self) -> None:
         self.attempts = 0
@@ -31,8 +33,8 @@ class RemoteOutage:
 
 
 class ConsumerView:
-    """A consumer in another process, as that has reported it last. It has the attributes and
-    methods of `ConsumerThread` that a planner needs."""
+    """A consumer in another process, as last reported. It has those attributes and methods of
+    `ConsumerThread` that a planner needs."""
 
     def __init__(self, group: RemoteGroup, one: PlannedConsumer) -> None:
         self.queue = one.queue
@@ -63,7 +65,7 @@ class ConsumerView:
 
     def unsettled_rows(self) -> int:
         """Return how many messages were handed out and are not known to be acknowledged or lost.
-        These come again, as far as is known, when the process is lost."""
+        When the process is lost, these come again."""
         return max(0, self.taken - self._settled)
 
     def first_rows(self) -> int:
@@ -82,8 +84,8 @@ class ConsumerView:
             self._group.ask("resume", consumer=self.name, rows=rows_max)
 
     def update(self, state: Sequence[Any], is_current: bool) -> None:
-        """Take in what the process reports of the consumer. `is_current` says that the process had
-        done all requests by then; else flags that a request may change are left as they are."""
+        """Take in a report about the consumer. `is_current` tells that the process had carried out
+        all requests by then; else flags that a request may change stay as they are."""
         self._rows, self._bytes, self._first, quiet, tried, parked, *counts, away = state[:-2]
         failure, self.is_gone = state[-2:]
         overdue, lost, self.reconnects, self._settled = counts
@@ -108,10 +110,10 @@ class ConsumerView:
 
 
 class RemoteGroup:
-    """Owns the consumers of another process, over a link. For use by the planner's thread; the
+    """Owns the consumers of another process, over a link. The planner's thread may use it; the
     thread that watches for commits may call `acknowledge`, the one that renews leases `keep_alive`,
-    and one of its own runs `listen`. Nobody holds the lock `news`, which all groups share, while a
-    process is being written to, for that may stand still."""
+    and one of its own runs `listen`. No thread holds the lock `news`, which all groups share, while
+    it writes to a process, because that may block."""
 
     def __init__(self, link: PlannerLink, endpoint: Endpoint, news: threading.Condition) -> None:
         self.consumers: list[ConsumerView] = []
@@ -131,7 +133,7 @@ class RemoteGroup:
         self._answers: dict[int, Any] = {}
 
     def listen(self) -> None:
-        """Take in what the process reports, until it is gone; then the group is lost. Runs in a
+        """Take in the reports of the process, until it is gone; then the group is lost. Runs in a
         thread of its own."""
         try:
             while (words := self._link.receive()) is not None:
@@ -142,8 +144,8 @@ class RemoteGroup:
             self.lose()
 
     def open(self, planned: Iterable[PlannedConsumer], bytes_max: int) -> None:
-        """Have the process open a consumer for each of them. All its consumers stop reading when
-        they hold `bytes_max` octets."""
+        """Have the process open a consumer for each of the planned ones. All its consumers stop
+        reading when they hold `bytes_max` octets."""
         planned = list(planned)
         self.bound(bytes_max)
         self.consumers += [ConsumerView(self, one) for one in planned]
@@ -199,8 +201,8 @@ class RemoteGroup:
 
     def find(self, wanted: set[MessageKey]) -> dict[MessageKey, Message]:
         """Return copies of those of the wanted messages that wait in the process; it is lost if
-        they cannot be fetched. Only here do bodies come to the planner: it puts together a batch
-        that runs again."""
+        they cannot be fetched. Only here do bodies come to the planner, which needs them for a
+        batch that runs again."""
         queues: dict[str, list[str | None]] = {}
         for queue, name in wanted:
             queues.setdefault(queue, []).append(name)
@@ -225,13 +227,13 @@ class RemoteGroup:
             self.ask("drop", consumers=mine)
 
     def start_over(self, bytes_max: int) -> None:
-        """Have the process give back to the broker all messages that wait, and consume anew."""
+        """Have the process give back to the broker all waiting messages, and consume anew."""
         self._answer(self.ask("start_over", bytes=bytes_max, is_awaited=True))
 
     def keep_alive(self) -> None:
-        """Renew the lease, if the process has not been told anything for BEAT_S seconds; count it
-        as lost when it has been silent for LEASE_S. Does not wait while another thread writes to
-        the process, so that one that stands still cannot cost others their leases."""
+        """Renew the lease, if nothing was sent to the process for BEAT_S seconds; count it as lost
+        when it has been silent for LEASE_S. Does not wait while another thread writes to the
+        process, so that a blocked one cannot cost others their leases."""
         now = time.monotonic()
         if now - self.heard_at > LEASE_S:
             self.lose()
@@ -242,8 +244,8 @@ class RemoteGroup:
                 self._asking.release()
 
     def stop(self) -> None:
-        """Have the process write all acknowledgements and close its connections; the broker takes
-        back what is not acknowledged. The group is lost then."""
+        """Have the process write all acknowledgements and close its connections; the broker
+        requeues unacknowledged messages. The group is lost then."""
         self._answer(self.ask("stop", is_awaited=True))
         self.lose()
 
@@ -272,7 +274,7 @@ class RemoteGroup:
         return number
 
     def _next(self) -> int:
-        """The number of the next request, for who has `_asking`."""
+        """Return the number of the next request; the caller holds `_asking`."""
         self._asked += 1
         self._asked_at = time.monotonic()
         return self._asked
@@ -281,10 +283,10 @@ class RemoteGroup:
         try:
             self._link.send({"n": number, "ask": what, **more})
         except OSError:
-            self._link.close()  # `listen` finds out
+            self._link.close()  # `listen` notices
 
     def _answer(self, number: int) -> Any:
-        """None when the process is lost before it says something."""
+        """Return the answer to a request; None when the process is lost before it comes."""
         deadline = time.monotonic() + ANSWER_S
         with self._news:
             while number not in self._answers and not self.is_lost:

@@ -1,9 +1,9 @@
-"""Names of rows by what is in them: the same in every attempt, in whatever order rows come.
+"""Names rows by their content: the same in every attempt, in any order of rows.
 
-A name is a digest of all that is sent, and the row's number among those that are equal to it. Equal
-rows are interchangeable, so it does not matter which of them has which number. A place of a row (a
-row number, a partition and a number in it) is no name: behind a shuffle a task that runs again has
-its rows in another order.
+A name is a digest of everything that is sent, with the row's number among equal rows. Equal rows
+are interchangeable, so it does not matter which of them has which number. The place of a row (a row
+number, a partition and a number in it) is no name: after a shuffle a task that runs again has its
+rows in another order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HEX: Final = np.frombuffer(bytes(range(256)).hex().encode(), np.uint8).reshape(2
 class EqualCounter:
     """Numbers rows among those that are equal to them, from 0, in the order they come.
 
-    It keeps KEY_SIZE octets of each row, in sorted arrays, each larger than the next.
+    It keeps KEY_SIZE octets of each row, in sorted arrays, each of them larger than the next.
     """
 
     def __init__(self) -> None:

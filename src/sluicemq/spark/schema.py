@@ -1,9 +1,8 @@
-"""The one schema of AMQP messages in Spark, and how runs of raw contents become its columns.
+"""The schema of AMQP messages in Spark, and the decoding of runs of raw contents into its columns.
 
 Columns that a user did not ask for (by a schema of their own, or includeProperties) are not made.
-Nothing is done a message in Python while the messages of a chunk are alike: their contents stand in
-one buffer, bodies are cut out of it by slices of it as a matrix, and equal properties are decoded
-once.
+While the messages of a chunk are alike there is no Python loop over them: their contents are in one
+buffer, bodies are slices of it as a matrix, and equal properties are decoded once.
 """
 
 from __future__ import annotations
@@ -86,8 +85,8 @@ def check_schema(schema: StructType) -> None:
 
 
 class Decoder:
-    """Makes record batches of one schema. `is_stream` says that the messages are a stream's, which
-    carry their offset in a header. The constructor raises `Refused` for a schema that messages
+    """Makes record batches of one schema. `is_stream` tells that the messages come from a stream,
+    and carry their offset in a header. The constructor raises `Refused` for a schema that messages
     cannot have."""
 
     def __init__(self, schema: StructType, is_stream: bool = False) -> None:
@@ -102,8 +101,8 @@ class Decoder:
     def decode(
         self, queue: str, runs: Sequence[ContentRun], sizes: Numbers, data: Octets
     ) -> pa.RecordBatch:
-        """Return a row for each message of `runs`, which stand in `data` one after the other.
-        `sizes`, in octets, are those of contents without a stride."""
+        """Return a row for each message of `runs`, which follow one another in `data`. `sizes`, in
+        octets, are those of contents without a stride."""
         contents = RawContents(runs, sizes, data)
         count = len(contents)
         made: dict[str, pa.Array] = {"queue": pa.repeat(queue, count)}
@@ -143,7 +142,7 @@ class Decoder:
 
 
 def column(name: str, decoded: Sequence[BasicProperties]) -> list[Any]:
-    """Return the property `name` of each message as Arrow takes it; None where it is missing.
+    """Return the property `name` of each message as a value for Arrow; None where it is missing.
     Timestamps become microseconds, and None after the year 9999."""
     values = [getattr(each, name) for each in decoded]
     if name == "headers":
@@ -175,8 +174,7 @@ def fill(values: pa.Array, indices: pa.Array | None, count: int) -> pa.Array:
 
 
 def spread(values: Sequence[Any], runs: Sequence[ContentRun], kind: pa.DataType) -> pa.Array:
-    """Return a column of type `kind`, in which each run's value stands once for each of its
-    messages."""
+    """Return a column of type `kind`, with each run's value once for each of its messages."""
     total = sum(run.count for run in runs)
     if len(set(values)) == 1:
         return pa.repeat(pa.scalar(values[0], kind), total)
@@ -186,7 +184,7 @@ def spread(values: Sequence[Any], runs: Sequence[ContentRun], kind: pa.DataType)
 
 @lru_cache(maxsize=DECODED_KEPT)
 def decode_properties(raw: bytes) -> BasicProperties:
-    """Decode a message's properties; those that cannot be read count as none."""
+    """Decode a message's properties; malformed ones count as none."""
     try:
         return BasicProperties.decode(raw)
     except Malformed:
@@ -194,7 +192,7 @@ def decode_properties(raw: bytes) -> BasicProperties:
 
 
 def tidy(value: Any) -> Any:
-    """Return a text that Arrow takes: octets in it that are not UTF-8 become replacement
+    """Return a text that is valid for Arrow: octets in it that are not UTF-8 become replacement
     characters. Any other value is returned as it is."""
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Opens and closes the Spark session: Java checked first, quiet, bound to loopback, no web UI."""
+"""Opens and closes the Spark session: checks Java first; quiet, bound to loopback, no web UI."""
 
 from __future__ import annotations
 
@@ -61,15 +61,14 @@ def start_session(
     raw_rows: int = 0,
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
-    """Start a Spark session, with `settings` of Spark's above the usual ones. `raw_rows` is how
-    many rows it is set up to read. Its log is shown only when it does not start, in the `Refused`
-    that is raised then."""
+    """Start a Spark session; `settings` of Spark's override the usual ones. `raw_rows` is how many
+    rows it is set up to read. Raises `Refused`, with its log, when it does not start."""
     java_version()
     check_master(master)
-    # Spark would take the python3 of the PATH for its workers, which need not have our packages.
+    # Spark would use the PATH's python3 for its workers, which may lack our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryFile() as log, warnings.catch_warnings():
-        # Spark's remarks on pandas versions: no data goes through pandas here.
+        # Silence Spark's remarks on pandas versions: no data goes through pandas here.
         warnings.simplefilter("ignore", FutureWarning)
         try:
             with _stderr_into(log):
@@ -85,8 +84,8 @@ def start_session(
 
 
 def check_master(master: str) -> None:
-    """Raise `Refused` when nobody answers at the address of a standalone cluster, which Spark would
-    try to reach for a minute."""
+    """Raise `Refused` when no server listens at the address of a standalone cluster, which Spark
+    would try to reach for a minute."""
     found = re.fullmatch(r"spark://([^:,/]+):(\d+)", master)
     if found is None:
         return
@@ -153,8 +152,8 @@ def _builder(
 
 
 def shuffle_partitions(master: str) -> int:
-    """Return how many partitions a shuffle makes: one for each core, for the tables are small after
-    the first aggregation."""
+    """Return how many partitions a shuffle makes: one for each core, because the tables are small
+    after the first aggregation."""
     found = re.fullmatch(r"local\[(\d+)(?:,.*)?\]", master)
     if found:
         return int(found.group(1))

@@ -1,10 +1,10 @@
-"""Writers, batch and streaming: one connection a task, confirms with a window, errors by row.
+"""Batch and streaming writers: one connection a task, confirms with a window, errors by row.
 
-A task that loses its connection opens another one and publishes again what was not confirmed: at
-least once, as with a retry of the task. Names (`deduplication`) are the same then, so that a queue
-that deduplicates takes each row once: the messages of a connection that was lost are kept, headers
-and all, and a retry names its rows as the first attempt did, by a column or by what is in them. A
-row's number would not do: behind a shuffle a retry has its rows in another order.
+A task that loses its connection opens another one and publishes unconfirmed messages again: at
+least once, as with a retry of the task. Their names (`deduplication`) stay the same, so that a
+queue that deduplicates takes each row once: the messages of a lost connection are kept, headers and
+all, and a retry names its rows as the first attempt did, by a column or by their content. Row
+numbers would not do: after a shuffle a retry has its rows in another order.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RowsWritten(WriterCommitMessage):
 
 class AmqpBatchWriter(DataSourceArrowWriter):
     """Publishes the rows of a batch write, `mode("append")`. The constructor raises `Refused` for
-    overwriting, and for columns that do not fit."""
+    overwriting, and for columns without a meaning."""
 
     def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -67,7 +67,7 @@ class AmqpBatchWriter(DataSourceArrowWriter):
 
 class AmqpStreamWriter(DataSourceStreamArrowWriter):
     """Publishes the rows of a streaming write, one micro-batch after another. The constructor
-    raises `Refused` for columns that do not fit."""
+    raises `Refused` for columns without a meaning."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
@@ -89,7 +89,7 @@ def place_in_query(context: TaskContext) -> tuple[str, int]:
 
 
 def task_context() -> TaskContext:
-    """Return Spark's context of the task that runs in this process; there must be one."""
+    """Return Spark's context of the task in this process; there must be one."""
     context = TaskContext.get()
     assert context is not None
     return context
@@ -152,7 +152,7 @@ class RowPublisher:
                 log.warning("%s: %d rows are dead letters", self._where(), self._letters.rows)
 
     def close(self) -> None:
-        """Close the connection: politely when nothing is unconfirmed, else at once."""
+        """Close the connection: in order if no message is unconfirmed, else at once."""
         if self._publisher.waiting():
             self._publisher.wire.abandon()
         else:
@@ -173,7 +173,9 @@ class RowPublisher:
         return self._outage.reach(once)
 
     def _try(self, work: Callable[[], None]) -> None:
-        """Do it; after a lost connection publish the rest on a new one."""
+        """Do `work`; after the loss of a connection publish the unconfirmed messages on
+        a new one.
+        """
         while True:
             try:
                 work()
@@ -198,7 +200,7 @@ class RowPublisher:
         return publish
 
     def _name(self, refused: RefusedMessage) -> str:
-        """The row that was refused."""
+        """Return the name of the refused row."""
         headers = BasicProperties.decode(properties_of(refused.content)).headers or {}
         row = headers.get(SEQUENCE_HEADER, "unknown (placeHeaders = false)")
         return f"row {row} of partition {self._task.partition}, batch {self._task.batch}"

@@ -1,7 +1,7 @@
 """Batch reads of streams: ranges of offsets.
 
-Filters are not pushed down: Spark 4.3 keeps what was pushed for one query of a DataFrame and uses
-it for the next, which then misses rows. `startingOffsets` and `endingOffsets` narrow what is read.
+Filters are not pushed down: Spark 4.3 keeps those of one query of a DataFrame and applies them to
+the next, which then misses rows. Use `startingOffsets` and `endingOffsets` to read less.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The planner of a streaming query over queues: consumers, positions, what Spark has safe.
+"""The planner of a streaming query over queues: consumers, positions, and Spark's commits.
 
 It lives as long as the planner process, which is a session. An offset is
 
@@ -7,9 +7,9 @@ It lives as long as the planner process, which is a session. An offset is
 A consumer's name stands for one life of it, in one process (`consumer_assignment.py`); its
 positions count from 1.
 
-A batch of another session cannot be read again: nothing of it was acknowledged, so the broker has
-taken it back and it comes anew, flagged redelivered. It reads as empty, unless a ledger says what
-was in it: then it is put together again from what comes. So do chunks read whose process is lost.
+A batch of another session cannot be read again: none of it was acknowledged, so the broker has
+requeued it and it comes anew, flagged redelivered. It reads as empty, as do chunks whose process is
+lost; but if a ledger has its ids, it is put together again from the messages that come.
 
 An offset with `"called"`, the number of a call, ends a batch without rows: its tasks start
 processes on their executors.
@@ -70,9 +70,9 @@ START: Final[Offset] = {"session": "", "pos": {}, "serial": 0}
 
 
 class ChunkToFetch(NamedTuple):
-    """A chunk of a batch for a task to fetch: where, by which number, and the rows in it, from 0,
-    to leave out because they have come before. `is_planners` says that the planner itself has
-    it."""
+    """A chunk of a batch for a task to fetch: the process that has it, its number there, and the
+    rows in it, from 0, to leave out because they have come before. `is_planners` tells that the
+    planner itself has it."""
 
     endpoint: Endpoint
     number: int
@@ -93,8 +93,8 @@ class PlannedChunk:
 
 class StreamPlanner:
     """Plans the batches of a streaming query over queues, and has messages acknowledged when Spark
-    has committed them. Public methods are for the planner's one thread; threads of its own watch
-    for commits (`_watch`) and renew leases (`_beat`)."""
+    has committed them. Public methods are for the planner's one thread; other threads watch for
+    commits (`_watch`) and renew leases (`_beat`)."""
 
     def __init__(self, options: Options) -> None:
         self.id = uuid.uuid4().hex
@@ -159,8 +159,8 @@ class StreamPlanner:
         self._assignment.open()
 
     def close(self) -> None:
-        """End the query's life here: acknowledge what is committed, which the checkpoint and the
-        driver are asked for once more, and give back everything else to the queues."""
+        """End the query's life here: acknowledge committed batches, after asking the checkpoint and
+        the driver once more, and give everything else back to the queues."""
         self._beats_until = time.monotonic() + CLOSING_S
         self._closing.set()
         self._search.close()
@@ -180,26 +180,26 @@ class StreamPlanner:
             for committed in self._signs.last_words():
                 self.confirm(committed)
         except Exception:
-            # Nobody else takes leave of the broker, and of those who gather.
+            # The caller goes on to close the connections to the broker and to gathering processes.
             log.exception("what was committed last may come again")
 
     def _part(self) -> None:
-        """Take leave of the broker, in so many words: it has heard everything then."""
+        """Stop the consumers in order, so that the broker gets all acknowledgements."""
         self._assignment.stop()
 
     # What Spark asks
 
     def limit_to_available(self) -> None:
-        """Count the messages that are in the queues now, and read no more than these."""
+        """Count the messages that are in the queues now, and read only that many."""
         queues = self._search.queues
         counted = count_ready(self._options, queues)
         self._available = AvailableNow(self._options, dict.fromkeys(queues, 0) | counted)
         for queue, count in counted.items():
-            if not count:  # of a stream the broker may count nothing
+            if not count:  # the broker may count no messages of a stream
                 refuse_stream(self._options, queue)
 
     def plan(self, start: Offset, rows_max: int) -> Offset:
-        """Return the end of the next batch, of `rows_max` rows at most; `start` itself when there
+        """Return the end of the next batch, of at most `rows_max` rows; `start` itself when there
         is none now. `start` is committed, and is confirmed first. Raises `AmqpError` when a
         consumer failed."""
         if self._ended:
@@ -233,21 +233,21 @@ class StreamPlanner:
         return self._end()
 
     def _end(self) -> Offset:
-        """Of the batch that was planned."""
+        """Return the end offset of the planned batch."""
         pos = {consumer.name: consumer.taken for consumer in self._consumers}
         end = {"session": self.id, "pos": pos, "serial": max(self._serial, 0)}
         return end if self._batch_ids is None else end | {"ledger": self._batch_ids.id}
 
     def _call_up(self, start: Offset) -> Offset:
-        """A batch without rows, for the tasks it has."""
+        """Return the end of a batch without rows, whose tasks start gathering processes."""
         self._assignment.call_up()
         self._called += 1
         self._serial = start.get("serial", 0)
         return self._end() | {"called": self._called}
 
     def _look_around(self) -> None:
-        """Queues that have come into being, and consumers of those that are gone. Who reads what
-        was there when the query began, takes in no others."""
+        """Drop the consumers of deleted queues, and add new queues, unless the query reads only
+        what was there when it began."""
         self._let_go()
         with self._books:
             done = self._gone - {each.taken.consumer for each in self._planned}
@@ -257,8 +257,8 @@ class StreamPlanner:
             self._assignment.grow()
 
     def _let_go(self) -> set[str]:
-        """The queues of consumers that say that they are gone. Each consumer says it once: there
-        may be another queue of that name by now, with other consumers."""
+        """Note consumers whose queues are gone, and return these queues. Each consumer counts once:
+        there may be another queue of that name by now, with other consumers."""
         gone = [consumer for consumer in self._consumers if consumer.is_gone]
         for consumer in gone:
             if consumer.name not in self._gone:
@@ -267,15 +267,15 @@ class StreamPlanner:
         return {consumer.queue for consumer in gone}
 
     def _tend(self) -> None:
-        """What was lost comes again; who waits for what was there, waits for more of it, but not
-        for queues that are gone."""
+        """Replace lost consumers. With Trigger.AvailableNow their messages are waited for again,
+        unless the queues are gone."""
         lost = self._assignment.tend()
         gone = self._let_go()
         if self._available is None:
             return
         with self._news:
             for view in lost:
-                # Not what is planned: a batch may be committed, and nobody acknowledges it.
+                # Not the planned ones: their batch may be committed, and never acknowledged.
                 self._available.again(view.queue, view.unsettled_rows())
             for consumer in (*lost, *self._consumers):
                 self._available.again(consumer.queue, consumer.lost_rows)
@@ -283,7 +283,7 @@ class StreamPlanner:
             self._available.forget(gone)
 
     def confirm(self, offset: Offset) -> None:
-        """Have all messages up to this offset acknowledged, because Spark has it in its checkpoint.
+        """Acknowledge all messages up to this offset, because Spark has it in its checkpoint.
         Offsets of other sessions are ignored."""
         if offset["session"] != self.id:
             return
@@ -320,8 +320,8 @@ class StreamPlanner:
         return found
 
     def call(self, start: Offset, end: Offset) -> tuple[GathererCall | None, int]:
-        """Return what tasks of the batch need to start a process that gathers on their executor
-        (None: they need not), and how many tasks to run for nothing else."""
+        """Return the data with which tasks of the batch start a gathering process on their executor
+        (None: they must not), and how many tasks to run for that alone."""
         is_called = end["session"] == self.id and end.get("called") not in (
             None,
             start.get("called"),
@@ -329,7 +329,7 @@ class StreamPlanner:
         return self._assignment.call, self._options.gatherers if is_called else 0
 
     def gathered(self) -> Offset:
-        """Return the offset that a batch could end with now, with the figures of each queue, and
+        """Return the offset at which a batch could end now, with the figures of each queue, and
         with the seconds for which brokers have been away, by consumer."""
         pos = {
             consumer.name: consumer.taken + consumer.waiting_rows() for consumer in self._consumers
@@ -359,7 +359,7 @@ class StreamPlanner:
     # Gathering
 
     def _gather(self, rows_max: int) -> list[PlannedChunk]:
-        """What the next batch has; nothing: there is none now."""
+        """Return the chunks of the next batch; none when there is none now."""
         while self._wait_for_rows():
             rows = min(rows_max, self._pace.room(time.monotonic()))
             self._wait_for_more(rows)
@@ -369,12 +369,13 @@ class StreamPlanner:
         return []
 
     def _resume(self, rows_max: int) -> int:
-        """Have all consumers fetch; how many rows the batch may have. One that took longer than the
-        broker waits for its acknowledgement comes again for ever, unless it becomes smaller."""
+        """Have all consumers fetch, and return how many rows the batch may have. A batch for which
+        the broker's patience with unacknowledged messages was too short would come again for ever,
+        so the next ones are half as large."""
         if any(consumer.overdue_rows for consumer in self._consumers):
             self._rows_bound = max(1, min(self._rows_bound, self._rows_planned) // 2)
         rows_max = min(rows_max, self._rows_bound)
-        # The next trigger may be far: connections are waited for as long as one try may take.
+        # The next trigger may be far, so wait for connections as long as one try may take.
         deadline = time.monotonic() + self._options.timeout_ms / 1000
         self._piece_rows = min(rows_max, self._pace.chunk_rows)
         for consumer in self._consumers:
@@ -385,7 +386,7 @@ class StreamPlanner:
         return rows_max
 
     def _wait_for_rows(self) -> bool:
-        """Until there is a batch, or it is time to say that there is none: False."""
+        """Wait for a batch; return False when there is none in time."""
         options = self._options
         deadline = time.monotonic() + options.poll_timeout_ms / 1000
         available = self._available
@@ -407,7 +408,7 @@ class StreamPlanner:
         return True
 
     def _is_due(self) -> bool:
-        """Do rows wait that are a batch?"""
+        """Return whether the waiting rows are enough for a batch."""
         now = time.monotonic()
         consumers = self._wanted()
         rows = sum(consumer.waiting_rows() for consumer in consumers)
@@ -420,9 +421,10 @@ class StreamPlanner:
         )
 
     def _wait_for_more(self, rows_max: int) -> None:
-        """While they come fast, a batch that is not full. What a batch costs besides its rows is
-        worth some ten thousands of them; of fewer it is made at once, for those that come while it
-        runs are the next one: the more come, the larger batches are."""
+        """Wait while a batch is not full and messages come fast, because a batch costs as much as
+        some ten thousand rows besides its own. At a slower pace the batch is made at once, and
+        messages that come while it runs are the next one: the faster they come, the larger batches
+        are."""
         options = self._options
         deadline = time.monotonic() + options.poll_timeout_ms / 1000
         looked_at, rows = time.monotonic(), 0
@@ -440,27 +442,27 @@ class StreamPlanner:
             time.sleep(GATHER_STEP_S)
 
     def _wanted(self) -> list[AnyConsumer]:
-        """The consumers that may still give something."""
+        """Return the consumers whose messages are still wanted."""
         return (
             self._consumers if self._available is None else self._available.wanted(self._consumers)
         )
 
     def _is_more_to_come(self) -> bool:
-        """Nothing could be taken, and yet there is something: what waited a moment ago has gone
-        back to the broker, with the connection or the process that had it, and comes again."""
+        """Return whether messages come although none could be taken: those that waited have gone
+        back to the broker, with their connection or process, and come again."""
         if any(group.is_lost for group in self._assignment.groups):
             return True
         return self._available is not None and bool(self._assignment.groups and self._wanted())
 
     def _await_counted(self, available: AvailableNow) -> bool:
-        """Look after what was counted and does not come now; False: there is nothing left."""
+        """Look after counted messages that do not come now; return False when there are
+        none left.
+        """
         consumers = self._wanted()
         if not consumers:
             return False
         for consumer in consumers:
-            consumer.resume(
-                self._piece_rows
-            )  # nobody else has those fetch that were parked meanwhile
+            consumer.resume(self._piece_rows)  # only this resumes those that were parked meanwhile
         if available.is_over(self._assignment.groups, time.monotonic()):
             ready = count_ready(self._options, self._search.queues)
             available.give_up(self._assignment.groups, ready)
@@ -469,10 +471,11 @@ class StreamPlanner:
         return True
 
     def _forget_gone(self, available: AvailableNow) -> None:
-        """The queues are silent before all came that was counted: others may have taken it."""
+        """Stop waiting for silent queues that have no ready messages: other consumers may have
+        taken them."""
         ready = count_ready(self._options, self._search.queues)
         with self._news:
-            # What was on its way to us was not ready any more.
+            # Messages on their way to us were not ready any more.
             self._news.wait(self._options.poll_timeout_ms / 1000)
         coming = {consumer.queue for consumer in self._consumers if consumer.waiting_rows()}
         for queue, count in ready.items():
@@ -492,10 +495,10 @@ class StreamPlanner:
                 raise consumer.failure
 
     def _take(self, rows_max: int) -> list[PlannedChunk]:
-        """Chunks within the limits, the consumers in turn."""
+        """Take chunks within the limits, from the consumers in turn."""
         bytes_left = self._options.max_bytes_per_batch
         consumers = self._wanted()
-        # A chunk may be from before batches were halved.
+        # A chunk may be older than the halving of batches.
         least = min(filter(None, (consumer.first_rows() for consumer in consumers)), default=0)
         rows_max = max(rows_max, least)
         self._turn += 1
@@ -527,7 +530,7 @@ class StreamPlanner:
             self._serial = serial
 
     def _mark_known(self, planned: Iterable[PlannedChunk]) -> list[BatchPart]:
-        """Have executors skip what has come before; what the others are."""
+        """Have executors skip messages that have come before; return the ids of the others."""
         assert self._batch_ids is not None
         batch: defaultdict[str, set[str]] = defaultdict(set)
         parts: list[BatchPart] = []
@@ -542,7 +545,8 @@ class StreamPlanner:
         return parts
 
     def _named(self, planned: PlannedChunk) -> tuple[list[str], Sequence[int]]:
-        """The ids of a chunk, and whose they are; what has none is treated as the options say."""
+        """Return the ids of a chunk, and the rows that have them; messages without an id are
+        treated as the options say."""
         taken = planned.taken
         ids = taken.ids
         assert ids is not None
@@ -566,8 +570,8 @@ class StreamPlanner:
         return [each for each in ids if each is not None], rows
 
     def _replay(self, end: Offset) -> list[tuple[ChunkToFetch, int]]:
-        """The batch of a session before this one, once more: the same rows in the same tasks and
-        order, for a sink may have named them by their place."""
+        """Return a batch of an earlier session once more: the same rows in the same tasks and
+        order, because a sink may have named them by their place."""
         if self._batch_ids is None:
             return []
         self.open()
@@ -598,14 +602,14 @@ class StreamPlanner:
         return pieces
 
     def _find(self, wanted: set[MessageKey], serial: int) -> dict[MessageKey, Message]:
-        """Copies of the messages of a batch, as soon as all have come. Those that whoever gathered
-        before gives back late are behind as many others as the broker sends unacknowledged."""
+        """Return copies of the messages of a batch, once all have come. Those that earlier
+        gatherers give back late come after as many others as the broker sends unacknowledged."""
         found: dict[MessageKey, Message] = {}
         deadline = time.monotonic() + self._options.timeout_ms / 1000
         start_over_at = time.monotonic() + START_OVER_S
         while True:
             self._tend()
-            self._bound(BYTES_UNLIMITED)  # the batch may stand behind more than that
+            self._bound(BYTES_UNLIMITED)  # as much may wait before the batch
             before = len(found)
             for group in self._assignment.groups:
                 found |= group.find(wanted - found.keys())
@@ -638,8 +642,8 @@ class StreamPlanner:
         return []
 
     def _watch(self) -> None:
-        """Acknowledge batches when they are committed. What goes wrong with that is told, and tried
-        again after a pause, until Spark plans the next batch or the query ends."""
+        """Acknowledge batches when they are committed. Failures are logged, and tried again after a
+        pause, until Spark plans the next batch or the query ends."""
         committed: Offset | None = None
         while not self._is_orphan:
             try:
@@ -655,9 +659,9 @@ class StreamPlanner:
                 return
 
     def _beat(self, parent: int) -> None:
-        """Renew the leases of those who gather, and nothing else: a file system or a ledger that
-        stands still holds up `_watch`. And a planner whose parent has died must not keep messages
-        from the next one."""
+        """Renew the leases of gathering processes, and nothing else, because a blocked file system
+        or ledger holds up `_watch`. A planner whose parent has died gives up all messages, so that
+        the next one gets them."""
         while os.getppid() == parent:
             self._assignment.keep_alive()
             if self._is_over.wait(WATCH_S) or time.monotonic() > self._beats_until:

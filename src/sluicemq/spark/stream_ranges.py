@@ -1,8 +1,8 @@
-"""Offsets of streams, seen through AMQP 0-9-1: where a stream begins and ends, and ranges of it.
+"""Offsets of streams over AMQP 0-9-1: finds where a stream begins and ends, and reads ranges of it.
 
-The protocol has no question for offsets. A consumer that begins at `first` or at a time is sent the
-first message there; one that begins at `last` is sent the last chunk, whose last message is the end
-of the stream as far as it goes. What is missed by looking too early belongs to the next batch.
+The protocol has no method for offsets. A consumer that begins at `first` or at a time gets the
+first message there; one that begins at `last` gets the last chunk, whose last message is the
+present end of the stream. Messages that come later belong to the next batch.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def look(
 ) -> Iterator[int]:
     """Yield an offset for each piece of messages that comes from `where` on: that of its last
     message, or of its first when `quiet_s` is 0. Ends when none has come for `quiet_s` seconds, nor
-    before the answer to a question that is asked then.
+    before the answer to a method that is sent then.
 
-    The first piece is waited for until the timeout, or until the stream says that it is empty.
-    Raises `AmqpError` when it does not come, though there are messages, or when the connection is
+    It waits for the first piece until the timeout, or until the stream is known to be empty. Raises
+    `AmqpError` when the piece does not come, though there are messages, or when the connection is
     lost. When `where` is a time, all messages may be older: then nothing is yielded.
     """
     subscription = subscribe(options, queue, where, credit)
@@ -122,7 +122,7 @@ def look(
 
 
 def start_of(options: Options, queue: str, end: int) -> int:
-    """Return the offset that `startingOffsets` stands for, in a stream that ends at `end` now."""
+    """Return the offset that `startingOffsets` means, in a stream that ends at `end` now."""
     where = options.starting_offsets
     if where == NEXT:
         return end
@@ -160,7 +160,7 @@ def read_range(options: Options, wanted: RangePartition) -> Iterator[GatheredChu
 
 
 class _RangeReader:
-    """Reads until the end offset. `next` is the offset wanted next."""
+    """Reads up to the end offset. `next` is the offset that comes next."""
 
     def __init__(self, options: Options, wanted: RangePartition, subscription: Subscription):
         self._options = options
@@ -192,7 +192,7 @@ class _RangeReader:
             yield self._chunk
 
     def _add(self, event: Deliveries) -> None:
-        """Those of a run that are in the range."""
+        """Add those messages of a run that are in the range."""
         count = len(event.tags)
         first, last = offset_of(event.content(0)), offset_of(event.content(count - 1))
         if self.next == self._wanted.start and first > self.next:
@@ -208,7 +208,8 @@ class _RangeReader:
             self._chunk.add(event, low, high)
 
     def _check_loss(self, first: int) -> None:
-        """The first message has a later offset than wanted: a hole, or retention?"""
+        """Raise `AmqpError` when retention has removed the messages before `first`, unless data
+        loss is allowed: the offsets may also just have a hole."""
         if not self._options.fail_on_data_loss:
             return
         oldest = first_offset(self._options, self._wanted.queue, FIRST)

@@ -1,4 +1,4 @@
-"""The streaming reader of streams: an offset is `{"queue": the next offset}`, a batch a range.
+"""The streaming reader of streams: its offsets are `{"queue": next offset}`, its batches ranges.
 
 A range can be read again at any time, so Spark's checkpoint alone makes it exactly once.
 """
@@ -79,8 +79,8 @@ class StreamMicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return {queue: self._from(start, queue) + behind[queue] for queue in ends}
 
     def _wait_for_turn(self, behind: int) -> int:
-        """How many of the rows that are there may be had in a batch; 0: none, for now. A finite
-        read waits for its rate, and for nothing else."""
+        """Return how many of the rows that have come may be in a batch; 0 when none may now. A
+        finite read waits only for its rate."""
         pace = self._pace
         if not behind:
             return ROWS_UNLIMITED
@@ -97,7 +97,7 @@ class StreamMicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
         ranges = {queue: (self._from(start, queue), end[queue]) for queue in end}
         for queue, (first, last) in ranges.items():
-            if last < first:  # see `_check_end`
+            if last < first:  # as in `_check_end`
                 ranges[queue] = (0, last)
         return split_ranges(ranges, self._options.min_partitions)
 
@@ -113,8 +113,8 @@ class StreamMicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return {queue: end_offset(self._options, queue, *more) for queue in self._options.queues}
 
     def _check_end(self, start: Offsets, queue: str, ends: Offsets) -> None:
-        """A stream that ends before what was read is another one, or has lost messages: an error,
-        or read from its begin."""
+        """Handle a stream that ends before the query's offset, because it was made anew or has lost
+        messages: raise `AmqpError`, or read it from its begin."""
         at = self._from(start, queue)
         if 0 < ends[queue] < at:
             ends[queue] = end_offset(self._options, queue, SURE_QUIET_S)
@@ -128,7 +128,8 @@ class StreamMicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         start[queue] = 0
 
     def _from(self, start: Offsets, queue: str) -> int:
-        """Where a queue stands; one that was added to the query begins as the options say."""
+        """Return the query's offset in a queue; for one that was added to the query, where the
+        options begin."""
         if queue not in start:
             end = end_offset(self._options, queue)
             start[queue] = start_of(self._options, queue, end)

@@ -1,4 +1,4 @@
-"""Writes run directories without a broker: for the tests, the bench, and to see a report.
+"""Writes run directories without a broker, for tests, benchmarks and sample reports.
 
 The broker is a fluid queue. Publishers share a schedule; they write at `publish_rate`, so that lag
 behind the schedule grows when that is below the target. Deliveries follow a capacity given for each
@@ -82,7 +82,7 @@ class RunShape:
 
 @dataclass(slots=True)
 class _Messages:
-    """A value a message, in the order they were written."""
+    """The values of all messages, in the order they were written."""
 
     step: npt.NDArray[np.int16]
     intended: Times
@@ -139,7 +139,7 @@ def _latency(dice: np.random.Generator, median_ms: float, count: int) -> Times:
 
 
 def _leave(shape: RunShape, written: Times) -> Times:
-    """When the broker lets go of each message."""
+    """Return when each message leaves the broker."""
     unlimited = 1e9
     per_second: list[float] = []
     for step in shape.steps:
@@ -154,7 +154,8 @@ def _leave(shape: RunShape, written: Times) -> Times:
 
 
 def _clients(shape: RunShape, count: int) -> npt.NDArray[np.int32]:
-    """Publishers take turns; publisher i writes to queue i, consumer i reads it, all modulo."""
+    """Return the publisher of each message. They take turns; publisher i writes to queue i,
+    consumer i reads it, all modulo their number."""
     return (np.arange(count) % shape.publishers).astype(np.int32)
 
 
@@ -165,7 +166,7 @@ def _write_table(folder: Path, table: pa.Table) -> None:
 
 
 def _sampled(shape: RunShape, count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
-    """Every message's number at its publisher, and which messages have a row."""
+    """Return every message's number at its publisher, and which messages have a row."""
     seq = np.arange(count) // shape.publishers
     return seq, np.flatnonzero(seq % shape.sample_every == 0)
 
@@ -210,7 +211,7 @@ def _write_delivered(directory: Path, shape: RunShape, messages: _Messages) -> N
 
 
 def _write_counters(directory: Path, shape: RunShape, messages: _Messages) -> None:
-    """A row a client and second, publishers first."""
+    """Write a row for each client and second, publishers first."""
     kept = len(messages.written) - shape.lost
     last = max(messages.delivered[:kept].max(initial=0), messages.written.max(initial=0))
     seconds = max(sum(step.seconds for step in shape.steps) + shape.drain_s, int(last // NS) + 1)
@@ -266,7 +267,9 @@ def _counter_columns(
 
 
 def _write_broker(directory: Path, shape: RunShape, messages: _Messages) -> None:
-    """20 us of CPU a delivery; memory grows with what waits."""
+    """Write the broker's figures: 20 us of CPU a delivery, and memory that grows with
+    the backlog.
+    """
     kept = len(messages.written) - shape.lost
     seconds = np.arange(sum(step.seconds for step in shape.steps) + shape.drain_s)
     ends = (seconds + 1) * NS

@@ -1,10 +1,9 @@
-"""How gathered chunks come to executors: a small server beside the driver, guarded by a token.
+"""Transfers gathered chunks to executors: a small server beside the driver, guarded by a token.
 
 A request is one line, `{"token": .., "chunks": [..]}`; the answer is those chunks (`chunks.py`).
-Whoever does not know the token, or asks for what is not there, gets nothing and is hung up on. The
-token travels in Spark's own task descriptions, and with TLS (`transfer_tls.py`) the certificate's
-hash beside it. All other questions to the planner's server are answered in
-`consumer_assignment.py`.
+The server closes connections without the token, or that ask for chunks it does not have. The token
+travels in Spark's own task descriptions, and with TLS (`transfer_tls.py`) the certificate's hash
+with it. `consumer_assignment.py` answers all other requests to the planner's server.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ Peer = socket.socket | TlsSocket
 
 
 class Endpoint(NamedTuple):
-    """The address at which a process is asked for chunks. `token` must be sent with each request.
+    """The address of a process that hands out chunks. Each request must contain `token`.
     `certificate` is the SHA-256 of the process's certificate, in hexadecimal; empty when it has no
     TLS."""
 
@@ -49,8 +48,8 @@ class Endpoint(NamedTuple):
 
 class ChunkServer:
     """Hands out chunks by number, at the address `bind` (empty: `host`), which others reach as
-    `host`; port 0 takes any that is free. Only one thread at a time may call `offer` and
-    `withdraw`. The constructor raises OSError when it cannot listen."""
+    `host`; port 0 takes any free port. Only one thread at a time may call `offer` and `withdraw`.
+    The constructor raises OSError when it cannot listen."""
 
     def __init__(self, host: str, bind: str = "", port: int = 0, *, has_tls: bool = False) -> None:
         self._identity = make_identity() if has_tls else None
@@ -79,8 +78,7 @@ class ChunkServer:
         return self._chunks[number]
 
     def withdraw(self, chunks: Iterable[GatheredChunk]) -> None:
-        """Forget these chunks, which can then no longer be fetched. Those that are not here are
-        ignored."""
+        """Forget these chunks, which can then no longer be fetched. Unknown ones are ignored."""
         for chunk in chunks:
             number = self._numbers.pop(id(chunk), None)
             if number is not None:
@@ -118,8 +116,8 @@ class ChunkServer:
         if self.answer is not None and "chunks" not in asked:
             self.answer(asked, peer)
             return
-        # A task reads on when its sink does, whose broker may be away. One whose machine is gone
-        # leaves TCP without an answer, which ends this too.
+        # A task waits while its sink does, whose broker may be away. A task whose machine is gone
+        # leaves TCP without an answer, which ends this, too.
         peer.settimeout(None)
         for number in asked["chunks"]:
             chunk = self._chunks[number]
@@ -139,8 +137,8 @@ def send_all(peer: Peer, parts: list[Octets]) -> None:
 
 def reach(endpoint: Endpoint, patience_s: float) -> Peer:
     """Connect to the process at that address, under TLS if it has a certificate, with `patience_s`
-    seconds for each step. Raises OSError when nobody answers, `Impostor` when somebody else
-    does."""
+    seconds for each step. Raises OSError when no process answers, `Impostor` when another one does.
+    """
     peer = socket.create_connection((endpoint.host, endpoint.port), patience_s)
     if not endpoint.certificate:
         return peer
@@ -152,7 +150,7 @@ def reach(endpoint: Endpoint, patience_s: float) -> Peer:
 
 
 def fetch(endpoint: Endpoint, chunks: list[int]) -> Iterator[FetchedChunk]:
-    """Yield the chunks with these numbers, in order; each is good until the next is asked for.
+    """Yield the chunks with these numbers, in order; each is valid until the next one is fetched.
     Raises OSError when the process cannot be reached, EOFError when it no longer has a chunk."""
     with reach(endpoint, PATIENCE_S) as peer:
         peer.sendall(json.dumps({"token": endpoint.token, "chunks": chunks}).encode() + b"\n")

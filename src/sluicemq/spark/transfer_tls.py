@@ -1,10 +1,10 @@
-"""TLS between tasks, planner and the processes that gather (`transferTls`): a certificate for each
+"""TLS between tasks, planner and gathering processes (`transferTls`): a certificate for each
 process, known by its hash.
 
-A process that hands out chunks makes a key and a certificate when it starts; the key stays with it.
-The certificate's hash goes wherever its address goes (`transfer.Endpoint`). Who connects looks at
-the certificate before it says its token, so that names, authorities and clocks do not matter, and
-nobody between can read or take part.
+A process that hands out chunks makes a key and a certificate when it starts; the key never leaves
+it. The certificate's hash goes with its address (`transfer.Endpoint`). A process that connects
+checks the certificate before it sends its token, so names, authorities and clocks do not matter,
+and no one between them can read or take part.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ VALID: Final = datetime(2000, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=U
 
 
 class Impostor(OSError):
-    """Says that who answers is not the process that gathers, for it has another certificate or no
-    TLS."""
+    """Tells that the process that answers is not the gathering process, because it has another
+    certificate or no TLS."""
 
 
 class Identity(NamedTuple):
@@ -73,8 +73,8 @@ def make_identity() -> Identity:
 
 
 def load(context: ssl.SSLContext, pem: bytes) -> None:
-    """Load a certificate and its key into the context, through a file that is only in memory, for
-    `ssl` takes nothing but files."""
+    """Load a certificate and its key into the context, through a file that is only in memory,
+    because `ssl` takes nothing but files."""
     with os.fdopen(os.memfd_create("identity"), "wb") as file:
         file.write(pem)
         file.flush()
@@ -88,8 +88,8 @@ def fingerprint_of(certificate: bytes | None) -> str:
 
 @cache
 def asking_context() -> ssl.SSLContext:
-    """Return the TLS context of those who connect. It takes any certificate, whose fingerprint must
-    then be compared."""
+    """Return the TLS context for connecting. It takes any certificate, whose fingerprint must then
+    be compared."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     made.check_hostname = False
@@ -101,7 +101,7 @@ class TlsSocket:
     """A connected socket under TLS, with the methods of `socket.socket` that are used here. One
     thread may send while another one receives, which `ssl.SSLSocket` does not allow.
 
-    The end of a connection is not signed, so what is sent here says itself where it ends.
+    The end of a connection is not signed, so the data that is sent must tell where it ends.
     """
 
     def __init__(self, peer: socket.socket, context: ssl.SSLContext, *, is_server: bool) -> None:
@@ -140,8 +140,8 @@ class TlsSocket:
         return len(data)
 
     def recv_into(self, buffer: memoryview) -> int:
-        """Wait for the first octet, then read what is there as far as it fits. Returns how many
-        octets that were; 0 at the end."""
+        """Wait for the first octet, then read the available ones that fit. Returns how many octets
+        these were; 0 at the end."""
         while True:
             with self._working:
                 count = self._read(buffer)
@@ -178,10 +178,10 @@ class TlsSocket:
         self.close()
 
     def _read(self, buffer: memoryview) -> int | None:
-        """None: more must come first."""
+        """Decrypt into the buffer, and return how many octets; None when more must arrive first."""
         count = 0
         try:
-            while count < len(buffer):  # a record each; typeshed knows no number as the result
+            while count < len(buffer):  # a record each; typeshed has no number as the result
                 count += cast("int", self._object.read(len(buffer), buffer[count:]))
         except ssl.SSLWantReadError:
             return count or None
@@ -196,7 +196,7 @@ class TlsSocket:
                 is_done = True
             except ssl.SSLWantReadError:
                 is_done = False
-            finally:  # an alert, when it fails
+            finally:  # an alert, after a failure
                 self._peer.sendall(self._outgoing.read())
             if is_done:
                 return

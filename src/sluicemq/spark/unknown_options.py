@@ -1,5 +1,5 @@
-"""What is said of options that `format("amqp")` does not have: those of earlier versions, of
-Spark's own, and of its Kafka source.
+"""The errors for options that `format("amqp")` does not have: those of earlier versions, of Spark,
+and of its Kafka source.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ RENAMED: Final = {
 
 
 def no_such_option(key: str) -> Refused:
-    """Return the error for an option that there is not, with what to use in its place where that is
-    known. The value is not shown, for it may be a password."""
+    """Return the error for an unknown option, with the one to use instead where that is known. The
+    value is not shown, because it may be a password."""
     kafka = KAFKA_CLIENTS if key.lower().startswith("kafka.") else ""
     now = RENAMED.get(key.lower(), kafka)
     return Refused(f"{key}: there is no such option of format amqp{now}")
