@@ -1,1 +1,3 @@
-"""Spark: the pipeline that turns the lab's raw measurements into answers."""
+"""Spark: the data source `amqp`, and the pipeline that turns the lab's raw measurements into
+answers.
+"""

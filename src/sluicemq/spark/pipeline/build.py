@@ -1,4 +1,4 @@
-"""The way in: run directories to results, report and overview plot."""
+"""The entry point: makes results, report and overview plot of run directories."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ReportPaths:
-    """Says where `build_report` left its files, and what it found."""
+    """The paths of the files that `build_report` wrote, and its analysis."""
 
     report: Path
     """The HTML file."""
@@ -80,8 +80,8 @@ def build_comparison(
     open_browser: bool = False,
     progress: Progress = lambda _: None,
 ) -> ReportPaths:
-    """Analyse runs and write into `out` a page on what differs between them, by steps and by
-    seconds, and the results; the first run is what the others are compared with.
+    """Analyse runs and write into `out` a page on their differences, by steps and by seconds, and
+    the results; the others are compared with the first run.
 
     `progress` is called with a few words at each stage. Raises `Refused` when there are fewer than
     two runs, or one cannot be read.
@@ -94,7 +94,7 @@ def build_comparison(
 
 
 def _write(analysis: Analysis, page: Path, comparison: bool, open_browser: bool) -> ReportPaths:
-    """Write the page, and beside it the results and the plot."""
+    """Write the page, and the results and the plot beside it."""
     page.parent.mkdir(parents=True, exist_ok=True)
     results = page.parent / "results"
     paths = ReportPaths(page, results, results / "overview.png", analysis)
@@ -142,7 +142,7 @@ def analyse(
 
 
 def analyse_run(raw: RawRun, label: str) -> RunResult:
-    """Analyse one run; `label` is what it is called beside others."""
+    """Analyse one run; `label` is its name beside others."""
     tables = collect(raw)
     seconds = make_seconds(raw.info, tables)
     steps = make_steps(raw.info, tables, seconds)

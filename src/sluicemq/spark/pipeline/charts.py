@@ -1,7 +1,7 @@
-"""The charts over a run's time as data: which columns of per_second, or of per_node, they show,
+"""The charts over a run's time as data: the columns of per_second, or of per_node, that they show,
 and how.
 
-`plots.py` draws them, and the page's script reads the same to tell the figures under the pointer.
+`plots.py` draws them, and the page's script reads them to show the figures under the pointer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Scale(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """A column of per_second, and how it is drawn."""
+    """A column of per_second, and the style of its line."""
 
     column: str
     label: str
@@ -59,7 +59,7 @@ class ChartLine:
 
 
 class Level(NamedTuple):
-    """A height that is marked for some seconds."""
+    """A height to mark for some seconds."""
 
     start_s: float
     end_s: float
@@ -72,7 +72,7 @@ def no_levels(_: RunResult) -> list[Level]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """One chart over time: its lines, the levels that are marked in it, and what it is called."""
+    """One chart over time: its title, its lines and its marked levels."""
 
     name: str
     title: str
@@ -99,7 +99,7 @@ def series_of(run: RunResult) -> Series:
 
 def series_of_nodes(run: RunResult) -> dict[str, Series]:
     """Return the columns of per_node for each node of one run, by its name; a value is None in a
-    second in which nobody looked."""
+    second without a sample."""
     last = max((row.second for row in run.nodes), default=-1)
     columns = columns_of(NodeSecond)
     found: dict[str, dict[str, list[float | None]]] = {}
@@ -113,8 +113,8 @@ def series_of_nodes(run: RunResult) -> dict[str, Series]:
 
 
 def lines_shown(chart: Chart, series: Series) -> list[ChartLine]:
-    """Return the lines of a chart for which a run has something to show; none when the whole chart
-    is not worth showing."""
+    """Return the lines of a chart for which a run has values; none when the whole chart is not
+    worth showing."""
     lines = [x for x in chart.lines if not x.optional or any(series[x.column])]
     if chart.always or any(any(series[line.column]) for line in lines):
         return lines

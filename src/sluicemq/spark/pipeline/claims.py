@@ -1,8 +1,8 @@
-"""Holds the post's claims against the runs given: which runs each needs, what they say about it.
+"""Judges the post's claims by the given runs: finds the runs that each needs, and what they show.
 
-A claim names the scenarios, queue type and mode it is about. With a fitting run it is judged, from
-that run alone or by comparing several. Without one it is "not tested": then the evidence says what
-is missing, and how a run of the same mode on another queue type would have been judged.
+A claim names its scenarios, queue type and mode. With a fitting run it is judged, from that run
+alone or by comparing several. Without one it is "not tested": then the evidence names what is
+missing, and how a run of the same mode on another queue type would have been judged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sluicemq.spark.pipeline.results import ClaimResult, Outcome, RunResult
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A judge's result: the outcome, and the figures it rests on in words."""
+    """A judge's result: the outcome, and the figures for it in words."""
 
     outcome: Outcome
     evidence: str
@@ -36,8 +36,9 @@ them."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One claim of the post, which runs it is about, and the judge or comparison that decides on
-    it."""
+    """One claim of the post, the runs it is about, and the judge or comparison that
+    decides on it.
+    """
 
     id: str
     text: str
@@ -56,13 +57,13 @@ class Claim:
 
 
 def evaluate(claims: Sequence[Claim], runs: Sequence[RunResult]) -> list[ClaimResult]:
-    """Hold every claim against the runs; returns the results in the claims' order."""
+    """Judge every claim by the runs; returns the results in the claims' order."""
     return [judge(claim, runs) for claim in claims]
 
 
 def judge(claim: Claim, runs: Sequence[RunResult]) -> ClaimResult:
-    """Hold one claim against all runs. Without a fitting run it is not tested, and the evidence
-    says what is missing."""
+    """Judge one claim by all runs. Without a fitting run it is not tested, and the evidence names
+    what is missing."""
     family = [run for run in runs if run.info["scenario"] in claim.scenarios and run.steps]
     if not claim.of_profiles:
         family = [run for run in family if is_usual(run)] or family
@@ -85,7 +86,7 @@ def judge(claim: Claim, runs: Sequence[RunResult]) -> ClaimResult:
 
 
 def is_usual(run: RunResult) -> bool:
-    """Return whether the run's broker had the flow profile that it has unless told otherwise."""
+    """Return whether the run's broker had its default flow profile."""
     return run.info.get("profile") in (None, USUAL_PROFILE)
 
 
@@ -97,7 +98,7 @@ def _judged(judge_run: Judge, run: RunResult, named: bool) -> Judgement:
 
 
 def _worst(findings: Sequence[Judgement]) -> Judgement:
-    """Of several fitting runs the least favourable counts, and gives the evidence."""
+    """Return the least favourable of the findings of several fitting runs, with its evidence."""
     order = [Outcome.FAILS, Outcome.HOLDS, Outcome.BETTER, Outcome.UNTESTED]
     worst = min(findings, key=lambda finding: order.index(finding.outcome))
     others = [finding.evidence for finding in findings if finding is not worst]

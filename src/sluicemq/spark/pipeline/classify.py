@@ -1,4 +1,5 @@
-"""The class of a step. Its rules are one table, tried from the top; the first that holds counts.
+"""Finds the class of a step. Its rules are one table, tried from the top; the first that holds
+counts.
 
     class            scale  holds when, over the step's measured seconds
     collapsed        1      the last third delivers or accepts under COLLAPSE_THIRD of the best
@@ -12,8 +13,8 @@
     steady           4      none of these, but messages wait: p95 latency is SLOW_MS or more
     steady           3      none of these
 
-Latency here is service latency: the broker's own, without what publishers wait before they may
-write. The post accepts 3 and 4 and aims for 3.
+Latency here is service latency: the broker's own, without the time for which publishers wait before
+they may write. The post accepts 3 and 4 and aims for 3.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ RULES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StepSeries:
-    """The figures of a step that its class depends on, with a value for each measured second."""
+    """The figures of a step that decide its class, with a value for each measured second."""
 
     published: Sequence[float]
     delivered: Sequence[float]

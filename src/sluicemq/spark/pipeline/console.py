@@ -1,4 +1,4 @@
-"""The same answers on a terminal."""
+"""Prints the results on a terminal."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ NUMBERS: Final = (ColumnKind.NUMBER, ColumnKind.CHANGE)
 
 
 def print_comparison(results: Analysis, console: Console | None = None) -> None:
-    """Print what each run has more or less of than the first one, step by step. None for `console`
-    prints to standard output."""
+    """Print the differences of each run from the first one, step by step. None for `console` prints
+    to standard output."""
     console = console or Console()
     first, *others = results.runs
     for other in others:
@@ -42,8 +42,8 @@ def print_comparison(results: Analysis, console: Console | None = None) -> None:
 
 
 def print_tables(results: Analysis, console: Console | None = None) -> None:
-    """Print every run's steps and verification, the recommendation, the claims, and what the
-    pipeline cost. None for `console` prints to standard output."""
+    """Print every run's steps and verification, the recommendation, the claims, and the cost of the
+    pipeline. None for `console` prints to standard output."""
     console = console or Console()
     for run in results.runs:
         console.print(step_table(run))

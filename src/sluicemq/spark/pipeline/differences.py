@@ -1,5 +1,4 @@
-"""What another run has more or less of than the first one, step by step, and whether that is
-better."""
+"""The differences of other runs from the first one, step by step, and whether they are better."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ NOTABLE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure of steps that runs are compared by."""
+    """A figure of steps by which runs are compared."""
 
     title: str
     value: Callable[[Step], float | None]
@@ -74,7 +73,7 @@ class Difference:
 
 
 def step_pairs(first: RunResult, other: RunResult) -> list[StepPair]:
-    """Return those steps of two runs that have the same in-flight limit, or none."""
+    """Return those steps of two runs that have the same in-flight limit, or both none."""
     before = {step.in_flight_limit: step for step in first.steps}
     return [
         StepPair(before[step.in_flight_limit], step)
@@ -84,7 +83,7 @@ def step_pairs(first: RunResult, other: RunResult) -> list[StepPair]:
 
 
 def differences(runs: Sequence[RunResult]) -> Iterator[Difference]:
-    """Yield the figures of all runs but the first, beside those of the first."""
+    """Yield the figures of all runs but the first, each with that of the first."""
     for other in runs[1:]:
         first = runs[0]
         for pair in step_pairs(first, other):
@@ -102,8 +101,8 @@ def differences(runs: Sequence[RunResult]) -> Iterator[Difference]:
 
 
 def change(before: float | None, after: float | None) -> float | None:
-    """Return by which share of `before` a figure has changed; None when either is missing, or
-    there is nothing to divide by."""
+    """Return the change of a figure as a share of `before`; None when either is missing, or
+    `before` is 0."""
     if before is None or after is None or before == 0:
         return None
     return after / before - 1

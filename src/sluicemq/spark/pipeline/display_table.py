@@ -1,4 +1,4 @@
-"""Tables as data: what stands in which column, once for the page and for a terminal."""
+"""Tables as data, for the page and for a terminal: columns, their cells, and how to set them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Row = TypeVar("Row")
 
 
 class Tone(StrEnum):
-    """Says how something is to be taken, as good or bad; it is never told by colour alone."""
+    """Tells how something is to be taken, as good or bad; it is never told by colour alone."""
 
     GOOD = "good"
     FAIR = "fair"
@@ -38,7 +38,7 @@ class Cell:
 
 
 class ColumnKind(StrEnum):
-    """What a column holds, which decides how it is set."""
+    """The content of a column, which decides how it is set."""
 
     NUMBER = "number"
     TEXT = "text"
@@ -50,7 +50,7 @@ class ColumnKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """A column's title, how its cells are made of rows, and how it is set."""
+    """A column's title, the function for its cells, and how it is set."""
 
     title: str
     make: Callable[[Row], str | Cell]
@@ -61,7 +61,7 @@ class Column(Generic[Row]):
     """Its share of a terminal's width; 0: what its longest cell needs."""
 
     def cell(self, row: Row) -> Cell:
-        """Return what stands in this column in one row."""
+        """Return the cell of this column in one row."""
         made = self.make(row)
         return Cell(made) if isinstance(made, str) else made
 
@@ -86,5 +86,5 @@ class Table(Generic[Row]):
 
     @property
     def columns(self) -> list[Column[Row]]:
-        """The columns of all groups, which are all but the first column."""
+        """The columns of all groups: all but the first column."""
         return [column for group in self.groups for column in group.columns]

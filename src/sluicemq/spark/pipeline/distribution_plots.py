@@ -1,4 +1,4 @@
-"""Draws distributions of latency: over the share of messages, and where it lay each second."""
+"""Draws distributions of latency: over the share of messages, and over the seconds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CORNERS: Final = (Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSE
 
 def distribution(curves: Sequence[Curve], about: str) -> Picture:
     """Draw each distribution as a curve: the latency, on a log axis, that a share of the messages
-    does not exceed. The shares lie as far apart as the rest above them shrinks."""
+    does not exceed. The axis of shares is logarithmic in the rest above them."""
 
     def fill(figure: Figure) -> None:
         draw_distribution(figure.add_subplot(), curves)
@@ -61,7 +61,7 @@ def draw_distribution(axes: Axes, curves: Sequence[Curve]) -> None:
     rarest, values = 10.0, []
     for style, points in curves:
         below = [1 / (1 - point.share) for point in points if point.share < 1]
-        # The largest latency, which no message is above, stands where the next one would be.
+        # No message is above the largest latency; its point is where the next one would be.
         beyond = max(below, default=1.0) * 10 ** (1 / POINTS_PER_DECADE)
         rarities = [1 / (1 - point.share) if point.share < 1 else beyond for point in points]
         latencies = [point.latency_ms for point in points]
@@ -84,7 +84,9 @@ def draw_distribution(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def heat(run: RunResult, about: str) -> Picture:
-    """Draw where the latencies of each second lay: the stronger a colour, the more messages."""
+    """Draw the distribution of latencies in each second: the stronger a colour, the
+    more messages.
+    """
 
     def fill(figure: Figure) -> None:
         draw_heat(figure.add_subplot(), run)
@@ -119,7 +121,7 @@ def draw_heat(axes: Axes, run: RunResult) -> None:
 
 
 def _by_colour(cells: Sequence[HeatCell], width: int) -> dict[str, list[tuple[int, float, float]]]:
-    """Column, lowest and highest latency of all cells of each colour, lightest first."""
+    """Return column, lowest and highest latency of all cells of each colour, lightest first."""
     messages: defaultdict[tuple[int, float, float], int] = defaultdict(int)
     of_column: defaultdict[int, int] = defaultdict(int)
     for cell in cells:

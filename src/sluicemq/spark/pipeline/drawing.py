@@ -1,9 +1,9 @@
-"""How the plots look: colours by role, type, margins; and an SVG as a part of the page.
+"""The look of the plots: colours by role, type, margins; and SVG as a part of the page.
 
 matplotlib draws. Each colour stands for a role (a word of COLOURS); in the page it becomes a CSS
 variable, so that one drawing serves light and dark. Lines differ in width or dash as well as in
-colour. Each plot is drawn twice, for wide pages and for phones, for letters do not shrink with a
-page; the style sheet shows one of them.
+colour. Each plot is drawn twice, for wide pages and for phones, because letters must not shrink
+with a page; the style sheet shows one of them.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class RunStyle:
-    """How one of several runs is drawn beside the others."""
+    """The style of one of several runs in a plot."""
 
     role: str
     dash: Any
@@ -98,7 +98,7 @@ class RunStyle:
 
     @property
     def dashes(self) -> str:
-        """The dashes and gaps as an SVG has them, empty for a line without gaps."""
+        """The dashes and gaps in the form of SVG, empty for a line without gaps."""
         return "" if self.dash == "-" else " ".join(f"{1.7 * part:g}" for part in self.dash[1])
 
 
@@ -114,8 +114,9 @@ RUN_STYLES: Final = (
 
 
 def run_style(position: int) -> RunStyle:
-    """Return how the run at this position is drawn; the first is 0. The eighth is drawn as the
-    first again."""
+    """Return the style of the run at this position, from 0; the eighth has that of the
+    first again.
+    """
     return RUN_STYLES[position % len(RUN_STYLES)]
 
 
@@ -161,14 +162,14 @@ STYLE: Final[Any] = {
 
 
 def axis_number(value: float, _: int) -> str:
-    """Return the label of a tick, without needless digits; millions are told as such."""
+    """Return the label of a tick, without needless digits; millions have their unit."""
     if value >= MILLION:
         return f"{value / MILLION:,g} M"
     return f"{value:,.0f}" if value == round(value) else f"{value:,.2g}"
 
 
 def latency_axis(axes: Axes) -> None:
-    """Label the y axis, whose values are milliseconds, in µs, ms or s. Where few powers of ten are
+    """Label the y axis, whose values are milliseconds, in µs, ms or s. When few powers of ten are
     in sight, there are ticks between them, too."""
     low, high = axes.get_ylim()
     if axes.get_yscale() == "log" and high / low < FEW_DECADES:
@@ -200,8 +201,8 @@ def draw_svg(
     fill: Callable[[Figure], None], height: float, about: str, narrow_height: float | None = None
 ) -> Picture:
     """Have `fill` draw into a figure, `height` inches high, and return it as parts of the page,
-    which scales and colours them. `about` describes it to those who cannot see it; for phones it
-    is `narrow_height` high, if that is given."""
+    which scales and colours them. `about` is the description for screen readers; for phones the
+    figure is `narrow_height` high, if given."""
     return Picture(
         _drawn(fill, height, about, WIDE), _drawn(fill, narrow_height or height, about, NARROW)
     )
@@ -229,8 +230,8 @@ def _drawn(fill: Callable[[Figure], None], height: float, about: str, form: Form
 
 def page_part(svg: str, about: str, name: str, frame: Sequence[float]) -> Markup:
     """Return matplotlib's SVG file as an inline element without size, ids or fonts of its own. It
-    is safe as markup, for matplotlib has escaped what is text in it. The page's script finds in
-    `data-frame` where the plot in it is: left, top, right and bottom, in points."""
+    is safe as markup, because matplotlib has escaped its text. `data-frame` has the bounds of the
+    plot for the page's script: left, top, right and bottom, in points."""
     svg = svg[svg.index("<svg") :]
     view_box = re.search(r'viewBox="[^"]*"', svg)
     assert view_box is not None

@@ -1,4 +1,4 @@
-"""Numbers as people read them: always with their unit, never with more digits than they carry."""
+"""Formats numbers for people: always with their unit, never with more digits than they carry."""
 
 from __future__ import annotations
 

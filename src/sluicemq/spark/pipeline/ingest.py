@@ -1,4 +1,6 @@
-"""Reads a run directory: run.json and the columns checked, the two large tables as a DataFrame."""
+"""Reads a run directory: checks run.json and the columns, and reads the two large tables as a
+DataFrame.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ SPARK_TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RawRun:
-    """One run as the lab left it. Nothing has been read yet of its two large tables."""
+    """One run as the lab left it. Its two large tables have not been read yet."""
 
     directory: Path
     info: RunInfo
@@ -55,7 +57,7 @@ class RawRun:
 
 def open_run(session: SparkSession, directory: Path) -> RawRun:
     """Return the run in `directory`, without files of its large tables that are no Parquet. Raises
-    `Refused`, which names the file and the column at fault, when it is none."""
+    `Refused`, which names the file and the column at fault, when it cannot be read."""
     info = load_info(directory)
     damaged = _damaged(directory, pq.read_metadata)
     return RawRun(
@@ -70,10 +72,10 @@ def open_run(session: SparkSession, directory: Path) -> RawRun:
 
 
 def without_damaged(raw: RawRun) -> RawRun | None:
-    """Return the run without those files of its large tables that cannot be read; None when there
-    are no more of them than it knows. Raises `Refused` when nothing is left of a table.
+    """Return the run without those files of its large tables that cannot be read; None when it
+    already excludes all of them. Raises `Refused` when nothing is left of a table.
 
-    It reads all of them, so it is for when Spark could not.
+    It reads all files, so call it only after Spark has failed.
     """
     damaged = _damaged(raw.directory, pq.read_table)
     if damaged.keys() == raw.damaged.keys():
@@ -83,8 +85,8 @@ def without_damaged(raw: RawRun) -> RawRun | None:
 
 
 def load_info(directory: Path) -> RunInfo:
-    """Return what run.json says. Raises `Refused` when it is missing, damaged, lacks a key or has
-    no steps."""
+    """Return the content of run.json. Raises `Refused` when it is missing, damaged, lacks a key or
+    has no steps."""
     path = directory / "run.json"
     if not path.is_file():
         raise Refused(f"{path} is missing: {directory} is not the directory of a lab run")
@@ -102,15 +104,16 @@ def load_info(directory: Path) -> RunInfo:
 
 
 def count_rows(directory: Path) -> int:
-    """Return how many rows the two large tables have, by the footers of those files that are
-    Parquet."""
+    """Return how many rows the two large tables have, by the footers of their valid
+    Parquet files.
+    """
     damaged = _damaged(directory, pq.read_metadata)
     files = {file for name in LARGE for file in _files(directory / name)}
     return sum(pq.read_metadata(file).num_rows for file in files - damaged.keys())
 
 
 def _damaged(directory: Path, read: Callable[[Path], object]) -> dict[Path, str]:
-    """What is wrong with each file of the two large tables with which `read` fails."""
+    """Return the error of each file of the two large tables with which `read` fails."""
     found = {}
     for name in LARGE:
         for file in _files(directory / name):
@@ -122,7 +125,7 @@ def _damaged(directory: Path, read: Callable[[Path], object]) -> dict[Path, str]
 
 
 def _require_keys(path: Path, prefix: str, found: Any, wanted: type) -> None:
-    """Refuse what lacks a key of the TypedDict `wanted`."""
+    """Raise `Refused` when `found` lacks a key of the TypedDict `wanted`."""
     if not isinstance(found, dict):
         raise Refused(f"{path}: {prefix.rstrip('.') or 'the file'} is not a JSON object")
     for key, hint in get_type_hints(wanted, include_extras=True).items():
@@ -131,7 +134,8 @@ def _require_keys(path: Path, prefix: str, found: Any, wanted: type) -> None:
 
 
 def _read_messages(session: SparkSession, directory: Path, damaged: Collection[Path]) -> DataFrame:
-    """Both as one. The schema is the contract's, so that Spark need not look for it."""
+    """Return both large tables as one DataFrame. The schema is the contract's, so that Spark need
+    not infer it."""
     columns: dict[str, pa.DataType] = {}
     paths: list[Path] = []
     for name in LARGE:
@@ -147,7 +151,7 @@ def _read_messages(session: SparkSession, directory: Path, damaged: Collection[P
 
 
 def _read_small(directory: Path, name: str) -> pa.Table:
-    """A table too small to be worth a query."""
+    """Return a table that is too small to be worth a query."""
     files = _files(directory / name)
     try:
         _check_columns(files, TABLES[name])
@@ -157,13 +161,13 @@ def _read_small(directory: Path, name: str) -> pa.Table:
 
 
 def _read_if_there(directory: Path, name: str) -> pa.Table | None:
-    """A small table that not every run has."""
+    """Return a small table that not every run has; None when it is missing."""
     there = any((directory / name).glob("*.parquet"))
     return _read_small(directory, name) if there else None
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files of a table, at least one."""
+    """Return the files of a table, at least one."""
     if not folder.is_dir():
         raise Refused(f"{folder} is missing: the run left no '{folder.name}' table")
     files = sorted(folder.glob("*.parquet"))

@@ -1,8 +1,8 @@
-"""The predicates behind the post's claims: each looks at one run, or compares several.
+"""The judges of the post's claims: each looks at one run, or compares several.
 
-Rates are held against the run's own target, so that a scaled run is judged like the post's. Latency
-is end-to-end service latency at p99 unless said otherwise: the post's clients stamped a message
-when they sent it. A claim about trouble "holds" when the trouble is there; where it is not, the
+Rates are compared with the run's own target, so that a scaled run is judged like the post's.
+Latency is end-to-end service latency at p99 unless stated otherwise: the post's clients stamped a
+message when they sent it. A claim about trouble "holds" when the trouble is there; otherwise the
 outcome is "better".
 """
 
@@ -131,8 +131,8 @@ def rises_to_target(run: RunResult) -> Judgement:
 
 
 def runs_away(run: RunResult) -> Judgement:
-    """Judge whether the rate stays under the target while more goes in than out, so that queues
-    fill. Better means an acceptable step with a p99 below 1 s."""
+    """Judge whether the rate stays under the target while more is published than delivered, so that
+    queues fill. Better means an acceptable step with a p99 below 1 s."""
     step = run.steps[0]
     fills = step.published_per_s > step.delivered_per_s
     holds = not met(step) and fills and step.step_class is StepClass.BACKLOG_GROWING
@@ -274,8 +274,8 @@ def pick(
     multiple: bool | None = None,
     scenarios: Sequence[int] | None = None,
 ) -> RunResult | None:
-    """Return the first run that has all of what is given; None when there is none. An argument of
-    None fits any run."""
+    """Return the first run that matches all arguments; None when there is none. An argument of None
+    matches any run."""
     for run in runs:
         info = run.info
         if (
@@ -303,8 +303,8 @@ def multiple_flag(queue_type: str, gains: Callable[[RunResult, RunResult], Judge
 
 def gap_narrows(single: RunResult, several: RunResult) -> Judgement:
     """Judge whether the gap between publish and consume rate at the largest limit is smaller with
-    multiple acks, whichever of them is higher: it is the consume rate while queues empty that
-    filled before. Better means that there is next to none with either."""
+    multiple acks, whichever rate is higher: the consume rate can be, while queues empty that filled
+    before. Better means that there is next to none with either."""
     gaps = []
     for run in (single, several):
         last = by_limit(run)[-1]
@@ -397,8 +397,8 @@ def by_profile(runs: Sequence[RunResult]) -> tuple[RunResult, RunResult] | None:
 
 def writer_falls_behind(runs: Sequence[RunResult]) -> Judgement | None:
     """Judge whether the older profile needs over 1.5 times the memory of the newer one, or swings
-    where that does not; None when one of the runs is missing. Better means that both are acceptable
-    at every step, with memory at most 1.1 times that of the newer one."""
+    where the newer does not; None when one of the runs is missing. Better means that both are
+    acceptable at every step, with memory at most 1.1 times that of the newer one."""
     pair = by_profile(runs)
     if pair is None:
         return None

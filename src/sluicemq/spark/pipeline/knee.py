@@ -1,7 +1,7 @@
-"""The knee: the smallest in-flight limit that carries nearly all a broker can carry.
+"""Finds the knee: the smallest in-flight limit that carries nearly all a broker can carry.
 
-A larger limit buys no throughput, only waiting messages. Prefetch and ack interval are named beside
-it, each with what the run shows about it.
+A larger limit buys no throughput, only waiting messages. Prefetch and ack interval are recommended,
+too, each with the run's evidence for it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _reason(chosen: Step, peak: Step, tried: int) -> str:
 
 
 def _caveats(limited: list[Step], sound: list[Step], chosen: Step) -> str:
-    """What a reader of the recommendation must know, too."""
+    """Return further remarks for a reader of the recommendation."""
     remarks = []
     if all(step.sustained_per_s >= NEARLY * step.target_per_s for step in sound):
         which = "every limit" if len(sound) == len(limited) else "every limit not passed over"
@@ -109,19 +109,19 @@ def _caveats(limited: list[Step], sound: list[Step], chosen: Step) -> str:
 
 
 def _p99(step: Step) -> float:
-    """End-to-end response; nothing measured is the worst."""
+    """Return the p99 of end-to-end response latency in ms; infinite when nothing was measured."""
     value = step.latencies.end_to_end_response.p99_ms
     return inf if value is None else value
 
 
 def recommend_prefetch(info: RunInfo, chosen: Step) -> tuple[int, str]:
-    """Return the prefetch to recommend, and why: always the run's own, with what was seen of its
-    use."""
+    """Return the prefetch to recommend, and why: always the run's own, with how much of it was
+    used."""
     prefetch = info["prefetch"]
     if not info["ack_interval"]:
         return prefetch, "not tested: the run used automatic acks, which no prefetch bounds"
     unacked = chosen.unacked_max / info["consumers"]
-    # Rounded up: of a large prefetch it may be next to nothing, but it is not 0 %.
+    # Rounded up: the share of a large prefetch may be tiny, but it is not 0 %.
     used = max(ceil(unacked / prefetch * 1000), 1) / 1000
     seen = f"as tested; at most {share(used)} of it was seen in use"
     if unacked < USED_UP * prefetch:

@@ -1,5 +1,6 @@
-"""What runs are called beside one another: by their labels, or by the shortest words that tell them
-apart."""
+"""Names runs beside one another: by their labels, or by the shortest words that
+distinguish them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ CONFIRMS: Final = 6
 
 def label_runs(infos: Sequence[RunInfo], directories: Sequence[Path]) -> list[str]:
     """Return a label for each run, all of them different: its own, or its settings as far as they
-    differ. Runs of which these are alike are told apart by their directories, and else by
+    differ. Runs whose labels would be alike are distinguished by their directories, or else by
     numbers."""
     parts = [_parts(info) for info in infos]
     varying = [

@@ -1,4 +1,4 @@
-"""The one scan of the raw rows: latencies into histograms, and what each queue carried.
+"""The one scan of the raw rows: makes histograms of latencies, and sums for each queue.
 
 A histogram is log-linear, as HdrHistogram's: values below 2 * SUBBUCKETS have a bucket each, above
 that every power of two is cut into SUBBUCKETS equal parts. Buckets are whole numbers in order of
@@ -63,7 +63,7 @@ def value_of(bucket: int) -> float:
 
 
 def lowest_of(bucket: int) -> int:
-    """Return the least latency that is in a bucket, in ns."""
+    """Return the smallest latency in a bucket, in ns."""
     shift = max(bucket // SUBBUCKETS - 1, 0)
     return (bucket - shift * SUBBUCKETS) << shift
 
@@ -104,7 +104,7 @@ def build_histograms(messages: DataFrame, info: RunInfo) -> DataFrame:
         fn.sum("weight").alias("messages"),
         fn.max("service_ns").alias("service_max"),
         fn.max("response_ns").alias("response_max"),
-        # A double: 100 s times 10^8 messages is too much for 64 bits of nanoseconds.
+        # A double: 100 s times 10^8 messages exceeds 64 bits of nanoseconds.
         fn.sum(fn.col("response_ns") * fn.col("weight").cast("double")).alias("response_sum"),
     )
     is_service, is_response = fn.col("no_service") == 0, fn.col("no_response") == 0
@@ -125,10 +125,10 @@ def build_histograms(messages: DataFrame, info: RunInfo) -> DataFrame:
 
 
 def _latencies(messages: DataFrame, info: RunInfo) -> DataFrame:
-    """Each raw row's latencies and what they are grouped by.
+    """Return each raw row's latencies and the keys by which they are grouped.
 
-    A row of `delivered` is known by its `delivered_ns`, which `published` does not have. `part` is
-    the table, the step and whether it is warm in one number: every key costs time in every row.
+    Only rows of `delivered` have `delivered_ns`. `part` has the table, the step and whether it is
+    warm in one number, because every key costs time in every row.
     """
     until = fn.coalesce("confirmed_ns", "delivered_ns")
     part = (
@@ -152,18 +152,18 @@ def _latencies(messages: DataFrame, info: RunInfo) -> DataFrame:
 
 
 def _by_table(words: list[str]) -> Column:
-    """The word for published, or for delivered."""
+    """Return the word for published or for delivered, by the row's table."""
     published, delivered = words
     return fn.when(_has(DELIVERED), delivered).otherwise(published)
 
 
 def _has(bit: int) -> Column:
-    """Whether `part` has it."""
+    """Return whether `part` has this bit."""
     return fn.col("part").bitwiseAND(bit) != 0
 
 
 def _is_warm(info: RunInfo) -> Column:
-    """Whether a message was intended after the warm-up of its step."""
+    """Return whether a message was intended after the warm-up of its step."""
     warm = fn.lit(False)
     for step in info["steps"]:
         warm |= (fn.col("step") == step["step"]) & (fn.col("intended_ns") >= step["warm_ns"])

@@ -1,4 +1,4 @@
-"""Throughput and latency against the in-flight limit: where the knee is to be seen."""
+"""Plots throughput and latency against the in-flight limit, where the knee shows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from sluicemq.spark.pipeline.results import RunResult, Step
 
 
 def over_limit(runs: Sequence[RunResult], about: str) -> Picture:
-    """Plot throughput and p99 latency against the in-flight limit, for all runs; `about` describes
-    the plot to those who cannot see it."""
+    """Plot throughput and p99 latency against the in-flight limit, for all runs; `about` is the
+    description for screen readers."""
 
     def fill(figure: Figure) -> None:
         first, second = figure.subplots(2, 1) if is_narrow(figure) else figure.subplots(1, 2)
@@ -34,8 +34,8 @@ def over_limit(runs: Sequence[RunResult], about: str) -> Picture:
 
 
 def draw_throughput_over_limit(axes: Axes, runs: Sequence[RunResult]) -> None:
-    """Draw the rate that each limit sustains, in messages per second; a run without limits is a
-    level line."""
+    """Draw the rate that each limit sustains, in messages per second; the line of a run without
+    limits is horizontal."""
     _draw_over_limit(axes, runs, lambda step: step.sustained_per_s)
     axes.set_ylim(0, axes.get_ylim()[1] * 1.12)
     axes.set_title("sustained throughput, messages/s", loc="left", fontsize=9, color=COLOURS["ink"])
@@ -43,8 +43,8 @@ def draw_throughput_over_limit(axes: Axes, runs: Sequence[RunResult]) -> None:
 
 
 def draw_latency_over_limit(axes: Axes, runs: Sequence[RunResult]) -> None:
-    """Draw the p99 end-to-end latency from the write at each limit, in ms; a run without limits is
-    a level line."""
+    """Draw the p99 end-to-end latency from the write at each limit, in ms; the line of a run
+    without limits is horizontal."""
     _draw_over_limit(axes, runs, lambda step: step.latencies.end_to_end_service.p99_ms)
     if axes.lines:
         axes.set_yscale("log")

@@ -1,4 +1,4 @@
-"""What the page's script reads: the tables of the results, and what the charts over time show."""
+"""The data for the page's script: the tables of the results, and the charts over time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from sluicemq.spark.pipeline.store import result_tables
 
 
 def page_data(results: Analysis, charts: Iterable[Chart]) -> dict[str, Any]:
-    """Return the runs, the charts by their names, and the tables by theirs, as report.js takes
-    them."""
+    """Return the runs, the charts and the tables, by name, in the form that report.js reads."""
     tables = {
         name: {"columns": list(columns), "rows": [[row[x] for x in columns] for row in rows]}
         for name, (columns, rows) in result_tables(results).items()

@@ -1,4 +1,4 @@
-"""Plots as the page's template `figure.html` takes them: with captions and legends."""
+"""Plots for the page's template `figure.html`: with captions and legends."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Legend = Sequence[tuple[str, RunStyle]]
 
 @dataclass(frozen=True, slots=True)
 class PageFigure:
-    """A plot with its caption, and where curves need more than the plot says a legend. Of a plot
-    over time the page's script is told which chart it is, which runs are in it, by their positions,
-    and how many seconds its axis has."""
+    """A plot with its caption, and a legend if its curves need more than the plot shows. For a plot
+    over time the page's script gets the chart, the positions of its runs, and how many seconds its
+    axis has."""
 
     title: str
     caption: str

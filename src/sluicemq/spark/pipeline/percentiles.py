@@ -1,5 +1,6 @@
-"""Percentiles and distributions out of the latency histograms, which are merged upward, second to
-step to run."""
+"""Computes percentiles and distributions from the latency histograms, which are merged upward,
+second to step to run.
+"""
 
 from __future__ import annotations
 
@@ -121,9 +122,10 @@ def merge(parts: pa.Table, keys: pa.Array) -> Iterator[tuple[int, str, list[Buck
 
 
 def distribution(histogram: Sequence[Bucket]) -> Iterator[tuple[float, float]]:
-    """Yield shares of the messages that have a latency, and what so many do not exceed, in ms, by
-    nearest rank: from the least latency on in steps in which the rest above them shrinks alike, as
-    long as there is a message in that, and last the largest, which is exact."""
+    """Yield shares of the messages that have a latency, each with the latency that such a share
+    does not exceed, in ms, by nearest rank: from the smallest latency on, in steps that shrink the
+    rest above them by a constant factor while a message is left in it, and last the largest
+    latency, which is exact."""
     known = [row for row in histogram if row[0] >= 0]
     if not known:
         return
@@ -148,7 +150,7 @@ def percentiles(histogram: Sequence[Bucket]) -> Percentiles:
         largest = max(most for _, _, most in known if most is not None)
         for name, quantile in QUANTILES.items():
             bucket, _, _ = known[bisect_left(up_to, ceil(up_to[-1] * quantile))]
-            # The middle of the last bucket can lie above the largest value in it.
+            # The middle of the last bucket can be above the largest value in it.
             values[name] = min(value_of(bucket), largest) / NS_PER_MS
         values["max_ms"] = largest / NS_PER_MS
     return Percentiles(

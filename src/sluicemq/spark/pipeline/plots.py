@@ -1,5 +1,6 @@
 """Draws the charts over time: those of one run with its steps marked, those of its nodes, those of
-several runs in one, and the overview picture made of two of them."""
+several runs in one, and the overview picture of two charts.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ SAME_TIME_S: Final = 0.1
 
 
 def over_time(run: RunResult, chart: Chart, series: Series) -> Picture:
-    """Draw one chart over the run's time, which has these columns."""
+    """Draw one chart over the run's time; `series` has its columns."""
 
     def fill(figure: Figure) -> None:
         draw(figure.add_subplot(), run, chart, series)
@@ -55,7 +56,7 @@ def over_time(run: RunResult, chart: Chart, series: Series) -> Picture:
 
 
 def over_time_by_node(run: RunResult, chart: Chart, nodes: Mapping[str, Series]) -> Picture:
-    """Draw the one line of a chart for each node of a run, which have these columns."""
+    """Draw the one line of a chart for each node of a run; `nodes` have the columns."""
 
     def fill(figure: Figure) -> None:
         draw_nodes(figure.add_subplot(), run, chart, nodes)
@@ -64,7 +65,7 @@ def over_time_by_node(run: RunResult, chart: Chart, nodes: Mapping[str, Series])
 
 
 def overlay(runs: Sequence[RunResult], chart: Chart, series: Sequence[Series]) -> Picture:
-    """Draw the one line of a chart for each of these runs, which have these columns."""
+    """Draw the one line of a chart for each of these runs; `series` have their columns."""
 
     def fill(figure: Figure) -> None:
         draw_overlay(figure.add_subplot(), runs, chart, series)
@@ -93,7 +94,7 @@ def save_overview_plot(results: Analysis, path: Path) -> None:
 
 
 def _share_y(row: Sequence[Axes]) -> None:
-    """The same scale across a row."""
+    """Give a row of axes the same scale."""
     low = min(axes.get_ylim()[0] for axes in row)
     high = max(axes.get_ylim()[1] for axes in row)
     for axes in row:
@@ -126,8 +127,8 @@ def draw(axes: Axes, run: RunResult, chart: Chart, series: Series) -> None:
 
 
 def draw_nodes(axes: Axes, run: RunResult, chart: Chart, nodes: Mapping[str, Series]) -> None:
-    """Draw a chart of the nodes of one run, each in its own style, without a legend. A line leads
-    over seconds of which nothing is known: some nodes are not asked each second."""
+    """Draw a chart of the nodes of one run, each in its own style, without a legend. Lines cross
+    seconds without samples: some nodes are not asked each second."""
     (line,) = chart.lines
     known: list[float] = []
     for position, series in enumerate(nodes.values()):
@@ -149,8 +150,8 @@ def _finish_run(axes: Axes, chart: Chart, run: RunResult) -> None:
 def draw_overlay(
     axes: Axes, runs: Sequence[RunResult], chart: Chart, series: Sequence[Series]
 ) -> None:
-    """Draw a chart of several runs, each in its own style, without a legend, for labels of runs may
-    be long; the steps are marked if all runs had the same ones."""
+    """Draw a chart of several runs, each in its own style, without a legend, because labels of runs
+    may be long; the steps are marked if all runs had the same ones."""
     (line,) = chart.lines
     known: list[float] = []
     for position, columns in enumerate(series):
@@ -174,12 +175,12 @@ def have_the_same_steps(one: RunResult, other: RunResult) -> bool:
 
 
 def _times(values: Sequence[float]) -> list[float]:
-    """The middle of each second."""
+    """Return the middle of each second."""
     return [second + 0.5 for second in range(len(values))]
 
 
 def _values(chart: Chart, column: Sequence[float | None]) -> list[float]:
-    """What can be drawn of a column, in the chart's unit; the rest is no number."""
+    """Return the values of a column in the chart's unit; those that cannot be drawn are NaN."""
     divisor = DIVISORS.get(chart.unit, 1)
     lowest = 0.0 if chart.scale is Scale.LOG else -1.0
     return [
@@ -211,7 +212,7 @@ def _scale(axes: Axes, chart: Chart, values: Sequence[float]) -> None:
 def finish(
     axes: Axes, unit: Unit | str, end_s: float, steps: Sequence[Step], signs: dict[int, str]
 ) -> None:
-    """Give a plot over time its steps, axes and legend. `signs` has what stands below a step's
+    """Give a plot over time its steps, axes and legend. `signs` has the sign to show below a step's
     limit, by its number."""
     points = 72 / axes.figure.dpi
     width_points = axes.get_window_extent().width * points
@@ -243,7 +244,8 @@ def make_room(axes: Axes, part: float) -> None:
 
 
 def _mark_step(axes: Axes, step: Step, limit: str, sign: str) -> None:
-    """A line where it starts, shading over its warm-up, its limit and below that its sign."""
+    """Draw a line where a step starts, shade its warm-up, and write its limit and below that its
+    sign."""
     axes.axvspan(step.start_s, step.warm_s, color=COLOURS["warm"], linewidth=0, zorder=0)
     axes.axvline(step.start_s, color=COLOURS["edge"], linewidth=0.8)
     for line, (text, colour) in enumerate(((limit, COLOURS["ink"]), (sign, COLOURS["muted"]))):
@@ -260,5 +262,5 @@ def _mark_step(axes: Axes, step: Step, limit: str, sign: str) -> None:
 
 
 def _fit(texts: Mapping[int, str], room_points: float) -> bool:
-    """Whether each of them has room."""
+    """Return whether each of the texts has room."""
     return all(len(text) * LABEL_POINTS_PER_LETTER < room_points for text in texts.values())

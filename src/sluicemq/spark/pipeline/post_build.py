@@ -1,4 +1,4 @@
-"""The way in to a whole post: its runs' directories to a page and a table of claims.
+"""The entry point for a whole post: makes a page and a table of claims of its runs' directories.
 
 OUT/post.json                  scale, length of the steps
 OUT/BROKER/RUN/run.json ...    a run, as `sluicemq lab post` leaves it
@@ -28,7 +28,7 @@ def build_post(
     out: Path, master: str, memory: str, progress: Callable[[str], None] = lambda _: None
 ) -> Sequence[Path]:
     """Analyse the post in `out`, write its page and its claims there, and return their paths.
-    Raises Refused when nothing of it has been run."""
+    Raises Refused when none of its runs is done."""
     progress("Starting Spark")
     with spark_session(master, memory) as session:
         post = read_post(session, out, progress)

@@ -1,4 +1,4 @@
-"""Every claim of the post with its verdicts, as a document in Markdown."""
+"""Writes every claim of the post with its verdicts, as a document in Markdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIGNS: Final = {
 
 
 def claims_document(post: Post) -> str:
-    """Return the document: what was run, the verdicts, every claim, and what is better and why."""
+    """Return the document: the runs, the verdicts, every claim, and what is better and why."""
     lines = ["# The post's claims", "", post_story.about(post), ""]
     for broker in post.brokers:
         lines += [f"- {post_story.verdicts(broker)}", f"- {post_story.goal(broker)}"]

@@ -1,4 +1,6 @@
-"""The page about a whole post: what holds, what does not, what is better, broker beside broker."""
+"""The page about a whole post: which claims hold, which do not and which are better, broker beside
+broker.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ Figure = Callable[[RunResult], str | Cell]
 
 @dataclass(frozen=True, slots=True)
 class ChapterSection:
-    """All that the page says of one part of the post. `picture` is None when there is nothing to
-    show, `runs` where it has no runs of its own."""
+    """The content of the page for one part of the post. `picture` is None when there is nothing to
+    show, `runs` when the part has no runs of its own."""
 
     chapter: post_story.Chapter
     picture: PageFigure | None
@@ -113,7 +115,7 @@ def _figures_of(broker: PostBroker) -> Group[RunKey]:
 
 
 def _classes(run: RunResult) -> Cell:
-    """How many steps have which class on the post's scale."""
+    """Return how many steps have which class on the post's scale."""
     found = Counter(step.scale for step in run.steps)
     return Cell(
         chips=[
@@ -133,7 +135,7 @@ def _carried(run: RunResult) -> str:
 
 
 def _p99_range(run: RunResult) -> str:
-    """From the smallest limit to the largest."""
+    """Return the p99 of the smallest and of the largest limit."""
     steps = run.limited_steps or run.steps
     ends = [formats.duration(x.latencies.end_to_end_service.p99_ms) for x in (steps[0], steps[-1])]
     return " to ".join(dict.fromkeys(ends))

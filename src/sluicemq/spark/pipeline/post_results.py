@@ -1,4 +1,6 @@
-"""What the runs of a whole post say, broker by broker. Claims are held against one's own runs."""
+"""The results of a whole post, broker by broker. Each broker's claims are judged by its
+own runs.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,17 @@ class PostBroker:
 
     @cached_property
     def claims(self) -> list[ClaimResult]:
-        """All claims of the post, held against these runs, in their order."""
+        """All claims of the post, judged by these runs, in their order."""
         return evaluate(CLAIMS, self.runs)
 
     @property
     def is_ours(self) -> bool:
-        """Tells whether it is SluiceMQ."""
+        """Whether the broker is SluiceMQ."""
         return self.name.startswith(OURS)
 
     @property
     def usual_runs(self) -> list[RunResult]:
-        """The runs of the post itself, without those that change one thing for a claim."""
+        """The runs of the post itself, without those that change one setting for a claim."""
         return [run for run in self.runs if is_usual(run) and not is_in_memory(run.info)]
 
     def count(self, outcome: Outcome) -> int:
@@ -62,17 +64,17 @@ def mode_of(info: RunInfo) -> str:
 
 
 def key_of(info: RunInfo) -> RunKey:
-    """Return what tells a run apart from the others of its broker."""
+    """Return the key that identifies a run among those of its broker."""
     return info["scenario"], info["queue_type"], mode_of(info)
 
 
 def is_in_memory(info: RunInfo) -> bool:
-    """Return whether it is the quorum run without the bound that the post's runs have."""
+    """Return whether this is the quorum run without the bound that the post's runs have."""
     return info["queue_type"] == "quorum" and BOUND not in info["queue_arguments"]
 
 
 def label_of(info: RunInfo) -> str:
-    """Return what a run is called in the evidence for a claim."""
+    """Return the name of a run in the evidence for a claim."""
     words = [f"scenario {info['scenario']}", info["queue_type"], mode_of(info)]
     profile = info.get("profile")
     if profile and profile != "adaptive":
@@ -84,7 +86,7 @@ def label_of(info: RunInfo) -> str:
 
 @dataclass(frozen=True)
 class Post:
-    """All that has been run of the post: the brokers, ours first."""
+    """All runs of the post: the brokers, ours first."""
 
     brokers: Sequence[PostBroker]
 
@@ -97,10 +99,10 @@ class Post:
 
     @property
     def any_info(self) -> RunInfo:
-        """The facts of a run that all of them share."""
+        """The run.json of any run, for the facts that all of them share."""
         return self.brokers[0].runs[0].info
 
 
 def order(run: RunResult) -> tuple[RunKey, str]:
-    """Return where a run stands among those of its broker."""
+    """Return the sort key of a run among those of its broker."""
     return key_of(run.info), run.label

@@ -1,4 +1,4 @@
-"""What a whole post has shown, in words: for its page, and for the documents."""
+"""Describes the results of a whole post in words, for its page and for the documents."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def claims_of(broker: PostBroker, chapter: Chapter) -> list[ClaimResult]:
 
 
 def other_evidence(post: Post, chapter: Chapter) -> list[str]:
-    """Return what runs show that fit a claim of this part, and are more favourable than the one
-    that counts: a sentence a broker and claim."""
+    """Return a sentence for each broker and claim of this part with evidence of fitting runs that
+    is more favourable than the one that counts."""
     return [
         f"{claim.claim}, {broker.name}: {claim.others}."
         for broker in post.brokers
@@ -104,7 +104,7 @@ def other_evidence(post: Post, chapter: Chapter) -> list[str]:
 
 
 def about(post: Post) -> str:
-    """Return on what the post was run, in a sentence."""
+    """Return a sentence about the machine and settings of the post."""
     info, brokers = post.any_info, post.brokers
     machine = info["machine"]
     nodes = len(info["target"])
@@ -133,8 +133,8 @@ def verdicts(broker: PostBroker) -> str:
 
 
 def goal(broker: PostBroker) -> str:
-    """Return in how many runs every step has the class that is wanted, in a sentence that says of
-    which scenarios the others are where it is SluiceMQ's, whose goal it is."""
+    """Return in how many runs every step has the wanted class; for SluiceMQ, whose goal it is, also
+    the classes in the other runs, by scenario."""
     missed = [run for run in broker.usual_runs if any(step.scale != GOAL for step in run.steps)]
     met = len(broker.usual_runs) - len(missed)
     text = f"{broker.name}: class {GOAL} at every step in {met} of {len(broker.usual_runs)} runs"
@@ -156,14 +156,16 @@ def scales(runs: Sequence[RunResult]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Advantage:
-    """A claim about trouble that is not there, with the figures, and why."""
+    """A claim about trouble that does not occur, with the figures, and why."""
 
     claim: ClaimResult
     why: str
 
 
 def advantages(post: Post) -> list[Advantage]:
-    """Return what is better on SluiceMQ than the post has it, as far as the reason is known."""
+    """Return the points in which SluiceMQ is better than the post, as far as the reason
+    is known.
+    """
     return [
         Advantage(claim, REASONS[claim.claim])
         for broker in post.brokers

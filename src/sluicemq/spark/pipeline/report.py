@@ -1,8 +1,8 @@
-"""The report: one HTML file that needs nothing else. The answer first, then what it rests on.
+"""The report: one self-contained HTML file, with the answer first, then the evidence for it.
 
-The page is in `page/`, templates in which everything is escaped that is not marked as markup; that
-are only the plots. What stands in them is made here, in words and numbers. A script of its own
-tells figures under the pointer, and hands out the tables; without it the page has all the rest.
+The page is in `page/`, templates that escape everything except markup, which only the plots are.
+This module makes their words and numbers. The page's own script shows the figures under the
+pointer, and offers the tables for download; without it the page has all the rest.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ ADDRESSES_SHOWN: Final = 3
 
 
 def write_report(results: Analysis, path: Path, comparison: bool = False) -> None:
-    """Write the report into the file at `path`, as one HTML page that needs nothing else; a
-    `comparison` shows the runs beside one another only."""
+    """Write the report into the file at `path`, as one self-contained HTML page; a `comparison`
+    shows only the runs beside one another."""
     path.write_text(render(results, comparison), encoding="utf-8")
 
 
@@ -100,7 +100,8 @@ def render(results: Analysis, comparison: bool = False) -> str:
 
 
 def _title(results: Analysis, comparison: bool) -> str:
-    """All brokers and scenarios in it, each once; of a comparison the runs."""
+    """Return the title: all brokers and scenarios of the report, each once; for a comparison the
+    runs."""
     if comparison:
         first, *others = (run.label for run in results.runs)
         return f"{formats.listed(others)} against {first}"
@@ -111,7 +112,7 @@ def _title(results: Analysis, comparison: bool) -> str:
 
 
 def _about(results: Analysis) -> list[str]:
-    """What was played, and where, in paragraphs."""
+    """Return paragraphs about the scenarios that were played, and where."""
     addresses: dict[str, dict[str, None]] = {}
     for run in results.runs:
         targets = (formats.without_password(uri) for uri in run.info["target"])
@@ -123,7 +124,7 @@ def _about(results: Analysis) -> list[str]:
 
 
 def _what(info: RunInfo) -> str:
-    """Clients, queues, messages and machine of a run, in words."""
+    """Return clients, queues, messages and machine of a run, in words."""
     machine = info["machine"]
     scale = ""
     if info["scale"] != 1:
@@ -142,7 +143,7 @@ def _what(info: RunInfo) -> str:
 
 
 def _brokers(addresses: list[str]) -> str:
-    """Where they were; only how many, if that would be a long list."""
+    """Return the addresses of the brokers; only their number, if the list would be long."""
     if len(addresses) > ADDRESSES_SHOWN:
         return f"brokers at {len(addresses)} addresses"
     return f"broker at {', '.join(addresses)}"
@@ -166,7 +167,7 @@ def _overlays(runs: Sequence[RunResult], series: Sequence[Series]) -> list[PageF
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """What another run has more or less of than the first one."""
+    """The differences of another run from the first one."""
 
     label: str
     first: str
@@ -181,7 +182,7 @@ def _differences(runs: Sequence[RunResult]) -> list[Differences]:
 
 
 def _over_limit(results: Analysis) -> PageFigure | None:
-    """None: no run has tried several limits."""
+    """Return the plot over the limits; None when no run has tried several limits."""
     if not any(len(run.limited_steps) > 1 for run in results.runs):
         return None
     about = "Sustained throughput and p99 latency against the in-flight limit"
@@ -197,7 +198,7 @@ def _over_limit(results: Analysis) -> PageFigure | None:
 
 @dataclass(frozen=True, slots=True)
 class RunSection:
-    """All that the page says of one run."""
+    """The content of the page for one run."""
 
     number: int
     """Its position among the runs."""
@@ -256,7 +257,9 @@ def _nodes(run: RunResult, number: int, end_s: float) -> list[PageFigure]:
 
 
 def _distributions(run: RunResult, number: int, end_s: float) -> list[PageFigure]:
-    """How the end-to-end latencies of one run lie: over its time, and of each step."""
+    """Return the distributions of one run's end-to-end latencies: over its time, and of
+    each step.
+    """
     if not run.heat:
         return []
     heat_map = PageFigure(
@@ -298,7 +301,7 @@ def _points(run: RunResult, step: int | None) -> list[DistributionPoint]:
 
 
 def warnings(run: RunResult) -> list[str]:
-    """Return what a reader must know before trusting the run's figures, a sentence each."""
+    """Return the warnings to read before trusting the run's figures, a sentence each."""
     found = []
     if run.info["stopped"]:
         found.append(f"The run ended early: {run.info['stopped']}")

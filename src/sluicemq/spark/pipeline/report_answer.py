@@ -1,4 +1,4 @@
-"""The top of the report: what to set, why, and whether anything was lost."""
+"""The top of the report: the limit to set, why, and whether anything was lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluicemq.spark.pipeline.results import Analysis, Knee, RunResult
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A figure that goes with the answer, with its name and a remark."""
+    """A figure for the answer, with its name and a remark."""
 
     name: str
     value: str
@@ -21,8 +21,8 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the runs say about the limit to set. `facts` are the figures of the recommended limit;
-    there are none without one."""
+    """The answer about the limit to set. `facts` are the figures of the recommended limit; there
+    are none without one."""
 
     lead: str
     why: str
@@ -57,7 +57,7 @@ def _limit_words(knee: Knee) -> str:
 
 
 def _price(knee: Knee) -> str:
-    """The latency it brings, and what a larger limit would cost."""
+    """Return the latency of the recommended limit, and the cost of a larger one."""
     if knee.p99_ms is None or knee.largest_p99_ms is None:
         return ""
     if knee.largest_limit == knee.in_flight_limit or knee.largest_p99_ms < knee.p99_ms:
@@ -74,15 +74,15 @@ def _arrive(p99_ms: float) -> str:
 
 
 def verified(results: Analysis) -> list[tuple[bool, str]]:
-    """Return for each run whether all is well with its messages, and what was found in words."""
+    """Return for each run whether all is well with its messages, and the findings in words."""
     found = [(run, *verified_words(run)) for run in results.runs]
     several = len(found) > 1
     return [(good, f"{run.label}: {text}" if several else text) for run, good, text in found]
 
 
 def verified_words(run: RunResult) -> tuple[bool, str]:
-    """Return whether all is well with the run's messages and with the record of them, and what was
-    found in words."""
+    """Return whether all is well with the run's messages and with the record of them, and the
+    findings in words."""
     good, text = verification_words(run.info["verification"], run.info["confirms"])
     gaps = [
         f"{check.from_rows:,} of {check.exact:,} {check.name} messages"
@@ -100,8 +100,8 @@ def verified_words(run: RunResult) -> tuple[bool, str]:
 
 
 def verification_words(found: Verification, confirms: bool) -> tuple[bool, str]:
-    """Return whether all is well with the messages that were promised to arrive, and the counts in
-    words. Promised are those confirmed, or all published when `confirms` is false."""
+    """Return whether all is well with the promised messages, and the counts in words. Promised are
+    the confirmed ones, or all published ones when `confirms` is false."""
     promised = found["confirmed"] if confirms else found["published"]
     word = "confirmed" if confirms else "published"
     remarks = {
@@ -115,7 +115,7 @@ def verification_words(found: Verification, confirms: bool) -> tuple[bool, str]:
     }
     seen = [f"{number:,} {remark}" for remark, number in remarks.items() if number]
     head = f"{found['lost']:,} LOST" if found["lost"] else "nothing lost"
-    if found["unaccounted"]:  # whoever could have told is gone: nobody knows whether they are lost
+    if found["unaccounted"]:  # the broker was gone and could not tell whether they are lost
         unknown = f"{found['unaccounted']:,} UNACCOUNTED FOR"
         head = f"{head} and {unknown}" if found["lost"] else unknown
     rest = ", ".join(seen) if seen else "none twice, none out of order"

@@ -1,4 +1,4 @@
-"""The end of the report: how the figures came about, in words."""
+"""The end of the report: the origin of the figures, in words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MethodSection:
 
 
 def method(results: Analysis) -> MethodSection:
-    """Return the parts of the section on method that these results fill."""
+    """Return those parts of the section on method that depend on the results."""
     clocks = [_clocks(run) for run in results.runs if run.info.get("clocks")]
     error = results.pipeline.percentile_error
     return MethodSection(
@@ -34,7 +34,7 @@ def method(results: Analysis) -> MethodSection:
 
 
 def _clocks(run: RunResult) -> str:
-    """How wrong times may be that two machines have told."""
+    """Return how wrong times between two machines may be."""
     clocks = run.info["clocks"]
     hosts = len({clock["host"] for clock in clocks})
     places = "one machine" if hosts == 1 else f"{hosts} machines"

@@ -1,4 +1,4 @@
-"""The tables: the page shows all of them, a terminal those columns that have a title for it."""
+"""The tables: the page shows them whole, a terminal only columns that have a title for it."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ BROKER: Final[Group[Step]] = Group(
 
 
 def class_chip(step_class: StepClass, number: str = "") -> Chip:
-    """Return a chip with the class and its sign; `number`, if given, says before it how many steps
-    are of it."""
+    """Return a chip with the class and its sign; `number`, if given, precedes it as the number of
+    its steps."""
     return Chip(CLASS_TONES[step_class], f"{CLASS_SIGNS[step_class]} {number}{step_class}")
 
 
@@ -184,7 +184,7 @@ def queues_table(run: RunResult) -> Table[int]:
 
 
 def _mean_rate(run: RunResult, value: Callable[[Step], float]) -> str:
-    """Over the measured seconds of all steps."""
+    """Return the mean rate over the measured seconds of all steps."""
     seconds = sum(step.measured_s for step in run.steps)
     total = sum(value(step) * step.measured_s for step in run.steps)
     return formats.rate(total / max(seconds, 1))

@@ -1,4 +1,4 @@
-"""What the pipeline finds out, as plain data: a run's seconds, steps, knee; the claims; checks."""
+"""The results of the pipeline, as plain data: a run's seconds, steps, knee; the claims; checks."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Second:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSecond:
-    """What was seen of one node of the target in [second, second + 1) of a run. A figure is None
-    when nobody could tell it."""
+    """A sample of one node of the target in [second, second + 1) of a run. A figure is None when it
+    is not known."""
 
     second: int
     node: str
@@ -96,8 +96,8 @@ class DistributionPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatCell:
-    """The messages that were delivered in one second with an end-to-end response latency from
-    `from_ms` up to but without `to_ms`."""
+    """The messages delivered in one second with an end-to-end response latency in [`from_ms`,
+    `to_ms`)."""
 
     second: int
     from_ms: float
@@ -107,7 +107,7 @@ class HeatCell:
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """Says how unevenly something is spread over `count` clients or queues. `max_over_mean` is 1
+    """Tells how unevenly something is spread over `count` clients or queues. `max_over_mean` is 1
     and `cv` is 0 when all are alike; None when they are not defined."""
 
     count: int
@@ -133,7 +133,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueShare:
-    """What one queue carried in one step, of the messages after warm-up that have a row."""
+    """The share of one queue in one step, of the messages after warm-up that have a row."""
 
     step: int
     queue: int
@@ -194,13 +194,15 @@ class Step:
 
     @property
     def sustained_per_s(self) -> float:
-        """The messages per second that went in and came out again: the lower of both rates."""
+        """The messages per second that were both published and delivered: the lower of
+        both rates.
+        """
         return min(self.published_per_s, self.delivered_per_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knee:
-    """The recommended in-flight limit and what it rests on, with a prefetch and an ack interval."""
+    """The recommended in-flight limit and its evidence, with a prefetch and an ack interval."""
 
     in_flight_limit: int
     in_flight_percent: float | None
@@ -237,7 +239,7 @@ class CrossCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """Everything that the pipeline found out about one run."""
+    """All results about one run."""
 
     label: str
     directory: Path
@@ -263,7 +265,7 @@ class RunResult:
 
     @property
     def target_per_s(self) -> float:
-        """The messages per second that the scenario asks of all publishers together."""
+        """The messages per second of the scenario, all publishers together."""
         return self.info["publishers"] * self.info["rate_per_publisher"]
 
     @property
@@ -274,7 +276,7 @@ class RunResult:
 
 
 class Outcome(StrEnum):
-    """What the runs say about a claim."""
+    """What the runs show about a claim."""
 
     HOLDS = "holds"
     BETTER = "better"
@@ -284,7 +286,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """A claim of the post, and what the runs say about it."""
+    """A claim of the post, and what the runs show about it."""
 
     claim: str
     text: str
@@ -301,7 +303,7 @@ class ClaimResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineStatistics:
-    """What the pipeline itself cost, and how it was run."""
+    """The settings and the cost of the pipeline itself."""
 
     raw_rows: int
     session_seconds: float
@@ -318,7 +320,7 @@ class PipelineStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """All runs, all claims and the cost of the pipeline: everything a report says."""
+    """All runs, all claims and the cost of the pipeline: the content of a report."""
 
     runs: list[RunResult]
     claims: list[ClaimResult]

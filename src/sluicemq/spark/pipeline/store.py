@@ -1,4 +1,4 @@
-"""Leaves the results as Parquet and as JSON, one file a table, every row naming its run."""
+"""Writes the results as Parquet and as JSON, one file a table, every row naming its run."""
 
 from __future__ import annotations
 
@@ -82,8 +82,7 @@ def result_tables(analysis: Analysis) -> dict[str, tuple[Columns, Rows]]:
 
 
 def flatten(record: Any) -> dict[str, Any]:
-    """Return a record as one flat row; the names of a nested record's fields get its own name in
-    front."""
+    """Return a record as one flat row; fields of a nested record are prefixed with its name."""
     row: dict[str, Any] = {}
     for item in fields(record):
         value = getattr(record, item.name)
@@ -109,12 +108,12 @@ def columns_of(record: Any) -> Columns:
 
 
 def _prefix(nested: Any, name: str) -> str:
-    """Latencies have names of their own."""
+    """Return the prefix for a nested record; latencies have names of their own."""
     return "" if nested is Latencies else f"{name}_"
 
 
 def _plain(hint: Any) -> Any:
-    """`int` for `int | None`."""
+    """Return the type without None: `int` for `int | None`."""
     if isinstance(hint, UnionType):
         return next(one for one in get_args(hint) if one is not type(None))
     return hint

@@ -1,4 +1,4 @@
-"""Seconds and steps: small tables, put together in plain Python.
+"""Makes the seconds and steps: small tables, in plain Python.
 
 Throughput, backlog and waiting come from the exact counters, latencies from the histograms, balance
 between clients and queues from these too (a sample is as good for shares).
@@ -51,7 +51,9 @@ LEVELS: Final = ("unconfirmed", "unacked", "blocked_ns")
 
 @dataclass(frozen=True, slots=True)
 class SmallTables:
-    """What Spark hands over of one run. Nothing in here grows with the number of messages."""
+    """The tables that Spark returns for one run. Nothing in here grows with the number
+    of messages.
+    """
 
     counters: list[Row]
     """A row for each second."""
@@ -67,14 +69,14 @@ class SmallTables:
     """What is wrong with each file that was left out."""
 
     def recorded(self, table: str, what: str) -> int:
-        """Return how many "rows" a raw table has, or how many "messages" these stand for, as `what`
+        """Return how many "rows" a raw table has, or how many "messages" they stand for, as `what`
         says."""
         return sum(x[what] for x in self.shares if x["kind"] == table and x["by_client"])
 
 
 def collect(raw: RawRun) -> SmallTables:
-    """Scan the raw rows and add them up, but for files that are damaged. Raises `Refused` when
-    nothing is left of a table then."""
+    """Scan the raw rows and add them up, without damaged files. Raises `Refused` when nothing is
+    left of a table then."""
     try:
         histograms = build_histograms(raw.messages, raw.info).toArrow()
     except Exception:
@@ -100,8 +102,8 @@ def counters_per_second(counters: pa.Table) -> list[Row]:
 
 
 def shares(histograms: pa.Table) -> list[Row]:
-    """Return what each client and each queue had of each step, with separate rows for its warm-up
-    and after it."""
+    """Return the part of each client and each queue in each step, with separate rows for its
+    warm-up and after it."""
     rows = histograms.filter(pc.is_in(histograms["kind"], pa.array(KINDS)))
     added = ("rows", "messages", "response_sum_ns")
     return [
@@ -112,13 +114,13 @@ def shares(histograms: pa.Table) -> list[Row]:
 
 
 def _sums(table: pa.Table, keys: list[str], columns: Sequence[str]) -> list[Row]:
-    """A row for each combination of the keys, with the sums of the columns."""
+    """Return a row for each combination of the keys, with the sums of the columns."""
     sums = table.group_by(keys).aggregate([(name, "sum") for name in columns])
     return list(sums.rename_columns([*keys, *columns]).to_pylist())
 
 
 def measured_range(step: StepInfo) -> tuple[range, bool]:
-    """Return the seconds that a step's figures are made of, and whether they include its warm-up.
+    """Return the seconds for a step's figures, and whether they include its warm-up.
 
     They lie wholly between the warm-up and the end. A step too short for that is taken whole: all
     seconds whose middle lies in it.
@@ -179,13 +181,13 @@ def make_seconds(info: RunInfo, tables: SmallTables) -> list[Second]:
 
 
 def _cpu_cores(broker: Mapping[int, Row], second: int) -> float | None:
-    """CPU seconds the broker used in one second."""
+    """Return the CPU seconds that the broker used in one second."""
     now, before = (broker.get(at, {}).get("cpu_ns") for at in (second, second - 1))
     return None if now is None or before is None else (now - before) / NS
 
 
 def make_node_seconds(nodes: pa.Table | None) -> list[NodeSecond]:
-    """Return what was seen of each node, in the order of the seconds."""
+    """Return the samples of each node, in the order of the seconds."""
     rows = [] if nodes is None else nodes.to_pylist()
     cpu_ns = {(row["node"], row["second"]): row["cpu_ns"] for row in rows}
 
@@ -286,7 +288,7 @@ def _balance(info: RunInfo, step: int, rows: list[Row]) -> Balance:
 
 
 def queue_figures(rows: Iterable[Row]) -> list[QueueShare]:
-    """Return what each queue carried in each step, from what `shares` found."""
+    """Return the figures of each queue in each step, from the result of `shares`."""
     found = [
         QueueShare(
             step=row["step"],
@@ -305,7 +307,7 @@ def _chosen(rows: Iterable[Row], kind: str, *, by_client: bool) -> list[Row]:
 
 
 def _among(rows: list[Row], count: int) -> Imbalance:
-    """Those without a row did nothing: they count as 0."""
+    """Return the imbalance among `count` clients or queues; those without a row count as 0."""
     return imbalance([float(row["messages"]) for row in rows] + [0.0] * (count - len(rows)))
 
 
