@@ -34,9 +34,9 @@ class MirroredQueues:
         self.members: dict[int, MirrorMember] = {}
         """This node's members, by the ids of queues."""
         self.stand_ins: dict[int, MirroredStandIn] = {}
-        """What stands for each queue while another node is its master, or none is."""
+        """The stand-in for each queue while another node is its master, or none is."""
         self.departing: dict[int, None] = {}
-        """Queues of whose member here something may still be on the disk."""
+        """Queues whose former member here may still have data on the disk."""
 
     @property
     def own(self) -> int:

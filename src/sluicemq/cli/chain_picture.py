@@ -36,7 +36,7 @@ NOUNS: Final = {
     "node": "node",
 }
 WORTH_TELLING_MS: Final = 100
-"""Milliseconds below which a blocked time says little about why somebody is slow."""
+"""Milliseconds below which a blocked time tells little about why a stage is slow."""
 
 
 def most_held_up_first(stage: ChainStage) -> tuple[int, int, int, str]:

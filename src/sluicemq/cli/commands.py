@@ -24,7 +24,7 @@ from sluicemq.manage.commands import COMMANDS
 from sluicemq.model.definitions import DEFAULT_VHOST
 
 OWN_OPTIONS = ("port", "timeout", "quiet", "silent", "bare", "formatter")
-"""The options that every command has, and that are not sent to the broker."""
+"""The options of every command that are not sent to the broker."""
 
 
 class Ctl(click.Group):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sluicemq.options import Option
 
 KEY_COLUMNS = 60
-"""How far to the left the origins begin, when the setting is short enough."""
+"""The column at which origins begin, when the setting is short enough."""
 
 
 @click.group()

@@ -33,7 +33,7 @@ NOT_OPTIONS: Final = ("SLUICEMQ_CONFIG", "SLUICEMQ_COMPILE", "SLUICEMQ_TEST_")
 and for the tests."""
 
 KEY_PARTS_MAX: Final = 20
-"""The most parts of a key that dots may separate: the longest key there is has four."""
+"""The most parts that dots may separate in a key: the longest actual key has four."""
 
 TOML_TABLE: Final = re.compile(r"\s*\[([^\[\]]+)\]")
 TOML_KEY: Final = re.compile(r"\s*([\w\"'. \t-]+?)\s*=")
@@ -68,9 +68,9 @@ class ReadConfig(NamedTuple):
 
     config: Config
     origins: Mapping[tuple[str, str], str]
-    """Where an option was set, by section and field; one that is missing has its default."""
+    """The origin of each option, by section and field; an option without one has its default."""
     notes: Sequence[str]
-    """Sentences about what was passed over."""
+    """Sentences about settings that were passed over."""
 
 
 def load(file: Path | None, sets: Sequence[str], env: Mapping[str, str]) -> ReadConfig:
@@ -371,4 +371,4 @@ PARSERS: Final[dict[str, Callable[[object], Any]]] = {
     "fraction": _fraction,
     "credit": _credit,
 }
-"""How a written value of each kind is read; ValueError and TypeError mean it is not one."""
+"""The parser of each kind of option; it raises ValueError or TypeError for an invalid value."""

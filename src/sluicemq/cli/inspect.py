@@ -18,7 +18,7 @@ from sluicemq.storage.inspection import inspect as look
 RANGES_SHOWN: Final = 8
 """The most ranges of positions that are printed for people; programs get all of them."""
 ONE_LINE: Final = ("message", "directory", "chunk", "places", "closed")
-"""Types of records that have nothing but one entry."""
+"""Types of records that have only one entry."""
 
 
 @click.command(short_help="Print the content of a file of a data directory.")

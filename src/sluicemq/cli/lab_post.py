@@ -15,8 +15,8 @@ from sluicemq.cli.lab_target import LabTarget, target_options
 from sluicemq.errors import Refused
 
 CORES_PER_SCALE: Final = 8
-"""So many cores play the post at its own rates, by default: the post's cluster had 48, on which
-nothing else ran, for a broker with some hundred microseconds a message."""
+"""By default this many cores play the post at its own rates: the post's cluster had 48 for the
+broker alone, which took some hundred microseconds a message."""
 
 STEP_SECONDS: Final = 20
 

@@ -104,10 +104,10 @@ class LabTarget:
             )
         self.cluster = cluster
         self.profile = (profile or DEFAULT_PROFILE) if cluster else None
-        """The flow profile of nodes that are started; None: none are."""
+        """The flow profile of started nodes; None: no nodes are started."""
         self.pids = broker_pids
         self.urls = targets or (TARGET,) * (cluster or 1)
-        """The targets; where the nodes of --cluster will be is only known when they are up."""
+        """The targets; the ports of --cluster's nodes are known only when they are up."""
         self._management = management
 
     def with_profile(self, profile: str | None) -> LabTarget:

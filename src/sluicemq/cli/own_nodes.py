@@ -35,7 +35,7 @@ from sluicemq.lab.target_admin import (
 )
 
 START_S: Final = 60.0
-"""Seconds that nodes have until they are ready: founding a cluster takes one or two."""
+"""Seconds within which nodes must be ready: founding a cluster takes one or two."""
 
 EXIT_TERMINATED: Final = 143
 ANSWER_S: Final = 60.0

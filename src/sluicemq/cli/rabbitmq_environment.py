@@ -25,7 +25,7 @@ OPTIONS: Final = {
 FILES: Final = ("CONFIG_FILE", "CONFIG_FILES")
 STORAGE: Final = ("MNESIA_DIR", "MNESIA_BASE")
 BESIDE: Final = "-sluicemq"
-"""What is appended to the directory of a RabbitMQ node: the two never share one."""
+"""Appended to the directory of a RabbitMQ node, because the two never share one."""
 
 NODE_NAME: Final = "NODENAME"
 KNOWN: Final = frozenset((*OPTIONS, *FILES, *STORAGE, NODE_NAME))

@@ -62,8 +62,7 @@ PASSED_OVER: Final[tuple[tuple[str, str], ...]] = (
     (r"(auth_ldap|auth_http|auth_oauth2|auth_cache)\..+", PLUGIN),
     (r"deprecated_features\..+", "there are no such features"),
 )
-"""Patterns of whole keys, and why there is nothing for them to set. An option of that name, where
-there is one, comes first."""
+"""Patterns of whole keys, and why they set nothing here. An option of the same name comes first."""
 
 WITH_VALUE: Final[tuple[tuple[str, str, str], ...]] = (
     (

@@ -26,7 +26,7 @@ ESCAPE: Final = b"\x1b"
 """The key of that name; others send more behind it."""
 
 QUEUES_A_SECOND: Final = 500
-"""Very many queues are looked at more rarely, so that it costs the broker little."""
+"""The most queues asked for per second on average, so that very many cost the broker little."""
 
 
 @click.command()

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Final
 
 HOT: Final = "sluicemq.kernel.actor"
-"""A module that every message passes: what is compiled at all includes it."""
+"""A module that every message passes: any compiled build includes it."""
 
 
 def build_kind() -> str:

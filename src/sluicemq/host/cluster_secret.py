@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sluicemq.cluster_config import ClusterConfig
 
 SECRET_BYTES_MAX: Final = 4096
-"""More than anybody means by a secret."""
+"""More than any real secret has."""
 
 
 def read_secret(config: ClusterConfig) -> bytes:

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 AGAIN_SECONDS: Final = 1.0
 AGAIN_SECONDS_MAX: Final = 30.0
-"""How long it takes until the process is started again, at first and at most: twice as long each
-time it has ended soon."""
+"""Seconds until the process is started again, at first and at most: they double each time it has
+ended soon."""
 
 SOON_SECONDS: Final = 60.0
 END_SECONDS: Final = 3.0
-"""How long the process may take to end with the broker, before it is killed."""
+"""Seconds that the process has to end with the broker, before it is killed."""
 
 
 class Companion:

@@ -20,7 +20,7 @@ PATH_BYTES_MAX: Final = 107
 
 
 SERVICE_DIR: Final = Path("/run/sluicemq")
-"""What deploy/sluicemq.service has for the socket."""
+"""The directory for the socket in deploy/sluicemq.service."""
 
 
 def runtime_dirs(env: Mapping[str, str], uid: int) -> list[Path]:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 LOOK_SECONDS: Final = 1.0
-"""Seconds between two looks whether a client that waits for an answer is still there."""
+"""Seconds between two checks whether a waiting client is still there."""
 
 LONG: Final = 1000
-"""A row with more than so many items of an array, or characters of a text, is written in pieces."""
+"""A row with an array of more items, or a text of more characters, is written in pieces."""
 
 TEXT_BYTES: Final = 128
 """As many bytes of JSON are written in the time that a piece of it takes, however short it is."""
@@ -102,7 +102,7 @@ class BegunCommand(Protocol):
 
 
 BeginCommand = Callable[[str, Mapping[str, Any], Reply], BegunCommand]
-"""Begins a command with its arguments; it answers by the last."""
+"""Begins a command with its arguments; it answers by calling the last parameter."""
 
 
 class AnswerWait:
@@ -133,7 +133,7 @@ class ControlSession:
     def __init__(self, begin: BeginCommand) -> None:
         self.begin = begin
         self.tasks = 0
-        """The commands that have not been answered."""
+        """The number of commands without an answer yet."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one client of the control socket until it hangs up."""

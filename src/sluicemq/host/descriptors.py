@@ -10,11 +10,10 @@ import resource
 from typing import Final, NamedTuple
 
 PLENTY: Final = 1 << 20
-"""The number of descriptors that is assumed where there is no limit."""
+"""The number of descriptors assumed when there is no limit."""
 
 OWN: Final = 64
-"""Descriptors for the process itself: its log, its loop, the control socket and those who ask
-there."""
+"""Descriptors for the process itself: its log, its loop, the control socket and its clients."""
 
 SOCKETS_MIN: Final = 8
 """The number of clients that there may always be, however few descriptors the system gives."""

@@ -48,7 +48,7 @@ class HostDisk(disk.Disk):
         self.crashed = crashed
         self.done: deque[tuple[DiskJob, Actor]] = deque()
         self.woken = False
-        """True when the loop has been asked to look at `done` soon."""
+        """True when the loop has been woken to look at `done`."""
         self.succeeded = 0
         """The number of jobs that came back without a failure."""
         self.is_broken = False

@@ -31,7 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 UNSUPPORTED: Final = (EINVAL, ENOSYS, EOPNOTSUPP)
-"""What is said of a call, or of flags, that the system or the file system does not know."""
+"""The errors for a call, or for flags, that the system or the file system does not know."""
 
 WAIT_SECONDS: Final = 0.05
 """Seconds between two attempts to open a file, when there is no descriptor."""
@@ -62,12 +62,12 @@ class Handle:
         self.descriptor = descriptor
         self.position = -1
         self.dirty = False
-        """Set after a write, by whoever uses the handle; cleared when a sync begins."""
+        """Set after a write, by the caller that has the handle; cleared when a sync begins."""
         self.gone = False
-        """True when the handle is out of the table; the last one who gives it back closes it."""
+        """True when the handle is out of the table; the last user that gives it back closes it."""
         self.users = 1
         self.syncing = threading.Lock()
-        """One sync at a time: of two on a descriptor the system tells only one of an error."""
+        """One sync at a time: of two on a descriptor the system reports an error to only one."""
 
 
 class FileHandles:
@@ -82,19 +82,20 @@ class FileHandles:
     ) -> None:
         self.log = log
         self.is_short = False
-        """True when somebody waits for a descriptor, and the log has said so."""
+        """True when a thread waits for a descriptor, and the log has said so."""
         self.root = f"{root}/"
         self.limit = limit
         self.counters = counters
         self.lock = threading.Lock()
-        """Guards the tables and who uses which handle; it is never held during a call that may
-        wait."""
+        """Guards the tables and the users of handles; it is never held during a call
+        that may wait.
+        """
         self.table: OrderedDict[str, Handle] = OrderedDict()
         self.closed: dict[str, None] = {}
         self.failed: dict[str, str] = {}
         """The errno name of the sync that failed, by path."""
         self.names_changed = 0
-        """Counts renames and deletions: what was opened meanwhile may be another file."""
+        """Counts renames and deletions: a file opened meanwhile may be another one."""
 
     def take(self, path: str, create: bool = False) -> Handle:
         """Return the path's handle for use, opened if need be. Raises OSError when it cannot be

@@ -39,14 +39,13 @@ from sluicemq.host.io_counters import (
 from sluicemq.kernel.disk import Files, assert_inside
 
 READ_BYTES_MAX: Final = 16 << 20
-"""Bytes that are asked of the system at a time: Python allocates them all before it knows how many
-come."""
+"""The most bytes of one read: Python allocates them all before it knows how many come."""
 
 SCRATCH: Final = ("transient/", "messages/transient/")
-"""Directories that are wiped at every start, so that nobody needs what is in them to be synced."""
+"""Directories that are wiped at every start, so that their files need no sync."""
 
 DSYNC: Final = getattr(os, "RWF_DSYNC", 0)
-"""What tells Linux to return from a write when it is durable; 0 on other systems."""
+"""The flag with which Linux returns from a write when it is durable; 0 on other systems."""
 
 
 class HostFiles(Files):
@@ -61,7 +60,7 @@ class HostFiles(Files):
         self.counters = IoCounters([])
         self.handles = FileHandles(self.root, handles_max, self.counters, log)
         self.has_dsync = DSYNC != 0
-        """Until the file system says that it does not know that."""
+        """False once the file system has refused the flag."""
 
     def close(self) -> None:
         """Close every handle. The files can be used afterwards: they are opened again."""

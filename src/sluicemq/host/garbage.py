@@ -22,25 +22,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 YOUNG: Final = 10_000
-"""Python looks through its youngest objects whenever there are so many more; a look takes 2 ms."""
+"""The number of new objects after which Python searches its youngest; a search takes 2 ms."""
 YOUNG_LOOKS: Final = 2
-"""After so many looks it looks through what they have left, too, 5 ms; what is left then is old.
-(With its default, 10, those were 25 ms.)"""
+"""The number of such searches after which Python also searches the objects that they left, which
+takes 5 ms; those left then are old. (With its default, 10, that took 25 ms.)"""
 NEVER: Final = 1 << 30
-"""So many looks before Python looks through the old objects by itself that it never does."""
+"""A number of searches that is never reached, so that Python does not search old
+objects by itself.
+"""
 
 LOOK_SECONDS: Final = 1.0
-"""Seconds between two decisions whether all objects are to be looked through."""
+"""Seconds between two decisions whether to search all objects."""
 DUE: Final = 20
-"""All objects may be looked through after so many times that some have become old."""
+"""The number of times that objects must have become old before all may be searched."""
 CHEAP_SECONDS: Final = 0.02
-"""A look that takes less than so many seconds disturbs nobody."""
+"""A search that takes fewer seconds disturbs no one."""
 IDLE_ROUNDS: Final = 10
-"""Rounds of the actors between two looks, with no more than which the node is idle: its own timers
-make a few."""
+"""The most rounds of the actors between two decisions on an idle node, whose own timers
+make a few.
+"""
 GROWN: Final = 4
-"""When memory is short, one part in so many must be new: else every look would cost the same for
-the same nothing."""
+"""When memory is short, one object in this many must be new: else every search would cost the same
+and find nothing."""
 
 
 def leave_old_ones() -> None:
@@ -58,16 +61,16 @@ class Collector:
         collect: Callable[[], object] = gc.collect,
     ) -> None:
         self.is_short = is_short
-        """Is memory so short that a look may take its time?"""
+        """Tells whether memory is so short that a search may take its time."""
         self.now = now
         self.collect = collect
         self.rounds = 0
-        """Rounds of the actors since the last decision, counted by whoever runs them."""
+        """Rounds of the actors since the last decision, counted by the host that runs them."""
         self.began = 0.0
         self.whole = 0.0
-        """Seconds that the last look through all objects took."""
+        """Seconds that the last search of all objects took."""
         self.grown = 0.0
-        """Seconds that it took to look through the objects that have become old since then."""
+        """Seconds that the searches took of objects that have become old since then."""
         self.times = 0
         """How often objects have become old since then."""
 

@@ -76,9 +76,9 @@ class JoiningHost:
         """Set when the node is a member, or it is time to end."""
         self.is_told_to_end = False
         self.refusal = ""
-        """Why it cannot be a member; "": nothing is known that speaks against it."""
+        """Why the node cannot join; "": it was not refused."""
         self.asker: JoiningCommand | None = None
-        """The command that has told it whom to ask; None: none has."""
+        """The command that has named the node to ask; None: there was none."""
         storage = config.storage
         room = shares(limit(), storage.file_handles_max, config.net.backlog)
         self.net = HostNet(self.loop, config.net, self.log, room.sockets)

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import Log
 
 CHANGES_MAX: Final = 4096
-"""The most changes that are gathered for one transaction, which takes some 3 ms of the broker's
-time."""
+"""The most changes in one transaction, which takes some 3 ms of the broker's time."""
 MAP_BYTES: Final = 1 << 40
 """Bytes of addresses, not of disk or memory: room for twenty thousand million messages."""
 KEY_BYTES: Final = 8

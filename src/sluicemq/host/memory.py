@@ -11,7 +11,7 @@ from sluicemq.kernel.world import Memory
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 UNKNOWN_TOTAL_BYTES = 1 << 30
-"""Bytes of memory that are assumed when the system does not say (RabbitMQ assumes the same)."""
+"""Bytes of memory assumed when the system does not tell (RabbitMQ assumes the same)."""
 
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3

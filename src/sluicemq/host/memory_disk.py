@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
 
 ROOM_BYTES: Final = 1 << 40
-"""What counts as free; the memory alarm bounds what is stored."""
+"""The bytes that are reported as free; the memory alarm bounds the stored data."""
 
 
 def parent_of(path: str) -> str:
@@ -160,7 +160,7 @@ class MemoryDisk(disk.Disk):
     error. No job runs after that one."""
 
     place: Final = "in memory: all that is stored is gone when the broker ends"
-    """Where things are stored, for the log."""
+    """The place of the files, for the log."""
 
     def __init__(
         self,

@@ -28,8 +28,8 @@ HIGH_WATER_BYTES = 1 << 20
 LOW_WATER_BYTES = 1 << 18
 LINGER_DEFAULT_MS = 5000
 UNPARSED_BYTES = 32 << 20
-"""About so much of what clients send may be read and not parsed yet, shared by all their sockets;
-see chain/pacer.py for why readers of those who publish can be far behind."""
+"""The bytes, roughly, that may be read from clients and not parsed yet, shared by all their
+sockets; see chain/pacer.py for why readers of publishers can be far behind."""
 UNPARSED_BYTES_MIN = 1 << 14
 UNPARSED_BYTES_MAX = 1 << 19
 """The least and the most bytes that one socket's part of these may be."""
@@ -62,21 +62,21 @@ class Connection(asyncio.BufferedProtocol):
         """The connection's number; 0: it has none yet, or was turned away."""
         self.full = False
         self.held = False
-        """True while the owner wants nothing to be read."""
+        """True while the owner wants no more bytes."""
         self.unparsed = 0
-        """Bytes that were read since the owner last had parsed everything."""
+        """Bytes read since the owner last had parsed everything."""
         self.descriptor = -1
         """The socket's descriptor, valid as long as the transport is not closing."""
         self.clamped = 0
         """The size of the system's receive buffer that was set last; 0: the system's choice."""
         self.rests = False
-        """True while nothing is read because enough waits: until the owner has parsed it, or
-        pulls."""
+        """True while the socket is not read because enough bytes wait: until the owner has parsed
+        them, or pulls."""
         self.goodbye: asyncio.TimerHandle | None = None
         """The timer that ends the socket when its peer does not."""
         self.owner: SocketOwner | None = None
         self.is_open = False
-        """True while the connection was not turned away, and its socket is there."""
+        """True while the socket is open, unless the connection was turned away."""
         self.address = ""
         """The peer's address, without its port."""
         self.transport: asyncio.Transport
@@ -369,16 +369,16 @@ class HostNet(Net):
         self.attempts: dict[int, asyncio.Task[object]] = {}
         """The connections that are being made, by number."""
         self.reserved: dict[tuple[str, int, bool], list[socket.socket]] = {}
-        """Sockets that are bound and not listened on yet, by host, port and whether TLS is to be
-        spoken, as they were asked for."""
+        """Sockets that are bound and do not listen yet, by the host, port and use of TLS that were
+        asked for."""
         self.servers: list[asyncio.Task[asyncio.Server]] = []
         """A task for each address that is listened on, which makes its server."""
         self.last_number = 0
         self.unparsed_max = UNPARSED_BYTES_MAX
         """Bytes of a client's socket that were read and not parsed, from which on it rests."""
         self.divides = True
-        """Does each socket get less when there are many? Not with RabbitMQ's profiles, where credit
-        alone bounds what waits."""
+        """Whether each socket gets less when there are many. Not with RabbitMQ's profiles, where
+        credit alone bounds waiting messages."""
         self.room = memoryview(bytearray(READ_BYTES_MAX))
         self.buffer = self.room
         """The buffer that all sockets are read into."""

@@ -22,8 +22,8 @@ FIXED: Final[dict[str, frozenset[str]]] = {
     "tls": frozenset(("host", "port")),
     "auth": frozenset(("default_user", "default_pass", "default_vhost")),
 }
-"""The sections of which something can change, with what cannot: listeners stay, users are in the
-data directory, and what was published in large frames may be on its way to anybody."""
+"""The sections in which something can change, with the options that cannot: listeners stay, users
+are in the data directory, and messages in large frames may be on their way to any client."""
 
 
 def merged(current: Config, written: Config) -> tuple[Config, list[str], list[str]]:

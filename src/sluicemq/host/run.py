@@ -46,26 +46,26 @@ if TYPE_CHECKING:
     from sluicemq.storage.message_index import MessageIndex
 
 SHUTDOWN_SECONDS = 2.0
-"""How long clients may take to answer connection.close when the broker goes, and then the nodes of
-a cluster to agree on what follows from that."""
+"""Seconds that clients have to answer connection.close when the broker stops, and then the nodes of
+a cluster to agree on the consequences."""
 
 HAND_OVER_SECONDS: Final = 2.0
-"""How long it may take, when a node of a cluster goes, until others lead what it has led."""
+"""Seconds that a stopping node of a cluster waits until others lead what it has led."""
 
 CLOSE_SECONDS: Final = 5.0
-"""How long the disk may finish nothing while the storage is being closed: longer than a bad disk
-takes for a sync, shorter than service managers wait."""
+"""Seconds for which the disk may finish nothing while the storage is being closed: longer than a
+bad disk takes for a sync, shorter than service managers wait."""
 
 ROUND_NS: Final = 3_000_000
-"""How long actors run between two looks at the sockets, beyond the turn under way. A busy client's
-answer waits for about three rounds."""
+"""Nanoseconds that actors run between two reads of the sockets, beyond the turn under way. A busy
+client's answer waits for about three rounds."""
 
 LOOK_NS: Final = 1_000_000
-"""How long they run between two looks at what the disk has done. Measured under a flood: what is
-done waits about so long; looking eight times as often costs a tenth of the throughput."""
+"""Nanoseconds that they run between two looks at finished disk jobs. Measured under a flood: jobs
+wait about that long; looking eight times as often costs a tenth of the throughput."""
 
 ANY_TURNS: Final = 1 << 62
-"""More turns than there ever are: time is what bounds them."""
+"""More turns than there ever are: time is the bound."""
 
 SWITCH_SECONDS: Final = 0.0005
 """How long Python lets a busy thread go on while another one wants to (its default: 5 ms).
@@ -80,22 +80,23 @@ Writing in the loop and only syncing in the thread saves one of the three: 4 ms 
 0.5 ms, and the loop would stand still in a slow write."""
 
 CLOSE_SECONDS_MAX: Final = 40.0
-"""How long closing the storage may take in all, disk busy or not."""
+"""The most seconds for closing the storage, disk busy or not."""
 
 END_SECONDS: Final = 60.0
-"""How long the process may take to end in order, whatever holds it up: shorter than service
-managers commonly wait (90 s)."""
+"""Seconds that the process has to end in order: shorter than service managers commonly
+wait (90 s).
+"""
 
 LATE_EXIT_CODE: Final = 75
-"""EX_TEMPFAIL: it was told to end and could not do so in order in END_SECONDS. The next start is as
-after a kill."""
+"""EX_TEMPFAIL: the process did not end in order within END_SECONDS. The next start is as after a
+kill."""
 
 BROKEN_EXIT_CODE: Final = 70
-"""EX_SOFTWARE: a mistake of ours came up, and going on could make it worse."""
+"""EX_SOFTWARE: a programming error came up, and going on could make it worse."""
 
 
 REMOVED_EXIT_CODE: Final = 2
-"""As of a start that is refused: this node was removed from its cluster."""
+"""As for a refused start: this node was removed from its cluster."""
 
 
 class BrokerHost:

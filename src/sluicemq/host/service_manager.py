@@ -26,7 +26,7 @@ class ServiceManager:
         interval_us, process = env.pop(WATCHDOG, ""), env.pop(WATCHDOG_PROCESS, "")
         is_meant = process in ("", str(os.getpid())) and interval_us.isdecimal()
         self.watchdog_s = int(interval_us) / 1e6 if is_meant else 0.0
-        """How often it wants to hear that the broker answers, in seconds; 0: it does not."""
+        """The seconds within which it must hear that the broker answers; 0: there is no limit."""
         self.address = "\0" + address[1:] if address.startswith("@") else address
         self.socket: socket.socket | None = None
         if address:

@@ -25,7 +25,7 @@ RECORD_BYTES: Final = 16_384
 
 VERSIONS: Final = {"tlsv1.2": ssl.TLSVersion.TLSv1_2, "tlsv1.3": ssl.TLSVersion.TLSv1_3}
 FIXED_CIPHERS: Final = "TLS_"
-"""How the names of TLS 1.3's cipher suites begin, which Python does not let anyone choose."""
+"""The prefix of TLS 1.3's cipher suites, which Python does not let anyone choose."""
 
 ATTRIBUTES: Final = {
     "commonName": "CN",
@@ -47,8 +47,8 @@ ATTRIBUTES: Final = {
     "userId": "UID",
     "dnQualifier": "2.5.4.46",
 }
-"""OpenSSL's names of what a distinguished name is made of, and RabbitMQ's, which has none for some
-of them and shows their object identifiers."""
+"""OpenSSL's names of the parts of a distinguished name, and RabbitMQ's, which has none for some of
+them and shows their object identifiers."""
 
 SAN_KINDS: Final = {"dns": "DNS", "ip": "IP Address", "email": "email", "uri": "URI"}
 

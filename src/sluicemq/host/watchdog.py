@@ -38,10 +38,10 @@ TICK_SECONDS: Final = 1.0
 """The most seconds between two looks."""
 
 TICKS_LEAST: Final = 4
-"""The least number of looks in the shortest time that is to be noticed."""
+"""The least number of looks within the shortest limit."""
 
 PIPE_BYTES: Final = 4096
-"""A pipe that has room at all takes so many bytes without blocking."""
+"""A pipe with any room takes this many bytes without blocking."""
 
 STUCK_EXIT_CODE: Final = 70
 """The exit code EX_SOFTWARE, as after a fault that cannot be contained."""

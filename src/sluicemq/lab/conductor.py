@@ -62,24 +62,26 @@ from sluicemq.lab.verification import verify
 Problem = Literal["lost", "duplicates", "out_of_order", "foreign"]
 
 HEAD_START_NS: Final = NS // 5
-"""Nanoseconds from Start to the beginning of the run, so that every worker has received the word by
+"""Nanoseconds from Start to the beginning of the run, so that every worker has received Start by
 then."""
 
 WAIT_S: Final = 0.1
 REPORT_TIMEOUT_S: Final = 60.0
-"""Seconds that workers have for their reports: to write the last rows of a large run takes
-seconds."""
+"""Seconds that workers have for their reports: writing the last rows of a large run
+takes seconds.
+"""
 
 REQUEUE_TIMEOUT_S: Final = 30.0
-"""Seconds that the broker has to put back what consumers had not acknowledged, and to say so on
-every node."""
+"""Seconds that the broker has to requeue unacknowledged messages, and to show that on
+every node.
+"""
 
 INTERRUPTED: Final = "interrupted"
 
 SAME_CLOCK: Final = Offset(0, 0)
 
 PROBLEMS: Final[tuple[Problem, ...]] = ("lost", "duplicates", "out_of_order", "foreign")
-"""The counts of the verification that have to be 0."""
+"""The counts of the verification that must be 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class MeasuredConsumer:
         """The number of deliveries, and the last delivery tag: on a channel with one consumer there
         are no gaps."""
         self.acked = 0
-        """The last delivery tag that an ack covers whose time has been recorded."""
+        """The last delivery tag that is acknowledged, with the time of its ack recorded."""
         self._covered = 0
         """The last delivery tag that an ack covers."""
         self._ack_interval = ack_interval

@@ -21,7 +21,7 @@ class Engine:
 
     name: ClassVar[str]
     shares_clock: ClassVar[bool]
-    """Do the workers read the conductor's own monotonic clock?"""
+    """Whether the workers read the conductor's own monotonic clock."""
 
     def start(self, plan: RunPlan) -> Iterator[WorkerHandle]:
         """Start all workers, consumers first; yields each as soon as there is a connection to it.

@@ -36,7 +36,7 @@ class LoadConnection(Transport):
 
     def __init__(self, resolved: ResolvedAddress, poller: Poller, name: str) -> None:
         self.is_ready = False
-        """True when the broker has answered everything that is asked before the load begins."""
+        """True when the broker has answered everything that is sent before the load begins."""
         self._closing = False
         super().__init__(resolved, poller, name)
 

@@ -26,11 +26,11 @@ from sluicemq.lab.target_admin import (
 )
 
 ANSWER_TIMEOUT_S: Final = 60.0
-"""Seconds to wait for an answer: that of a broker under load comes late."""
+"""Seconds to wait for an answer: a broker under load answers late."""
 
 FIGURES_S: Final = 60.0
-"""Seconds to wait for the figures of a node that runs: those of one that has just been overloaded
-are missing for a while."""
+"""Seconds to wait for the figures of a running node: those of one that was just overloaded are
+missing for a while."""
 
 RETRY_S: Final = 1.0
 

@@ -128,7 +128,7 @@ LIVE: Final = pa.schema(
         pa.field("latencies_ns", pa.list_(pa.int64()), nullable=False),
     ]
 )
-"""Not a measurement: what is shown while a run goes on."""
+"""Not a measurement, but the live view during a run."""
 
 TABLES: Final = {
     "published": PUBLISHED,

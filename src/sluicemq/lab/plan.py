@@ -33,8 +33,9 @@ LABEL_MAX: Final = 60
 """The most characters of a run's label: it stands in legends and in the titles of columns."""
 
 MIRRORED_PREFIX: Final = "ha-"
-"""The prefix of mirrored queues' names: a client cannot ask for mirrors, so a policy of the broker
-must apply to it."""
+"""The prefix of mirrored queues' names, for a policy of the broker: clients cannot ask
+for mirrors.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class RunPlan:
     """Messages a second above which only every k-th is recorded."""
     drain_timeout_s: float = 30.0
     label: str = ""
-    """What reports call the run; empty: by its settings."""
+    """The name of the run in reports; empty: its settings."""
 
     def __post_init__(self) -> None:
         _require(len(self.targets) >= 1, "a run needs a target")

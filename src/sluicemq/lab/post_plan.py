@@ -28,19 +28,19 @@ IN_MEMORY: Final = "x-max-in-memory-length"
 """The post sets it to 0 on all quorum queues; one more run goes without, for claim 5.e."""
 
 PROFILES: Final = ("rabbitmq-3.8.3", "rabbitmq-3.8.4")
-"""Before and after the changes that claims 6.a and 6.b are about."""
+"""The profiles before and after the changes that claims 6.a and 6.b are about."""
 
 MANY: Final = 5
-"""The scenario of the runs with one thing changed: the one with the most queues and clients."""
+"""The scenario of the runs with one changed setting: the one with the most queues and clients."""
 
 FREE_STEPS: Final = 2
-"""A run without confirms lasts as long as so many steps: queues need time to fill."""
+"""A run without confirms lasts as long as this many steps: queues need time to fill."""
 
 CLAIMED_PERCENTS: Final = (10, 100)
-"""Limits that claims speak of, beside the smallest and the largest."""
+"""Limits that claims mention, besides the smallest and the largest."""
 
 OVERHEAD_S: Final = 10.0
-"""Seconds that a run takes beside its steps, as long as none has told: nodes, connections, the
+"""Seconds that a run takes besides its steps, until one has been measured: nodes, connections, the
 drain."""
 
 DRAIN_S: Final = 5.0
@@ -54,7 +54,7 @@ class PostSettings:
     scale: float
     step_seconds: int
     short: bool
-    """Only those in-flight limits that claims speak of, instead of all."""
+    """Whether to run only those in-flight limits that claims mention."""
 
     def __post_init__(self) -> None:
         if self.scale <= 0:
@@ -69,7 +69,7 @@ class PostRun:
     queue_type: str
     mode: str
     profile: str | None = None
-    """The flow profile that it is about; None: the broker's usual one."""
+    """The flow profile that the run is about; None: the broker's usual one."""
     in_memory: bool = False
     """Without x-max-in-memory-length, as claim 5.e has it."""
 

@@ -42,11 +42,11 @@ from sluicemq.lab.worker import Worker
 
 SEND_BUFFER_NS: Final = 100_000_000
 SEND_BUFFER_BYTES_MIN: Final = 4096
-"""The buffer of a publisher's socket takes what is due in so much time: left to itself a kernel
-takes some MB before it pushes back, and what waits in there would count as written."""
+"""The buffer of a publisher's socket takes the messages due in this time: by default a kernel takes
+some MB before it pushes back, and messages waiting there would count as written."""
 BATCH_BYTES: Final = 131_072
-"""The most bytes that are encoded before the socket is asked again, so that little is written but
-not sent."""
+"""The most bytes to encode before the socket is checked again, so that little is written but not
+sent."""
 
 PACE_NS: Final = 200_000
 """Publishers whose turns are fewer nanoseconds apart are served together."""

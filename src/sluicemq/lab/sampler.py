@@ -36,7 +36,7 @@ class Sampler:
         self.rows: list[Row] = []
         self.node_rows: list[Row] = []
         self.failure: str | None = None
-        """Why sampling ended before it was told to; None: it did not."""
+        """Why sampling ended before `stop`; None: it did not."""
         self.messages_ready = 0
         """Messages ready in the queues at the last look."""
         self._queues = queues
@@ -44,9 +44,9 @@ class Sampler:
         self._cpu_before_ns = [node.process.cpu_ns() if node.process else 0 for node in nodes]
         self._origin_ns = origin_ns
         self._answers: dict[int, int] = {}
-        """Messages ready by the second in which the broker said so."""
+        """Numbers of ready messages, by the second in which the broker answered."""
         self._looks: dict[int, Sequence[NodeLook]] = {}
-        """What the admin saw of the nodes, by the second in which it said so."""
+        """The admin's looks at the nodes, by the second of its answer."""
         self._stopped = threading.Event()
         self._threads = [self._start(self._ask), self._start(self._look)]
         if admin is not None:

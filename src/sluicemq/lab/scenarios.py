@@ -36,7 +36,7 @@ class Scenario:
     multiple: bool
     """Whether the scenario is also run with the multiple flag (ack interval 10 % of prefetch)."""
     claims: tuple[str, ...]
-    """The ids of the post's claims that this scenario gives evidence for."""
+    """The ids of the post's claims for which this scenario gives evidence."""
 
 
 def _limits(*pairs: tuple[int, int]) -> tuple[Limit, ...]:

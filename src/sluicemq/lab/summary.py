@@ -20,7 +20,7 @@ from sluicemq.lab.plan import NS
 QUANTILES: Final = (0.5, 0.95, 0.99)
 
 Quantiles = tuple[float, ...] | None
-"""At QUANTILES, in ns; None: no message."""
+"""The latencies at QUANTILES, in ns; None: no message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ ADMIN_TIMEOUT_S: Final = 30.0
 first."""
 
 COUNT_TIMEOUT_S: Final = 60.0
-"""Seconds to wait for what is left after a run: an overloaded broker is still at work then."""
+"""Seconds to wait for the counts after a run: an overloaded broker is still busy then."""
 
 
 def resolve(url: str) -> ResolvedAddress:

@@ -36,7 +36,7 @@ from sluicemq.lab.recorder import Recorder, RecorderError
 from sluicemq.lab.target import resolve
 
 TICK_NS: Final = NS // 10
-"""Nanoseconds between two ticks, in which a worker does what is not urgent for a part of its
+"""Nanoseconds between two ticks, each of which does work that is not urgent for a part of the
 connections."""
 
 TICKS_PER_ROUND: Final = 20
@@ -69,12 +69,11 @@ class Worker(Generic[ConnectionType]):
         self.steps: Sequence[LoadStep] = plan.steps
         self.broker_addresses = [resolve(url) for url in plan.targets]
         self.hand_over: Callable[[], None] = nothing
-        """What is called with the files when they are written."""
+        """Called when the files are written, to hand them over."""
         self.origin_ns = 0
         self.finished = False
         self.second_end_ns = NEVER_NS
-        """When the second ends that is being counted; nothing is counted before the load and after
-        it."""
+        """When the current second ends; no seconds are counted before and after the load."""
         self._cpu_ns = 0
         self._next_tick_ns = 0
         self._tick = 0

@@ -44,12 +44,12 @@ NODE = "node"
 NS_PER_MS = 1_000_000
 
 LOOK_WORK: Final = 1
-"""Units of work that it costs to look whether there is something to draw."""
+"""Units of work that it costs to check whether there is something to draw."""
 
 STAGE_WORK: Final = 3
 LINK_WORK: Final = 2
 MESSAGES_PER_UNIT: Final = 8
-"""Messages of an inbox that can be looked at for a unit of work."""
+"""Messages of an inbox that are counted for a unit of work."""
 
 Row = dict[str, Any]
 

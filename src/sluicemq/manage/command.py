@@ -36,8 +36,8 @@ SOFTWARE: Final = 70
 NO_OUTPUT: Final = 73
 LATER: Final = 75
 """Exit codes as rabbitmqctl has them (sysexits.h): the command line is wrong; there is no such
-virtual host; a file cannot be read; there is no such user; no broker, or it refuses what was asked
-for; something broke; a file cannot be written; no answer in time."""
+virtual host; a file cannot be read; there is no such user; there is no broker, or it refuses;
+something broke; a file cannot be written; no answer in time."""
 
 
 class CommandRefused(Refused):
@@ -89,7 +89,7 @@ class Command:
     shown: tuple[str, ...] = ()
     per_vhost: bool = False
     of_health: bool = False
-    """Does the command ask whether the broker is well? Then a broker that does not answer in time
+    """Whether the command asks if the broker is well. If so, a broker that does not answer in time
     is not (exit code 69)."""
 
 

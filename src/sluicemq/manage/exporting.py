@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 RABBITMQ_VERSION = "3.10.8"
-"""The version of RabbitMQ whose format this is: RabbitMQ looks at it when it imports."""
+"""The version of RabbitMQ that has this format: RabbitMQ checks it when it imports."""
 
 OBJECT_WORK: Final = 4
 """Units of work that a queue, exchange or binding costs."""
@@ -187,4 +187,5 @@ IN_VHOSTS: Final[dict[str, tuple[Callable[[VirtualHost], list[Any]], Callable[..
     "exchanges": (exchanges, exchange_object),
     "bindings": (bindings, binding_object),
 }
-"""Sections that may be long: what of a virtual host is in them, and its object."""
+"""Sections that may be long: the function for their content in a virtual host, and that for an
+object."""

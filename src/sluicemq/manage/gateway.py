@@ -47,7 +47,7 @@ COUNTERS: Final = (
 """Counters of the broker that are in the figures of the node."""
 
 DECLARED_WORK: Final = 3
-"""Units of work that it costs to show a record of what is declared."""
+"""Units of work that it costs to show a record of a definition."""
 
 NODE_WORK: Final = 150
 
@@ -147,7 +147,7 @@ TABLES: Final[dict[str, Callable[[Broker], list[Row]]]] = {
     "parameters": declared_rows("parameters"),
     "global_parameters": declared_rows("global_parameters"),
 }
-"""What is declared, of which there are few, as documents of definitions have it."""
+"""The definitions of which there are few, in the form of RabbitMQ's documents."""
 
 
 def declared(task: Task, given: Given) -> None:

@@ -32,20 +32,21 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import Clock, Log
 
 PAGE_WAIT_MS: Final = 2000
-"""So long another node may take for a page."""
+"""The time that another node may take for a page."""
 
 ASKED_MAX: Final = 100
-"""Pages of other nodes that are waited for at a time; who asks for more is told to come later."""
+"""The most pages of other nodes that are waited for at a time; further questions are refused until
+later."""
 
 BEGUN_MAX: Final = 16
-"""Commands of one other node that are at work here, or wait to be told to go on; with one more the
+"""The most commands of one other node that are under way here, or wait to go on; with one more the
 oldest is dropped."""
 
 FOR_NODES: Final = (
     *("node_figures", "records", "close_connection", "close_all_user_connections"),
     *("sync_queue", "cancel_sync_queue"),
 )
-"""The commands that other nodes may have carried out here."""
+"""The commands that other nodes may send to this one."""
 
 
 class NodeCommand(Struct, omit_defaults=True):
@@ -98,7 +99,7 @@ class Begun(Protocol):
 
 
 BeginHere: TypeAlias = Callable[[str, Mapping[str, Any], Reply], Begun]
-"""Begins a command of this node with its arguments; it answers by the last."""
+"""Begins a command of this node with its arguments; it answers by calling the last parameter."""
 
 
 class NodePost(Actor):
@@ -123,10 +124,10 @@ class NodePost(Actor):
         self.begin_here = begin
         self.last_number = 0
         self.asked: dict[int, tuple[int, AskNode]] = {}
-        """Of which node a page is waited for, and who wants it, by number."""
+        """The node that owes each page, and the question for it, by number."""
         self.begun: dict[int, dict[int, Begun | None]] = {}
-        """What is at work here by node, and by the number of the page that was asked for last; None
-        while it begins."""
+        """The commands under way by node, and by the number of the last page asked for; None while
+        one begins."""
         cluster.handle(NODE_COMMAND, self)
         cluster.follow(self)
 

@@ -135,7 +135,9 @@ BINDING_LISTED: Final = (
 )
 
 RAFT_FIGURES: Final = ("term", "last_index", "commit_index", "snapshot_index")
-"""What a queue's record has of the log of its Raft group: 0 for queues that have none here."""
+"""The figures of the log of a queue's Raft group in its record; 0 for queues that have
+none here.
+"""
 
 RECORDS: Final[dict[str, tuple[str, ...]]] = {
     QUEUES: (

@@ -49,7 +49,7 @@ COUNTERS: Final = attrgetter(*TRAFFIC)
 Values = list[Any]
 
 TABLE_COLUMNS: Final = ("arguments", "client_properties", "effective_policy_definition")
-"""Columns that clients may fill with very much."""
+"""Columns that clients may fill with very large values."""
 
 
 class PlacedBinding(NamedTuple):
@@ -222,7 +222,7 @@ KINDS: Final[dict[str, tuple[Callable[..., Iterator[Any]], Callable[[Any], Value
     BINDINGS: (all_bindings, binding_record),
     VHOSTS: (lambda _, vhosts: iter(vhosts), vhost_record),
 }
-"""Of each kind, what there is, and the record of one."""
+"""The function that yields the objects of each kind, and the one for a record."""
 
 
 def record_pieces(broker: Broker, given: Given, found: list[Any]) -> Iterator[int]:

@@ -162,8 +162,7 @@ class ChainStage(TypedDict):
     """A name that no other stage has; links name their ends by it."""
     kind: str
     name: str
-    """A name for people: that of a queue contains its virtual host, unless that is the default
-    one."""
+    """A name for people: that of a queue contains its virtual host, except for the default one."""
     inbox: int
     """The number of publishes that wait in its inbox; for a writer, of pieces that wait for the
     socket."""
@@ -172,9 +171,9 @@ class ChainStage(TypedDict):
     blocked_ms: int
     """How long it has been held up now; 0 when it is not."""
     blocked_total_ms: int
-    """How long it was held up since it began, in sum."""
+    """How long it has been held up in total, since it began."""
     deferred: int
-    """Credit it owes upstream and holds back while one of its own gates is shut."""
+    """Credit that it owes upstream and holds back while one of its own gates is shut."""
 
 
 class ChainLink(TypedDict):
@@ -190,9 +189,9 @@ class ChainLink(TypedDict):
     withheld: int
     """Credit that the receiver keeps back to make the window smaller (profile `adaptive`)."""
     deferred: int
-    """Due, but held back because the receiver is itself held up."""
+    """Credit that is due, but held back because the receiver is itself held up."""
     shut: bool
     blocked_ms: int
     """How long it has held the sender up now; 0 when it does not."""
     blocked_total_ms: int
-    """How long it held the sender up since it began, in sum."""
+    """How long it has held the sender up in total, since it began."""

@@ -46,8 +46,8 @@ class CommandAnswer(NamedTuple):
 BEFORE_MEMBERSHIP: Final = frozenset(
     ("status", "stop", *(name for name, command in COMMANDS.items() if command.of_health))
 )
-"""The commands that a node answers before it is open: a member of its cluster that has all that is
-declared there."""
+"""The commands that a node answers before it is open, that is, a member of its cluster with all
+definitions."""
 
 NO_MEMBER_YET: Final = CommandAnswer(
     (),
@@ -92,7 +92,7 @@ class Task(Actor):
         self.waiting = 0
         self.rows: Sequence[Row] = ()
         self.policies_in: list[str] = []
-        """Virtual hosts whose queues have to hear of what is not agreed on yet."""
+        """Virtual hosts whose queues must hear of changes that are not agreed on yet."""
         self.message_handler: Callable[[object], None] | None = None
 
     @property

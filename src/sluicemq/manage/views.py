@@ -41,20 +41,20 @@ TOTALS: Final = (
 """Counters of the broker, in the order in which a message meets them."""
 
 LOOK_WORK: Final = 1
-"""Units of work that it costs to look at something, whether there is a row of it or not."""
+"""Units of work that it costs to check an object, whether it gets a row or not."""
 
 ROW_WORK: Final = 3
 COLUMNS_PER_UNIT: Final = 3
 """Columns of a row that are made for a unit."""
 
 TABLES: Final = ("arguments", "client_properties")
-"""Columns that clients may fill with very much."""
+"""Columns that clients may fill with very large values."""
 
 VALUES_PER_UNIT: Final = 4
-"""Values in these tables that are made fit for JSON for a unit."""
+"""Values in these tables that are converted for JSON for a unit of work."""
 
 STATUS_WORK: Final = 100
-"""Units that the row of `status` costs besides what is counted for it."""
+"""Units of work that the row of `status` costs besides the counting."""
 
 
 def pieces(

@@ -49,7 +49,7 @@ METRICS: Final = "/metrics"
 SESSION: Final = "/session"
 REQUESTS_MAX: Final = 256
 PENDING_BYTES_MAX: Final = 128 << 20
-"""Bytes of answers that are not sent yet: beyond that further ones are refused."""
+"""The most bytes of answers that wait to be sent: beyond that further answers are refused."""
 
 CHUNK_BYTES: Final = 128 << 10
 BODY_SECONDS: Final = 60.0
@@ -62,7 +62,7 @@ SECURITY: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-"""Headers of all answers: nothing from elsewhere is loaded or run, and nobody frames a page."""
+"""Headers of all answers: they allow no resources from elsewhere, and no page in a frame."""
 
 CODES: Final = {67: 404, 75: 503, 70: 500}
 """The status for a command that the broker has refused, by its exit code; 400 for others."""

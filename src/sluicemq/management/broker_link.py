@@ -22,7 +22,7 @@ ANSWER_SECONDS: Final = 60.0
 """How long a page of an answer may take: changes wait for the disk."""
 
 LINE_BYTES_MAX: Final = 256 << 20
-"""The largest line that the broker answers with: all its definitions are in one."""
+"""The largest line of an answer: the broker sends all its definitions in one."""
 
 PEER: Final = struct.Struct("3i")
 
@@ -58,7 +58,7 @@ class BrokerLink:
         self.idle: list[BrokerConnection] = []
         self.room = asyncio.Semaphore(LINKS_MAX)
         self.pid = 0
-        """The broker's process, as it was when it was connected to last; 0: it never was."""
+        """The process id of the broker at the last connection; 0 before the first."""
 
     async def ask(self, command: str, /, **arguments: object) -> list[Any]:
         """Return the rows of an answer, all of its pages. Raises BrokerRefused with the broker's

@@ -28,23 +28,23 @@ from sluicemq.model.queue_types import QUORUM
 from sluicemq.model.traffic import TRAFFIC
 
 OF_EACH_NODE: Final = (QUEUES, CONNECTIONS, CHANNELS, CONSUMERS, EXCHANGES, VHOSTS)
-"""Of these each node knows something that the others do not."""
+"""Kinds of which each node has records, or figures, that the others do not."""
 
 SUMMED: Final = {
     EXCHANGES: (("vhost", "name"), ("publish_in", "publish_out")),
     VHOSTS: (("name",), TRAFFIC),
 }
-"""Kinds of which all nodes have the same records, each with counters of its own: what names a
+"""Kinds of which all nodes have the same records, each with counters of its own: the key of a
 record, and these counters."""
 
 DOWN: Final = 69
 """The exit code with which a broker refuses to ask a node that is down."""
 
 REST_S: Final = 5.0
-"""For how long a node is not asked after it has not answered in time."""
+"""For how long a node that has not answered in time is not asked again."""
 
 Parts = Mapping[str, list[Record]]
-"""Records by the name of the node that has told them; the first is the one beside."""
+"""Records by the name of the node that reported them; the first is the local one."""
 
 
 def node_name(node: Record) -> str:
@@ -67,14 +67,16 @@ class ClusterInventory:
     def __init__(self, link: BrokerLink) -> None:
         self.link = link
         self.far = BrokerLink(link.port)
-        """For what other nodes are asked: nothing waits for them that the broker beside knows."""
+        """For questions to other nodes, so that those to the local broker do not wait
+        behind them.
+        """
         self.own = Inventory(link)
         self.others: dict[str, Inventory] = {}
-        """By name, the nodes that were up when the broker beside was last asked for its figures."""
+        """By name, the nodes that were up when the local broker was last asked for its figures."""
         self.name = ""
-        """The name of the node beside, as soon as it has been asked; "" too when it is alone."""
+        """The name of the local node; "" before the first answer, and without a cluster."""
         self.rests_until_s: dict[str, float] = {}
-        """Until when nodes are left alone that have not answered in time."""
+        """By name, the time until which nodes that have not answered are not asked."""
 
     def changed(self) -> None:
         """Note that this process is changing something, so that what was fetched before is out of

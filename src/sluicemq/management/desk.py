@@ -28,9 +28,9 @@ class Desk:
         self.sign_in = SignIn(self.link, config.management.session_minutes * 60.0)
         self.sessions = UserSessions()
         self.listeners: list[tuple[str, str, int]] = []
-        """What this process listens at: protocol, address, port."""
+        """The listeners of this process: protocol, address, port."""
         self.name = ""
-        """The node's name, as soon as the broker has been asked."""
+        """The node's name, after the broker's first answer."""
 
     async def node_name(self) -> str:
         """Return the name of the local node."""

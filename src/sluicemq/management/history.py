@@ -13,15 +13,14 @@ from typing import Any, Final
 from sluicemq.management.ring import Ring
 
 OBJECT_SAMPLES: Final = 120
-"""Samples of an object that are kept at most: ten minutes with one each 5 s, RabbitMQ's `basic`
-retention."""
+"""The most samples of an object: ten minutes with one each 5 s, RabbitMQ's `basic` retention."""
 
 CELLS_MAX: Final = 6_000_000
-"""Figures that the histories of one kind of objects may have, eight bytes each."""
+"""The most figures in the histories of one kind of objects, eight bytes each."""
 
 STEPS_S: Final = (0, 60, 600, 1800)
 SAMPLES: Final = (120, 60, 48, 48)
-"""Of totals: the least seconds between two samples of each ring, and how many it keeps."""
+"""For totals: the least seconds between two samples of each ring, and how many it keeps."""
 
 
 class Histories:

@@ -27,20 +27,20 @@ GLOBAL_PARAMETERS: Final = "global_parameters"
 
 CROWD_FETCHES: Final = 10
 CROWD_S: Final = 0.5
-"""So many fetches of a kind in that time, in seconds, are a crowd's."""
+"""This many fetches of a kind within CROWD_S seconds are a crowd's."""
 
 CROWD_LASTS_S: Final = 0.05
-"""For how long in a crowd any list may be shown."""
+"""For how many seconds any list may be shown to a crowd."""
 
 RECORD_SECONDS: Final = 40e-6
-"""About how long a record takes the broker."""
+"""The seconds that the broker takes for a record, roughly."""
 
 LOOK_SECONDS: Final = 1e-6
-"""About how long it takes the broker to look at a queue for the figures of its node."""
+"""The seconds that the broker takes for a queue in the figures of its node, roughly."""
 
 LAZINESS: Final = 20
 FAR_ROWS: Final = 50
-"""Records of another node in a page: a short one keeps nothing waiting behind it between nodes."""
+"""The records of another node in a page: short pages hold up nothing else between nodes."""
 
 SHORT: Final = 100
 """Lists of fewer records are always fetched anew."""
@@ -75,7 +75,7 @@ class Inventory:
         self.node_name = node
         self.snapshots: dict[str, ListSnapshot] = {}
         self.fetched_s: dict[str, deque[float]] = {}
-        """When each kind was fetched lately."""
+        """The times of the latest fetches of each kind."""
         self.locks: dict[str, asyncio.Lock] = {}
         self.changed_s = 0.0
         """When something was last changed here."""

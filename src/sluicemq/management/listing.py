@@ -15,10 +15,10 @@ from sluicemq.management.api_error import ApiError, bad_request
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 500
 MATCH_SECONDS: Final = 0.05
-"""How long looking for one pattern in one name may take."""
+"""The most seconds for matching one pattern with one name."""
 
 SHAPED_A_TURN: Final = 100
-"""Records that are given their shape before other requests have their turns."""
+"""Records that are shaped before other requests have their turns."""
 
 Shown = dict[str, Any]
 

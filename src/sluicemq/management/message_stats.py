@@ -9,7 +9,7 @@ from sluicemq.management.history import details
 from sluicemq.management.ring import Ring
 
 DELIVERED: Final = ("deliver", "deliver_no_ack", "get", "get_no_ack")
-"""What `deliver_get` is the sum of."""
+"""The counters that `deliver_get` sums up."""
 
 PUBLISHES: Final = ("publish", "confirm", "drop_unroutable", "return_unroutable")
 DELIVERIES: Final = ("ack", *DELIVERED, "get_empty", "redeliver")

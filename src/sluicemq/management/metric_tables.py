@@ -226,7 +226,7 @@ NODE_COUNTERS: Final = (
     ("msg_store_read_total", "msg_store_read_count", "Reads of the message store"),
     ("msg_store_write_total", "msg_store_write_count", "Writes of the message store"),
 )
-"""Counters of the node: RabbitMQ's name, ours, and what it says."""
+"""Counters of the node: RabbitMQ's name, ours, and the description."""
 
 NODE_GAUGES: Final = (
     ("process_open_fds", "fd_used", "Open file descriptors"),
@@ -248,6 +248,6 @@ GLOBAL_BY_TYPE: Final = (
     ("get_empty_total", "get_empty"),
     ("redelivered_total", "redeliver"),
 )
-"""What is counted for each type of queue, below rabbitmq_global_messages_."""
+"""The counters for each type of queue, below rabbitmq_global_messages_."""
 
 QUEUE_TYPES: Final = ("classic", "quorum", "stream")

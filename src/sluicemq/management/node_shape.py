@@ -19,7 +19,7 @@ from sluicemq.management.sampler import BrokerSampler, churn_of_all
 from sluicemq.model.traffic import TRAFFIC
 
 RABBITMQ_VERSION: Final = "3.10.8"
-"""The version of RabbitMQ whose API this is: clients decide by it what they may ask for."""
+"""The version of RabbitMQ that has this API: clients choose their requests by it."""
 
 EXCHANGE_TYPES: Final = (
     "direct",
@@ -39,11 +39,11 @@ SUMMED: Final = (
     "messages_ready",
     "messages_unacknowledged",
 )
-"""Totals of the overview that are sums over all nodes; what is declared, each of them knows."""
+"""Totals of the overview that are sums over all nodes; every node knows all definitions."""
 
 PROTOCOLS: Final = {"amqp": "amqp", "amqps": "amqp/ssl"}
 AVERAGES: Final = ("io_read", "io_write", "io_sync", "io_seek")
-"""Kinds of I/O of which the average time is shown, in milliseconds."""
+"""Kinds of I/O whose average time is shown, in milliseconds."""
 
 OF_ERLANG: Final = (
     "gc_num",
@@ -52,7 +52,7 @@ OF_ERLANG: Final = (
     "mnesia_ram_tx_count",
     "mnesia_disk_tx_count",
 )
-"""Figures of Erlang's, which are 0 here."""
+"""Figures of Erlang, which are 0 here."""
 
 OF_LATER_ONES: Final = (
     "stream_queue_replica_reader_procs",
@@ -60,18 +60,18 @@ OF_LATER_ONES: Final = (
     "metadata_store",
     "metadata_store_ets",
 )
-"""Parts of the memory that only later RabbitMQs have, and some clients insist on."""
+"""Parts of the memory that only later RabbitMQs have, and some clients require."""
 
 CODE_BYTES: Final = 45_000_000
-"""What a broker that has nothing yet takes of RAM: the interpreter, its modules and buffers."""
+"""The RAM of a broker without any data: the interpreter, its modules and buffers."""
 
 CONNECTION_BYTES: Final = 40_000
 CHANNEL_BYTES: Final = 12_000
 QUEUE_BYTES: Final = 12_000
-"""About what each takes of RAM, without messages."""
+"""The RAM of one connection, channel or queue, without messages, roughly."""
 
 INDEX_BYTES: Final = 150
-"""About what a message takes of RAM beside its body."""
+"""The RAM of a message without its body, roughly."""
 
 
 def exchange_types() -> list[dict[str, Any]]:

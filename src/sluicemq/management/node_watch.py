@@ -18,7 +18,7 @@ CHURN: Final = {
     "queue_declared": "queues_declared",
     "queue_deleted": "queues_deleted",
 }
-"""RabbitMQ's names of what comes and goes, with the broker's counters."""
+"""RabbitMQ's names of the churn figures, with the broker's counters."""
 
 IO: Final = (
     "io_read_count",
@@ -50,7 +50,7 @@ class NodeWatch:
     def __init__(self, pid: int = 0) -> None:
         self.pid = pid
         self.told: Record = {}
-        """The row of `node_figures`; empty: it has told nothing yet."""
+        """The last row of `node_figures`; empty before the first."""
         self.history = TotalsHistory((*NODE_FIGURES, *CHURN))
 
     def take(self, now_ms: int, told: Record) -> None:

@@ -13,7 +13,7 @@ KINDS: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""The files that are served, by how they end, with their types."""
+"""The extensions of the served files, with their types."""
 
 
 class Pages:

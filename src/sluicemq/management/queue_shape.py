@@ -54,7 +54,7 @@ NO_PROCESS: Final = {
     "min_heap_size": 0,
     "minor_gcs": 0,
 }
-"""What RabbitMQ says of an Erlang process's garbage; there is none here."""
+"""RabbitMQ's figures for the garbage collection of an Erlang process; there is none here."""
 
 
 def queue_shape(

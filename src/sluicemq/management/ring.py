@@ -17,10 +17,10 @@ class Ring:
         self.times = array("q", bytes(8 * self.room))
         self.values = array("q", bytes(8 * self.room * width))
         self.at = 0
-        """Where the next sample goes."""
+        """The slot for the next sample."""
         self.count = 0
         self.rates: Sequence[float] | None = None
-        """The rates by the last two samples; None: nobody has asked for them yet."""
+        """The rates between the last two samples; None: not computed yet."""
 
     def add(self, time_ms: int, values: Sequence[int]) -> None:
         """Keep one more sample; a full ring drops its oldest."""

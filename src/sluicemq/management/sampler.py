@@ -36,10 +36,10 @@ TOTALS: Final = (
     *TRAFFIC,
     *CHURN,
 )
-"""What is sampled of the whole cluster."""
+"""The figures of the whole cluster that are sampled."""
 
 STAGES: Final = ("reader", "channel", "queue")
-"""The stages of the chain that may be held up, of which there are records."""
+"""The stages of the chain that may be held up and have records."""
 
 
 class BlockedTime:
@@ -114,15 +114,15 @@ class BrokerSampler:
         self.vhosts = Histories(("messages", "messages_ready", "messages_unacknowledged", *TRAFFIC))
         self.totals = TotalsHistory(TOTALS)
         self.nodes: dict[str, NodeWatch] = {}
-        """By name, the node beside first."""
+        """By name, the local node first."""
         self.blocked = {stage: BlockedTime() for stage in STAGES}
         self.by_type = {kind: TypeTotals() for kind in ("classic", "quorum", "stream")}
         self.through_all = VhostTotals()
-        """What went through all nodes."""
+        """The traffic of all nodes."""
         self.through_own = VhostTotals()
-        """What went through the node beside: other nodes are scraped for themselves."""
+        """The traffic of the local node: other nodes have their own scrapes."""
         self.homes: dict[Hashable, str] = {}
-        """Which node told of each queue in the last sample."""
+        """The node that reported each queue in the last sample."""
         self.uptime_ms = 0
         self.is_connected = False
         self.sampled = asyncio.Event()

@@ -30,10 +30,10 @@ CONNECTIONS_MAX: Final = 512
 """Connections of HTTP at a time; further ones are closed at once."""
 
 HEAD_SECONDS: Final = 10.0
-"""How long the head of a request may take, from connecting or from its first byte."""
+"""The most seconds for the head of a request, from connecting or from its first byte."""
 
 STALLED_SECONDS: Final = 20.0
-"""How long the socket of a reader may be full before it is disconnected."""
+"""The most seconds for which the socket of a reader may be full before it is disconnected."""
 
 KEEP_ALIVE_SECONDS: Final = 30
 HEAD_BYTES_MAX: Final = 64 << 10

@@ -33,24 +33,24 @@ IMPLIED: Final = {
     POLICYMAKER: {POLICYMAKER, MANAGEMENT},
     MANAGEMENT: {MANAGEMENT},
 }
-"""What users with a tag may do, in terms of tags."""
+"""The tags that each tag implies."""
 
 FREE_FAILURES: Final = 3
-"""So many failures cost no time."""
+"""The number of failures without a delay."""
 
 DELAY_S_MAX: Final = 8.0
 WAITING_MAX: Final = 64
-"""Attempts that may wait at a time; further ones are refused at once (429)."""
+"""The most attempts that wait at a time; further ones are refused at once (429)."""
 
 FAILURES_MAX: Final = 4096
-"""Addresses and names of which failures are remembered."""
+"""The most addresses and names whose failures are remembered."""
 
 FORGOTTEN_S: Final = 300.0
 LET_IN_S: Final = 1.0
-"""For how long the broker's word counts that somebody may come in."""
+"""For how many seconds the broker's permission to log in is remembered."""
 
 LET_IN_MAX: Final = 1000
-"""Users of whom that is remembered; the oldest are forgotten first."""
+"""The most users that are remembered so; the oldest are forgotten first."""
 
 SESSIONS_MAX: Final = 1000
 COOKIE: Final = "sluicemq_session"
@@ -135,10 +135,10 @@ class SignIn:
         self.attempts = Attempts()
         self.waiting = 0
         self.let_in: dict[tuple[str, str, bool], tuple[float, Visitor]] = {}
-        """Until when whom the broker has let in need not be asked about: by name, password, and
-        whether from this machine."""
+        """Users that have logged in, and the time until which the broker need not be asked about
+        them: by name, password, and whether from this machine."""
         self.changes = 0
-        """How often something was changed here."""
+        """The number of changes that this process has made."""
         self.sessions: dict[str, PageSession] = {}
 
     async def visitor(self, request: HTTPConnection) -> Visitor:

@@ -30,7 +30,7 @@ GOT_MAX: Final = 10_000
 """The most messages of one `get`."""
 
 GOT_BYTES_MAX: Final = 64 << 20
-"""The most bytes of bodies in one answer to `get`; it ends early then."""
+"""The most bytes of bodies in one answer to `get`, which ends early then."""
 
 PROPERTY_NAMES: Final = (
     "content_type",

@@ -32,7 +32,7 @@ class AvailableNow:
         """Messages that each queue still owes; below 0 when more have come than were counted."""
         self._deadline = 0.0
         self._consumers: set[str] = set()
-        """The names of consumers that could still bring something at the last look."""
+        """The names of consumers that could still bring messages at the last look."""
 
     def taken(self, queue: str, rows: int) -> None:
         """Note that `rows` messages of the queue were handed out; the queue then owes so many

@@ -137,7 +137,7 @@ class BatchIds:
         self._window = window
         self._session = session
         self._writing = threading.Lock()
-        """Held by a thread that looks at the files and then does something with them."""
+        """Held by a thread that reads the files and then acts on them."""
         self.id = ""
         """The ledger's id; empty before the ledger is claimed."""
         self._is_known = False

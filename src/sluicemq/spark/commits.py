@@ -39,18 +39,18 @@ log = logging.getLogger(__name__)
 Offset = dict[str, Any]
 
 LAST_WORD_S: Final = 20.0
-"""How long a planner that is ended waits for the driver, which reports the end of a query at once
-unless something is wrong with it. It must be shorter than a lease (`planner_link.py`)."""
+"""Seconds that a planner that is ended waits for the driver, which reports the end of a query at
+once unless it has a fault. It must be shorter than a lease (`planner_link.py`)."""
 
 LOOK_S: Final = 0.25
-"""Seconds between two looks at the checkpoint, while something waits to be acknowledged."""
+"""Seconds between two looks at the checkpoint, while a batch waits to be acknowledged."""
 
 OFFSET_MAX_BYTES: Final = 60_000
 """The largest message of the listener: an offset takes about a hundred bytes for each queue and
 consumer."""
 
 SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
-"""Names of file systems in Hadoop that pyarrow calls by another one."""
+"""Hadoop's names of file systems that pyarrow calls by another one."""
 
 
 class CommitSigns:

@@ -41,12 +41,12 @@ Group = ConsumerGroup | RemoteGroup
 AnyConsumer = ConsumerThread | ConsumerView
 
 DEATH_S: Final = 2.0
-"""Seconds until the end of a process is known here, if its machine reports it."""
+"""Seconds until the planner learns of the end of a process, if its machine reports it."""
 
 STOP_S: Final = 5.0
 STARTS_MAX: Final = 5
-"""Processes in a row that may end before they say anything; and calls in a row that nobody may
-follow."""
+"""The most processes in a row that may end before they report; and the most calls in a row that no
+process follows."""
 
 
 class ConsumerAssignment:
@@ -68,7 +68,7 @@ class ConsumerAssignment:
         self._server = server
         self._call = GathererCall(session, options, server.endpoint)
         self._arrived: list[RemoteGroup] = []
-        """Processes on executors that have no consumers: they have just come, or stand by."""
+        """Processes on executors without consumers: they have just come, or stand by."""
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         """The child processes, by the port that was given to them, or by a negative number."""
         self._calls = 0

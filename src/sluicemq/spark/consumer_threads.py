@@ -42,12 +42,12 @@ CHUNK_BYTES_MAX: Final = 8 * MIB
 POLL_S: Final = 0.5
 STOP_S: Final = 5.0
 WRITTEN_S: Final = 15.0
-"""How long the end waits for acknowledgements that are not written: only a broker that takes
-nothing more, or a machine that stands still, has that take any time."""
+"""Seconds that the end waits for unwritten acknowledgements: it takes time only with a broker that
+reads nothing, or a machine that stands still."""
 
 FULL_S: Final = 600.0
-"""How long a consumer that is full holds what nobody takes: it does not read its socket, and would
-not know that the broker has taken it back."""
+"""Seconds for which a full consumer holds messages that the planner does not take: it does not read
+its socket, and would not notice that the broker has requeued them."""
 
 
 class ConsumerThread:
@@ -67,15 +67,15 @@ class ConsumerThread:
         """The position of the last message that was handed out."""
         self.acknowledged = 0
         self.settled = 0
-        """The position up to which everything is acknowledged to the broker, or counted in
+        """The position up to which all messages are acknowledged to the broker, or counted in
         `lost_rows`."""
         self.failure: SluiceError | None = None
         self.is_gone = False
         """True when the queue does not exist any more."""
         self.quiet = threading.Event()
-        """Set when the broker has sent nothing for a poll timeout, and nothing waits here."""
+        """Set when the broker has sent nothing for a poll timeout, and no message waits here."""
         self.tried = threading.Event()
-        """Set when the broker has been asked since `resume`, whatever it answered."""
+        """Set when the broker has answered since `resume`, whether well or not."""
         self.overdue_rows = 0
         """Rows that were handed out and not acknowledged when the broker's consumer_timeout
         ended."""
@@ -96,19 +96,19 @@ class ConsumerThread:
         self._waiting_bytes = 0
         self._bytes_max = bytes_max
         self._full = False
-        """True while the thread does not read the socket, because enough waits."""
+        """True while the thread does not read the socket, because enough messages wait."""
         self._taken_at = time.monotonic()
-        """The time at which something was last handed out, or the connection opened."""
+        """The time at which messages were last handed out, or the connection opened."""
         self._out: deque[tuple[int, GatheredChunk]] = deque()
         """Chunks that were handed out and not acknowledged, each with the position of its last
         message."""
         self._done: deque[GatheredChunk] = deque()
         """Chunks that the thread has to acknowledge."""
         self._unwritten = False
-        """True when something in `_done` has not been written to the broker."""
+        """True when acknowledgements of `_done` are not yet written to the broker."""
         self._subscription: Subscription | None = None
         self._is_checked = False
-        """True when the first delivery was seen to be that of a queue, not of a stream."""
+        """True when the first delivery was found to be a queue's, not a stream's."""
         self._stopping = False
         self._poller = Poller()
         """The poller of the consumer's thread, which waits here for the broker and for `_waker`."""

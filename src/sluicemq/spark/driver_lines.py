@@ -20,8 +20,7 @@ from typing import Any, Final
 from sluicemq.spark.own_folder import UNHEARD
 
 ANCESTORS_MAX: Final = 4
-"""How many parents are looked at: there may be a daemon of Spark's between the planner and the
-JVM."""
+"""The most parents to look at: a daemon of Spark's may be between the planner and the JVM."""
 
 LINE_MAX_BYTES: Final = 64 * 1024 * 1024
 

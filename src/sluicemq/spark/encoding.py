@@ -37,7 +37,7 @@ from sluicemq.spark.schema import PROPERTY_COLUMNS
 
 BODY_NAMES: Final = ("body", "value")
 SOURCE_ONLY: Final = ("redelivered", "delivery_tag", "offset", "queue")
-"""Columns that only messages have which were read; they are not written."""
+"""Columns of messages from a source that are not written."""
 
 DEDUPLICATION_COLUMN: Final = "deduplication_id"
 DEDUPLICATION_HEADER: Final = "x-deduplication-header"
@@ -62,7 +62,7 @@ STENCIL_USES_MIN: Final = 4
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 Head: TypeAlias = "tuple[Any, ...]"
-"""What a row says besides its body, as a key: exchange, routing key, deduplication id,
+"""The values of a row besides its body, as a key: exchange, routing key, deduplication id,
 properties."""
 
 

@@ -31,7 +31,7 @@ from sluicemq.spark.transfer import ChunkServer
 log = logging.getLogger(__name__)
 
 REPORT_S: Final = 0.004
-"""The least seconds between two reports of what has come."""
+"""The least seconds between two reports."""
 
 IDLE_REPORT_S: Final = 0.05
 WRITTEN_S: Final = 1.0

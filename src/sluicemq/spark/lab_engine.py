@@ -32,7 +32,9 @@ from sluicemq.lab.process import WorkerHandle, worker_environment
 from sluicemq.spark.session import start_session
 
 CALL_TIMEOUT_S: Final = 60.0
-"""Seconds from the job's beginning until the last worker has called; executors start meanwhile."""
+"""Seconds from the job's beginning until the last worker has connected; executors start
+meanwhile.
+"""
 
 SETTINGS: Final = {
     "spark.executor.memory": "512m",
@@ -41,7 +43,7 @@ SETTINGS: Final = {
     "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
     "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "40",
 }
-"""The load is made in processes beside the executors, which need little themselves. A job that
+"""Processes beside the executors make the load, so executors need little themselves. A job that
 cannot run is given up after 40 s, and no part of it is ever run twice."""
 
 NO_SLOTS: Final = "more slots than the total number of slots"

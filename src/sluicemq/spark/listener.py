@@ -28,7 +28,7 @@ from sluicemq.spark.driver_lines import LineServer, jvm_process
 log = logging.getLogger(__name__)
 
 LISTENS: Final = "spark.sluicemq.listens"
-"""The key that the configuration of a session has when a listener was added to it."""
+"""The key that a session's configuration has once a listener was added to it."""
 
 
 class QueryRun(NamedTuple):

@@ -41,13 +41,13 @@ PAGE_ROWS: Final = 500
 PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 PAGES_MAX: Final = 400
 PAGES_TIMEOUTS: Final = 10
-"""All pages together may take so many times as long as one of them."""
+"""The most time for all pages, as a multiple of that for one."""
 
 ROUNDS_MAX: Final = 3
-"""How often a list is read again because its length has changed meanwhile."""
+"""The most times that a list is read because its length has changed meanwhile."""
 
 REASON_MAX: Final = 200
-"""The most characters of a server's words that an error has."""
+"""The most characters of a server's words in an error."""
 
 OK: Final = 200
 REDIRECTS: Final = range(300, 400)
@@ -58,7 +58,7 @@ TOO_MANY: Final = 429
 SERVERS_FAULTS: Final = range(500, 600)
 
 FIXED: Final = re.compile(r"(?:\w|-|\\[.\-])*", re.ASCII)
-"""Matches the beginning of a pattern whose letters stand for themselves."""
+"""Matches the beginning of a pattern that has only literal characters."""
 
 
 @dataclass(frozen=True)

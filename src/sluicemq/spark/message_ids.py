@@ -27,8 +27,7 @@ BEFORE: Final = (
     (0x0200, SHORT_TEXT),  # reply_to
     (0x0100, SHORT_TEXT),  # expiration
 )
-"""The properties that stand before the id, in order: the flag of each, and how its size is
-written."""
+"""The properties before the id, in order: the flag of each, and the encoding of its size."""
 MESSAGE_ID: Final = 0x0080
 MORE_FLAGS: Final = 0x0001
 

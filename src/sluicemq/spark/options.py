@@ -61,14 +61,14 @@ def parse_one(declared: OptionDeclaration, key: str, text: str) -> Any:
 
 ALIASES: Final = {"uri": "uris", "queue": "queues"}
 IGNORED: Final = ("path", "queryname")
-"""Options that Spark itself adds, and that mean nothing here."""
+"""Options that Spark itself adds, without a meaning here."""
 
 SPARKS_OWN: Final[Mapping[Side, tuple[str, ...]]] = {
     "both": (),
     "source": (),
     "sink": ("checkpointLocation",),
 }
-"""What it puts there on one side only, and an option of ours on the other."""
+"""Options that Spark adds on one side only, where ours of that name are on the other."""
 
 
 def declarations() -> list[tuple[str, OptionDeclaration]]:

@@ -19,14 +19,14 @@ from typing import Final
 
 LOCKS: Final = "gather-"
 UNHEARD: Final = "bound-"
-"""The prefix of sockets at which nobody listens yet."""
+"""The prefix of sockets at which no process listens yet."""
 
 SOCKETS: Final = "spark-", "files-", "listener-", UNHEARD
 COPIES: Final = "copy-"
-"""The prefix of folders that have a copy of a file while it is on its way."""
+"""The prefix of folders with a copy of a file that is being transferred."""
 
 OLD_S: Final = 3600.0
-"""The age in seconds from which on a file is left over; a younger one may be about to be used."""
+"""The age in seconds from which on a file may be removed; a younger one may be about to be used."""
 
 
 def own_folder() -> Path:

@@ -20,11 +20,11 @@ from sluicemq.spark.options import Options
 from sluicemq.spark.raw_contents import has_offset
 
 REFUSALS: Final = (403, 405, 406)
-"""Of a consumer that asks for an offset where there are none, or where another has the queue for
+"""The reply codes to a consumer that asks a queue for an offset, or one that another has for
 itself."""
 
 ANSWER_S: Final = 2.0
-"""How long to wait for the first message of what does not refuse: an empty stream."""
+"""Seconds to wait for the first message: an empty stream sends none."""
 
 
 def check_delivery(options: Options, queue: str, event: Deliveries) -> None:

@@ -38,7 +38,7 @@ from sluicemq.spark.worker import spare_collections
 Each = TypeVar("Each")
 
 GATHERERS_S = 5.0
-"""Seconds that a task which started a process on its executor waits for the others."""
+"""Seconds that a task that started a process on its executor waits for the others."""
 
 
 class ChunkPartition(InputPartition):

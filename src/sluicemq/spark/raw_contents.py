@@ -26,7 +26,7 @@ SIZE_AT: Final = 3
 
 OFFSET_HEADER: Final = "x-stream-offset"
 OFFSET_FIELD: Final = b"\x0fx-stream-offsetl"
-"""The field as it stands in a headers table, before the octets of the offset."""
+"""The field in a headers table, before the octets of the offset."""
 OFFSET_SIZE: Final = 8
 
 
@@ -71,8 +71,8 @@ class RawContents:
         self.data = data
         self.starts, self._ends = bounds(runs, sizes)
         self.heads = self.starts + OVERHEAD + self._numbers(self.starts + SIZE_AT)
-        """Where header frames end, and body frames begin unless there are none. `starts` is where
-        the contents begin."""
+        """The places where header frames end, and body frames begin if there are any. `starts` has
+        the places where the contents begin."""
         self._properties: pa.Array | None = None
 
     def __len__(self) -> int:

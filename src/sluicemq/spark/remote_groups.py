@@ -20,7 +20,7 @@ from sluicemq.spark.planner_link import BEAT_S, LEASE_S, PlannerLink, Words
 from sluicemq.spark.transfer import Endpoint, fetch
 
 ANSWER_S: Final = 20.0
-"""Seconds to wait for an answer of a process that lives; one that gives none is lost."""
+"""Seconds to wait for an answer of a process that lives; one that does not answer is lost."""
 
 
 class RemoteOutage:
@@ -127,8 +127,8 @@ class RemoteGroup:
         """The number of the last request to acknowledge."""
         self._heard = 0
         self.heard_at = self._asked_at = time.monotonic()
-        """The time at which the process last said something (`heard_at`), and was last told
-        something (monotonic)."""
+        """The monotonic times at which the process last reported (`heard_at`), and was last sent a
+        request."""
         self._wanted: set[int] = set()
         self._answers: dict[int, Any] = {}
 

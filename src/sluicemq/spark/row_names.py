@@ -18,8 +18,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 DIGEST_SIZE: Final = 16
 KEY_SIZE: Final = 8
-"""So many octets of a digest tell rows apart for counting. Different rows that are equal in these
-have names that differ still, but who is first among them depends on their order."""
+"""This many octets of a digest distinguish rows for counting. Different rows that are equal in
+these still have different names, but their numbers depend on their order."""
 
 DIGITS: Final = 12
 POWERS: Final = 10 ** np.arange(DIGITS - 1, -1, -1)

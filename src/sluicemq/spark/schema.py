@@ -95,7 +95,7 @@ class Decoder:
         self.schema = to_arrow_schema(schema, timezone="UTC")
         self._names = tuple(self.schema.names)
         self.scratch = Scratch()
-        """Memory for whoever decodes chunk after chunk."""
+        """Memory for a caller that decodes chunk after chunk."""
         self._wants_properties = not (PROPERTY_NAMES | {"offset"}).isdisjoint(self._names)
 
     def decode(

@@ -53,18 +53,20 @@ CLOSING_S: Final = 3 * LAST_WORD_S
 hangs."""
 
 ACKS_WRITTEN_S: Final = 1.0
-"""How long to wait until acknowledgements are written. Without it a planner that Spark kills at the
-end of a query takes them with it, and the last batch comes again."""
+"""Seconds to wait until acknowledgements are written. Otherwise a planner that Spark kills at the
+end of a query would not have written them, and the last batch would come again."""
 
 GATHER_STEP_S: Final = 0.005
 FLOW_PER_S: Final = 50_000
-"""A batch that is not full waits for more while so many rows a second come, as seen each step."""
+"""A batch that is not full waits for more while this many rows a second come, as measured in each
+step."""
 
 
 Each = TypeVar("Each")
 
 START_OVER_S: Final = 5.0
-"""When nothing more of a batch that runs again has come for so long, all is given back."""
+"""When no more messages of a batch that runs again have come for this many seconds, all are given
+back."""
 
 START: Final[Offset] = {"session": "", "pos": {}, "serial": 0}
 
@@ -113,7 +115,7 @@ class StreamPlanner:
             self._signs.close()
             raise
         self._books = threading.RLock()
-        """Guards what is planned and served."""
+        """Guards the planned and the served chunks."""
         self._planned: list[PlannedChunk] = []
         self._replayed: list[GatheredChunk] = []
         self._serial = -1
@@ -125,26 +127,32 @@ class StreamPlanner:
         self._piece_rows = ROWS_UNLIMITED
         """The most rows of one piece."""
         self._rows_bound = ROWS_UNLIMITED
-        """The most rows of a batch that the broker's consumer_timeout lets through."""
+        """The most rows of a batch that can be acknowledged within the broker's
+        consumer_timeout.
+        """
         self._available: AvailableNow | None = None
-        """With Trigger.AvailableNow: what is still to come; None without it."""
+        """With Trigger.AvailableNow: the messages that are still to come; None without it."""
         self._checked: set[str] = set()
-        """Queues that count messages and send none, and were seen to be no streams."""
+        """Queues that count messages and send none, and were found to be no streams."""
         self._ended = False
         self._assignment = ConsumerAssignment(
             self.id, options, self._search.queues, self._news, self._server
         )
         self._gone: set[str] = set()
-        """Consumers whose queues are gone, and of which some messages may still be out."""
+        """Consumers whose queues are gone, and some of whose messages may still be
+        unacknowledged.
+        """
         self._called = 0
         """How often executors were asked to start processes."""
         self._watching: threading.Thread | None = None
         self._closing = threading.Event()
         self._is_over = threading.Event()
-        """Everybody who gathers has been told to go."""
+        """Set when all gathering processes have been told to end."""
         self._beats_until = float("inf")
         self._is_orphan = False
-        """The program whose planner this is has ended: nothing is to be waited for."""
+        """True when the program with this planner's query has ended: there is nothing
+        to wait for.
+        """
 
     def open(self) -> None:
         """Begin to gather, unless that was done before."""

@@ -38,7 +38,7 @@ Offsets = dict[str, int]
 RATE_STEP_S: Final = 0.01
 
 SURE_QUIET_S: Final = 1.0
-"""The silence after which an end that lies before what was read is believed."""
+"""The silence after which an end before the query's offset is believed."""
 
 
 class StreamMicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -51,7 +51,7 @@ class StreamMicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target: Offsets | None = None
         self._pace = Pace(options, time.monotonic())
         self._seen: Offsets | None = None
-        """The ends when they were last looked for."""
+        """The ends at the last look."""
 
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name, and those below
         ends = self._ends()

@@ -50,7 +50,8 @@ class StepShape:
     percent: int | None = None
     publish_rate: float
     capacity: Sequence[float] = ()
-    """Messages the broker can deliver, each second; the last holds on. Empty: as many as come."""
+    """Messages that the broker can deliver, for each second; the last applies from there on. Empty:
+    no limit."""
     latency_ms: float = 1.0
     confirm_ms: float = 2.0
 

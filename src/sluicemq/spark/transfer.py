@@ -25,7 +25,7 @@ from sluicemq.spark.transfer_tls import TlsSocket, ask_under_tls, make_identity
 
 REQUEST_MAX_BYTES: Final = 1024 * 1024
 PATIENCE_S: Final = 60.0
-"""For a peer that does not ask, or is asked and does not answer."""
+"""Seconds to wait for a peer's request or answer."""
 
 BUFFER_BYTES: Final = 64 * 1024
 
@@ -54,7 +54,7 @@ class ChunkServer:
     def __init__(self, host: str, bind: str = "", port: int = 0, *, has_tls: bool = False) -> None:
         self._identity = make_identity() if has_tls else None
         self.answer: Callable[[dict[str, Any], Peer], None] | None = None
-        """For requests that ask for no chunks."""
+        """Answers requests for anything but chunks."""
         self._chunks: dict[int, GatheredChunk] = {}
         self._numbers: dict[int, int] = {}
         self._next = 0

@@ -25,7 +25,7 @@ from sluicemq.spark.raw_contents import Octets
 
 RECEIVE_BYTES: Final = 256 * 1024
 SEND_BYTES: Final = 256 * 1024
-"""Encrypted at a time, and then sent."""
+"""The octets that are encrypted at a time, and then sent."""
 
 NAME: Final = "SluiceMQ transfer"
 VALID: Final = datetime(2000, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
@@ -111,9 +111,9 @@ class TlsSocket:
         self._outgoing = ssl.MemoryBIO()
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
         self._working = threading.Lock()
-        """For OpenSSL's state; never while something waits for the network."""
+        """Guards OpenSSL's state; never held while waiting for the network."""
         self._sending = threading.Lock()
-        """So that records leave in order."""
+        """Keeps records in order."""
         self._shake_hands()
 
     @property

@@ -34,7 +34,7 @@ RENAMED: Final = {
     "kafka.group.id": "; queues have no groups: give each query a queue of its own",
     "includeheaders": "; headers are a column, like all properties: includeProperties",
 }
-"""By the name in small letters: the end of the sentence."""
+"""The end of the error's sentence, by the option's name in small letters."""
 
 
 def no_such_option(key: str) -> Refused:

@@ -18,7 +18,7 @@ from sluicemq.management.sign_in import MANAGEMENT
 from sluicemq.management.user_session import encoded_properties
 
 DEFAULT: Final = "amq.default"
-"""The name by which URLs know the exchange without a name."""
+"""The name of the default exchange in URLs."""
 
 
 async def listed(call: Call, rows: list[Record]) -> ApiAnswer:

@@ -33,7 +33,7 @@ class Unit(StrEnum):
 
 
 DIVISORS: Final = {Unit.MEMORY: 2**20}
-"""By what a column is divided to be in its unit, where it is not."""
+"""The divisors of columns that are not in their unit."""
 
 
 class Scale(StrEnum):
@@ -51,11 +51,11 @@ class ChartLine:
     column: str
     label: str
     role: str
-    """Its colour's, in COLOURS."""
+    """The role of its colour, in COLOURS."""
     width: float = 1.6
     dash: str = "-"
     optional: bool = False
-    """It is left out when it is 0 all the time, or was never measured."""
+    """Whether to omit it when it is 0 all the time, or was never measured."""
 
 
 class Level(NamedTuple):
@@ -77,16 +77,16 @@ class Chart:
     name: str
     title: str
     caption: str
-    """What goes on after the title."""
+    """The rest of the sentence that the title begins."""
     unit: Unit
     lines: Sequence[ChartLine]
     height: float = LOW
-    """Inches."""
+    """The height in inches."""
     scale: Scale = Scale.LINEAR
     floor: float = 0.1
-    """The least that the top of a linear axis stands for."""
+    """The least value at the top of a linear axis."""
     always: bool = False
-    """It is shown when there is nothing in it, too: that is what there is to say."""
+    """Whether to show it when it is empty, too, because that is the result."""
     levels: Callable[[RunResult], list[Level]] = no_levels
     levels_label: str = ""
 
@@ -226,7 +226,7 @@ CHARTS: Final = (
         lines=[ChartLine("broker_rss_bytes", "memory", "unconfirmed")],
     ),
 )
-"""Those of a single run, in the order of the page."""
+"""The charts of a single run, in the order of the page."""
 
 OVERLAYS: Final = (
     Chart(
@@ -282,7 +282,7 @@ OVERLAYS: Final = (
         lines=[ChartLine("broker_rss_bytes", "memory", "unconfirmed")],
     ),
 )
-"""Those of several runs over one another. Each has one line, which is drawn for each run."""
+"""The charts of several runs over one another. Each has one line, which is drawn for each run."""
 
 NODE_CHARTS: Final = (
     Chart(
@@ -316,4 +316,4 @@ NODE_CHARTS: Final = (
         floor=1,
     ),
 )
-"""Those of the nodes of one run. Each has one line, which is drawn for each node."""
+"""The charts of the nodes of one run. Each has one line, which is drawn for each node."""

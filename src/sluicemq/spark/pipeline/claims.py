@@ -21,7 +21,7 @@ class Judgement:
     outcome: Outcome
     evidence: str
     others: str = ""
-    """Those of other runs that fit and are more favourable."""
+    """The evidence of other fitting runs that is more favourable."""
 
 
 USUAL_PROFILE: Final = "adaptive"
@@ -30,8 +30,7 @@ Judge = Callable[[RunResult], Judgement]
 """Judges a claim from one run that has at least one step."""
 
 Compare = Callable[[Sequence[RunResult]], Judgement | None]
-"""Judges a claim from all runs of its scenarios; returns None when the runs it needs are not among
-them."""
+"""Judges a claim from all runs of its scenarios; returns None when required runs are missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +48,12 @@ class Claim:
     judge: Judge | None = None
     compare: Compare | None = None
     needs: str = ""
-    """What `compare` needs."""
+    """The runs that `compare` requires."""
     of_profiles: bool = False
-    """Is it about flow profiles? Other claims are judged by runs with the usual one, if any."""
+    """Whether it is about flow profiles. Other claims are judged by runs with the usual one, if
+    any."""
     machine: str = ""
-    """What the post's larger cluster had to do with it; empty: its size does not matter."""
+    """How the post's larger cluster matters for it; empty: it does not."""
 
 
 def evaluate(claims: Sequence[Claim], runs: Sequence[RunResult]) -> list[ClaimResult]:

@@ -31,8 +31,8 @@ COLLAPSE_THIRD: Final = 0.5
 COLLAPSE_VERSUS_BEST: Final = 0.25
 THIRDS_MIN_SECONDS: Final = 3
 STALL_SECONDS: Final = 3
-"""A pause is a swing wherever it lies, however long, if the step gets over it; the end of a step
-leaves no time for that, so one of at most so many seconds there is a swing, too."""
+"""A pause is a swing wherever it lies, however long, if the step recovers from it; at the end of a
+step there is no time for that, so a pause of at most this many seconds there is a swing, too."""
 SWING_CV: Final = 0.25
 SWING_LATENCY_RATIO: Final = 10.0
 SLOW_MS: Final = 1000.0

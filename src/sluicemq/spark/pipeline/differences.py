@@ -69,7 +69,7 @@ class Difference:
     before: float | None
     after: float | None
     change: float | None
-    """The change as a share of `before`; None when there is nothing to divide by."""
+    """The change as a share of `before`; None when that is missing or 0."""
 
 
 def step_pairs(first: RunResult, other: RunResult) -> list[StepPair]:

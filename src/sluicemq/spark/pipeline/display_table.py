@@ -34,7 +34,7 @@ class Cell:
     text: str = ""
     chips: Sequence[Chip] = ()
     note: str = ""
-    """What only the page has room for. Its line breaks are kept."""
+    """Further text for the page only. Its line breaks are kept."""
 
 
 class ColumnKind(StrEnum):
@@ -58,7 +58,7 @@ class Column(Generic[Row]):
     terminal: str = ""
     """Its title on a terminal; empty: a terminal does not show it."""
     ratio: int = 0
-    """Its share of a terminal's width; 0: what its longest cell needs."""
+    """Its share of a terminal's width; 0: the width of its longest cell."""
 
     def cell(self, row: Row) -> Cell:
         """Return the cell of this column in one row."""
@@ -82,7 +82,7 @@ class Table(Generic[Row]):
     groups: Sequence[Group[Row]]
     rows: Sequence[Row]
     chosen: Callable[[Row], bool] = lambda _: False
-    """Does a row stand out?"""
+    """Whether a row stands out."""
 
     @property
     def columns(self) -> list[Column[Row]]:

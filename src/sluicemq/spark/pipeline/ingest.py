@@ -44,15 +44,15 @@ class RawRun:
     directory: Path
     info: RunInfo
     messages: DataFrame
-    """Rows of `published` and of `delivered`; a column its table does not have is null."""
+    """Rows of `published` and of `delivered`; a column that a table does not have is null."""
     counters: pa.Table
     """A row for each client and second."""
     broker: pa.Table | None
     """A row for each second."""
     nodes: pa.Table | None
-    """A row for each node and second; None when the nodes could not be looked at."""
+    """A row for each node and second; None when the nodes were not sampled."""
     damaged: dict[Path, str]
-    """What is wrong with each file of the two large tables that is left out of `messages`."""
+    """The error of each file of the two large tables that is left out of `messages`."""
 
 
 def open_run(session: SparkSession, directory: Path) -> RawRun:

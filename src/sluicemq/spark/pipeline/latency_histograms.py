@@ -29,10 +29,10 @@ RELATIVE_ERROR: Final = 1 / (2 * SUBBUCKETS)
 """The largest relative error of a percentile against the exact one (nearest rank)."""
 
 NEVER: Final = -2
-"""The bucket of messages whose end never came: there was no confirm."""
+"""The bucket of messages without an end: there was no confirm."""
 
 NEGATIVE: Final = -1
-"""The bucket of latencies below 0, which cannot be."""
+"""The bucket of latencies below 0, which only wrong clocks give."""
 
 WARM: Final = 1
 DELIVERED: Final = 2

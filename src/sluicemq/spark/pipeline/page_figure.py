@@ -9,7 +9,7 @@ from sluicemq.spark.pipeline.drawing import Picture, RunStyle, run_style
 from sluicemq.spark.pipeline.results import RunResult
 
 Legend = Sequence[tuple[str, RunStyle]]
-"""Names, which may be long, each with the line it stands for."""
+"""Names, which may be long, each with the style of its line."""
 
 
 @dataclass(frozen=True, slots=True)

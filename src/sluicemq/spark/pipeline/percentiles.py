@@ -33,7 +33,7 @@ QUANTILES: Final = {"p50_ms": 0.50, "p75_ms": 0.75, "p95_ms": 0.95, "p99_ms": 0.
 LATENCY_KINDS: Final = tuple(kind for kinds in KINDS.values() for kind in kinds)
 
 POINTS_PER_DECADE: Final = 8
-"""The points of a distribution in which the rest above them shrinks to a tenth."""
+"""The points of a distribution while the rest above them shrinks to a tenth."""
 
 HEAT_BUCKETS: Final = 16
 """The buckets that are one cell of a heat map: four cells for each power of two."""
@@ -41,7 +41,7 @@ HEAT_BUCKETS: Final = 16
 NS_PER_MS: Final = 1e6
 
 Bucket = tuple[int, int, int | None]
-"""Its number, the messages in it, the largest latency of them (none for NEVER), ns."""
+"""The bucket's number, its messages, and the largest latency of them (none for NEVER), in ns."""
 
 
 def latencies_by_key(histograms: pa.Table) -> dict[tuple[str, int], Latencies]:

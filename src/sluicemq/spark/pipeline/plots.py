@@ -43,7 +43,7 @@ from sluicemq.spark.pipeline.drawing import (
 from sluicemq.spark.pipeline.results import Analysis, RunResult, Step
 
 SAME_TIME_S: Final = 0.1
-"""Seconds by which steps of two runs may be apart and still be the same ones."""
+"""The steps of two runs are the same ones if they are at most this many seconds apart."""
 
 
 def over_time(run: RunResult, chart: Chart, series: Series) -> Picture:

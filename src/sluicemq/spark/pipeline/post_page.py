@@ -22,10 +22,10 @@ from sluicemq.spark.pipeline.report_tables import OUTCOMES, rules_table
 from sluicemq.spark.pipeline.results import ClaimResult, RunResult, Step
 
 SCALE_TONES: Final = {1: Tone.BAD, 2: Tone.BAD, 3: Tone.GOOD, 4: Tone.FAIR}
-"""How each class of the post's scale is to be taken."""
+"""The tone of each class of the post's scale."""
 
 Verdicts = Sequence[ClaimResult]
-"""What the runs of each broker say about one claim."""
+"""The results of each broker's runs for one claim."""
 
 Figure = Callable[[RunResult], str | Cell]
 
@@ -40,7 +40,8 @@ class ChapterSection:
     runs: Table[RunKey] | None
     claims: Table[Verdicts]
     others: Sequence[str]
-    """What other runs show that fit a claim: a sentence for each broker's claim that has such."""
+    """The evidence of other runs that fit a claim: a sentence for each broker's claim that has
+    some."""
 
 
 def render(post: Post) -> str:

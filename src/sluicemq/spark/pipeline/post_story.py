@@ -47,7 +47,8 @@ REASONS: Final = {
     "6.b": "appends of all groups share one sync, whatever one batch may have",
     "7.b": BUDGET,
 }
-"""Why a claim about trouble does not hold for SluiceMQ, where the runs show that: by its id."""
+"""Why a claim about trouble does not hold for SluiceMQ, by the claim's id, where the runs show
+that."""
 
 
 @dataclass(frozen=True, slots=True)

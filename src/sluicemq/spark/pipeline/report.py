@@ -206,10 +206,10 @@ class RunSection:
     warnings: list[str]
     figures: list[PageFigure]
     nodes: list[PageFigure]
-    """What each node did; none when there is a single one, of which `figures` tell."""
+    """The charts of the nodes; none for a single node, which is in `figures`."""
     distributions: list[PageFigure]
     is_shaded: bool
-    """Does a step stand out, as the one whose limit is recommended?"""
+    """Whether a step stands out, as the one whose limit is recommended."""
     steps: list[Table[Step]]
     balance: Table[Step]
     queues: Table[int]

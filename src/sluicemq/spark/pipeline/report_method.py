@@ -17,7 +17,7 @@ class MethodSection:
     """The parts of the section on method that differ from report to report."""
 
     notes: list[str]
-    """Of each run: what was recorded, and how well its clocks were known."""
+    """For each run: what was recorded, and how exactly its clocks were known."""
     percentile_error: str
     rules: Table[Rule]
 

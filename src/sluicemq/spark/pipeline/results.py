@@ -16,7 +16,7 @@ class Percentiles:
 
     messages: int = 0
     never: int = 0
-    """The number of messages whose end never came: they were not confirmed."""
+    """The number of messages without an end: they were not confirmed."""
     negative: int = 0
     p50_ms: float | None = None
     p75_ms: float | None = None
@@ -48,15 +48,15 @@ class Second:
     step: int | None
     """The step it belongs to; None: it is between or after the steps (the drain)."""
     measured: bool
-    """True when it is wholly inside its step and after the warm-up: the figures of a step are made
-    of these seconds."""
+    """True when it is wholly inside its step and after the warm-up: the step's figures use these
+    seconds."""
     intended_per_s: int
     published_per_s: int
     confirmed_per_s: int
     delivered_per_s: int
     acked_per_s: int
     backlog: int
-    """Published and not yet delivered, at the end of the second."""
+    """The messages published and not yet delivered, at the end of the second."""
     unconfirmed: int
     unacked: int
     blocked_share: float
@@ -77,9 +77,9 @@ class NodeSecond:
     cpu_cores: float | None
     rss_bytes: int | None
     flow_connections: int | None
-    """Connections that flow control held up."""
+    """The connections that flow control held up."""
     leaders: int | None
-    """Those of the scenario's queues that had their leader, or their messages, there."""
+    """The number of the scenario's queues that had their leader, or their messages, there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class DistributionPoint:
     took at most `latency_ms`."""
 
     step: int | None
-    """None: of all steps."""
+    """The step; None: all steps."""
     kind: str
     share: float
     latency_ms: float
@@ -139,7 +139,7 @@ class QueueShare:
     queue: int
     messages: int
     mean_ms: float
-    """Their mean end-to-end response latency."""
+    """The mean end-to-end response latency of these messages."""
 
 
 class StepClass(StrEnum):
@@ -167,7 +167,8 @@ class Step:
     target_per_s: float
     intended: int
     abandoned: int
-    """Intended messages never written: their publisher was held up until the step ended."""
+    """Intended messages that were never written, because their publisher was held up until the step
+    ended."""
     published_per_s: float
     confirmed_per_s: float
     delivered_per_s: float
@@ -251,17 +252,17 @@ class RunResult:
     distribution: list[DistributionPoint]
     """All kinds of latency, of each step and of all of them."""
     heat: list[HeatCell]
-    """Where the latencies of each second lay."""
+    """The distribution of latencies in each second."""
     queues: list[QueueShare]
     """By step, then by queue."""
     knee: Knee | None
     no_knee_reason: str
     checks: list[CrossCheck]
     damaged: list[str]
-    """Of each file that cannot be read and was left out, its name and what is wrong with it."""
+    """The name and the error of each file that cannot be read and was left out."""
     raw_rows: int
     nodes: list[NodeSecond] = field(default_factory=list)
-    """The target's nodes, second by second; empty when they could not be looked at."""
+    """The target's nodes, second by second; empty when they were not sampled."""
 
     @property
     def target_per_s(self) -> float:
@@ -292,11 +293,11 @@ class ClaimResult:
     text: str
     outcome: Outcome
     evidence: str
-    """The figures it rests on; for a claim not tested: what is missing."""
+    """The figures for the outcome; for a claim not tested: what is missing."""
     elsewhere: str
     """For a claim not tested: what a run of the same mode on another queue type shows."""
     machine: str = ""
-    """What the post's larger cluster had to do with it; empty: its size does not matter."""
+    """How the post's larger cluster matters for it; empty: it does not."""
     others: str = ""
     """The figures of other runs that fit and are more favourable; empty: there are none."""
 

@@ -42,7 +42,7 @@ from sluicemq.spark.pipeline.spread import imbalance, mean, slope, variation
 Row = Mapping[str, Any]
 
 SAMPLE_TOLERANCE: Final = 0.02
-"""Counters and a sample of rows may differ by this much before the report says so; where every
+"""Counters and a sample of rows may differ by this share before the report tells it; where every
 message has its row they must be equal."""
 
 COUNTED: Final = ("intended", "written", "confirmed", "delivered", "acked")
@@ -62,11 +62,11 @@ class SmallTables:
     shares: list[Row]
     """A row a table, step, warm-up or not, and client or queue: messages, sum of latencies."""
     broker: dict[int, Row]
-    """What was seen of the broker, by second."""
+    """The samples of the broker, by second."""
     distribution: list[DistributionPoint] = field(default_factory=list)
     heat: list[HeatCell] = field(default_factory=list)
     damaged: Mapping[Path, str] = field(default_factory=dict)
-    """What is wrong with each file that was left out."""
+    """The error of each file that was left out."""
 
     def recorded(self, table: str, what: str) -> int:
         """Return how many "rows" a raw table has, or how many "messages" they stand for, as `what`
