@@ -1,6 +1,5 @@
 """The mirrored queues of one virtual host: this node's members of their groups, and the queues that
-channels use here, masters' queues or stand-ins.
-"""
+channels use here, masters' queues or stand-ins."""
 
 from __future__ import annotations
 

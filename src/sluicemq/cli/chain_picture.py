@@ -234,9 +234,8 @@ def all_holds(chain: Chain) -> Iterable[Hold]:
 def paths(
     chain: Chain, stage_id: str, so_far: tuple[ChainLink, ...]
 ) -> Iterable[tuple[ChainLink, ...]]:
-    """Yield each path along shut links to its end. Stages have an order, so there are
-    no circles.
-    """
+    """Yield each path along shut links to its end. Stages have an order, so there are no
+    circles."""
     holding = chain.holding(stage_id)
     if not holding and so_far:
         yield so_far

@@ -1,6 +1,5 @@
 """`sluicemq serve`: makes the configuration of the options, and runs the broker until it is told to
-stop.
-"""
+stop."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The data directory: chosen from the configuration, made when missing, held by one broker at a
-time.
-"""
+time."""
 
 from __future__ import annotations
 

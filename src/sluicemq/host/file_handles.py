@@ -87,9 +87,8 @@ class FileHandles:
         self.limit = limit
         self.counters = counters
         self.lock = threading.Lock()
-        """Guards the tables and the users of handles; it is never held during a call
-        that may wait.
-        """
+        """Guards the tables and the users of handles; it is never held during a call that may
+        wait."""
         self.table: OrderedDict[str, Handle] = OrderedDict()
         self.closed: dict[str, None] = {}
         self.failed: dict[str, str] = {}

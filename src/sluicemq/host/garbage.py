@@ -27,9 +27,8 @@ YOUNG_LOOKS: Final = 2
 """The number of such searches after which Python also searches the objects that they left, which
 takes 5 ms; those left then are old. (With its default, 10, that took 25 ms.)"""
 NEVER: Final = 1 << 30
-"""A number of searches that is never reached, so that Python does not search old
-objects by itself.
-"""
+"""A number of searches that is never reached, so that Python does not search old objects by
+itself."""
 
 LOOK_SECONDS: Final = 1.0
 """Seconds between two decisions whether to search all objects."""
@@ -38,9 +37,8 @@ DUE: Final = 20
 CHEAP_SECONDS: Final = 0.02
 """A search that takes fewer seconds disturbs no one."""
 IDLE_ROUNDS: Final = 10
-"""The most rounds of the actors between two decisions on an idle node, whose own timers
-make a few.
-"""
+"""The most rounds of the actors between two decisions on an idle node, whose own timers make a
+few."""
 GROWN: Final = 4
 """When memory is short, one object in this many must be new: else every search would cost the same
 and find nothing."""

@@ -63,9 +63,8 @@ class JoiningCommand(Actor):
 
 
 class JoiningHost:
-    """A node that joins a cluster, in the running event loop, over a data directory
-    that it holds.
-    """
+    """A node that joins a cluster, in the running event loop, over a data directory that it
+    holds."""
 
     def __init__(self, config: Config, directory: Path) -> None:
         self.config = config

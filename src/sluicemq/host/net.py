@@ -117,9 +117,8 @@ class Connection(asyncio.BufferedProtocol):
         return Peer(self.address, int(there[1]), str(here[0]), int(here[1]))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the one buffer of all sockets: its content is copied before anything
-        else is read.
-        """
+        """Return the one buffer of all sockets: its content is copied before anything else is
+        read."""
         return self.net.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -135,9 +134,8 @@ class Connection(asyncio.BufferedProtocol):
             self.owner.post(Received(data))
 
     def decoded(self, data: bytes) -> bytes:
-        """Return the owner's part of `data`; with TLS that is nothing before its
-        handshake is over.
-        """
+        """Return the owner's part of `data`; with TLS that is nothing before its handshake is
+        over."""
         return data
 
     @property

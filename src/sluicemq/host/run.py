@@ -83,9 +83,8 @@ CLOSE_SECONDS_MAX: Final = 40.0
 """The most seconds for closing the storage, disk busy or not."""
 
 END_SECONDS: Final = 60.0
-"""Seconds that the process has to end in order: shorter than service managers commonly
-wait (90 s).
-"""
+"""Seconds that the process has to end in order: shorter than service managers commonly wait (90
+s)."""
 
 LATE_EXIT_CODE: Final = 75
 """EX_TEMPFAIL: the process did not end in order within END_SECONDS. The next start is as after a

@@ -67,14 +67,12 @@ then."""
 
 WAIT_S: Final = 0.1
 REPORT_TIMEOUT_S: Final = 60.0
-"""Seconds that workers have for their reports: writing the last rows of a large run
-takes seconds.
-"""
+"""Seconds that workers have for their reports: writing the last rows of a large run takes
+seconds."""
 
 REQUEUE_TIMEOUT_S: Final = 30.0
-"""Seconds that the broker has to requeue unacknowledged messages, and to show that on
-every node.
-"""
+"""Seconds that the broker has to requeue unacknowledged messages, and to show that on every
+node."""
 
 INTERRUPTED: Final = "interrupted"
 
@@ -98,9 +96,8 @@ class LabResult:
 
     @property
     def problems(self) -> dict[str, int]:
-        """Return the counts of the verification that must be 0 and are not; empty when
-        all is well.
-        """
+        """Return the counts of the verification that must be 0 and are not; empty when all is
+        well."""
         counts = {name: self.verification[name] for name in PROBLEMS}
         return {name: count for name, count in counts.items() if count}
 

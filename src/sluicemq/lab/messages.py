@@ -77,9 +77,8 @@ class Settled:
 
 @dataclass(slots=True)
 class Arrived:
-    """Tells, while draining, how many different messages have arrived at a consumer
-    worker so far.
-    """
+    """Tells, while draining, how many different messages have arrived at a consumer worker so
+    far."""
 
     messages: int
 

@@ -33,9 +33,8 @@ LABEL_MAX: Final = 60
 """The most characters of a run's label: it stands in legends and in the titles of columns."""
 
 MIRRORED_PREFIX: Final = "ha-"
-"""The prefix of mirrored queues' names, for a policy of the broker: clients cannot ask
-for mirrors.
-"""
+"""The prefix of mirrored queues' names, for a policy of the broker: clients cannot ask for
+mirrors."""
 
 
 @dataclass(frozen=True, slots=True)

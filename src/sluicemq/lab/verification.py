@@ -67,9 +67,8 @@ class Inspector:
         self.foreign = 0
 
     def last_seen(self) -> dict[int, int]:
-        """Return the state that a consumer keeps: the highest sequence number it got,
-        by publisher.
-        """
+        """Return the state that a consumer keeps: the highest sequence number it got, by
+        publisher."""
         return dict.fromkeys(self.seen, -1)
 
     def check(

@@ -136,9 +136,8 @@ class Drawing:
         return self.clock.now_ns()
 
     def add_connection(self, reader: Reader) -> Iterator[int]:
-        """Add a reader, its writer, its channels and the gates it waits for; a channel
-        is a piece.
-        """
+        """Add a reader, its writer, its channels and the gates it waits for; a channel is a
+        piece."""
         own = reader.name
         title = f"{reader.peer.peer_host}:{reader.peer.peer_port}"
         rest = len(reader.rest.contents) if reader.rest is not None else 0
@@ -189,9 +188,8 @@ class Drawing:
         return STAGE_WORK + LINK_WORK + inbox_work(queue)
 
     def add_node(self, own: str, name: str, state: str, gate: Gate) -> None:
-        """Add another node, unless it has been added, and the gate at which a queue
-        waits for it.
-        """
+        """Add another node, unless it has been added, and the gate at which a queue waits for
+        it."""
         if name not in self.nodes:
             self.nodes.add(name)
             self.add_other(node_id(name), NODE, state, name)

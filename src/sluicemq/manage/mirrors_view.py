@@ -1,6 +1,5 @@
 """The columns of lists for mirrored queues, under RabbitMQ's names; a mirror's name is that of its
-node.
-"""
+node."""
 
 from __future__ import annotations
 

@@ -103,9 +103,8 @@ BeginHere: TypeAlias = Callable[[str, Mapping[str, Any], Reply], Begun]
 
 
 class NodePost(Actor):
-    """The post of a node, which `cluster` links to the others; `begin` carries out
-    their commands.
-    """
+    """The post of a node, which `cluster` links to the others; `begin` carries out their
+    commands."""
 
     is_vital = False
 

@@ -135,9 +135,8 @@ BINDING_LISTED: Final = (
 )
 
 RAFT_FIGURES: Final = ("term", "last_index", "commit_index", "snapshot_index")
-"""The figures of the log of a queue's Raft group in its record; 0 for queues that have
-none here.
-"""
+"""The figures of the log of a queue's Raft group in its record; 0 for queues that have none
+here."""
 
 RECORDS: Final[dict[str, tuple[str, ...]]] = {
     QUEUES: (

@@ -40,9 +40,8 @@ def io(counters: Mapping[str, int]) -> Row:
 
 
 def file_handles(counters: Mapping[str, int]) -> Row:
-    """Return how many files are open and how many may be; empty where the World has no
-    such limit.
-    """
+    """Return how many files are open and how many may be; empty where the World has no such
+    limit."""
     return {
         name.removeprefix("file_handles_"): value
         for name, value in counters.items()

@@ -246,9 +246,8 @@ def start(
     arguments: Mapping[str, Any],
     reply: Reply,
 ) -> Task:
-    """Begin `command`; `reply` is called with the answer, unless the task is abandoned
-    before that.
-    """
+    """Begin `command`; `reply` is called with the answer, unless the task is abandoned before
+    that."""
 
     def look(task: Task, _: Given) -> None:
         found: list[Row] = []

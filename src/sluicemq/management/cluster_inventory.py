@@ -67,9 +67,8 @@ class ClusterInventory:
     def __init__(self, link: BrokerLink) -> None:
         self.link = link
         self.far = BrokerLink(link.port)
-        """For questions to other nodes, so that those to the local broker do not wait
-        behind them.
-        """
+        """For questions to other nodes, so that those to the local broker do not wait behind
+        them."""
         self.own = Inventory(link)
         self.others: dict[str, Inventory] = {}
         """By name, the nodes that were up when the local broker was last asked for its figures."""

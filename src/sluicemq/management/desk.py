@@ -1,6 +1,5 @@
-"""The state that all handlers of requests share: the link to the broker, the samples,
-the sessions.
-"""
+"""The state that all handlers of requests share: the link to the broker, the samples, the
+sessions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Filters and sorts lists, and cuts pages and columns from them, with RabbitMQ's parameters, bounds
-and errors.
-"""
+and errors."""
 
 from __future__ import annotations
 

@@ -85,9 +85,8 @@ def churn_of(told: Record) -> dict[str, int]:
 
 
 def descriptors_of(pid: int) -> int:
-    """Return how many descriptors a process of this user has open; 0 when there is no
-    such process.
-    """
+    """Return how many descriptors a process of this user has open; 0 when there is no such
+    process."""
     with suppress(OSError):
         return len(os.listdir(f"/proc/{pid}/fd")) if pid else 0
     return 0

@@ -1,6 +1,5 @@
 """Finds the handler for a request's path. Parts of paths are matched as they were sent, because the
-name of a virtual host or queue may have a slash, which is %2F there.
-"""
+name of a virtual host or queue may have a slash, which is %2F there."""
 
 from __future__ import annotations
 

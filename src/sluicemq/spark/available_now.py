@@ -49,9 +49,8 @@ class AvailableNow:
         self._left.update(dict.fromkeys(queues, 0))
 
     def left(self) -> dict[str, int]:
-        """Return how many messages are still waited for, by queue; queues without any
-        are left out.
-        """
+        """Return how many messages are still waited for, by queue; queues without any are left
+        out."""
         return {queue: count for queue, count in self._left.items() if count > 0}
 
     def wanted(self, consumers: Iterable[AnyConsumer]) -> list[AnyConsumer]:

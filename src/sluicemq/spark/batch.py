@@ -86,9 +86,8 @@ class QueueBatchReader(DataSourceReader):
             subscription.wire.abandon()
 
     def _subscribe(self, partition: QueuePartition) -> tuple[Subscription | None, int]:
-        """Return a consumer, and how many messages to read; no consumer when there are
-        no messages.
-        """
+        """Return a consumer, and how many messages to read; no consumer when there are no
+        messages."""
 
         def subscribe(attempt: int) -> tuple[Subscription | None, int]:
             name = f"sluicemq spark batch {partition.queue}"

@@ -79,9 +79,8 @@ class GatheredChunk:
             self.runs.append(run)
 
     def copy(self) -> GatheredChunk:
-        """Return a chunk with the present messages of this one; later additions do not
-        show in it.
-        """
+        """Return a chunk with the present messages of this one; later additions do not show in
+        it."""
         made = GatheredChunk(self.queue, self.generation)
         made.rows, made.bytes = self.rows, self.bytes
         made.runs = [replace(run) for run in self.runs]

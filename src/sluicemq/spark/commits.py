@@ -169,9 +169,8 @@ def open_location(location: str) -> tuple[FileSystem, str]:
 
 
 def offset_of(text: str, session: str) -> Offset | None:
-    """Return the offset of this session in a line of JSON, at any depth; None when
-    there is none.
-    """
+    """Return the offset of this session in a line of JSON, at any depth; None when there is
+    none."""
     if session not in text:
         return None
     try:

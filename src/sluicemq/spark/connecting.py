@@ -22,9 +22,8 @@ TELL_S: Final = 10.0
 RECEIVE_BYTES: Final = 256 * 1024
 
 TRANSIENT_CODES: Final = (320, 541)
-"""Reply codes of a broker that stops, or has had an error. With other codes it would
-refuse again.
-"""
+"""Reply codes of a broker that stops, or has had an error. With other codes it would refuse
+again."""
 
 PASSING_WORDS: Final = "is down or inaccessible", "is down"
 """A node of a cluster is away, and with it its queues and virtual hosts: RabbitMQ tells so with

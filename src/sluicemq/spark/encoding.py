@@ -272,8 +272,7 @@ class Encoder:
 
     def _make_stencil(self, head: Head) -> Stencil | None:
         """Return the stencil for a head; None when the place of the sequence number is
-        ambiguous.
-        """
+        ambiguous."""
         whole = self._plain(head, SEQUENCE_MARK, b"\0", NAME_MARK)
         before_body = whole[: -len(b"\0" + END_OCTET)]
         name = NAME_MARK.encode() if self._options.deduplication == "content" else b""
@@ -296,9 +295,8 @@ class Encoder:
         return properties
 
     def _plain(self, head: Head, row: int, body: bytes, name: str) -> bytes:
-        """Return the frames of one message, made without a stencil; `name` is its name
-        by content.
-        """
+        """Return the frames of one message, made without a stencil; `name` is its name by
+        content."""
         exchange, routing_key, deduplication_id, *_ = head
         properties = self._properties(head)
         headers = self._headers(row, deduplication_id, name)

@@ -33,8 +33,7 @@ from sluicemq.spark.session import start_session
 
 CALL_TIMEOUT_S: Final = 60.0
 """Seconds from the job's beginning until the last worker has connected; executors start
-meanwhile.
-"""
+meanwhile."""
 
 SETTINGS: Final = {
     "spark.executor.memory": "512m",

@@ -128,8 +128,7 @@ class StreamPlanner:
         """The most rows of one piece."""
         self._rows_bound = ROWS_UNLIMITED
         """The most rows of a batch that can be acknowledged within the broker's
-        consumer_timeout.
-        """
+        consumer_timeout."""
         self._available: AvailableNow | None = None
         """With Trigger.AvailableNow: the messages that are still to come; None without it."""
         self._checked: set[str] = set()
@@ -140,8 +139,7 @@ class StreamPlanner:
         )
         self._gone: set[str] = set()
         """Consumers whose queues are gone, and some of whose messages may still be
-        unacknowledged.
-        """
+        unacknowledged."""
         self._called = 0
         """How often executors were asked to start processes."""
         self._watching: threading.Thread | None = None
@@ -150,9 +148,8 @@ class StreamPlanner:
         """Set when all gathering processes have been told to end."""
         self._beats_until = float("inf")
         self._is_orphan = False
-        """True when the program with this planner's query has ended: there is nothing
-        to wait for.
-        """
+        """True when the program with this planner's query has ended: there is nothing to wait
+        for."""
 
     def open(self) -> None:
         """Begin to gather, unless that was done before."""
@@ -463,9 +460,8 @@ class StreamPlanner:
         return self._available is not None and bool(self._assignment.groups and self._wanted())
 
     def _await_counted(self, available: AvailableNow) -> bool:
-        """Look after counted messages that do not come now; return False when there are
-        none left.
-        """
+        """Look after counted messages that do not come now; return False when there are none
+        left."""
         consumers = self._wanted()
         if not consumers:
             return False

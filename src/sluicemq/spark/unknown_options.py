@@ -1,6 +1,5 @@
 """The errors for options that `format("amqp")` does not have: those of earlier versions, of Spark,
-and of its Kafka source.
-"""
+and of its Kafka source."""
 
 from __future__ import annotations
 

@@ -143,9 +143,8 @@ async def memory_of(call: Call, name: str) -> dict[str, Any]:
 
 
 async def chain(call: Call) -> ApiAnswer:
-    """Return the stages and links of the flow control chain: which hold up which, and
-    since when.
-    """
+    """Return the stages and links of the flow control chain: which hold up which, and since
+    when."""
     [row] = await call.desk.inventory.all(CHAIN)
     return ApiAnswer(row)
 

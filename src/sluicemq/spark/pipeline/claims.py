@@ -35,9 +35,8 @@ Compare = Callable[[Sequence[RunResult]], Judgement | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One claim of the post, the runs it is about, and the judge or comparison that
-    decides on it.
-    """
+    """One claim of the post, the runs it is about, and the judge or comparison that decides on
+    it."""
 
     id: str
     text: str

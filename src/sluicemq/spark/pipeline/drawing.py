@@ -114,9 +114,8 @@ RUN_STYLES: Final = (
 
 
 def run_style(position: int) -> RunStyle:
-    """Return the style of the run at this position, from 0; the eighth has that of the
-    first again.
-    """
+    """Return the style of the run at this position, from 0; the eighth has that of the first
+    again."""
     return RUN_STYLES[position % len(RUN_STYLES)]
 
 

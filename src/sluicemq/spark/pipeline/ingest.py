@@ -1,6 +1,5 @@
 """Reads a run directory: checks run.json and the columns, and reads the two large tables as a
-DataFrame.
-"""
+DataFrame."""
 
 from __future__ import annotations
 
@@ -104,9 +103,8 @@ def load_info(directory: Path) -> RunInfo:
 
 
 def count_rows(directory: Path) -> int:
-    """Return how many rows the two large tables have, by the footers of their valid
-    Parquet files.
-    """
+    """Return how many rows the two large tables have, by the footers of their valid Parquet
+    files."""
     damaged = _damaged(directory, pq.read_metadata)
     files = {file for name in LARGE for file in _files(directory / name)}
     return sum(pq.read_metadata(file).num_rows for file in files - damaged.keys())

@@ -20,9 +20,8 @@ MET: Final = 0.97
 """The share of the target that counts as reaching it."""
 
 CARRIED: Final = 0.5
-"""A run that carries less than this share of its target at every limit tells nothing
-about limits.
-"""
+"""A run that carries less than this share of its target at every limit tells nothing about
+limits."""
 
 ALIKE: Final = 0.05
 """Rates that differ by less than this share count as equal."""

@@ -1,6 +1,5 @@
-"""Names runs beside one another: by their labels, or by the shortest words that
-distinguish them.
-"""
+"""Names runs beside one another: by their labels, or by the shortest words that distinguish
+them."""
 
 from __future__ import annotations
 

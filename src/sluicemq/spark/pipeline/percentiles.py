@@ -1,6 +1,5 @@
 """Computes percentiles and distributions from the latency histograms, which are merged upward,
-second to step to run.
-"""
+second to step to run."""
 
 from __future__ import annotations
 

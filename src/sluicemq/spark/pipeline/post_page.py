@@ -1,6 +1,5 @@
 """The page about a whole post: which claims hold, which do not and which are better, broker beside
-broker.
-"""
+broker."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The results of a whole post, broker by broker. Each broker's claims are judged by its
-own runs.
-"""
+"""The results of a whole post, broker by broker. Each broker's claims are judged by its own
+runs."""
 
 from __future__ import annotations
 

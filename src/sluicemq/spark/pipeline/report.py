@@ -257,9 +257,8 @@ def _nodes(run: RunResult, number: int, end_s: float) -> list[PageFigure]:
 
 
 def _distributions(run: RunResult, number: int, end_s: float) -> list[PageFigure]:
-    """Return the distributions of one run's end-to-end latencies: over its time, and of
-    each step.
-    """
+    """Return the distributions of one run's end-to-end latencies: over its time, and of each
+    step."""
     if not run.heat:
         return []
     heat_map = PageFigure(

@@ -51,9 +51,8 @@ LEVELS: Final = ("unconfirmed", "unacked", "blocked_ns")
 
 @dataclass(frozen=True, slots=True)
 class SmallTables:
-    """The tables that Spark returns for one run. Nothing in here grows with the number
-    of messages.
-    """
+    """The tables that Spark returns for one run. Nothing in here grows with the number of
+    messages."""
 
     counters: list[Row]
     """A row for each second."""
