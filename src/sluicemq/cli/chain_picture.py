@@ -100,8 +100,7 @@ def aside(chain: Chain, kind: str, title: str, width: int, rows_max: int) -> lis
 
 
 def shared_out(columns: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return the width of each column: the width it needs; when there is too little room the widest
-    columns give way."""
+    """Return the width of each column: the one it needs; the widest give way when room is short."""
     widths = [
         max(len(title) + 4, *map(len, column), 0)
         for (_, title), column in zip(COLUMNS, columns, strict=True)
@@ -216,8 +215,8 @@ def held_up(chain: Chain, rows_max: int) -> list[str]:
 
 
 def holders_of(chain: Chain, hold: Hold) -> tuple[str, ...]:
-    """Return the key by which holds are grouped: the holders; each stage's own channel counts as
-    the same one."""
+    """Return the key to group holds by: the holders; each stage's own channel counts as the
+    same."""
     receivers = (link["receiver"] for link in hold.links)
     return tuple("" if chain.by_id[each]["kind"] == "channel" else each for each in receivers)
 
@@ -277,8 +276,7 @@ def sentence(chain: Chain, group: Sequence[Hold]) -> str:
 
 
 def holder(stage: ChainStage, link: ChainLink, held: int) -> str:
-    """Return the name of a holder, with the credit left and how long it has held; an alarm has no
-    credit."""
+    """Return a holder's name, with the credit left and how long it holds; alarms have no credit."""
     credit = f"credit {link['credit']}/{link['initial']}, " if link["initial"] else ""
     who = "their own channels" if held > 1 and stage["kind"] == "channel" else named(stage)
     return f"{who} ({credit}{how_long(link)})"

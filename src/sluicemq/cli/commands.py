@@ -195,8 +195,7 @@ def carry_out(spec: Command, given: dict[str, Any], own: Mapping[str, Any]) -> N
 
 
 def announcement(spec: Command, given: Mapping[str, Any]) -> str:
-    """Return the text that a command prints before it begins; an argument that was not given leaves
-    no gap."""
+    """Return the text before a command begins; an argument that was not given leaves no gap."""
     words = {key: "" if value is None else value for key, value in given.items()}
     return spec.announces.format_map(words).replace("  ", " ")
 

@@ -160,8 +160,7 @@ def _looks_like_toml(text: str) -> bool:
 
 
 def _toml_tree(text: str) -> dict[str, object]:
-    """Parse TOML. Raises ValueError when it is invalid, or nested deeper than any real
-    configuration."""
+    """Parse TOML. Raises ValueError when it is invalid, or nested deeper than any configuration."""
     import tomllib  # noqa: PLC0415 (only for those who have a file: start-up time)
 
     try:
@@ -242,8 +241,7 @@ def _unquoted(value: str) -> str:
 
 
 def _targets() -> dict[str, SettingTarget]:
-    """Return the target of every name that a user may write; a RabbitMQ name may also be in its
-    section's table."""
+    """Return the target of each name; a RabbitMQ name may also be in its section's table."""
     targets: dict[str, SettingTarget] = {}
     for section, declared in SECTIONS.items():
         for each, option in options_of(declared):
@@ -255,8 +253,7 @@ def _targets() -> dict[str, SettingTarget]:
 
 
 def _find(entry: Setting, targets: Mapping[str, SettingTarget]) -> SettingTarget | str:
-    """Return the target of a setting, or why it sets nothing. Raises Refused when its key is no
-    option."""
+    """Return the target of a setting, or why it sets nothing. Raises Refused for no option."""
     one = ONE_OF_SEVERAL.fullmatch(entry.key) or ONE_NAME.fullmatch(entry.key)
     key = one[1] if one else entry.key
     target = targets.get(key)
@@ -278,8 +275,7 @@ def _nearest(word: str, known: Mapping[str, object]) -> str:
 def _values(
     entry: Setting, target: SettingTarget, so_far: Mapping[str, Any]
 ) -> Iterator[tuple[str, object]]:
-    """Yield the fields that a setting sets, with their values; two of RabbitMQ's keys do not
-    correspond to exactly one field."""
+    """Yield the fields that a setting sets; two of RabbitMQ's keys do not match exactly one."""
     value = entry.value
     if entry.key.startswith(LISTENERS) and isinstance(value, str) and ":" in value:
         host, _, value = value.rpartition(":")

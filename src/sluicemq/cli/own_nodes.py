@@ -81,8 +81,7 @@ class OwnNode:
         self.port = int(line.split()[1].rpartition(":")[2])
 
     def close(self) -> None:
-        """Kill the node, because none of its data is needed any more, and delete its data
-        directory."""
+        """Kill the node, which is needed no more, and delete its data directory."""
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self._data, ignore_errors=True)
@@ -126,8 +125,7 @@ class OwnNodes(TargetAdmin):
         ask(self._nodes[0].port, "clear_policy", MIRRORED, ANSWER_S)
 
     def _led(self, leaders: Counter[str], node: OwnNode) -> int:
-        """Return how many of the queues the node leads: of a single node, whose name is not known,
-        all."""
+        """Return how many queues the node leads: all, if it is the only one."""
         return leaders[node.name] if len(self._nodes) > 1 else leaders.total()
 
     def _held(self, node: OwnNode) -> int:

@@ -1,5 +1,4 @@
-"""`sluicemq serve`: makes the configuration of the options, and runs the broker until it is told to
-stop."""
+"""`sluicemq serve`: reads the options, and runs the broker until it is told to stop."""
 
 from __future__ import annotations
 

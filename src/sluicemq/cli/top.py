@@ -106,7 +106,7 @@ def keys() -> Iterator[None]:
 
 
 def left(seconds: float) -> bool:
-    """Wait for `seconds`; tell whether the user has pressed a key that leaves, or the terminal is
+    """Wait for `seconds`; tell whether the user presses a key that leaves, or the terminal is
     gone."""
     until_s = time.monotonic() + seconds
     while (rest := until_s - time.monotonic()) > 0:

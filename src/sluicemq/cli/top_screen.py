@@ -166,6 +166,5 @@ def queue_table(queues: Sequence[QueueRates], room: int) -> Table:
 
 
 def stages(status: Mapping[str, Any]) -> list[int]:
-    """Return how many messages are at each of the five places; empty when the queue does not
-    tell."""
+    """Return how many messages are at each of the five places; empty without a status."""
     return [status[name] if name != "delta" else status[name]["count"] for name in STAGES if status]

@@ -32,8 +32,8 @@ class HostClock(Clock):
 
 
 class HostDice(Dice):
-    """Random values of the machine. Tokens are unpredictable, because names must not be guessed;
-    the others need not be."""
+    """Random values. Tokens are unpredictable, as names must not be guessed; the others need not
+    be."""
 
     def below(self, limit: int) -> int:
         return random.randrange(limit)

@@ -43,8 +43,7 @@ def all_commands() -> Mapping[str, Action]:
 def commands_of(
     node: Node, commands: Callable[[], Mapping[str, Action]] = all_commands
 ) -> BeginCommand:
-    """Return a function that begins commands at that node, those that `commands` returns at that
-    moment."""
+    """Return a function that begins the commands of that node that `commands` then returns."""
 
     def begin(command: str, arguments: Mapping[str, Any], reply: Reply) -> BegunCommand:
         from sluicemq.manage.task import start  # noqa: PLC0415 (when somebody asks)

@@ -58,8 +58,7 @@ def socket_to_bind(port: int, env: Mapping[str, str], uid: int) -> Path:
 
 
 def is_private(place: Path, uid: int) -> bool:
-    """Tell whether `place` is a real directory that belongs to `uid` and that no other user can
-    enter."""
+    """Tell whether `place` is a real directory of `uid` that no other user can enter."""
     try:
         status = place.lstat()
     except OSError:

@@ -1,5 +1,4 @@
-"""The data directory: chosen from the configuration, made when missing, held by one broker at a
-time."""
+"""The data directory: its choice, its making, and its lock against a second broker."""
 
 from __future__ import annotations
 

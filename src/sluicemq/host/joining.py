@@ -63,8 +63,7 @@ class JoiningCommand(Actor):
 
 
 class JoiningHost:
-    """A node that joins a cluster, in the running event loop, over a data directory that it
-    holds."""
+    """A node that joins a cluster, in the running event loop, over a directory that it holds."""
 
     def __init__(self, config: Config, directory: Path) -> None:
         self.config = config
@@ -113,8 +112,7 @@ class JoiningHost:
         self.refused(f"a fault in {type(actor).__name__.lower()}: {traceback_text(error)}")
 
     def ask(self, addresses: Sequence[ListedNode], *, waits: bool) -> None:
-        """Ask the nodes at these addresses to join; with `waits`, keep asking until one of them
-        answers."""
+        """Ask the nodes at these addresses to join; with `waits`, ask until one answers."""
         self.joining = ClusterJoining(
             self.scheduler,
             self.world,
@@ -137,8 +135,8 @@ class JoiningHost:
         self.loop.call_later(0.1 if self.asker is not None else 0, self.ended.set)
 
     def refused(self, sentence: str) -> None:
-        """Handle a refusal: a command that has named the node to ask gets it, and another may
-        follow; without one the process ends."""
+        """Handle a refusal: it goes to the command that named the node to ask, or ends the
+        process."""
         self.joining = None
         if self.asker is not None:
             self.asker.post(CommandAnswer((), sentence, UNAVAILABLE))

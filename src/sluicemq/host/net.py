@@ -134,8 +134,7 @@ class Connection(asyncio.BufferedProtocol):
             self.owner.post(Received(data))
 
     def decoded(self, data: bytes) -> bytes:
-        """Return the owner's part of `data`; with TLS that is nothing before its handshake is
-        over."""
+        """Return the owner's part of `data`; with TLS nothing before the end of its handshake."""
         return data
 
     @property
@@ -491,8 +490,7 @@ class HostNet(Net):
         return b"" if found is None else found.pull()
 
     def next_round(self) -> None:
-        """Divide the bytes that may be read next among the connections, after a round of the
-        actors."""
+        """Share out what may be read next among the connections, after a round of the actors."""
         if not self.divides:
             return
         share = UNPARSED_BYTES // (len(self.connections) + 1)

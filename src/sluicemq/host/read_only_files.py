@@ -10,8 +10,7 @@ from sluicemq.kernel.disk import Files, assert_inside
 
 
 class ReadOnlyFiles(Files):
-    """Reads files below `root`, and opens the file anew for each read, which is fast enough for a
-    check."""
+    """Reads files below `root`; opens them anew for each read, which suffices for a check."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -27,8 +27,7 @@ are in the data directory, and messages in large frames may be on their way to a
 
 
 def merged(current: Config, written: Config) -> tuple[Config, list[str], list[str]]:
-    """Return the new configuration, the options that have changed, and those that need a
-    restart."""
+    """Return the new configuration, the changed options, and those that need a restart."""
     sections: dict[str, Any] = {}
     changed: list[str] = []
     kept: list[str] = []

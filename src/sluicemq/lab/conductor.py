@@ -339,8 +339,7 @@ class Conductor:
             self._reports[pipe] = message
 
     def _stop(self, reason: str) -> None:
-        """End the schedule. The first reason counts, but a fault takes precedence over an
-        interrupt."""
+        """End the schedule. The first reason counts, but a fault precedes an interrupt."""
         if self._stopped in (None, INTERRUPTED):
             if self._stopped == reason:
                 return

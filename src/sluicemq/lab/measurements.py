@@ -1,5 +1,4 @@
-"""The format of the raw measurements in a run directory: the contract between the lab and the
-pipeline.
+"""The raw measurements in a run directory: the contract between the lab and the pipeline.
 
     DIR/run.json                   one object: `RunInfo`
     DIR/published/part-*.parquet   a row a message (or a sample of them): what its publisher saw
@@ -204,8 +203,7 @@ class WorkerCost(TypedDict):
 
 
 class WorkerClock(TypedDict):
-    """The clock of a worker that does not share the conductor's: its times are corrected by
-    `offset_ns`."""
+    """The clock of a worker that has its own: its times are corrected by `offset_ns`."""
 
     role: str
     index: int

@@ -85,8 +85,7 @@ class Arrived:
 
 @dataclass(slots=True)
 class StepTotals:
-    """The number of messages that the schedule of one step asked for, and of those that were never
-    written."""
+    """How many messages the schedule of one step asked for, and how many were never written."""
 
     intended: int = 0
     abandoned: int = 0

@@ -39,8 +39,7 @@ mirrors."""
 
 @dataclass(frozen=True, slots=True)
 class LoadStep:
-    """A step of the schedule: an in-flight limit and when it is in force, in nanoseconds since the
-    start of the run."""
+    """An in-flight limit and when it is in force, in nanoseconds since the start of the run."""
 
     number: int
     limit: Limit | None
@@ -185,9 +184,8 @@ class RunPlan:
         return dict(self.queue_arguments)
 
     def clients_of(self, clients: int, worker: int) -> tuple[int, ...]:
-        """Return the numbers of those of `clients` publishers or consumers that this worker runs.
-        All clients of one queue are in one worker, so that each worker can check its queues alone.
-        """
+        """Return the numbers of those of `clients` that this worker runs. All clients of one queue
+        are in one worker, so that each worker can check its queues alone."""
         queues = self.scenario.queues
         return tuple(i for i in range(clients) if i % queues % self.workers == worker)
 

@@ -1,7 +1,6 @@
 """Shows the progress of a run, as the conductor reports it.
 
-On a terminal these are live bars, elsewhere plain lines, one a second; subclasses may show it
-differently.
+On a terminal it shows live bars, elsewhere a plain line a second; subclasses may differ.
 """
 
 from __future__ import annotations

@@ -179,8 +179,7 @@ class MeasuredPublisher:
         return b"".join((envelope.head, envelope.seam.join(stamps), envelope.tail))
 
     def _write_one(self, now_ns: int) -> bytes:
-        """Return the frames of one message. Against a broker that keeps up, messages are due one at
-        a time."""
+        """Return the frames of one message. While a broker keeps up, one is due at a time."""
         seq = self.written
         intended = self._first_ns + self._done * self.period_ns
         self._done += 1

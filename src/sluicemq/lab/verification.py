@@ -22,8 +22,7 @@ NACKED: Final = 2
 
 @dataclass(slots=True)
 class PublishedReport:
-    """The messages that one publisher worker has published: by publisher, a byte for each message
-    written."""
+    """The messages of one publisher worker: by publisher, a byte for each message written."""
 
     promises: dict[int, bytes] = field(default_factory=dict)
     confirms: bool = True
@@ -67,8 +66,7 @@ class Inspector:
         self.foreign = 0
 
     def last_seen(self) -> dict[int, int]:
-        """Return the state that a consumer keeps: the highest sequence number it got, by
-        publisher."""
+        """Return a consumer's state: the highest sequence number it got, by publisher."""
         return dict.fromkeys(self.seen, -1)
 
     def check(

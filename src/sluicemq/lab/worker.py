@@ -85,8 +85,7 @@ class Worker(Generic[ConnectionType]):
         raise NotImplementedError
 
     def work(self, now_ns: int) -> int:
-        """Do the work that is due; returns how many nanoseconds it takes until something is due
-        again."""
+        """Do the work that is due; returns how many nanoseconds later something is due again."""
         raise NotImplementedError
 
     def take_rows(self, link: ConnectionType, everything: bool) -> None:
@@ -184,8 +183,8 @@ class Worker(Generic[ConnectionType]):
             self.finished = True
 
     def _on_tick(self, now_ns: int) -> None:
-        """Keep connections alive and take their rows, for a twentieth of the connections at a time,
-        so that no tick takes long."""
+        """Keep a twentieth of the connections alive and take their rows, so that no tick takes
+        long."""
         self.reach(now_ns)
         monotonic_ns = now_ns + self.origin_ns
         for link in self.links[self._tick % TICKS_PER_ROUND :: TICKS_PER_ROUND]:
@@ -197,9 +196,8 @@ class Worker(Generic[ConnectionType]):
         self._next_tick_ns = (now_ns // TICK_NS + 1) * TICK_NS
 
     def reach(self, now_ns: int) -> None:
-        """End the seconds that are over by `now_ns`. A caller that is about to count events calls
-        this first, with the time that their rows get, so that each second has its own events and no
-        others."""
+        """End the seconds that are over by `now_ns`. A caller that counts events calls this first,
+        with the time of their rows, so that each second has only its own events."""
         while now_ns >= self.second_end_ns:
             self._end_second()
 

@@ -98,8 +98,7 @@ def node_id(name: str) -> str:
 
 
 def messages_in(actor: Actor) -> int:
-    """Return how many publishes wait in an inbox, each message of a batch for itself; other
-    messages of actors do not count."""
+    """Return how many messages of publishes wait in an inbox; other commands do not count."""
     count = 0
     for message in actor.inbox:
         if isinstance(message, AnyPublishes):
@@ -136,8 +135,7 @@ class Drawing:
         return self.clock.now_ns()
 
     def add_connection(self, reader: Reader) -> Iterator[int]:
-        """Add a reader, its writer, its channels and the gates it waits for; a channel is a
-        piece."""
+        """Add a reader, its writer, channels and the gates it waits for; a channel is a piece."""
         own = reader.name
         title = f"{reader.peer.peer_host}:{reader.peer.peer_port}"
         rest = len(reader.rest.contents) if reader.rest is not None else 0
@@ -188,8 +186,7 @@ class Drawing:
         return STAGE_WORK + LINK_WORK + inbox_work(queue)
 
     def add_node(self, own: str, name: str, state: str, gate: Gate) -> None:
-        """Add another node, unless it has been added, and the gate at which a queue waits for
-        it."""
+        """Add another node, unless it is there, and the gate at which a queue waits for it."""
         if name not in self.nodes:
             self.nodes.add(name)
             self.add_other(node_id(name), NODE, state, name)

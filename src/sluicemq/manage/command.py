@@ -102,7 +102,7 @@ class Given:
         self.values = values
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a string. Raises CommandRefused when it is of another type, or missing without a
+        """Return a string. Raises CommandRefused for another type, or if missing without a
         default."""
         value = self.values.get(name)
         if value is None:

@@ -199,8 +199,7 @@ def message_bytes_ram(queue: Queue) -> object:
 
 
 def depth_of(queue: Queue) -> Depth:
-    """Return the depth of a queue; for a queue of another node, as that reported it a second
-    ago."""
+    """Return the depth of a queue; one of another node is as reported a second ago."""
     return queue.figures if isinstance(queue, RemoteQueue) else queue.machine.depth
 
 
@@ -225,8 +224,7 @@ def is_at_home(queue: Queue) -> bool:
 
 
 def home_name(queue: Queue) -> str:
-    """Return the name of the node that has the queue's messages; "" for a node without a
-    cluster."""
+    """Return the name of the node that has the queue's messages; "" without a cluster."""
     if isinstance(queue, RemoteQueue):
         return queue.office.name_of(queue.home)
     return queue.services.config.cluster.name or ""

@@ -1,5 +1,4 @@
-"""The columns of the records that the broker gives the management process: names and order, by
-kind.
+"""The columns of the records for the management process: names and order, by kind.
 
 Both ends use them: `records.py` in the broker makes lists of values in this order, and the
 management process turns them into the objects of RabbitMQ's HTTP API.

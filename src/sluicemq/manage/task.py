@@ -1,7 +1,6 @@
 """A control command at work: an actor, because its changes are durable only later.
 
-The server of the control socket (`host/control.py`) calls `start`, which calls it back with the
-answer.
+The control socket's end (`host/control.py`) calls `start`, which calls it back with the answer.
 """
 
 from __future__ import annotations
@@ -127,8 +126,7 @@ class Task(Actor):
         self.done()
 
     def notify_queues(self) -> None:
-        """Wait until the queues of the virtual hosts in `policies_in` know which policies apply
-        now."""
+        """Wait until the queues of the virtual hosts `policies_in` know which policies apply."""
         policies_in, self.policies_in = self.policies_in, []
         for vhost in policies_in:
             self.broker.policy_rounds.notify(vhost, self.expect())
@@ -246,8 +244,7 @@ def start(
     arguments: Mapping[str, Any],
     reply: Reply,
 ) -> Task:
-    """Begin `command`; `reply` is called with the answer, unless the task is abandoned before
-    that."""
+    """Begin `command`; `reply` is called with the answer, unless the task is abandoned before."""
 
     def look(task: Task, _: Given) -> None:
         found: list[Row] = []

@@ -179,7 +179,7 @@ class ManagementApp:
         return as_response(ApiAnswer(None, status, {"allow": allowed}))
 
     async def fetch(self, visitor: Visitor, where: str) -> Any:
-        """Return the content of the answer to one GET of the API. Raises ApiError when it is
+        """Return the answer's content for one GET of the API. Raises ApiError when it is
         refused."""
         raw_path, _, query = where.partition("?")
         for route, path in self.router.all(raw_path):
@@ -192,9 +192,8 @@ class ManagementApp:
         raise not_found()
 
     async def session(self, request: Request) -> Response:
-        """Begin a session of the page (POST, with name and password), or end one (DELETE). Only
-        requests of the page carry the cookie: scripts cannot read it, nor other sites have it sent.
-        """
+        """Begin a session of the page (POST, with name and password), or end one (DELETE). Scripts
+        cannot read its cookie, and other sites cannot have it sent."""
         sign_in = self.desk.sign_in
         if PAGE_HEADER not in request.headers or request.method not in ("POST", "DELETE"):
             raise not_found()

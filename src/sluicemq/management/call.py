@@ -141,7 +141,7 @@ class ApiRoute(NamedTuple):
 
 
 def text_in(body: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    """Return a text of a body. Raises ApiError when it is of another type, or missing without a
+    """Return a text of a body. Raises ApiError for another type, or if missing without a
     default."""
     value = body.get(name, default)
     if not isinstance(value, str):

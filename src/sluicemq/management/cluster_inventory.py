@@ -78,8 +78,7 @@ class ClusterInventory:
         """By name, the time until which nodes that have not answered are not asked."""
 
     def changed(self) -> None:
-        """Note that this process is changing something, so that what was fetched before is out of
-        date."""
+        """Note that this process changes something, so that fetched lists are out of date."""
         for inventory in (self.own, *self.others.values()):
             inventory.changed()
 

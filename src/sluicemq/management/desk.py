@@ -1,5 +1,4 @@
-"""The state that all handlers of requests share: the link to the broker, the samples, the
-sessions."""
+"""The state that handlers of requests share: the link to the broker, samples, sessions."""
 
 from __future__ import annotations
 
@@ -58,8 +57,7 @@ class Desk:
             self.changed()
 
     def changed(self) -> None:
-        """Note that this process is changing something, so that what was fetched before is out of
-        date."""
+        """Note that this process changes something, so that fetched lists are out of date."""
         self.inventory.changed()
         self.sign_in.changed()
 

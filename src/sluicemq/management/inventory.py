@@ -81,7 +81,7 @@ class Inventory:
         """When something was last changed here."""
 
     def changed(self) -> None:
-        """Note that something is being changed here: what was fetched before is out of date."""
+        """Note that this process changes something, so that fetched lists are out of date."""
         self.changed_s = asyncio.get_running_loop().time()
 
     async def all(self, kind: str, age_s: float = 0.0) -> list[Record]:

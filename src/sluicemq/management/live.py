@@ -104,7 +104,6 @@ def watched(text: str) -> list[str]:
 
 
 def is_own_origin(socket: WebSocket) -> bool:
-    """Tell whether the request comes from our own page: other sites can have browsers open sockets
-    here."""
+    """Tell whether our own page asks: other sites can have browsers open sockets here."""
     origin = socket.headers.get("origin", "")
     return origin.partition("://")[2] == socket.headers.get("host", "")

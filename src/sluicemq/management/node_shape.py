@@ -83,8 +83,7 @@ def exchange_types() -> list[dict[str, Any]]:
 
 
 def listeners(node: Record, own: Iterable[tuple[str, str, int]]) -> list[dict[str, Any]]:
-    """Return all listeners: those of the broker, and this process's `own`, as (protocol, address,
-    port)."""
+    """Return the listeners of the broker, and this process's `own` (protocol, address, port)."""
     name = node_name(node)
     found = []
     for url in node["listeners"]:

@@ -44,8 +44,7 @@ NODE_FIGURES: Final = (
 
 
 class NodeWatch:
-    """Keeps the figures of one node; `pid` is its process, 0 for one that may be on another
-    machine."""
+    """Keeps the figures of one node; `pid` is its process, 0 if on another machine."""
 
     def __init__(self, pid: int = 0) -> None:
         self.pid = pid
@@ -85,8 +84,7 @@ def churn_of(told: Record) -> dict[str, int]:
 
 
 def descriptors_of(pid: int) -> int:
-    """Return how many descriptors a process of this user has open; 0 when there is no such
-    process."""
+    """Return how many descriptors a process of this user has open; 0 if it does not exist."""
     with suppress(OSError):
         return len(os.listdir(f"/proc/{pid}/fd")) if pid else 0
     return 0

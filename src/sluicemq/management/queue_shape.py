@@ -105,8 +105,7 @@ def queue_shape(
 
 
 def group_shape(row: Record, node: str) -> dict[str, Any]:
-    """Return the fields of a quorum queue's group in RabbitMQ's API; a node without a cluster is
-    the only member."""
+    """Return the fields of a quorum queue's group; a node without a cluster is its only member."""
     is_alone = not row["node"]
     members = [node] if is_alone else row["members"]
     return {
@@ -144,8 +143,7 @@ def date_of(time_ms: int) -> str:
 
 
 def peer_of(connection: str) -> dict[str, Any]:
-    """Return the fields of a connection that RabbitMQ shows in other objects: its name, and the
-    client's address."""
+    """Return the fields of a connection in other objects: its name and the client's address."""
     host, _, port = connection.partition(" -> ")[0].rpartition(":")
     return {
         "name": connection,

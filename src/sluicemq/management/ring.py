@@ -42,8 +42,7 @@ class Ring:
         return self.rates[column]
 
     def restart_rates(self) -> None:
-        """Show no rates between the newest sample and earlier ones, because its counters began
-        anew."""
+        """Show no rates across the newest sample and earlier ones: its counters began anew."""
         self.rates = (0.0,) * self.width
 
     def rates_now(self) -> Sequence[float]:

@@ -43,8 +43,7 @@ STAGES: Final = ("reader", "channel", "queue")
 
 
 class BlockedTime:
-    """Sums up for how long flow control held up the actors of one stage. Actors that are gone stay
-    counted."""
+    """Sums up how long the actors of one stage were held up, including those that are gone."""
 
     def __init__(self) -> None:
         self.total_ms = 0
@@ -195,8 +194,8 @@ class BrokerSampler:
                 self.nodes[name].take(now_ms, rows[0])
 
     def sample_queues(self, now_ms: int, queues: list[Record]) -> None:
-        """Take a sample of all queues. When another node reports a queue than before, its counters
-        are others, so there is no rate between the two samples."""
+        """Take a sample of all queues. When another node than before reports a queue, its counters
+        differ, so there is no rate between the two samples."""
         by_name: dict[Any, Record] = {(row["vhost"], row["name"]): row for row in queues}
         self.queues.add(now_ms, rows_of(by_name, QUEUE_FIGURES))
         homes: dict[Hashable, str] = {key: home_of(row) for key, row in by_name.items()}

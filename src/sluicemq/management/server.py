@@ -194,8 +194,7 @@ class ManagementServer:
             self.stop()
 
     def stop(self) -> None:
-        """Have all servers end: they take no new requests, and finish those in progress for a
-        moment."""
+        """End all servers: they take no new requests, and finish those in progress for a moment."""
         for server, _ in self.servers:
             server.should_exit = True
 

@@ -142,8 +142,7 @@ class SignIn:
         self.sessions: dict[str, PageSession] = {}
 
     async def visitor(self, request: HTTPConnection) -> Visitor:
-        """Return the user of a request. Raises ApiError (401) when there is none who may use the
-        API."""
+        """Return the user of a request. Raises ApiError (401) unless one may use the API."""
         credentials = credentials_of(request) or self.of_session(request)
         if credentials is None:
             raise not_authorised("Login failed")
@@ -194,8 +193,8 @@ class SignIn:
         return visitor
 
     def changed(self) -> None:
-        """Note that this process is changing something, so that the broker is asked about every
-        user anew."""
+        """Note that this process changes something, so that the broker is asked about users
+        anew."""
         self.changes += 1
         self.let_in.clear()
 

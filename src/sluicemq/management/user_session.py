@@ -82,7 +82,7 @@ class UserSession:
                         raise ApiError(503, "blocked", event.method.reason)
                     return routed
                 else:
-                    return routed  # the confirm, whose acks are events of another kind
+                    return routed  # the confirm, an event of its own kind
 
     def get(self, queue: str, count: int, ackmode: str) -> list[dict[str, Any]]:
         """Get up to `count` messages of a queue: the `method` and the `content` of each."""
@@ -178,8 +178,7 @@ def answer_to(closed: ClosedByBrokerError) -> ApiError:
 
 
 def encoded_properties(given: dict[str, Any]) -> bytes:
-    """Return a message's properties in their AMQP form, from a JSON object. Raises ApiError for
-    unknown ones."""
+    """Return properties of a JSON object in AMQP's form. Raises ApiError for unknown ones."""
     chosen: dict[str, Any] = {}
     for name, value in given.items():
         if name not in PROPERTY_NAMES:

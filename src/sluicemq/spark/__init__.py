@@ -1,2 +1,1 @@
-"""Spark: the data source `amqp`, and the pipeline that turns the lab's raw measurements into
-answers."""
+"""Spark: the data source `amqp`, and the pipeline that analyses the lab's measurements."""

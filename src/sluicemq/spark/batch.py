@@ -86,8 +86,7 @@ class QueueBatchReader(DataSourceReader):
             subscription.wire.abandon()
 
     def _subscribe(self, partition: QueuePartition) -> tuple[Subscription | None, int]:
-        """Return a consumer, and how many messages to read; no consumer when there are no
-        messages."""
+        """Return a consumer, and how many messages to read; None and 0 without messages."""
 
         def subscribe(attempt: int) -> tuple[Subscription | None, int]:
             name = f"sluicemq spark batch {partition.queue}"
@@ -119,8 +118,7 @@ class QueueBatchReader(DataSourceReader):
         return found
 
     def _may_be_gone(self, partition: QueuePartition, error: BaseException) -> bool:
-        """Return whether the error says that a queue of a pattern was deleted, with no message in
-        it that the read must have."""
+        """Return whether a queue of a pattern was deleted without the loss of wanted messages."""
         options = self._options
         is_loss = partition.rows and options.fail_on_data_loss
         is_gone = isinstance(error, ClosedByBrokerError) and is_missing(error)

@@ -209,8 +209,7 @@ class ConsumerAssignment:
         peer.sendall(json.dumps(found).encode() + b"\n")
 
     def _welcome(self, endpoint: Endpoint, link: PlannerLink) -> None:
-        """Add the group of a process on an executor; this thread listens to it as long as it
-        lives."""
+        """Add the group of a process on an executor; this thread listens to it while it lives."""
         group = RemoteGroup(link, endpoint, self._news)
         with self._news:
             self._arrived.append(group)

@@ -263,8 +263,7 @@ class ConsumerThread:
             )
 
     def _park(self) -> None:
-        """Fetch nothing before the planner asks: messages here would only be unacknowledged for too
-        long again."""
+        """Fetch nothing before the planner asks: messages here would only be overdue again."""
         self.is_parked = True
         while self.is_parked and not self._stopping:
             self._sleep(POLL_S)

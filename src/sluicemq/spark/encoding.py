@@ -204,8 +204,8 @@ class Encoder:
             )
 
     def _names(self, groups: Mapping[Head, Sequence[int]], bodies: pa.BinaryArray) -> Array:
-        """Return the names by content as a matrix with a row of octets for each row; with no octets
-        when rows have no such names."""
+        """Return the names by content, a row of octets for each row; without octets if there are
+        none."""
         if self._options.deduplication != "content":
             return np.empty((len(bodies), 0), np.uint8)
         octets = bodies.to_pylist()
@@ -271,8 +271,7 @@ class Encoder:
         return values.fill_null("").to_pylist() if values.null_count else values.to_pylist()  # type: ignore[no-any-return]
 
     def _make_stencil(self, head: Head) -> Stencil | None:
-        """Return the stencil for a head; None when the place of the sequence number is
-        ambiguous."""
+        """Return the stencil for a head; None when the sequence number's place is ambiguous."""
         whole = self._plain(head, SEQUENCE_MARK, b"\0", NAME_MARK)
         before_body = whole[: -len(b"\0" + END_OCTET)]
         name = NAME_MARK.encode() if self._options.deduplication == "content" else b""
@@ -295,8 +294,7 @@ class Encoder:
         return properties
 
     def _plain(self, head: Head, row: int, body: bytes, name: str) -> bytes:
-        """Return the frames of one message, made without a stencil; `name` is its name by
-        content."""
+        """Return the frames of one message, without a stencil; `name` is its name by content."""
         exchange, routing_key, deduplication_id, *_ = head
         properties = self._properties(head)
         headers = self._headers(row, deduplication_id, name)
@@ -357,8 +355,7 @@ class Stencil:
         return (octets[at : at + size] for at in range(0, len(octets), size))
 
     def _write(self, into: Array, rows: Array, sizes: Array, names: Array) -> None:
-        """Write the prefixes into a matrix with a row for each of `rows`; `sizes` has the size of
-        one row or of all."""
+        """Write a prefix into the matrix for each of `rows`; `sizes` are of one row or of all."""
         into[:] = self._before_body
         if self._name_at is not None:
             into[:, self._name_at : self._name_at + NAME_SIZE] = names

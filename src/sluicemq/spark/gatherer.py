@@ -1,5 +1,4 @@
-"""A process that gathers for a planner: consumers, and the server from which executors fetch
-chunks.
+"""A process that gathers for a planner: consumers, and the server of chunks for executors.
 
     python -m sluicemq.spark.gatherer < CALL
 

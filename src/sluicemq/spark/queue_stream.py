@@ -104,9 +104,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             os._exit(0)  # Spark has closed the connection: its runner could only complain
 
     def _on_terminate(self, _number: int, _frame: FrameType | None) -> NoReturn:
-        """Prepare the end: Spark ends a planner by SIGTERM and does not wait for it, so there is
-        time to acknowledge committed batches. `stop` comes next, when the stack has been unwound.
-        """
+        """Spark ends a planner by SIGTERM and does not wait for it, so there is time to acknowledge
+        committed batches. `stop` comes next, when the stack has been unwound."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._terminated = True
         raise SystemExit

@@ -1,5 +1,4 @@
-"""Consumers in another process, as the planner sees them (`consumer_groups.py` has those in its
-own).
+"""Consumers in another process, as the planner sees them (`consumer_groups.py` has local ones).
 
 The state of a consumer is the one that its process reported last. When the process is gone, or
 silent for `LEASE_S`, the group is lost for good: none of its messages is acknowledged any more,

@@ -173,8 +173,7 @@ class RowPublisher:
         return self._outage.reach(once)
 
     def _try(self, work: Callable[[], None]) -> None:
-        """Do `work`; after the loss of a connection publish the unconfirmed messages on a new
-        one."""
+        """Do `work`; after a lost connection publish the unconfirmed messages on a new one."""
         while True:
             try:
                 work()

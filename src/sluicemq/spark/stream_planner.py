@@ -427,9 +427,8 @@ class StreamPlanner:
 
     def _wait_for_more(self, rows_max: int) -> None:
         """Wait while a batch is not full and messages come fast, because a batch costs as much as
-        some ten thousand rows besides its own. At a slower pace the batch is made at once, and
-        messages that come while it runs are the next one: the faster they come, the larger batches
-        are."""
+        some ten thousand rows besides its own. At a slower pace it is made at once; those that come
+        while it runs are the next one: the faster they come, the larger batches are."""
         options = self._options
         deadline = time.monotonic() + options.poll_timeout_ms / 1000
         looked_at, rows = time.monotonic(), 0
@@ -460,8 +459,7 @@ class StreamPlanner:
         return self._available is not None and bool(self._assignment.groups and self._wanted())
 
     def _await_counted(self, available: AvailableNow) -> bool:
-        """Look after counted messages that do not come now; return False when there are none
-        left."""
+        """Look after counted messages that do not come; return False when none are left."""
         consumers = self._wanted()
         if not consumers:
             return False
@@ -475,8 +473,7 @@ class StreamPlanner:
         return True
 
     def _forget_gone(self, available: AvailableNow) -> None:
-        """Stop waiting for silent queues that have no ready messages: other consumers may have
-        taken them."""
+        """Stop waiting for silent queues without ready messages: others may have taken them."""
         ready = count_ready(self._options, self._search.queues)
         with self._news:
             # Messages on their way to us were not ready any more.
@@ -549,8 +546,8 @@ class StreamPlanner:
         return parts
 
     def _named(self, planned: PlannedChunk) -> tuple[list[str], Sequence[int]]:
-        """Return the ids of a chunk, and the rows that have them; messages without an id are
-        treated as the options say."""
+        """Return the ids of a chunk, and their rows; the options decide on messages without an
+        id."""
         taken = planned.taken
         ids = taken.ids
         assert ids is not None

@@ -128,8 +128,7 @@ class StreamMicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         start[queue] = 0
 
     def _from(self, start: Offsets, queue: str) -> int:
-        """Return the query's offset in a queue; for one that was added to the query, where the
-        options begin."""
+        """Return the query's offset in a queue; one that was added begins where the options say."""
         if queue not in start:
             end = end_offset(self._options, queue)
             start[queue] = start_of(self._options, queue, end)

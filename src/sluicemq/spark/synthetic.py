@@ -268,8 +268,7 @@ def _counter_columns(
 
 
 def _write_broker(directory: Path, shape: RunShape, messages: _Messages) -> None:
-    """Write the broker's figures: 20 us of CPU a delivery, and memory that grows with the
-    backlog."""
+    """Write the broker's figures: 20 us of CPU a delivery, and memory for the backlog."""
     kept = len(messages.written) - shape.lost
     seconds = np.arange(sum(step.seconds for step in shape.steps) + shape.drain_s)
     ends = (seconds + 1) * NS

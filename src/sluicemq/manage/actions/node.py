@@ -212,8 +212,7 @@ def cluster_status(task: Task, _: Given) -> None:
 
 
 def join_cluster(task: Task, _: Given) -> None:
-    """Refuse the command: this node is a member already, or has run alone and would lose its
-    data."""
+    """Refuse: this node is a member already, or has run alone and would lose its data."""
     text = "this node is a member of a cluster already"
     if task.node.membership is None:
         text = (

@@ -35,8 +35,7 @@ async def bindings_in(call: Call) -> ApiAnswer:
 
 
 async def between(call: Call) -> list[dict[str, Any]]:
-    """Return the bindings from the exchange that the path names to the queue or exchange that it
-    names."""
+    """Return the bindings between the exchange and the queue or exchange of the path."""
     vhost = await call.seen_vhost()
     source = own_name(call.path["source"])
     kind = KINDS.get(call.path["kind"])

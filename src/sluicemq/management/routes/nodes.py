@@ -35,8 +35,7 @@ FEATURES: Final = (
 
 
 async def overview(call: Call) -> ApiAnswer:
-    """Return the overview: for monitors that of all virtual hosts, for others that of the user's
-    own."""
+    """Return the overview: for monitors of all virtual hosts, for others of the user's own."""
     desk = call.desk
     node = await desk.inventory.node()
     vhosts = await desk.inventory.all(VHOSTS)
@@ -143,8 +142,7 @@ async def memory_of(call: Call, name: str) -> dict[str, Any]:
 
 
 async def chain(call: Call) -> ApiAnswer:
-    """Return the stages and links of the flow control chain: which hold up which, and since
-    when."""
+    """Return the flow control chain: its stages and links, and for how long each is held up."""
     [row] = await call.desk.inventory.all(CHAIN)
     return ApiAnswer(row)
 
@@ -181,8 +179,7 @@ async def rebalance(call: Call) -> ApiAnswer:
 
 
 async def done(_: Call) -> ApiAnswer:
-    """Answer that the request has succeeded, because its effect has no meaning here or is already
-    in force."""
+    """Answer that the request has succeeded: it has no meaning here, or is in force already."""
     return ApiAnswer(None, 204)
 
 

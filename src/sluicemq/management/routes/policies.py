@@ -35,8 +35,7 @@ async def rows_in(table: str, call: Call) -> ApiAnswer:
 
 
 async def found(table: str, call: Call) -> Shown:
-    """Return the record with the virtual host and name of the path. Raises ApiError when there is
-    none."""
+    """Return the record of the path's virtual host and name. Raises ApiError when there is none."""
     vhost = await call.seen_vhost()
     for row in await rows_of(table, call):
         if (row["vhost"], row["name"]) == (vhost, call.path["name"]):

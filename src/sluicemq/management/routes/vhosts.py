@@ -50,8 +50,7 @@ async def vhost(call: Call) -> ApiAnswer:
 
 
 async def put(call: Call) -> ApiAnswer:
-    """Make a virtual host (201), or change description, tags and default queue type of one
-    (204)."""
+    """Make a virtual host (201), or change description, tags and queue type of one (204)."""
     name, body = call.path["vhost"], call.body()
     tags = body.get("tags", "")
     tags = [each.strip() for each in tags.split(",")] if isinstance(tags, str) else tags

@@ -1,5 +1,4 @@
-"""Finds the class of a step. Its rules are one table, tried from the top; the first that holds
-counts.
+"""The class of a step. The rules are one table, tried from the top; the first that holds counts.
 
     class            scale  holds when, over the step's measured seconds
     collapsed        1      the last third delivers or accepts under COLLAPSE_THIRD of the best

@@ -84,8 +84,7 @@ def draw_distribution(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def heat(run: RunResult, about: str) -> Picture:
-    """Draw the distribution of latencies in each second: the stronger a colour, the more
-    messages."""
+    """Draw the latencies of each second: the stronger a colour, the more messages."""
 
     def fill(figure: Figure) -> None:
         draw_heat(figure.add_subplot(), run)

@@ -1,5 +1,4 @@
-"""Reads a run directory: checks run.json and the columns, and reads the two large tables as a
-DataFrame."""
+"""Reads a run directory: checks run.json and columns, and reads the large tables as a DataFrame."""
 
 from __future__ import annotations
 
@@ -132,8 +131,7 @@ def _require_keys(path: Path, prefix: str, found: Any, wanted: type) -> None:
 
 
 def _read_messages(session: SparkSession, directory: Path, damaged: Collection[Path]) -> DataFrame:
-    """Return both large tables as one DataFrame. The schema is the contract's, so that Spark need
-    not infer it."""
+    """Return both large tables as one DataFrame, with the contract's schema for Spark."""
     columns: dict[str, pa.DataType] = {}
     paths: list[Path] = []
     for name in LARGE:

@@ -121,10 +121,9 @@ def merge(parts: pa.Table, keys: pa.Array) -> Iterator[tuple[int, str, list[Buck
 
 
 def distribution(histogram: Sequence[Bucket]) -> Iterator[tuple[float, float]]:
-    """Yield shares of the messages that have a latency, each with the latency that such a share
-    does not exceed, in ms, by nearest rank: from the smallest latency on, in steps that shrink the
-    rest above them by a constant factor while a message is left in it, and last the largest
-    latency, which is exact."""
+    """Yield shares of the messages that have a latency, each with the latency in ms that it does
+    not exceed, by nearest rank: from the smallest on, in steps that shrink the rest above by a
+    constant factor while it has a message, and last the largest latency, which is exact."""
     known = [row for row in histogram if row[0] >= 0]
     if not known:
         return

@@ -1,6 +1,5 @@
-"""Draws the charts over time: those of one run with its steps marked, those of its nodes, those of
-several runs in one, and the overview picture of two charts.
-"""
+"""Draws the charts over time: of one run with its steps marked, of its nodes, of several runs in
+one, and the overview picture of two charts."""
 
 from __future__ import annotations
 
@@ -244,8 +243,7 @@ def make_room(axes: Axes, part: float) -> None:
 
 
 def _mark_step(axes: Axes, step: Step, limit: str, sign: str) -> None:
-    """Draw a line where a step starts, shade its warm-up, and write its limit and below that its
-    sign."""
+    """Draw a line where a step starts, shade its warm-up, and write its limit and sign."""
     axes.axvspan(step.start_s, step.warm_s, color=COLOURS["warm"], linewidth=0, zorder=0)
     axes.axvline(step.start_s, color=COLOURS["edge"], linewidth=0.8)
     for line, (text, colour) in enumerate(((limit, COLOURS["ink"]), (sign, COLOURS["muted"]))):

@@ -1,5 +1,4 @@
-"""The page about a whole post: which claims hold, which do not and which are better, broker beside
-broker."""
+"""The page about a whole post: the verdicts on its claims, broker beside broker."""
 
 from __future__ import annotations
 

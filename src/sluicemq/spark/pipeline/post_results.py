@@ -1,5 +1,4 @@
-"""The results of a whole post, broker by broker. Each broker's claims are judged by its own
-runs."""
+"""The results of a whole post, broker by broker; each broker's own runs judge its claims."""
 
 from __future__ import annotations
 

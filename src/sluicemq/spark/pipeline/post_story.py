@@ -164,8 +164,7 @@ class Advantage:
 
 
 def advantages(post: Post) -> list[Advantage]:
-    """Return the points in which SluiceMQ is better than the post, as far as the reason is
-    known."""
+    """Return where SluiceMQ is better than the post, as far as the reason is known."""
     return [
         Advantage(claim, REASONS[claim.claim])
         for broker in post.brokers

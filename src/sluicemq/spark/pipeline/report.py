@@ -100,8 +100,7 @@ def render(results: Analysis, comparison: bool = False) -> str:
 
 
 def _title(results: Analysis, comparison: bool) -> str:
-    """Return the title: all brokers and scenarios of the report, each once; for a comparison the
-    runs."""
+    """Return the title: the brokers and scenarios, each once; for a comparison the runs."""
     if comparison:
         first, *others = (run.label for run in results.runs)
         return f"{formats.listed(others)} against {first}"
@@ -257,8 +256,7 @@ def _nodes(run: RunResult, number: int, end_s: float) -> list[PageFigure]:
 
 
 def _distributions(run: RunResult, number: int, end_s: float) -> list[PageFigure]:
-    """Return the distributions of one run's end-to-end latencies: over its time, and of each
-    step."""
+    """Return plots of one run's end-to-end latencies: over its time, and of each step."""
     if not run.heat:
         return []
     heat_map = PageFigure(

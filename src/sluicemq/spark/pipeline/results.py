@@ -195,8 +195,7 @@ class Step:
 
     @property
     def sustained_per_s(self) -> float:
-        """The messages per second that were both published and delivered: the lower of both
-        rates."""
+        """The messages per second both published and delivered: the lower of both rates."""
         return min(self.published_per_s, self.delivered_per_s)
 
 

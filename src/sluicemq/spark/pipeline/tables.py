@@ -51,8 +51,7 @@ LEVELS: Final = ("unconfirmed", "unacked", "blocked_ns")
 
 @dataclass(frozen=True, slots=True)
 class SmallTables:
-    """The tables that Spark returns for one run. Nothing in here grows with the number of
-    messages."""
+    """Spark's tables for one run. Nothing in here grows with the number of messages."""
 
     counters: list[Row]
     """A row for each second."""
