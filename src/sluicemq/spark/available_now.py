@@ -1,4 +1,4 @@
-"""Trigger.AvailableNow: decides when a query has read the messages counted at its begin.
+"""Trigger.AvailableNow: decides when a query has read the messages counted at its start.
 
 A queue is done when that many of its messages were handed out, or when it is silent and the broker
 has none left: other consumers may have taken them. Messages that were handed out and come again are

@@ -1,4 +1,4 @@
-"""Batch reads of queues: the messages that are ready at the begin, each queue in a task of its own.
+"""Batch reads of queues: the messages that are ready at the start, each queue in a task of its own.
 
 Each task counts the messages itself, because Spark plans a DataFrame once, however often it is
 used. It consumes exclusively, so that a second attempt (a retry, a speculative copy) waits until

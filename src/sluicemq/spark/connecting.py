@@ -26,7 +26,7 @@ TRANSIENT_CODES: Final = (320, 541)
 again."""
 
 PASSING_WORDS: Final = "is down or inaccessible", "is down"
-"""A node of a cluster is away, and with it its queues and virtual hosts: RabbitMQ tells so with
+"""A node of a cluster is away, and with it its queues and virtual hosts: RabbitMQ reports that with
 codes that otherwise mean that they do not exist."""
 
 NOT_FOUND: Final = 404

@@ -39,7 +39,7 @@ class AmqpDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        # Spark asks only for the name in the driver itself, the one place for a listener.
+        # Spark asks only for the name in the driver itself, which alone can have a listener.
         session = SparkSession.getActiveSession()
         if session is not None:
             listen(session)

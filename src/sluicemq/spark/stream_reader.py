@@ -114,7 +114,7 @@ class StreamMicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _check_end(self, start: Offsets, queue: str, ends: Offsets) -> None:
         """Handle a stream that ends before the query's offset, because it was made anew or has lost
-        messages: raise `AmqpError`, or read it from its begin."""
+        messages: raise `AmqpError`, or read it from the start."""
         at = self._from(start, queue)
         if 0 < ends[queue] < at:
             ends[queue] = end_offset(self._options, queue, SURE_QUIET_S)
