@@ -138,7 +138,7 @@ class BrokerHost:
         self.wake()
 
     def make_log(self) -> Log:
-        """Return the node's log."""
+        """Return the log that the node writes."""
         return HostLog(self.config.log)
 
     def make_disk(self, place: Path | MemoryFiles, handles_max: int) -> HostDisk | MemoryDisk:
@@ -153,7 +153,7 @@ class BrokerHost:
         return HostNet(self.loop, self.config.net, self.log, sockets_max)
 
     def make_clock(self) -> Clock:
-        """Return the node's clock."""
+        """Return the clock that the node reads."""
         return HostClock(self.loop)
 
     def wake(self) -> None:
