@@ -344,7 +344,7 @@ class Leading:
     # answers
 
     def step(self, message: RaftMessage) -> None:
-        """Handle a follower's answer."""
+        """Handle the answer of a follower, of whatever kind it is."""
         progress = self.progress.get(message.sender)
         if progress is None:
             return
