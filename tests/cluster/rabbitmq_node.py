@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 SERVER: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+CTL: Final = SERVER.with_name("rabbitmqctl")
+"""The one in the path becomes another user, whose cookie is not that of these nodes."""
 AMQP_PORT: Final = 5672
 EPMD_PORT: Final = 4369
 END_S: Final = 120
@@ -131,7 +133,7 @@ class RabbitNode:
         return "".join(each.read_text(errors="replace") for each in paths if each.exists())
 
     def ctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        line = [*self.within, "rabbitmqctl", "--longnames", "-n", self.name, *arguments]
+        line = [*self.within, str(CTL), "--longnames", "-n", self.name, *arguments]
         return subprocess.run(line, env=self.env, capture_output=True, text=True, check=False)
 
     def close(self) -> None:
