@@ -47,7 +47,7 @@ def test_one_node_that_is_left_goes_on(tmp_path: Path) -> None:
         channel.queue_declare("of two", durable=True)
         for body in (b"1", b"2"):
             channel.basic_publish("", "kept", body)
-        assert "a broker uses it" in force_boot(one.data).stderr
+        assert "another broker uses it" in force_boot(one.data).stderr
         await_truth(lambda: channel_at(one).queue_declare("kept", passive=True).method)
         for each in nodes:
             each.end(signal.SIGKILL)

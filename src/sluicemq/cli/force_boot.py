@@ -35,15 +35,13 @@ def force_boot(directory: Path, yes: bool) -> None:
     """
     from sluicemq.broker.force_boot import ForceBoot  # noqa: PLC0415 (a bad option comes at once)
     from sluicemq.host.clock import HostDice  # noqa: PLC0415
-    from sluicemq.host.data_dir import held, unheld  # noqa: PLC0415
+    from sluicemq.host.data_dir import held_existing  # noqa: PLC0415
     from sluicemq.host.files import HostFiles  # noqa: PLC0415
 
     def say(level: str, text: str) -> None:
         click.echo(escaped(f"{level}: {text}"), err=True)
 
-    with unheld(directory):
-        pass  # only a directory that exists may be held
-    with held(directory):
+    with held_existing(directory):
         files = HostFiles(directory, HANDLES)
         try:
             boot = ForceBoot(files, HostDice().token, say)

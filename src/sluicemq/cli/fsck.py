@@ -59,18 +59,16 @@ def fsck(directory: Path, formatter: str, repair: bool) -> None:
 def mend(directory: Path) -> None:
     """Repair a data directory, and report each step on standard error."""
     from sluicemq.host.clock import HostDice  # noqa: PLC0415
-    from sluicemq.host.data_dir import held, unheld  # noqa: PLC0415
+    from sluicemq.host.data_dir import held_existing  # noqa: PLC0415
     from sluicemq.host.files import HostFiles  # noqa: PLC0415
     from sluicemq.storage.repair import Repair  # noqa: PLC0415
 
-    with unheld(directory):
-        pass  # only a directory that exists may be held
     dice = HostDice()
 
     def log(level: str, text: str) -> None:
         click.echo(escaped(f"{level}: {text.removeprefix('recovery: ')}"), err=True)
 
-    with held(directory):
+    with held_existing(directory):
         files = HostFiles(directory, HANDLES)
         try:
             Repair(files, lambda: dice.token(16), log).run()

@@ -66,6 +66,20 @@ def held(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def held_existing(path: Path) -> Iterator[None]:
+    """Own a directory that exists, while inside. Raises Refused when there is none, or a broker
+    uses it."""
+    _require(path)
+    with held(path):
+        yield
+
+
+def _require(path: Path) -> None:
+    if not path.is_dir():
+        raise Refused(f"{path}: there is no such directory")
+
+
 def make(path: Path) -> None:
     """Make the directory, with those above it that are missing, durably. Raises OSError when that
     fails."""
@@ -85,8 +99,7 @@ def make(path: Path) -> None:
 def unheld(path: Path) -> Iterator[None]:
     """Make sure that no broker has the directory, and that none takes it while inside. Nothing is
     written."""
-    if not path.is_dir():
-        raise Refused(f"{path}: there is no such directory")
+    _require(path)
     try:
         descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
