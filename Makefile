@@ -113,7 +113,7 @@ $(ARCHIVE): $(READY) tools/archive_classes.py
 	@$(BIN)/python tools/archive_classes.py $@ >$@.log 2>&1 || echo "that failed: see $@.log"
 
 compiled:  # before six processes begin with that at once
-	@$(BIN)/python -m pytest --collect-only -qq >/dev/null
+	@$(BIN)/python -m pytest --collect-only -qq >$(VENV)/collected.log 2>&1 || { tail -40 $(VENV)/collected.log; exit 1; }
 
 java:
 	@$(PYTHON) tools/check_java.py

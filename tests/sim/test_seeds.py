@@ -31,13 +31,14 @@ from sluicemq.chain.connection.severing import Severable
 from sluicemq.chain.definitions.cluster_agreement import ClusterAgreement
 from sluicemq.chain.definitions.registrar import NodeRegistrar
 from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.queue.former_queue import FormerQueue
 from sluicemq.chain.queue.group.member_log import LogForgetter
 from sluicemq.chain.queue.local_queue import LocalQueue
 from sluicemq.chain.queue.mirrored.master import MasterShell
 from sluicemq.chain.queue.mirrored.member import MirrorMember
 from sluicemq.chain.queue.mirrored.member_port import MemberPort
 from sluicemq.chain.queue.mirrored.move import MirrorMove
-from sluicemq.chain.queue.queue import FormerQueue, Queue
+from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.queue.queue_timers import TimedQueue
 from sluicemq.chain.queue.quorum.asked_queue import AskedQueue
 from sluicemq.chain.queue.quorum.member_shell import MemberShell
