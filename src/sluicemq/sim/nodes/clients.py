@@ -277,6 +277,11 @@ class SiteConsumer(SiteRole):
     def is_done(self) -> bool:
         return self.over or not self.held
 
+    @property
+    def consumes(self) -> bool:
+        """Whether it has a consumer, as far as it has heard."""
+        return self.consumer is not None and not (self.over or self.is_cancelling)
+
     def ended(self, how: str) -> None:
         self.site.book.give_back(self.site.book.queues[self.queue])
         self.holder.ended = how

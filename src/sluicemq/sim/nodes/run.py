@@ -257,6 +257,8 @@ class NodesRun:
         for site in self.sites.values():
             if hindrance := site.undone():
                 return hindrance
+            if name := site.lacking():
+                return f"node {site.number} lacks a consumer of {name}"
         for host in self.hosts:
             broker = host.node.broker
             if not broker.store.is_idle or host.disk.busy() or broker.alarms.reasons:

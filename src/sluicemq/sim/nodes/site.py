@@ -4,6 +4,7 @@ reconnect.
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -236,3 +237,21 @@ class ClientSite(SitePort):
                 if isinstance(role, SitePublisher) or not role.is_done():
                     return f"{peer.name} is not done"
         return ""
+
+    def lacking(self) -> str:
+        """Return a queue of which the node lacks a consumer that a client believes to have; ""
+        without one."""
+        consumers = [
+            role.queue
+            for peer in self.peers
+            for role in peer.roles.values()
+            if isinstance(role, SiteConsumer) and role.consumes
+        ]
+        there = Counter(
+            subscription.queue.name
+            for reader in self.node.broker.connections.values()
+            for channel in reader.channels.values()
+            for subscription in channel.consuming.subscriptions.values()
+        )
+        missing = Counter(consumers) - there
+        return next(iter(missing), "")
