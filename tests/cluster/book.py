@@ -47,7 +47,7 @@ MUST_NOT_BE: Final = (
     "shared",
 )
 EXAMPLES_MAX: Final = 5
-HEARD_S: Final = 2.0
+HEARD_S: Final = 4.0
 """An acknowledgement takes no longer when nothing is wrong."""
 
 

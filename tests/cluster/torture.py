@@ -41,10 +41,10 @@ PATIENCE_S: Final = 240.0
 DWELL_S: Final = (0.3, 2.0)
 CALM_S: Final = 5.0
 """Before some of the faults, so that acknowledgements have surely been heard."""
-UNHEARD_S: Final = 30.0
+UNHEARD_S: Final = 120.0
 """What a publisher has not heard of for so long after the last fault it will not hear of."""
 
-LOST_S: Final = 60.0
+LOST_S: Final = 120.0
 """What is missing for so long after that is lost."""
 
 QUIET_S: Final = 0.5

@@ -100,7 +100,7 @@ def test_what_ctl_has_answered_outlives_a_kill(tmp_path: Path) -> None:
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="that is all"):
             channel.connection.process_data_events(5)
         assert ctl(target, "stop").startswith("Stopping")
-        assert process.wait(20) == 0
+        assert process.wait(broker.STOP_SECONDS) == 0
     finally:
         process.kill()
         process.wait()
@@ -144,7 +144,7 @@ def test_a_broker_starts_with_definitions(tmp_path: Path) -> None:
     file.write_text('{"queues": [{"name": 5}]}')
     errors = tmp_path / "stderr.txt"
     process = broker.start(tmp_path, load, errors=errors)
-    assert process.wait(20) == 2
+    assert process.wait(broker.STOP_SECONDS) == 2
     assert process.stdout is not None
     process.stdout.close()
     assert "queues[0]: name must be a text" in errors.read_text()

@@ -120,7 +120,7 @@ def start_worker(
 def stop_worker(worker: subprocess.Popen[bytes]) -> None:
     worker.terminate()
     try:
-        worker.wait(20)
+        worker.wait(120)
     except subprocess.TimeoutExpired:
         worker.kill()
         worker.wait()

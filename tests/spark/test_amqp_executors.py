@@ -1,18 +1,24 @@
 """Goal: with consumers on executors nothing is lost, and nothing comes twice unless it says so.
-Method: `executors.py` on two executors, undisturbed; `make torture-spark` kills those who
-gather, their executors, planners, drivers and the broker meanwhile, on clusters of two and three.
+Method: `gathering_job.py` on a cluster, undisturbed; `make torture-spark` kills those who gather,
+their executors, planners, drivers and the broker meanwhile, on clusters of two and three.
 """
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from spark.executors import Run
+from spark.executors import wrong_in
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(3000)]
 
 
-def test_nothing_is_lost_when_executors_gather(spark_master: str, tmp_path: Path) -> None:
-    print(Run(tmp_path, executors=2, kills=0, seed=1, master=spark_master).run())
+def test_nothing_is_lost_when_executors_gather(cluster_jobs: Path) -> None:
+    outcome = json.loads((cluster_jobs / "gathering" / "outcome.json").read_text())
+    published = Counter({int(number): times for number, times in outcome["published"].items()})
+    assert wrong_in(outcome["rows"], published) == {}
+    assert outcome["left"] == 0
+    assert min(outcome["batches"]) > 0

@@ -1,5 +1,6 @@
-"""Goal: what docs/spark-languages.md shows works. Method: its pieces are taken out of it and run by
-the programs they are for, each in a process of its own, on a real broker.
+"""Goal: what docs/spark-languages.md shows works. Method: its pieces are taken out of it and run on
+a real broker: those in SQL in a session that is there, and with `make thorough` all of them by the
+programs they are for, each in a process of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from pyspark.sql import SparkSession
 
 from spark.amqp_messages import Broker, numbered
 from support import broker
@@ -80,14 +82,34 @@ def counted(printed: str) -> list[str]:
     return re.findall(r"ready \d+|streamed \d+", printed)
 
 
+def test_sql_reads_and_writes_by_temporary_views(
+    spark: SparkSession, amqp: Broker, tmp_path: Path
+) -> None:
+    amqp.publish("lang.orders", numbered(10))
+    views = "".join(pieces("sql", amqp.url, tmp_path))
+    shown: list[tuple[object, ...]] = []
+    try:
+        for statement in filter(None, map(str.strip, views.split(";"))):
+            shown += map(tuple, spark.sql(statement).collect())
+    finally:
+        for view in ("orders", "outgoing"):
+            spark.catalog.dropTempView(view)
+    assert shown == [("0", None)]
+    has_copied(amqp)
+
+
+@only_thorough
 def test_spark_sql_reads_and_writes_by_temporary_views(amqp: Broker, tmp_path: Path) -> None:
     amqp.publish("lang.orders", numbered(10))
-    views = pieces("sql", amqp.url, tmp_path)
-    assert len(views) == 2
     script = tmp_path / "orders.sql"
-    script.write_text("\n".join(views))
+    script.write_text("\n".join(pieces("sql", amqp.url, tmp_path)))
     printed = run(tmp_path, *spark_program("spark-sql"), "-f", str(script))
     assert "0\tNULL\n" in printed
+    has_copied(amqp)
+
+
+def has_copied(amqp: Broker) -> None:
+    """The orders are there still, and copies of them."""
     assert sorted(int(body) for _, body in amqp.take("lang.copy", 10)) == list(range(10))
     assert amqp.ready("lang.orders", 10) == 10
 

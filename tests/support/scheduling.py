@@ -43,9 +43,7 @@ SINGLY = (
 LONGEST = (
     "tests/sim/test_nodes_seeds",
     "tests/sim/test_seeds",
-    "tests/spark/test_amqp_languages",
     "tests/spark/test_amqp_kill",
-    "tests/spark/test_amqp_example_kill",
     "tests/cluster/test_torture",
     "tests/interop/test_durable",
     "tests/durability/disk_full",
