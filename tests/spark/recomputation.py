@@ -25,7 +25,7 @@ KINDS = {
 
 MESSAGES = """
 CREATE TABLE {table} AS
-SELECT m.*, {end} AS end_ns, {at} // 1000000000 AS second, intended_ns >= warm_ns AS warm
+SELECT m.*, {end} AS end_ns, {at} // 1000000000 AS second, written_ns >= warm_ns AS warm
 FROM read_parquet('{run}/{table}/*.parquet') m JOIN steps USING (step)
 """
 
@@ -207,6 +207,20 @@ class Recomputation:
                 rows[step].update({f"imbalance_{name}_{key}": x for key, x in row.items()})
         return [rows[step] for step in sorted(rows)]
 
+    def queue_distribution(self) -> list[Row]:
+        """At fewer points: each time the rest above has shrunk to 10 ** -0.25."""
+        return self._rows(
+            """
+            WITH sorted AS (SELECT step, queue, list_sort(list(end_ns - intended_ns)) AS found
+                FROM delivered WHERE warm GROUP BY ALL),
+            points AS (SELECT 10 ** (unnest(range(50)) / 4) AS rarity)
+            SELECT step, queue, 1 - 1 / rarity AS share,
+              found[greatest(ceil((1 - 1 / rarity) * len(found)), 1)::INTEGER] / 1e6 AS latency_ms
+            FROM sorted, points WHERE rarity < len(found)
+            UNION ALL SELECT step, queue, 1.0, found[-1] / 1e6 FROM sorted
+            ORDER BY step, queue, share"""
+        )
+
     def distribution(self) -> list[Row]:
         """Eight points for each tenth of the rest above them, as long as there are messages in it,
         and the largest."""
@@ -268,6 +282,7 @@ def main(run: Path) -> None:
             "distribution": again.distribution(),
             "latency_heat": again.latency_heat(),
             "per_queue": again.per_queue(),
+            "queue_distribution": again.queue_distribution(),
         }
         print(json.dumps(tables, default=float))
 

@@ -52,7 +52,7 @@ def test_percentiles_of_steps_are_within_1_percent(run: RunResult, directory: Pa
             (published, "confirm", "confirmed_ns"),
             (delivered, "end_to_end", "delivered_ns"),
         ):
-            mine = (table["step"] == step.step) & (table["intended_ns"] >= info["warm_ns"])
+            mine = (table["step"] == step.step) & (table["written_ns"] >= info["warm_ns"])
             for name, start in (("service", "written_ns"), ("response", "intended_ns")):
                 assert_percentiles(
                     getattr(step.latencies, f"{kind}_{name}"),
@@ -74,7 +74,7 @@ def test_percentiles_of_seconds_are_within_1_percent(run: RunResult, directory: 
 def test_percentiles_of_the_run_are_those_of_all_steps(run: RunResult, directory: Path) -> None:
     delivered = read(directory, "delivered")
     warm = np.array([step["warm_ns"] for step in run.info["steps"]])
-    mine = delivered["intended_ns"] >= warm[delivered["step"].astype(int)]
+    mine = delivered["written_ns"] >= warm[delivered["step"].astype(int)]
     latency = (delivered["delivered_ns"] - delivered["written_ns"])[mine]
     assert_percentiles(run.latencies.end_to_end_service, latency, delivered["weight"][mine])
 
@@ -107,7 +107,7 @@ def test_balance_is_that_of_the_raw_rows(run: RunResult, directory: Path) -> Non
             (step.imbalance.queues, delivered, "queue", 3),
             (step.imbalance.consumers, delivered, "consumer", 5),
         ):
-            mine = (table["step"] == step.step) & (table["intended_ns"] >= info["warm_ns"])
+            mine = (table["step"] == step.step) & (table["written_ns"] >= info["warm_ns"])
             shares = np.bincount(table[who][mine].astype(int), minlength=count)
             assert found.count == count
             assert found.max_over_mean == pytest.approx(shares.max() / shares.mean())
@@ -118,7 +118,7 @@ def test_queue_latency_is_the_mean_of_each_queue(run: RunResult, directory: Path
     delivered = read(directory, "delivered")
     latency = delivered["delivered_ns"] - delivered["intended_ns"]
     warm = run.info["steps"][2]["warm_ns"]
-    mine = (delivered["step"] == 2) & (delivered["intended_ns"] >= warm)
+    mine = (delivered["step"] == 2) & (delivered["written_ns"] >= warm)
     means = [latency[mine & (delivered["queue"] == queue)].mean() for queue in range(3)]
     found = run.steps[2].imbalance.queue_latency
     assert found.mean == pytest.approx(np.mean(means))
@@ -166,7 +166,7 @@ def test_a_sample_gives_the_same_figures(spark: SparkSession, tmp_path: Path) ->
     assert run.raw_rows < 0.3 * (run.checks[0].exact + run.checks[1].exact)
     assert all(check.agrees for check in run.checks)
     info = run.info["steps"][1]
-    mine = (published["step"] == 1) & (published["intended_ns"] >= info["warm_ns"])
+    mine = (published["step"] == 1) & (published["written_ns"] >= info["warm_ns"])
     latency = (published["confirmed_ns"] - published["written_ns"])[mine]
     found = run.steps[1].latencies.confirm_service
     assert_percentiles(found, latency, published["weight"][mine])

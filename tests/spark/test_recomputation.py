@@ -39,7 +39,10 @@ SHAPE = RunShape(
     consumers=5,
     lost=7,
 )
-TABLES = ("per_second", "per_step", "per_run", "distribution", "latency_heat", "per_queue")
+TABLES = (
+    *("per_second", "per_step", "per_run"),
+    *("distribution", "latency_heat", "per_queue", "queue_distribution"),
+)
 WITHIN = 0.01
 OF_SMALL_VARIATION = 0.01
 """How far a coefficient of variation of latencies may be off, which are themselves within 1 %."""

@@ -21,6 +21,7 @@ from sluicemq.spark.pipeline.results import (
     NodeSecond,
     Percentiles,
     PipelineStatistics,
+    QueuePoint,
     QueueShare,
     RunResult,
     Second,
@@ -208,6 +209,17 @@ def make_run(steps: list[Step], label: str = "confirms", **info: Any) -> RunResu
             QueueShare(step=step.step, queue=queue, messages=800, mean_ms=5.0 + queue)
             for step in steps
             for queue in range(3)
+        ],
+        queue_distribution=[
+            QueuePoint(
+                step=step.step,
+                queue=queue,
+                share=1 - 10 ** (-place / 4),
+                latency_ms=(5.0 + queue) * 1.3**place,
+            )
+            for step in steps
+            for queue in range(3)
+            for place in range(12)
         ],
         knee=None,
         no_knee_reason="",

@@ -30,7 +30,13 @@ from sluicemq.spark.pipeline.results import (
     Percentiles,
     StepClass,
 )
-from sluicemq.spark.pipeline.store import columns_of, flatten, result_tables, write_results
+from sluicemq.spark.pipeline.store import (
+    QUEUE_DISTRIBUTION,
+    columns_of,
+    flatten,
+    result_tables,
+    write_results,
+)
 
 from .records import make_analysis, make_info, make_run, make_step
 
@@ -161,9 +167,25 @@ def test_the_script_finds_what_the_charts_name(results: Analysis, page: str) -> 
 def test_the_tables_of_the_page_are_the_results(results: Analysis, page: str) -> None:
     tables = data_of(page)["tables"]
     for name, (columns, rows) in result_tables(results).items():
+        if name == QUEUE_DISTRIBUTION:
+            continue
         assert tables[name]["columns"] == list(columns)
         named = [dict(zip(columns, row, strict=True)) for row in tables[name]["rows"]]
         assert named == json.loads(json.dumps(rows))
+
+
+def test_queues_have_a_curve_for_each_step(results: Analysis, page: str) -> None:
+    """Places in a curve stand for shares; a queue without messages in a step has an empty curve."""
+    run = results.runs[1]
+    silent = [x for x in run.queue_distribution if (x.queue, x.step) != (1, run.steps[0].step)]
+    shown = data_of(page)["runs"][1]["queues"]
+    assert [each["queue"] for each in shown] == [0, 1, 2]
+    assert all(len(each["curves"]) == len(run.steps) for each in shown)
+    points = [x for x in run.queue_distribution if (x.queue, x.step) == (2, run.steps[0].step)]
+    assert shown[2]["curves"][0] == [float(f"{point.latency_ms:.3g}") for point in points]
+    page = render(make_analysis(replace(run, queue_distribution=silent)))
+    assert data_of(page)["runs"][0]["queues"][1]["curves"][0] == []
+    assert "<figure data-queues" not in render(make_analysis(replace(run, queue_distribution=[])))
 
 
 def test_every_plot_is_there_for_phones_too(page: str) -> None:

@@ -156,6 +156,7 @@ def analyse_run(raw: RawRun, label: str) -> RunResult:
         distribution=tables.distribution,
         heat=tables.heat,
         queues=queue_figures(tables.shares),
+        queue_distribution=tables.queue_distribution,
         knee=None,
         no_knee_reason="",
         checks=cross_check(raw.info, tables),

@@ -121,6 +121,9 @@ def run_style(position: int) -> RunStyle:
 
 MILLION: Final = 1_000_000
 
+OVER_TIME: Final = "over-time"
+"""The mark of what lies along a plot's axis of seconds, so that the page's script can zoom."""
+
 POINTS: Final = 72
 """Points an inch, the unit of an SVG's lengths."""
 
@@ -227,6 +230,23 @@ def _drawn(fill: Callable[[Figure], None], height: float, about: str, form: Form
     return page_part(buffer.getvalue(), about, form.name, frame)
 
 
+def step_mark(start_s: float, end_s: float) -> str:
+    """Return the mark of a label that belongs to a step from `start_s` to `end_s`."""
+    return f"step {start_s:g} {end_s:g}"
+
+
+def _group(found: re.Match[str]) -> str:
+    """Return the beginning of a group of matplotlib's: what the page's script moves has a class."""
+    kind, *bounds = found[1].split(" ")
+    if kind == OVER_TIME:
+        return f'<g class="{OVER_TIME}"'
+    if kind.startswith("xtick"):
+        return '<g class="tick"'
+    if bounds:
+        return f'<g class="step" data-start="{bounds[0]}" data-end="{bounds[1]}"'
+    return "<g"
+
+
 def page_part(svg: str, about: str, name: str, frame: Sequence[float]) -> Markup:
     """Return matplotlib's SVG file as an inline element without size, ids or fonts of its own. It
     is safe as markup, because matplotlib has escaped its text. `data-frame` has the bounds of the
@@ -241,7 +261,7 @@ def page_part(svg: str, about: str, name: str, frame: Sequence[float]) -> Markup
     )
     svg = opening + svg[svg.index(">") + 1 :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
+    svg = re.sub(r'<g id="([^"]*)"', _group, svg)
     svg = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", svg)
     for role, colour in COLOURS.items():
         svg = svg.replace(colour, f"var(--{role})")

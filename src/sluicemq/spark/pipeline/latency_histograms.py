@@ -46,6 +46,9 @@ KINDS: Final = {
 """The latencies of each table, published before delivered. Service counts from `written_ns`,
 response from `intended_ns`."""
 
+QUEUE_KIND: Final = "queue_end_to_end_response"
+"""The end-to-end response latency of each queue by itself, in each step and without warm-up."""
+
 
 def bucket_of(value: int) -> int:
     """Return the bucket of a latency in ns; NEGATIVE for one below 0."""
@@ -84,20 +87,22 @@ def build_histograms(messages: DataFrame, info: RunInfo) -> DataFrame:
     """Scan both raw tables once, together, and return histograms of latencies and the sums of each
     queue and client.
 
-    `kind` is a latency of KINDS (then `bucket` is set) or "published"/"delivered" (then `queue` and
-    `client`, the publisher or consumer, are). Published rows belong to the second they were written
-    in, delivered rows to the second they were delivered in; `step` is the step a message was
-    intended in, and `warm` tells that its warm-up was over by then. `messages` adds up weights,
-    `rows` counts rows.
+    `kind` is a latency of KINDS (then `bucket` is set), QUEUE_KIND (then `queue` is set, too) or
+    "published"/"delivered" (then `queue` and `client`, the publisher or consumer, are). Published
+    rows belong to the second they were written in, delivered rows to the second they were delivered
+    in; `step` is the step a message was intended in, and `warm` tells that the warm-up was over
+    when it was written. `messages` adds up weights, `rows` counts rows.
     """
     keys = ["part", "second", "queue", "client", "service_bucket", "response_bucket"]
     sets = [
         ["part", "second", "service_bucket"],
         ["part", "second", "response_bucket"],
         ["part", "queue", "client"],
+        ["part", "queue", "response_bucket"],
     ]
     rows = _latencies(messages, info)
     grouped = rows.groupingSets([[fn.col(key) for key in one] for one in sets], *keys).agg(
+        fn.grouping("queue").alias("no_queue"),
         fn.grouping("service_bucket").alias("no_service"),
         fn.grouping("response_bucket").alias("no_response"),
         fn.count("*").alias("rows"),
@@ -108,9 +113,12 @@ def build_histograms(messages: DataFrame, info: RunInfo) -> DataFrame:
         fn.sum(fn.col("response_ns") * fn.col("weight").cast("double")).alias("response_sum"),
     )
     is_service, is_response = fn.col("no_service") == 0, fn.col("no_response") == 0
+    is_of_queue = is_response & (fn.col("no_queue") == 0)
     largest = fn.when(is_service, fn.col("service_max")).otherwise(fn.col("response_max"))
-    return grouped.select(
-        fn.when(is_service, _by_table([service for service, _ in KINDS.values()]))
+    wanted = grouped.where(~is_of_queue | (_has(WARM) & _has(DELIVERED)))
+    return wanted.select(
+        fn.when(is_of_queue, QUEUE_KIND)
+        .when(is_service, _by_table([service for service, _ in KINDS.values()]))
         .when(is_response, _by_table([response for _, response in KINDS.values()]))
         .otherwise(_by_table(list(KINDS)))
         .alias("kind"),
@@ -163,8 +171,8 @@ def _has(bit: int) -> Column:
 
 
 def _is_warm(info: RunInfo) -> Column:
-    """Return whether a message was intended after the warm-up of its step."""
+    """Return whether a message was written after the warm-up of its step."""
     warm = fn.lit(False)
     for step in info["steps"]:
-        warm |= (fn.col("step") == step["step"]) & (fn.col("intended_ns") >= step["warm_ns"])
+        warm |= (fn.col("step") == step["step"]) & (fn.col("written_ns") >= step["warm_ns"])
     return warm

@@ -17,6 +17,7 @@ from sluicemq.spark.pipeline.latency_histograms import (
     KINDS,
     NEGATIVE,
     NEVER,
+    QUEUE_KIND,
     lowest_of,
     value_of,
 )
@@ -25,6 +26,7 @@ from sluicemq.spark.pipeline.results import (
     HeatCell,
     Latencies,
     Percentiles,
+    QueuePoint,
 )
 
 QUANTILES: Final = {"p50_ms": 0.50, "p75_ms": 0.75, "p95_ms": 0.95, "p99_ms": 0.99}
@@ -33,6 +35,9 @@ LATENCY_KINDS: Final = tuple(kind for kinds in KINDS.values() for kind in kinds)
 
 POINTS_PER_DECADE: Final = 8
 """The points of a distribution while the rest above them shrinks to a tenth."""
+
+QUEUE_POINTS_PER_DECADE: Final = 4
+"""The same for the distribution of one queue: there may be hundreds of them."""
 
 HEAT_BUCKETS: Final = 16
 """The buckets that are one cell of a heat map: four cells for each power of two."""
@@ -78,6 +83,22 @@ def distributions(histograms: pa.Table) -> list[DistributionPoint]:
     ]
 
 
+def queue_points(histograms: pa.Table) -> list[QueuePoint]:
+    """Return points of the distribution of each queue's end-to-end response latency in each step,
+    without warm-up."""
+    rows = histograms.filter(pc.field("kind") == QUEUE_KIND)
+    found = []
+    for step in sorted(pc.unique(rows["step"]).to_pylist()):
+        own = rows.filter(pc.field("step") == step)
+        for queue, _, histogram in merge(own, own["queue"]):
+            points = distribution(histogram, QUEUE_POINTS_PER_DECADE)
+            found += [
+                QueuePoint(step=step, queue=queue, share=share, latency_ms=latency_ms)
+                for share, latency_ms in points
+            ]
+    return found
+
+
 def heat_cells(histograms: pa.Table) -> list[HeatCell]:
     """Return how many messages were delivered in each second with which end-to-end response
     latency."""
@@ -120,17 +141,19 @@ def merge(parts: pa.Table, keys: pa.Array) -> Iterator[tuple[int, str, list[Buck
         yield key, kind, [(bucket, messages, most) for _, _, bucket, messages, most in rows]
 
 
-def distribution(histogram: Sequence[Bucket]) -> Iterator[tuple[float, float]]:
+def distribution(
+    histogram: Sequence[Bucket], per_decade: int = POINTS_PER_DECADE
+) -> Iterator[tuple[float, float]]:
     """Yield shares of the messages that have a latency, each with the latency in ms that it does
-    not exceed, by nearest rank: from the smallest on, in steps that shrink the rest above by a
-    constant factor while it has a message, and last the largest latency, which is exact."""
+    not exceed, by nearest rank: from the smallest on, in `per_decade` steps that shrink the rest
+    above to a tenth while it has a message, and last the largest latency, which is exact."""
     known = [row for row in histogram if row[0] >= 0]
     if not known:
         return
     up_to = list(accumulate(messages for _, messages, _ in known))
     largest = max(most for _, _, most in known if most is not None)
     position = 0
-    while (rarity := 10 ** (position / POINTS_PER_DECADE)) < up_to[-1]:
+    while (rarity := 10 ** (position / per_decade)) < up_to[-1]:
         share = 1 - 1 / rarity
         bucket, _, _ = known[bisect_left(up_to, max(ceil(up_to[-1] * share), 1))]
         yield share, min(value_of(bucket), largest) / NS_PER_MS

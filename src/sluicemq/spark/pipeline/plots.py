@@ -31,6 +31,7 @@ from sluicemq.spark.pipeline.drawing import (
     COLOURS,
     LABEL_POINTS_PER_LETTER,
     LABEL_ROOM_POINTS,
+    OVER_TIME,
     STYLE,
     Picture,
     axis_number,
@@ -38,6 +39,7 @@ from sluicemq.spark.pipeline.drawing import (
     latency_axis,
     legend_above,
     run_style,
+    step_mark,
 )
 from sluicemq.spark.pipeline.results import Analysis, RunResult, Step
 
@@ -231,6 +233,8 @@ def finish(
     axes.set_ylabel(unit)
     axes.set_xlabel("seconds since the start of the run")
     axes.xaxis.set_major_locator(MaxNLocator(10, integer=True, steps=[1, 2, 5, 10]))
+    for artist in (*axes.lines, *axes.collections, *axes.patches):
+        artist.set_gid(OVER_TIME)
     legend_above(axes)
 
 
@@ -256,6 +260,7 @@ def _mark_step(axes: Axes, step: Step, limit: str, sign: str) -> None:
             va="top",
             fontsize=8,
             color=colour,
+            gid=step_mark(step.start_s, step.end_s),
         )
 
 

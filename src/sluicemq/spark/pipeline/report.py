@@ -207,6 +207,8 @@ class RunSection:
     nodes: list[PageFigure]
     """The charts of the nodes; none for a single node, which is in `figures`."""
     distributions: list[PageFigure]
+    has_queues: bool
+    """Whether the distribution of a queue can be chosen."""
     is_shaded: bool
     """Whether a step stands out, as the one whose limit is recommended."""
     steps: list[Table[Step]]
@@ -228,6 +230,7 @@ def _run(run: RunResult, series: Series, number: int, named: bool) -> RunSection
         [figure(chart) for chart in CHARTS if lines_shown(chart, series)],
         _nodes(run, number, end_s),
         _distributions(run, number, end_s),
+        bool(run.queue_distribution),
         run.knee is not None,
         steps_tables(run),
         balance_table(run),

@@ -95,6 +95,17 @@ class DistributionPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePoint:
+    """A point of the distribution of one queue's end-to-end response latency in one step: `share`
+    of its messages after warm-up took at most `latency_ms`."""
+
+    step: int
+    queue: int
+    share: float
+    latency_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeatCell:
     """The messages delivered in one second with an end-to-end response latency in [`from_ms`,
     `to_ms`)."""
@@ -253,6 +264,8 @@ class RunResult:
     """The distribution of latencies in each second."""
     queues: list[QueueShare]
     """By step, then by queue."""
+    queue_distribution: list[QueuePoint]
+    """Of each queue in each step, in the same order."""
     knee: Knee | None
     no_knee_reason: str
     checks: list[CrossCheck]

@@ -24,6 +24,7 @@ from sluicemq.spark.pipeline.results import (
     Latencies,
     NodeSecond,
     PipelineStatistics,
+    QueuePoint,
     QueueShare,
     Second,
     Step,
@@ -32,13 +33,15 @@ from sluicemq.spark.pipeline.results import (
 ARROW_TYPES: Final = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 """The types of columns in Arrow; any other type becomes text."""
 
+QUEUE_DISTRIBUTION: Final = "queue_distribution"
+"""The table with a point of the distribution of each queue in each row: by far the longest."""
+
 Columns = dict[str, pa.DataType]
 Rows = list[dict[str, Any]]
 
 
 def write_results(analysis: Analysis, directory: Path) -> None:
-    """Write the tables per_second, per_node, per_step, per_run, knee, claims, checks and pipeline
-    into the directory, each as Parquet and as JSON."""
+    """Write the tables of `result_tables` into the directory, each as Parquet and as JSON."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, (columns, rows) in result_tables(analysis).items():
         text = json.dumps(rows, indent=1, allow_nan=False)
@@ -74,6 +77,10 @@ def result_tables(analysis: Analysis) -> dict[str, tuple[Columns, Rows]]:
         ),
         "latency_heat": (by_run | columns_of(HeatCell), _rows((x.label, x.heat) for x in runs)),
         "per_queue": (by_run | columns_of(QueueShare), _rows((x.label, x.queues) for x in runs)),
+        QUEUE_DISTRIBUTION: (
+            by_run | columns_of(QueuePoint),
+            _rows((x.label, x.queue_distribution) for x in runs),
+        ),
         "differences": (columns_of(Difference), [asdict(one) for one in differences(runs)]),
         "claims": (columns_of(ClaimResult), [asdict(claim) for claim in analysis.claims]),
         "checks": (by_run | columns_of(CrossCheck), _rows((x.label, x.checks) for x in runs)),

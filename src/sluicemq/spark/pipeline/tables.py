@@ -24,6 +24,7 @@ from sluicemq.spark.pipeline.percentiles import (
     distributions,
     heat_cells,
     latencies_by_key,
+    queue_points,
 )
 from sluicemq.spark.pipeline.results import (
     Balance,
@@ -33,6 +34,7 @@ from sluicemq.spark.pipeline.results import (
     Imbalance,
     Latencies,
     NodeSecond,
+    QueuePoint,
     QueueShare,
     Second,
     Step,
@@ -63,6 +65,7 @@ class SmallTables:
     """The samples of the broker, by second."""
     distribution: list[DistributionPoint] = field(default_factory=list)
     heat: list[HeatCell] = field(default_factory=list)
+    queue_distribution: list[QueuePoint] = field(default_factory=list)
     damaged: Mapping[Path, str] = field(default_factory=dict)
     """The error of each file that was left out."""
 
@@ -90,6 +93,7 @@ def collect(raw: RawRun) -> SmallTables:
         broker={row["second"]: row for row in broker},
         distribution=distributions(histograms),
         heat=heat_cells(histograms),
+        queue_distribution=queue_points(histograms),
         damaged=raw.damaged,
     )
 
