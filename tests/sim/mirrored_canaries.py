@@ -8,16 +8,19 @@ from typing import Any, Final
 
 import pytest
 
+from sluicemq.queues.effects import Confirm, Effect
 from sluicemq.queues.mirrored import mastership
 from sluicemq.queues.mirrored.command_codec import trimmed
-from sluicemq.queues.mirrored.commands import MirrorCommand, RemoveMessages
+from sluicemq.queues.mirrored.commands import MirrorCommand, RemoveMessages, WriteMessages
 from sluicemq.queues.mirrored.delivery_marks import DeliveryMarks
 from sluicemq.queues.mirrored.group_standing import GroupStanding, has_all
 from sluicemq.queues.mirrored.mastership import Mastership
 from sluicemq.queues.mirrored.mirror import Mirror
 from sluicemq.queues.mirrored.mirror_lag import MirrorLags
 from sluicemq.queues.mirrored.mirrored_rows import MirroredRun
+from sluicemq.queues.mirrored.pending_writes import PendingWrites
 from sluicemq.replication import mirrored_master
+from sluicemq.replication.mirrored_master import MirroredMaster
 from sluicemq.sim.raft import mirrored_member
 from sluicemq.sim.raft.stored_mirror import StoredMirrorRegister
 
@@ -98,6 +101,33 @@ def delivered_beyond_the_mark(patch: pytest.MonkeyPatch) -> None:
         return True
 
     patch.setattr(DeliveryMarks, "cover", cover)
+
+
+@canary
+def confirmed_before_it_is_delivered(patch: pytest.MonkeyPatch) -> None:
+    """What is in no entry is confirmed while its delivery waits for the mark."""
+    original = MirroredMaster.take
+
+    def take(self: MirroredMaster, effects: list[Effect]) -> list[Effect]:
+        real = original(self, effects)
+        for _, held in self.held:
+            real += [each for each in held if isinstance(each, Confirm)]
+            held[:] = [each for each in held if not isinstance(each, Confirm)]
+        return real
+
+    patch.setattr(MirroredMaster, "take", take)
+
+
+@canary
+def gone_before_its_entry_and_written_all_the_same(patch: pytest.MonkeyPatch) -> None:
+    """Of a batch all is written of which something is left."""
+    original = PendingWrites.take
+
+    def take(self: PendingWrites[Any]) -> tuple[list[WriteMessages], list[range], list[Any]]:
+        commands, _, receipts = original(self)
+        return commands, [], receipts
+
+    patch.setattr(PendingWrites, "take", take)
 
 
 @canary

@@ -37,7 +37,8 @@ def confirmed_at_once(patch: pytest.MonkeyPatch) -> None:
             if isinstance(each, Write) and each.receipt is not None:
                 receipt = each.receipt
                 real.append(Confirm(receipt.link, receipt.first_seq, receipt.count))
-        self.mastership.receipts.clear()
+        for write in self.mastership.pending.writes.values():
+            write.receipt = None
         return real
 
     patch.setattr(MirroredMaster, "take", take)
@@ -90,10 +91,10 @@ def delivered_beyond_the_mark(patch: pytest.MonkeyPatch) -> None:
 @canary
 def removals_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     """What was acknowledged comes again with the next master."""
-    original = MasterShell.agree
+    original = MasterShell.propose
 
-    def agree(self: MasterShell) -> None:
+    def propose(self: MasterShell) -> None:
         self.mirrored.mastership.removed.clear()
         original(self)
 
-    patch.setattr(MasterShell, "agree", agree)
+    patch.setattr(MasterShell, "propose", propose)

@@ -55,8 +55,10 @@ class Leading:
         self.is_quiet = False
         self.patient: Collection[int] = ()
         """Followers that need not hear of commits at once: see `let_wait`."""
+        self.prompt: Collection[int] = ()
+        """Those of them that are sent entries at once all the same."""
         self.late: list[int] = []
-        """Those of them that are not even sent entries at once, because others are a majority."""
+        """Patient followers that are not even sent entries at once: others are a majority."""
         self.commit_at_tick = 0
         """The commit index at the last tick."""
         self.stuck_ticks = 0
@@ -166,12 +168,14 @@ class Leading:
 
     # patient members
 
-    def let_wait(self, patient: Collection[int]) -> None:
+    def let_wait(self, patient: Collection[int], prompt: Collection[int] = ()) -> None:
         """Let these followers hear of commits with the next append only, because nobody at their
-        hosts waits for them. While the others are a majority, and commit, some of these followers
-        get entries only many at a time: writing many at once costs them as much as writing one. A
-        tick before which nothing was added ends the wait, and so do `late_ticks` ticks."""
+        hosts waits for them. While the others are a majority, and commit, some of these followers,
+        except those in `prompt`, get entries only many at a time: writing many at once costs them
+        as much as writing one. A tick before which nothing was added ends the wait, and so do
+        `late_ticks` ticks."""
         self.patient = patient
+        self.prompt = prompt
         self.hurry()
 
     def hurry(self) -> None:
@@ -198,7 +202,7 @@ class Leading:
             and name not in self.member.lost
             and progress.match >= (self.sent_then[1] if name in were_late else was_committed)
         ]
-        waiting = [each for each in able if each in self.patient]
+        waiting = [each for each in able if each in self.patient and each not in self.prompt]
         needed = log.configuration.majority - 1 - (len(able) - len(waiting))
         waiting.sort(key=lambda each: self.progress[each].match, reverse=True)
         self.late = waiting[max(0, needed) :]

@@ -138,11 +138,11 @@ class Raft:
         """Let another voter lead; give up if it does not take over within an election timeout."""
         self._leading().transfer(heir)
 
-    def let_wait(self, patient: Collection[int]) -> None:
-        """Let these members hear later of commits, because nobody at their hosts waits for them.
-        This ends with the leadership."""
+    def let_wait(self, patient: Collection[int], prompt: Collection[int] = ()) -> None:
+        """Let these members hear later of commits, because nobody at their hosts waits for them,
+        and be sent entries later, except those in `prompt`. This ends with the leadership."""
         if self.leading is not None:
-            self.leading.let_wait(patient)
+            self.leading.let_wait(patient, prompt)
 
     def best_heir(self, preferred: Container[int] = ()) -> int:
         """The voter that could take over soonest: it can be reached, and lacks least of the log; a

@@ -60,7 +60,8 @@ class MirroredMaster:
         """Effects that are not real yet, each turn's with the positions up to which messages must
         be marked as delivered before."""
         rows = sorted(mirror.rows.items())
-        marks = [Mark(row.next, row.delivered, 0) for _, row in rows]
+        # behind the mark, too: what comes now was delivered by nobody
+        marks = [Mark(max(row.next, row.delivered), row.delivered, 0) for _, row in rows]
         machine.recover(marks or [Mark(0, 0, 0)], expiring=False)
         for _, row in rows:
             for run in row.runs():
@@ -69,14 +70,17 @@ class MirroredMaster:
 
     def take(self, effects: list[Effect]) -> list[Effect]:
         """Take the effects of a turn, and return those that may be made real now, in order, with
-        held ones. Of removals only the part that concerns the message store is returned."""
+        held ones. Of removals only the part that concerns the message store is returned. Messages
+        that were removed before they were written are confirmed, but not before their delivery."""
         real: list[Effect] = []
         bound: list[Effect] = []
         for effect in effects:
             if isinstance(effect, Write):
                 self.mastership.write(run_of(effect), effect.receipt)
             elif isinstance(effect, Remove):
-                self.mastership.remove(effect.positions)
+                receipts = self.mastership.remove(effect.positions)
+                if receipts:
+                    self.machine.written(receipts, bound)
                 if effect.ids is not None and effect.ids.start < LOG_IDS:
                     real.append(Remove(effect.positions, False, effect.indexed, effect.ids))
             elif isinstance(effect, UNHELD):
@@ -84,7 +88,10 @@ class MirroredMaster:
             else:
                 bound.append(effect)
         if bound:
-            self.held.append(([mark.delivered for mark in self.machine.marks()], bound))
+            delivered = [mark.delivered for mark in self.machine.marks()]
+            self.held.append((delivered, bound))
+            # the next entry has the mark: the rest of a batch is not confirmed before the delivery
+            self.mastership.marks.cover(delivered)
         return real + self.let_go()
 
     def let_go(self) -> list[Effect]:

@@ -19,6 +19,7 @@ from sluicemq.queues.effects import Confirm, Effect, Got
 from sluicemq.queues.mirrored.command_codec import decode_entry, encode_entry, runs_of, trimmed
 from sluicemq.queues.mirrored.commands import (
     BeginMastership,
+    MarkDelivered,
     MirrorCommand,
     RemoveMessages,
     WriteMessages,
@@ -126,16 +127,31 @@ def test_mirrors_hear_of_all_messages_and_then_publishers_do(persistent: bool) -
     assert [(each.first_seq, each.count) for each in real if isinstance(each, Confirm)] == [(1, 2)]
 
 
-def test_what_comes_and_goes_in_one_turn_goes_last() -> None:
+def test_what_comes_and_goes_before_its_entry_is_in_none() -> None:
+    """It is confirmed once it is delivered, which waits for the mark."""
     life = Life()
     life.get(0)
-    life.do(
-        Get(life.channel, True), life.publish(b"a"), Get(life.channel, True), Purge(life.channel)
-    )
+    publish = life.publish(b"a", b"b")
+    assert life.do(publish, Get(life.channel, True), Get(life.channel, True)) == []
+    said, real = life.agree()
+    assert [type(each) for each in said] == [MarkDelivered]
+    assert sorted(type(each).__name__ for each in real) == ["Confirm", "Got", "Got"]
+    life.do(life.publish(b"c"), Purge(life.channel))
+    assert life.agree()[0] == []
+    life.do(life.publish(b"d"))
+    life.agree()
+    life.begin()
+    assert [body for body, _ in bodies(life.get(2))] == [b"d", None]
+
+
+def test_what_is_gone_of_a_batch_is_removed_behind_it() -> None:
+    life = Life()
+    life.do(life.publish(*(b"%d" % each for each in range(7))))
+    life.master.mastership.remove(range(0, 7, 3))
     said, _ = life.agree()
-    assert [type(each) for each in said][:1] == [WriteMessages]
-    assert type(said[-1]) is RemoveMessages
-    assert life.mirror.messages == 0
+    assert [type(each) for each in said] == [WriteMessages, RemoveMessages]
+    assert [run.contents for _, run in runs_of(life.log[2])] == [[b"1", b"2", b"3", b"4", b"5"]]
+    assert [run.positions for run in life.mirror.runs()] == [[range(1, 3), range(4, 6)]]
 
 
 def test_nothing_is_delivered_that_would_come_again_unflagged() -> None:

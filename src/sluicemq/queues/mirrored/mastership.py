@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Container
 from typing import Generic, TypeVar
 
+from sluicemq.limits import RAFT_APPEND_BYTES
 from sluicemq.queues.mirrored.commands import (
     BeginMastership,
     DropMirror,
@@ -16,13 +17,14 @@ from sluicemq.queues.mirrored.commands import (
     MirrorCommand,
     ReleaseMirror,
     RemoveMessages,
-    WriteMessages,
 )
 from sluicemq.queues.mirrored.delivery_marks import DeliveryMarks
+from sluicemq.queues.mirrored.entry_timing import EntryTiming
 from sluicemq.queues.mirrored.group_standing import GroupStanding, has_all
 from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
 from sluicemq.queues.mirrored.mirror_lag import MirrorLags
 from sluicemq.queues.mirrored.mirror_state import MirrorState
+from sluicemq.queues.mirrored.pending_writes import PendingWrites
 from sluicemq.storage.entries import Run
 
 R = TypeVar("R")
@@ -39,12 +41,17 @@ class Mastership(Generic[R]):
         self.marks = DeliveryMarks(mirror, bounds.mark_ahead)
         self.lags = MirrorLags(bounds, now_ms)
         self.gathered: list[MirrorCommand] = [BeginMastership(name)]
-        """The commands of the next entry."""
+        """The commands of the next entry, except writes and removals."""
+        self.pending: PendingWrites[R] = PendingWrites()
+        """The messages of the next entry."""
         self.removed: list[range] = []
         """Positions whose removal ends the next entry: a message that came and went in one turn
         must not come behind its removal."""
+        self.removed_ms: int | None = None
+        """When the first of them was removed; None: there is none."""
+        self.timing = EntryTiming()
         self.receipts: list[R] = []
-        """The receipts that wait for that entry."""
+        """The receipts that wait for the entry that was taken last."""
         self.waiting: deque[tuple[int, list[R]]] = deque()
         """Entries with the receipts that wait for them."""
         self.changing: dict[int, bool] = {}
@@ -57,16 +64,22 @@ class Mastership(Generic[R]):
 
     def write(self, run: Run, receipt: R | None = None) -> None:
         """Put these messages in the next entry. `receipt` comes back when they are safe."""
-        self.gathered.append(WriteMessages(run))
-        if receipt is not None:
-            self.receipts.append(receipt)
+        self.pending.add(run, receipt, self.lags.now_ms)
 
-    def remove(self, positions: range) -> None:
-        """Put the removal of these positions in the next entry."""
+    def remove(self, positions: range) -> list[R]:
+        """Put the removal of these positions in the next entry. Messages that are in no entry yet
+        will be in none. Returns the receipts that are due because all of their messages are
+        gone."""
+        positions, receipts = self.pending.remove(positions)
+        if not positions:
+            return receipts
+        if self.removed_ms is None:
+            self.removed_ms = self.lags.now_ms
         last = self.removed[-1] if self.removed else positions
         if last.stop == positions.start and last.step == positions.step == 1:
             positions = range(self.removed.pop().start, positions.stop)
         self.removed.append(positions)
+        return receipts
 
     def hold(self, member: int) -> None:
         """Put the hold of this mirror in the next entry."""
@@ -76,14 +89,35 @@ class Mastership(Generic[R]):
         """Put the end of this mirror's hold in the next entry."""
         self.gathered.append(ReleaseMirror(member))
 
+    @property
+    def has_news(self) -> bool:
+        """Tell whether the next entry has anything in it."""
+        return bool(self.gathered or self.pending.writes or self.removed or self.marks.due)
+
+    def entry_wait_ms(self, standing: GroupStanding, *, is_consumed: bool) -> int | None:
+        """Return for how many milliseconds the next entry waits: 0 when it is due, or there is
+        none; None as long as the one before is being committed. `is_consumed`: all messages of the
+        queue are with its consumers."""
+        if self.gathered or self.marks.due or self.pending.size_bytes >= RAFT_APPEND_BYTES:
+            return 0
+        if self.lags.entries.last > standing.commit:
+            return None
+        now_ms = self.lags.now_ms
+        return self.timing.left_ms(self.pending, self.removed_ms, now_ms, is_consumed=is_consumed)
+
     def take_entry(self) -> list[MirrorCommand]:
         """Take the commands of the next entry, if any. The caller proposes it now, and then calls
         `proposed`."""
-        self.gathered += self.marks.take_due()
-        if self.removed:
-            self.gathered.append(RemoveMessages((*self.removed,)))
-            self.removed = []
-        commands, self.gathered = self.gathered, []
+        self.timing.made(self.pending)
+        writes, gone, receipts = self.pending.take()
+        removed = [*self.removed, *gone]
+        commands = [*self.gathered, *writes, *self.marks.take_due()]
+        if removed:
+            commands.append(RemoveMessages((*removed,)))
+        self.gathered = []
+        self.removed = []
+        self.removed_ms = None
+        self.receipts += receipts
         return commands
 
     def proposed(self, index: int, size_bytes: int, *, is_whole: bool = True) -> None:

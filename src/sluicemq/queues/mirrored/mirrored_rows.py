@@ -90,12 +90,18 @@ class MirroredRun:
     def remove(self, positions: range) -> int:
         """Remove its messages among the ascending `positions`; returns the bits of those that were
         there."""
-        start, step = positions.start, positions.step
-        from_ = max(0, -(-(self.first - start) // step))
-        upto = max(0, -(-(self.first + self.count - start) // step))
-        gone = bits_of(positions[from_:upto], self.first) & self.alive
+        gone = bits_within(positions, self.first, self.count) & self.alive
         self.alive ^= gone
         return gone
+
+
+def bits_within(positions: range, first: int, count: int) -> int:
+    """Return a bit for each of these ascending positions that is among the `count` from `first`
+    on, which is bit 0."""
+    start, step = positions.start, positions.step
+    from_ = max(0, -(-(first - start) // step))
+    upto = max(0, -(-(first + count - start) // step))
+    return bits_of(positions[from_:upto], first)
 
 
 class MirroredRow:

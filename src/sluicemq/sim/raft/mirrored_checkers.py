@@ -1,7 +1,7 @@
 """The promises of a mirrored queue beside those of Raft, checked with a view of all members.
 
 confirms     a confirmed message is on the disks of the whole in-sync set, and every later master
-             has it, unless it was removed
+             has it, unless it was removed; or it was delivered, and left the queue, before that
 removals     a message whose removal is committed never comes again
 flags        a delivered message comes again only flagged
 mastership   a master has everything committed, and is no witness
@@ -51,6 +51,8 @@ class MirroredCheckers(RaftCheckers):
         self.confirmed: set[int] = set()
         self.removing: set[int] = set()
         """Messages that some master wanted removed, perhaps in vain."""
+        self.overtaken: set[int] = set()
+        """Messages that left a master's queue before they were in an entry."""
         self.removed: set[int] = set()
         """Positions of messages whose removal is committed."""
         self.delivered: set[int] = set()
@@ -66,6 +68,7 @@ class MirroredCheckers(RaftCheckers):
                 "handed over",
                 "delivered",
                 "flagged",
+                "overtaken",
             ),
             0,
         )
@@ -122,6 +125,12 @@ class MirroredCheckers(RaftCheckers):
         """Note that a master wants the removal of these messages committed."""
         self.removing |= ids
 
+    def overtakes(self, ids: set[int]) -> None:
+        """Note that these messages have left a master's queue and will never be in an entry."""
+        self.overtaken |= ids
+        self.removing |= ids
+        self.happened["overtaken"] += len(ids)
+
     def serves(self, name: int, term: int, there: set[int]) -> None:
         """Check a member that begins to serve clients and has these messages."""
         self.happened["masters"] += 1
@@ -133,6 +142,8 @@ class MirroredCheckers(RaftCheckers):
         rule(not lost, f"{name} serves, and lacks what was confirmed: {sorted(lost)[:3]}")
         again = self.removed & {self.place_of[each][0] for each in there}
         rule(not again, f"{name} serves, and has again what was removed: {sorted(again)[:3]}")
+        again = self.overtaken & there
+        rule(not again, f"{name} serves, and has what had gone before: {sorted(again)[:3]}")
 
     def delivers(self, term: int, number: int, redelivered: bool) -> None:
         """Check a delivery by the master of that term. A lease has to prevent deliveries after a
@@ -144,10 +155,17 @@ class MirroredCheckers(RaftCheckers):
             rule(is_new or redelivered, f"message {number} comes again and is not flagged")
         self.delivered.add(number)
 
-    def confirms(self, applied: int, ids: list[int]) -> None:
-        """Check the confirms of a master that has applied everything up to that index."""
+    def confirms(self, applied: int, ids: list[int], undelivered: set[int]) -> None:
+        """Check the confirms of a master that has applied everything up to that index, and has not
+        made some deliveries yet."""
         self.happened["confirms"] += 1
         for number in ids:
+            self.confirmed.add(number)
+            if number in self.overtaken:
+                is_out = number not in undelivered
+                rule(is_out, f"message {number} is confirmed, nowhere, and not delivered")
+                continue
+            rule(number in self.place_of, f"message {number} is confirmed, and in no entry")
             _, index, term = self.place_of[number]
             is_agreed = index <= self.commit and self.term_of(index) == term
             rule(is_agreed, f"message {number} is confirmed and not agreed on")
@@ -157,7 +175,6 @@ class MirroredCheckers(RaftCheckers):
                     host.is_amnesiac or host.disk.platter.has(index, term),
                     f"message {number} is confirmed, and not on {name}, which is in sync",
                 )
-            self.confirmed.add(number)
 
     def holds_up(self, applied: int, mirrors: list[int]) -> None:
         """Check that a master, having applied so much, lets publishers wait only for in-sync

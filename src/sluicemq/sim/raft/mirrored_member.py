@@ -110,7 +110,7 @@ class MirroredMember(SimMember, MasterHost):
 
     def _propose(self, master: SimMaster) -> bool:
         mastership = master.queue.mastership
-        if not self.raft.takes_proposals:
+        if not (self.raft.takes_proposals and master.is_entry_due):
             return False
         commands = mastership.take_entry()
         if not commands:

@@ -14,7 +14,7 @@ from sluicemq.model.batch import Batch
 from sluicemq.model.traits import message_traits, property_traits
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import ACK, REQUEUE, Down, Get, Publish, Purge, Settle
-from sluicemq.queues.effects import Confirm, Effect, Got, Rejected
+from sluicemq.queues.effects import Confirm, Effect, Got, Rejected, Remove, Write
 from sluicemq.queues.mirrored.commands import RemoveMessages, WriteMessages
 from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
 from sluicemq.replication.mirrored_master import LOG_IDS, MirroredMaster
@@ -99,6 +99,12 @@ class SimMaster:
         self.queue = MirroredMaster(self.machine, mirror, name, BOUNDS, int(host.events.now_ms))
         self.ids = self.checkers.messages_of(mirror)
         """The ids of the queue's messages, as far as the log knows, by position."""
+        self.unwritten: dict[int, int] = {}
+        """The ids of messages that are in the queue and in no entry yet, by position."""
+        self.is_patient = host.events.chance(0.7)
+        """Its entries wait for more, as in nodes."""
+        self.awaits_entry = False
+        """An entry that waits will be looked at again."""
         self.effects: list[Effect] = []
         self.published: dict[int, Published] = {}
         """Published messages by the number of the first message."""
@@ -158,10 +164,39 @@ class SimMaster:
         self.checkers.holds_up(host.applied, queue.mastership.holding_up)
         queue.confirm(standing, self.effects)
         effects, self.effects = self.effects, []
+        for effect in effects:
+            self.note(effect)
         for effect in queue.take(effects):
             self.make_real(effect)
         for chunk in machine.bodies_wanted(machine.hungry()):
             self.read(chunk)
+
+    def note(self, effect: Effect) -> None:
+        """Note messages that come, and those that are gone before they were written."""
+        if isinstance(effect, Write):
+            self.unwritten |= zip(
+                count(effect.position), map(int, effect.batch.contents), strict=False
+            )
+        elif isinstance(effect, Remove):
+            gone = self.unwritten.keys() & {*effect.positions}
+            self.checkers.overtakes({self.unwritten.pop(each) for each in gone})
+
+    @property
+    def is_entry_due(self) -> bool:
+        """Tell whether the next entry does not wait; if it does, look again in time."""
+        if not self.is_patient:
+            return True
+        wait_ms = self.queue.mastership.entry_wait_ms(
+            self.host.standing(), is_consumed=not self.ready
+        )
+        if wait_ms and not self.awaits_entry:
+            self.awaits_entry = True
+            self.host.events.after(wait_ms, lambda: self.host.do(self.look_again))
+        return wait_ms == 0
+
+    def look_again(self) -> None:
+        """Note that an entry has waited long enough."""
+        self.awaits_entry = False
 
     def read(self, chunk: Chunk) -> None:
         """Read the bodies of a chunk after a while."""
@@ -179,6 +214,8 @@ class SimMaster:
             self.checkers.writes(run, index, self.term)
             assert run.contents is not None
             self.ids |= zip(run.positions, map(int, run.contents), strict=True)
+            for position in run.positions:
+                self.unwritten.pop(position, None)
         for removed in [each for each in commands if isinstance(each, RemoveMessages)]:
             gone = {each for part in removed.positions for each in part}
             self.checkers.removes({self.ids.pop(each) for each in gone})
@@ -191,13 +228,22 @@ class SimMaster:
                 self.published.pop(effect.first_seq).done()
         elif isinstance(effect, Confirm):
             published = self.published.pop(effect.first_seq)
-            self.checkers.confirms(self.host.applied, published.ids)
+            self.checkers.confirms(self.host.applied, published.ids, self.undelivered())
             published.done()
         elif isinstance(effect, Got) and effect.content is not None:
             number = int(effect.content)
             self.checkers.delivers(self.term, number, effect.redelivered)
             if effect.link is not None:
                 self.settle_later(effect)
+
+    def undelivered(self) -> set[int]:
+        """Return the ids of messages whose delivery is held up."""
+        return {
+            int(each.content)
+            for _, effects in self.queue.held
+            for each in effects
+            if isinstance(each, Got) and each.content is not None
+        }
 
     def settle_later(self, got: Got) -> None:
         """Acknowledge a message after a while, or requeue it."""

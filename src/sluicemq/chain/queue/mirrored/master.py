@@ -58,6 +58,12 @@ class LogRead(NamedTuple):
     tries: int
 
 
+class EntryDue:
+    """A timer's message that what waits for the next entry has waited long enough."""
+
+    __slots__ = ()
+
+
 class DamagedMirrorLog(Exception):
     """Messages that a master has to deliver cannot be read; the text says what is damaged."""
 
@@ -98,6 +104,8 @@ class MasterShell(ClassicShell):
         )
         self.unproposed: deque[list[MirrorCommand]] = deque()
         """Commands taken from the mastership that are in no entry yet."""
+        self.timer_runs = False
+        """An EntryDue is on its way."""
         self.backlog = Gate(self.keeper, "entries waiting for a majority")
         self.lagging = Gate(self.keeper, "")
         """It is shut while mirrors are too far behind: those on the nodes `slow`, which may be the
@@ -143,6 +151,8 @@ class MasterShell(ClassicShell):
             self.was_read(message)
         elif isinstance(message, LogReadAgain):
             self.read_log(message.chunk, message.tries)
+        elif isinstance(message, EntryDue):
+            self.timer_runs = False
         else:
             super().receive_rare(message)
 
@@ -179,17 +189,41 @@ class MasterShell(ClassicShell):
         super().effects_real()
 
     def agree(self) -> None:
-        """Propose what has become of messages, as far as the log takes it."""
-        member, mastership = self.member, self.mirrored.mastership
-        while member.takes_proposals:
-            if not self.unproposed:
-                self.unproposed += parted(mastership.take_entry())
-            if not self.unproposed:
+        """Propose what has become of messages, as far as it is due and the log takes it."""
+        while self.member.takes_proposals:
+            if not (self.unproposed or self.is_due()):
                 self.backlog.open()
                 return
-            index, size_bytes = member.propose(self.unproposed.popleft())
-            mastership.proposed(index, size_bytes, is_whole=not self.unproposed)
+            self.propose()
         self.backlog.shut()
+
+    def is_due(self) -> bool:
+        """Tell whether the next entry has something in it, and does not wait for more."""
+        standing, depth = self.member.standing, self.machine.depth
+        assert standing is not None, "who takes proposals leads"
+        mastership = self.mirrored.mastership
+        is_consumed = depth.consumers > 0 and not depth.ready
+        wait_ms = mastership.entry_wait_ms(standing, is_consumed=is_consumed)
+        if wait_ms and not self.timer_runs:
+            self.timer_runs = True
+            self.services.world.clock.call_after(wait_ms, self, EntryDue())
+        return wait_ms == 0 and mastership.has_news
+
+    def propose(self) -> None:
+        """Propose the next entry, or the next part of one."""
+        mastership = self.mirrored.mastership
+        if not self.unproposed:
+            self.unproposed += parted(mastership.take_entry())
+        index, size_bytes = self.member.propose(self.unproposed.popleft())
+        mastership.proposed(index, size_bytes, is_whole=not self.unproposed)
+
+    def hurry(self) -> None:
+        """Propose everything now, as far as the log takes it, because another member is about to
+        take over."""
+        while self.member.takes_proposals and (
+            self.unproposed or self.mirrored.mastership.has_news
+        ):
+            self.propose()
 
     # -- bodies in the log
 

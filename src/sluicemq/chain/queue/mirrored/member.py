@@ -172,6 +172,9 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         """The declared members for which it has last proposed changes, and the wanted nodes."""
         self.seen: object = None
         """The state of the group that the master has seen."""
+        self.patient: object = None
+        """The members that this leader lets wait, and those of them that get entries at once; None:
+        Raft was not told."""
         self.look_in_ticks = 0
         self.idle_index = 0
         """The last applied index when it had fallen idle."""
@@ -386,6 +389,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
             self.members_known = None
             self.look_at_mirrors()
         elif isinstance(message, LeadFrom):
+            self.hurry()
             self.changes.lead_from(message.node)
         elif isinstance(message, HandOver):
             self.hand_to_mirror()
@@ -492,11 +496,13 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         raft = self.raft
         if raft.is_leader != self.has_led:
             self.has_led = raft.is_leader
+            self.patient = None
             self.held = HeldMirrors()
             self.long_lost = frozenset()
             self.look_at_mirrors()
         if raft.is_leader:
             self.look_at_lost()
+            self.let_witnesses_wait()
             self.changes.look(self.look_at_held())
             self.look_at_policy()
         serves = may_serve(raft) and not self.is_witness and self.move is None
@@ -523,7 +529,23 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         """Let another mirror lead, if there is one."""
         heir = self.raft.best_heir(self._mirrors - {self.own})
         if heir in self._mirrors:
+            self.hurry()
             self.raft.transfer(heir)
+
+    def hurry(self) -> None:
+        """Write everything that the master here has for the log, because it is about to end."""
+        if self.master is not None:
+            self.master.hurry()
+
+    def let_witnesses_wait(self) -> None:
+        """As the leader, let members that no confirm waits for get many entries at a time; mirrors
+        get each at once, but need not hear at once that it is committed."""
+        voters = self.raft.configuration.voters
+        mirrors = (*(each for each in voters if each in self._mirrors),)
+        patient = (*(each for each in voters if each != self.own),)
+        if (patient, mirrors) != self.patient:
+            self.patient = patient, mirrors
+            self.raft.let_wait(patient, mirrors)
 
     def begin_master(self, term: int) -> None:
         self.master = MasterShell(self.vhost, self.definition, self.id, self, term)
