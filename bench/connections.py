@@ -32,7 +32,8 @@ from typing import Any
 from brokers import free_port, wait_for
 from history import keep
 
-from sluicemq.amqp.connection import CLIENT, AmqpConnection, MethodFrame
+from sluicemq.amqp.connection import CLIENT, AmqpConnection
+from sluicemq.amqp.events import MethodFrame
 from sluicemq.amqp.methods import (
     ChannelOpen,
     ChannelOpenOk,

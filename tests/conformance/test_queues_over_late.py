@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import MethodFrame
+from sluicemq.amqp.events import MethodFrame
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.local_queue import LocalQueue
 from sluicemq.chain.queue.queue_timers import LookUnused

@@ -9,8 +9,8 @@ from functools import partial
 from random import Random
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import CLIENT, Acks, AmqpConnection, Deliveries, MethodFrame
-from sluicemq.amqp.events import ContentMethod
+from sluicemq.amqp.connection import CLIENT, AmqpConnection
+from sluicemq.amqp.events import Acks, ContentMethod, Deliveries, MethodFrame
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_body, content_frames
 from sluicemq.amqp.method import Method
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell

@@ -9,8 +9,9 @@ break the framing or the order of frames raise `ConnectionViolation` once; the o
 and from then on only connection.close and connection.close-ok come through.
 
 The pieces of a frame that is split over reads are kept in `_pieces` and joined once; whole frames
-are parsed where they are. So every octet is copied a fixed number of times, however the stream is
-cut, and those of a large frame that comes in large reads once here and once with its content.
+are parsed where they are. A large body frame is not put together: its pieces go to its content as
+they come. So every octet is copied a fixed number of times, however the stream is cut, and those of
+a large body that comes in large reads once, when its content is whole.
 Contents of different channels may be mixed: each channel has its own `UnfinishedContent`.
 """
 
@@ -24,7 +25,6 @@ from typing import Final
 from sluicemq.amqp import violations
 from sluicemq.amqp.events import (
     Acks,
-    AnyPublishes,
     ContentDue,
     ContentMethod,
     ContentTooLarge,
@@ -47,6 +47,7 @@ from sluicemq.amqp.frames import (
 )
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.methods import METHODS, BasicAck, BasicDeliver, BasicPublish
+from sluicemq.amqp.pieces import Pieces
 from sluicemq.amqp.properties import check_properties
 from sluicemq.amqp.runs import (
     ACK_SIZE,
@@ -59,7 +60,7 @@ from sluicemq.amqp.runs import (
     read_publish,
 )
 from sluicemq.amqp.types import Malformed, MalformedText
-from sluicemq.amqp.unfinished import FRAME_HEAD_SIZE, PIECE_BYTES, UnfinishedContent
+from sluicemq.amqp.unfinished import FRAME_HEAD_SIZE, FrameInPieces, UnfinishedContent
 from sluicemq.errors import ConnectionViolation
 from sluicemq.limits import (
     MESSAGE_SIZE_MAX_BYTES,
@@ -68,24 +69,6 @@ from sluicemq.limits import (
     RUN_METHODS_MAX,
     UNTUNED_FRAME_MAX_BYTES,
 )
-
-__all__ = [
-    "CLIENT",
-    "SERVER",
-    "Acks",
-    "AmqpConnection",
-    "AnyPublishes",
-    "ContentDue",
-    "ContentMethod",
-    "ContentTooLarge",
-    "Deliveries",
-    "Event",
-    "Heartbeat",
-    "MethodFrame",
-    "MixedKeyPublishes",
-    "ProtocolHeader",
-    "Publishes",
-]
 
 SERVER: Final = 0
 CLIENT: Final = 1
@@ -116,6 +99,10 @@ CONNECTION_CLOSE_OK: Final = 10 << 16 | 51
 
 CONTENT_DUE: Final = ContentDue()
 
+LARGE_BYTES: Final = 32 << 10
+"""From so many octets on a message that is incomplete is cheaper to take in pieces than to be read
+again when it is complete."""
+
 
 class AmqpConnection:
     """One side of a connection. The owner may set:
@@ -125,6 +112,7 @@ class AmqpConnection:
     run_max           contents in one Publishes or Deliveries
     open_channels     if given, methods of channels not in it come as MethodFrame, with no content
     fast              False: frame by frame always (the events say the same, in more pieces)
+    large_bytes       body frames of so many octets, and messages, are taken in pieces as they come
     wants_content     False: ContentDue comes, again and again, in place of the first publish or
                       part of a content; what is behind it waits.
     """
@@ -136,18 +124,19 @@ class AmqpConnection:
         self.run_max = RUN_MESSAGES_MAX
         self.open_channels: Container[int] | None = None
         self.fast = True
+        self.large_bytes = LARGE_BYTES
         self.wants_content = True
         self._state = GREETING
         self._buf = b""
         self._pos = 0
         self._need = 1
-        self._pieces: list[bytes | bytearray] = []
-        self._pieces_bytes = 0
+        self._pieces = Pieces()
         self._chunks: deque[bytes] = deque()
         self._chunk_bytes = 0
         self._offset = 0
         self._contents: dict[int, UnfinishedContent] = {}
         self._content_bytes = 0
+        self._frame_begun: FrameInPieces | None = None
         self._ignored: set[int] = set()
         # Keys are raw method frames; in a client, frames without their delivery tag. A frame that
         # was seen only once has no stencil yet: where each message has a key of its own, there is
@@ -170,7 +159,7 @@ class AmqpConnection:
     def held_bytes(self) -> int:
         """Return how many bytes of the peer's stream are in memory: unparsed ones, with the rest of
         the piece they came in, and incomplete contents."""
-        return self._content_bytes + self._chunk_bytes + self._pieces_bytes + len(self._buf)
+        return self._content_bytes + self._chunk_bytes + self._pieces.size + len(self._buf)
 
     @property
     def content_bytes(self) -> int:
@@ -189,13 +178,14 @@ class AmqpConnection:
             if self._pos == len(self._buf) and not self._fill():
                 return None
             try:
-                event = self._again() or self._parse()
+                begun = self._frame_begun
+                event = self._again() or self._parse() if begun is None else self._go_on(begun)
             except ConnectionViolation:
                 self.ignore_all()
                 raise
             if event is not None:
                 return event
-            if not self._fill():
+            if begun is None and not self._fill():
                 return None
 
     def ignore_content(self, channel: int) -> None:
@@ -212,6 +202,8 @@ class AmqpConnection:
             self._state = CLOSING
         self._contents.clear()
         self._content_bytes = 0
+        if self._frame_begun is not None:
+            self._frame_begun.content = None
         self._last_publish = self._last_ack = None
         self._methods.clear()
         self._publishes.clear()
@@ -222,44 +214,31 @@ class AmqpConnection:
     def _fill(self) -> bool:
         """Have at least `_need` octets at `_pos`. Returns False when they have not come yet."""
         chunks = self._chunks
+        pieces = self._pieces
         if self._pos < len(self._buf):
-            self._keep(self._buf[self._pos :])
+            pieces.add(self._buf, self._pos, len(self._buf))
         self._buf = b""
         self._pos = 0
-        if not self._pieces and chunks:
+        if not pieces.size and chunks:
             self._buf = chunks.popleft()
             self._chunk_bytes -= len(self._buf)
             self._pos = self._offset
             self._offset = 0
             return True
-        while chunks and self._pieces_bytes < self._need:
+        while chunks and pieces.size < self._need:
             chunk = chunks[0]
-            end = min(len(chunk), self._offset + self._need - self._pieces_bytes)
-            self._keep(chunk[self._offset : end])
+            end = min(len(chunk), self._offset + self._need - pieces.size)
+            pieces.add(chunk, self._offset, end)
             self._offset = end
             if end == len(chunk):
                 chunks.popleft()
                 self._chunk_bytes -= end
                 self._offset = 0
-        if not self._pieces or self._pieces_bytes < self._need:
+        if not pieces.size or pieces.size < self._need:
             return False
-        self._buf = b"".join(self._pieces)
-        self._pieces.clear()
-        self._pieces_bytes = 0
+        self._buf = pieces.joined()
+        pieces.clear()
         return True
-
-    def _keep(self, piece: bytes) -> None:
-        """Keep a piece of a frame. A large piece stays as it is; small ones that follow each other
-        are joined, so that many tiny ones cost no more memory than one large one."""
-        pieces = self._pieces
-        self._pieces_bytes += len(piece)
-        last = pieces[-1] if pieces else None
-        if len(piece) >= PIECE_BYTES:
-            pieces.append(piece)
-        elif isinstance(last, bytearray):
-            last += piece
-        else:
-            pieces.append(bytearray(piece))
 
     def _deafen(self) -> None:
         """Drop everything, now and later."""
@@ -267,8 +246,8 @@ class AmqpConnection:
         self._buf = b""
         self._pos = 0
         self._offset = 0
+        self._frame_begun = None
         self._pieces.clear()
-        self._pieces_bytes = 0
         self._chunks.clear()
         self._chunk_bytes = 0
 
@@ -313,12 +292,40 @@ class AmqpConnection:
                 if self._is_content(kind, channel, pos, size):
                     return CONTENT_DUE
             if have < size + OVERHEAD:
+                content = self._contents.get(channel) if kind == BODY else None
+                if content is not None and size >= self.large_bytes and self._state == FRAMES:
+                    begun = self._frame_begun = content.begin_frame(channel, size, self.frame_max)
+                    if begun is not None:
+                        self._last_publish = self._last_ack = None
+                        return self._go_on(begun)
                 self._need = size + OVERHEAD
                 return None
             event = self._frame(kind, channel, pos, pos + size + OVERHEAD)
             if event is not None or self._pos == pos:
                 return event
         return None
+
+    def _go_on(self, frame: FrameInPieces) -> Event | None:
+        """Take what has come of the body frame that comes in pieces. Returns the event of its
+        content if that is whole then."""
+        content = frame.content
+        if content is not None and not self.wants_content:
+            return CONTENT_DUE
+        pos = self._pos
+        end = self._pos = min(len(self._buf), pos + frame.due)
+        frame.due -= end - pos
+        if content is not None:
+            content.frames.add(self._buf, pos, end)
+            self._count(content)
+        if frame.due:
+            return None
+        self._frame_begun = None
+        if self._buf[end - 1] != END:
+            self._break_off(violations.invalid_end(BODY, frame.payload(), self._buf[end - 1]))
+            return None
+        if content is None or content.left:
+            return None
+        return self._complete(frame.channel, content)
 
     def _is_content(self, kind: int, channel: int, pos: int, size: int) -> bool:
         """Tell whether the frame at `pos`, of which there may be no more than its head, is a
@@ -489,13 +496,13 @@ class AmqpConnection:
     def _cut_publishes(self, channel: int, stencil: PublishStencil, pos: int) -> Event | None:
         """Return the run at `pos`, which begins with the method frame of `stencil`. Returns None
         when its first message is incomplete, and `_need` says when to look again; or when that
-        message is unusual, and then `_pos` is behind its method frame."""
+        message is large besides, or unusual, and then `_pos` is behind its method frame."""
         payload_max = self._payload_max()
         body_max = min(payload_max, self.max_message_size)
         contents, done, same_size = stencil.cut(self._buf, pos, self.run_max, payload_max, body_max)
         raw = stencil.raw
         if not contents:
-            if done:
+            if done and done < self.large_bytes:
                 self._wait_at(pos, done)
             else:
                 self._pos = pos + len(raw)
@@ -623,6 +630,9 @@ class AmqpConnection:
         content = self._contents.pop(channel, None)
         if content is not None:
             self._content_bytes -= content.held_bytes
+            begun = self._frame_begun
+            if begun is not None and begun.content is content:
+                begun.content = None
 
     def _header(self, channel: int, pos: int, end: int) -> Event | None:
         content = self._contents.get(channel)

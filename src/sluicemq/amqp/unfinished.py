@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.frames import OVERHEAD, body_frames
+from sluicemq.amqp.frames import OVERHEAD, body_frames, frame_end
+from sluicemq.amqp.pieces import PIECE_BYTES, Pieces
 
 if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
@@ -13,9 +14,6 @@ FRAME_HEAD_SIZE: Final = 7
 CONTENT_BYTES: Final = 400
 """Bytes of RAM that an unfinished content takes beside its octets: the object, its places in
 tables."""
-PIECE_BYTES: Final = 4096
-"""From so many octets on a piece of a frame, or a frame of a body, is kept by itself: what an
-object takes beside them is little then."""
 
 
 class UnfinishedContent:
@@ -26,7 +24,6 @@ class UnfinishedContent:
     __slots__ = (
         "body",
         "frames",
-        "frames_bytes",
         "header",
         "held_bytes",
         "left",
@@ -39,19 +36,28 @@ class UnfinishedContent:
         self.method = method
         self.raw_method = raw_method
         self.header = b""
-        self.frames: list[bytes] = []
-        """All body frames so far, unless there is a `body`."""
-        self.frames_bytes = 0
+        self.frames = Pieces()
+        """All octets of body frames so far, unless there is a `body`."""
         self.body = bytearray()
         self.left = 0
+        """The octets of the body that belong to frames that have not begun yet."""
         self.swallowed = False
         self.held_bytes = 0
         """Bytes of the unfinished content that were counted."""
 
     def size(self) -> int:
         """Return the bytes it takes in memory, including the room that its body has to grow."""
-        held = len(self.raw_method) + len(self.header) + self.frames_bytes
+        held = len(self.raw_method) + len(self.header) + self.frames.size
         return CONTENT_BYTES + held + self.body.__alloc__()
+
+    def begin_frame(self, channel: int, size: int, frame_max: int) -> FrameInPieces | None:
+        """Return the next body frame, with a payload of `size` octets, to be taken in pieces. None
+        if it has to be whole: it is not allowed here, or a smaller one has come before it."""
+        fits = size + OVERHEAD <= frame_max or not frame_max
+        if not (fits and self.header and size <= self.left) or self.swallowed or self.body:
+            return None
+        self.left -= size
+        return FrameInPieces(channel, size + OVERHEAD, self)
 
     def add(self, buf: bytes, pos: int, end: int, frame_max: int) -> None:
         """Add the body frame from `pos` to `end`, which is split again when it is larger than
@@ -59,17 +65,41 @@ class UnfinishedContent:
         self.left -= end - pos - OVERHEAD
         fits = end - pos <= frame_max or not frame_max
         if fits and not self.body and (end - pos >= PIECE_BYTES or not self.left):
-            self.frames.append(buf[pos:end])
-            self.frames_bytes += end - pos
+            self.frames.add(buf, pos, end)
             return
-        for frame in self.frames:
-            self.body += memoryview(frame)[FRAME_HEAD_SIZE:-1]
-        self.frames.clear()
-        self.frames_bytes = 0
+        if self.frames.size:
+            frames, at = self.frames.joined(), 0
+            self.frames.clear()
+            while at < len(frames):
+                after = frame_end(frames, at)
+                self.body += memoryview(frames)[at + FRAME_HEAD_SIZE : after - 1]
+                at = after
         self.body += memoryview(buf)[pos + FRAME_HEAD_SIZE : end - 1]
 
     def whole(self, channel: int, frame_max: int) -> bytes:
         """Return the header frame and the body frames, split at `frame_max` if they were not kept
         as received."""
-        frames = self.frames or body_frames(channel, self.body, frame_max)
-        return b"".join([self.header, *frames])
+        if self.frames.size:
+            return self.frames.joined(self.header)
+        return b"".join([self.header, *body_frames(channel, self.body, frame_max)])
+
+
+class FrameInPieces:
+    """A large body frame of `size` octets that is being read, whose pieces go to its content as
+    they come."""
+
+    __slots__ = ("channel", "content", "due", "size")
+
+    def __init__(self, channel: int, size: int, content: UnfinishedContent) -> None:
+        self.channel = channel
+        self.size = size
+        self.due = size
+        """Octets that are still to come."""
+        self.content: UnfinishedContent | None = content
+        """The content that it belongs to; None: nobody wants that any more."""
+
+    def payload(self) -> bytes:
+        """Return the payload of the whole frame; nothing when nobody wants it."""
+        if self.content is None:
+            return b""
+        return self.content.frames.joined()[-self.size + FRAME_HEAD_SIZE : -1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluicemq.amqp.connection import AnyPublishes, MixedKeyPublishes, Publishes
+from sluicemq.amqp.events import AnyPublishes, MixedKeyPublishes, Publishes
 from sluicemq.model.batch import size_of
 
 

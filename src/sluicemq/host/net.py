@@ -172,13 +172,13 @@ class Connection(asyncio.BufferedProtocol):
         if not self.rests or self.held or self.transport.is_closing():
             return b""
         try:
-            nbytes = os.readv(self.descriptor, [self.net.buffer])
+            data = os.read(self.descriptor, len(self.net.buffer))
         except OSError:
-            nbytes = 0
-        if not nbytes:
+            data = b""
+        if not data:
             self.rest_no_more()
             return b""
-        return self.decoded(bytes(self.net.buffer[:nbytes]))
+        return self.decoded(data)
 
     def rest_no_more(self) -> None:
         """Let the event loop read the socket again."""

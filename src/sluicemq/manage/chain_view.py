@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import chain as joined
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.amqp.connection import AnyPublishes
+from sluicemq.amqp.events import AnyPublishes
 from sluicemq.chain.queue.mirrored.master import MasterShell
 from sluicemq.chain.queue.queue import CreditLink
 from sluicemq.chain.remote.remote_queue import RemoteQueue

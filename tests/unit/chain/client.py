@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import CLIENT, AmqpConnection, Deliveries, MethodFrame
-from sluicemq.amqp.events import ContentMethod, Event
+from sluicemq.amqp.connection import CLIENT, AmqpConnection
+from sluicemq.amqp.events import ContentMethod, Deliveries, Event, MethodFrame
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames
 from sluicemq.amqp.method import Method
 from sluicemq.broker import broker as broker_module

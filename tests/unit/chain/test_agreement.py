@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import MethodFrame
+from sluicemq.amqp.events import MethodFrame
 from sluicemq.amqp.method import Method
 from sluicemq.metadata.agreement import Agreed, Agreement, NoAgreement
 from sluicemq.metadata.changes import DeclareQueue, DeleteRecord, UpsertRecord

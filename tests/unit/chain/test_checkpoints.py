@@ -12,8 +12,7 @@ from random import Random
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks, Deliveries
-from sluicemq.amqp.events import ContentMethod
+from sluicemq.amqp.events import Acks, ContentMethod, Deliveries
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.chain.store.checkpoints import Checkpoints
 from sluicemq.chain.store.messages import Flushed, StoreWrite

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Deliveries, MethodFrame
+from sluicemq.amqp.events import Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body
 
 from .client import Broker, Client

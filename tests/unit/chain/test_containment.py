@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import MethodFrame
+from sluicemq.amqp.events import MethodFrame
 from sluicemq.chain.channel.channel import Channel
 from sluicemq.kernel.actor import Actor
 

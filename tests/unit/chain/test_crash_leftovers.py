@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Deliveries
+from sluicemq.amqp.events import Deliveries
 from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.queue import classic, poison_messages, refused_messages

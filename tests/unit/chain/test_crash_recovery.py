@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks, MethodFrame
+from sluicemq.amqp.events import Acks, MethodFrame
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.store.messages import TryAgain
 from sluicemq.errors import DiskFailed

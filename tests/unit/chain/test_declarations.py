@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import MethodFrame
+from sluicemq.amqp.events import MethodFrame
 from sluicemq.amqp.method import Method
 from sluicemq.metadata.tables import DurableTables
 from support.files import DictFiles

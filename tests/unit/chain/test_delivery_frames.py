@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import CLIENT, AmqpConnection, ContentMethod, Deliveries
+from sluicemq.amqp.connection import CLIENT, AmqpConnection
+from sluicemq.amqp.events import ContentMethod, Deliveries
 from sluicemq.amqp.frames import content_body, content_frames, frame_end
 from sluicemq.chain.channel.delivery_frames import DeliveryEncoder, got_frames, short_string
 from sluicemq.flow.credit import LinkSpec, Outflow

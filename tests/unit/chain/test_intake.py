@@ -9,7 +9,7 @@ import gc
 import weakref
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Publishes
+from sluicemq.amqp.events import Publishes
 from sluicemq.chain.connection.intake import Intake
 from sluicemq.kernel.actor import Actor, Scheduler
 

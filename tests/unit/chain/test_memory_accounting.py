@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import AmqpConnection, MethodFrame
+from sluicemq.amqp.connection import AmqpConnection
+from sluicemq.amqp.events import MethodFrame
 from sluicemq.amqp.frames import content_frames
 from sluicemq.chain.channel.channel import Channel
 from sluicemq.chain.connection.reader import Reader

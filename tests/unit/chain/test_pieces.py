@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks
+from sluicemq.amqp.events import Acks
 from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.properties import BasicProperties

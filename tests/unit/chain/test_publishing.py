@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks, ContentMethod, Deliveries, MethodFrame
+from sluicemq.amqp.events import Acks, ContentMethod, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import FieldValue, Table

@@ -10,8 +10,7 @@ from dataclasses import replace
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Deliveries, MethodFrame
-from sluicemq.amqp.events import Event
+from sluicemq.amqp.events import Deliveries, Event, MethodFrame
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.chain.channel.channel import Channel
 from sluicemq.chain.channel.unacked import DEAD_MAX

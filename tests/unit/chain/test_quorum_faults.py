@@ -14,8 +14,7 @@ from typing import Any, Final
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
-from sluicemq.amqp.events import ContentMethod
+from sluicemq.amqp.events import Acks, ContentMethod, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body
 from sluicemq.chain.queue.fault_history import CRASHED
 from sluicemq.chain.queue.group import snapshots

@@ -11,8 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
-from sluicemq.amqp.events import ContentMethod
+from sluicemq.amqp.events import Acks, ContentMethod, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body, content_frames, content_header
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.properties import BasicProperties

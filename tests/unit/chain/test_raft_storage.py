@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks
+from sluicemq.amqp.events import Acks
 from sluicemq.chain.store.raft_storage import (
     RaftAppend,
     RaftAppended,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks, MethodFrame
+from sluicemq.amqp.events import Acks, MethodFrame
 from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.queue.classic import ClassicShell

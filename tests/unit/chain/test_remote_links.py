@@ -16,7 +16,7 @@ from random import Random
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
+from sluicemq.amqp.events import Acks, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_frames
 from sluicemq.chain.queue.local_queue import LocalQueue
 from sluicemq.chain.queue.queue import Queue

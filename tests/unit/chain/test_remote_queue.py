@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
-from sluicemq.amqp.events import ContentMethod
+from sluicemq.amqp.events import Acks, ContentMethod, Deliveries, MethodFrame
 from sluicemq.chain.remote.remote_channel import RemoteChannel
 from sluicemq.chain.remote.remote_end import RemoteEnd
 from sluicemq.chain.remote.remote_queue import RemoteQueue

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Deliveries
-from sluicemq.amqp.events import ContentMethod
+from sluicemq.amqp.events import ContentMethod, Deliveries
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.channel import reply_to

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks, Event, MethodFrame
+from sluicemq.amqp.events import Acks, Event, MethodFrame
 from sluicemq.amqp.frames import content_frames
 from sluicemq.chain.store import group_commit
 from sluicemq.chain.store.group_commit import Append, WhenDurable, parted

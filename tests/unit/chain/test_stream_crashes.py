@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
+from sluicemq.amqp.events import Acks, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body
 from sluicemq.sim.disk import CHANGES, Crashed, SimFiles
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
+from sluicemq.amqp.events import Acks, Deliveries, MethodFrame
 from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.chain.store.group_commit import CommitDue
 from sluicemq.limits import CRASH_WINDOW_NS

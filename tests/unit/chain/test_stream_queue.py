@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
+from sluicemq.amqp.events import Acks, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body, content_frames, content_header
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.queue.queue import PolicyChanged

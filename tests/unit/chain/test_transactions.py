@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks
-from sluicemq.amqp.events import ContentMethod
+from sluicemq.amqp.events import Acks, ContentMethod
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.amqp.method import Method
 from sluicemq.chain.channel import transactions

@@ -11,11 +11,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.connection import (
-    Acks,
-    AnyPublishes,
-    MethodFrame,
-)
+from sluicemq.amqp.events import Acks, AnyPublishes, MethodFrame
 from sluicemq.amqp.frames import joined
 from sluicemq.amqp.methods import BasicCancel, ChannelClose
 from sluicemq.amqp.properties import BASIC_CLASS

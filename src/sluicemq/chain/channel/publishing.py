@@ -23,7 +23,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from sluicemq.amqp.connection import MixedKeyPublishes, Publishes
+from sluicemq.amqp.events import MixedKeyPublishes, Publishes
 from sluicemq.amqp.methods import BasicReturn
 from sluicemq.amqp.types import Malformed
 from sluicemq.chain.channel.reply_to import ReplyConsumer, send_replies
@@ -43,7 +43,7 @@ from sluicemq.routing.message import Message, TakesLong
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from sluicemq.amqp.connection import AnyPublishes
+    from sluicemq.amqp.events import AnyPublishes
     from sluicemq.amqp.methods import BasicPublish
     from sluicemq.chain.channel.channel_port import ChannelPort
     from sluicemq.chain.channel.routes import Targets

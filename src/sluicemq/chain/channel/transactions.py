@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.connection import Acks, MethodFrame
+from sluicemq.amqp.events import Acks, MethodFrame
 from sluicemq.amqp.methods import BasicAck, BasicPublish, TxCommit, TxCommitOk
 from sluicemq.chain.channel.transaction_port import PendingPublishes, TransactionPort
 from sluicemq.chain.channel.unacked import Undoable

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.amqp.connection import Publishes
+from sluicemq.amqp.events import Publishes
 from sluicemq.amqp.runs import EXCHANGE_AT
 from sluicemq.chain.writer import nobody
 from sluicemq.kernel.actor import Actor
@@ -14,7 +14,7 @@ from sluicemq.kernel.actor import Actor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sluicemq.amqp.connection import AnyPublishes
+    from sluicemq.amqp.events import AnyPublishes
     from sluicemq.kernel.actor import Scheduler
 
 

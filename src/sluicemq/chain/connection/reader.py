@@ -11,10 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.access.access import Rights
-from sluicemq.amqp.connection import (
-    SERVER,
+from sluicemq.amqp.connection import SERVER, AmqpConnection
+from sluicemq.amqp.events import (
     Acks,
-    AmqpConnection,
     AnyPublishes,
     ContentDue,
     ContentTooLarge,

@@ -1,0 +1,48 @@
+"""Octets that came in several reads, until they are joined."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PIECE_BYTES: Final = 4096
+"""From so many octets on a piece is kept by itself: what an object takes beside them is little
+then."""
+PINNED: Final = 4
+"""A piece that is a view of a read keeps all octets of that read in memory: at most so many times
+its own."""
+
+
+class Pieces:
+    """A sequence of octets in pieces. A large piece stays where it is, in the read that it came in,
+    if it is a fair part of that; small ones that follow each other are joined, so that many tiny
+    ones cost no more memory than one large one."""
+
+    __slots__ = ("parts", "size")
+
+    def __init__(self) -> None:
+        self.parts: list[bytes | bytearray | memoryview] = []
+        self.size = 0
+        """The number of octets."""
+
+    def add(self, read: bytes, start: int, end: int) -> None:
+        """Append the octets of `read` from `start` to before `end`."""
+        size = end - start
+        self.size += size
+        parts = self.parts
+        last = parts[-1] if parts else None
+        if size >= PIECE_BYTES:
+            is_fair = size * PINNED >= len(read)
+            parts.append(memoryview(read)[start:end] if is_fair else read[start:end])
+        elif isinstance(last, bytearray):
+            last += memoryview(read)[start:end]
+        else:
+            parts.append(bytearray(memoryview(read)[start:end]))
+
+    def joined(self, before: bytes = b"") -> bytes:
+        """Return `before` and all octets behind it in one."""
+        return b"".join([before, *self.parts])
+
+    def clear(self) -> None:
+        """Forget all octets that were added."""
+        self.parts.clear()
+        self.size = 0
