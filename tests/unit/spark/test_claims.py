@@ -238,6 +238,27 @@ def test_the_multiple_flag_is_judged_by_two_runs() -> None:
     assert found("2.c", single, limited(emptied, ack_interval=5, **kind)).outcome is FAILS
 
 
+@pytest.mark.parametrize(("multiple_rate", "outcome"), [(700, HOLDS), (600, FAILS), (400, FAILS)])
+def test_a_claim_with_two_halves_is_as_good_as_the_worse_one(
+    multiple_rate: float, outcome: Outcome
+) -> None:
+    """Mirrored queues of scenario 4 are stable at their lowest limit, and carry more by multiple
+    acks."""
+    facts = {"queue_type": "mirrored", "scenario": 4}
+    single = limited(make_step(3, 600), make_step(6, 600, number=1), **facts)
+    several = limited(make_step(3, multiple_rate), ack_interval=2, **facts)
+    assert found("4.b", single).outcome is HOLDS
+    both = found("4.b", single, several)
+    assert both.outcome is outcome
+    assert f"600/s with single acks, {multiple_rate}/s with multiple" in both.evidence
+
+
+def test_where_both_meet_the_target_the_multiple_flag_has_nothing_to_gain() -> None:
+    at_once = [make_step(20, 990, percent=1), make_step(2000, 1000, percent=100, number=1)]
+    runs = [limited(*at_once, queue_type="quorum", scenario=2, ack_interval=x) for x in (1, 2)]
+    assert found("2.e", *runs).outcome is BETTER
+
+
 def test_quorum_and_mirrored_are_judged_side_by_side() -> None:
     quorum, mirrored = with_peak(900, queue_type="quorum"), with_peak(700, queue_type="mirrored")
     assert found("7.a", quorum, mirrored).outcome is HOLDS

@@ -11,7 +11,7 @@ import pytest
 from sluicemq.spark.pipeline import post_story
 from sluicemq.spark.pipeline.post_claims import CLAIMS
 from sluicemq.spark.pipeline.post_markdown import claims_document
-from sluicemq.spark.pipeline.post_page import render
+from sluicemq.spark.pipeline.post_page import missed_table, render
 from sluicemq.spark.pipeline.post_results import Post, PostBroker, key_of, label_of
 from sluicemq.spark.pipeline.results import Outcome, RunResult, StepClass
 
@@ -121,6 +121,29 @@ def test_the_goal_names_the_runs_that_miss_it() -> None:
         "SluiceMQ 0.0: class 3 at every step in 0 of 2 runs. The steps of the others: "
         "class 1 × 1, class 4 × 1 in scenario 5."
     )
+
+
+def test_steps_that_miss_the_goal_are_listed_with_the_rule_they_break(page: str) -> None:
+    assert post_story.missed_steps(OURS) == post_story.missed_steps(THEIRS) == []
+    assert "is not class 3, and why" not in page
+    slow = make_step(
+        20, 400, percent=200, scale=4, unconfirmed_max=380, class_reason="but messages wait"
+    )
+    missing = PostBroker("SluiceMQ 0.0", [run_of(4, "quorum", make_step(2), slow)])
+    table = missed_table(Post([missing, THEIRS]))
+    assert table is not None
+    (row,) = table.rows
+    cells = [column.cell(row) for column in (table.name, *table.columns)]
+    assert [cell.text.replace("\u00a0", " ") for cell in cells] == [
+        "scenario 4, quorum, confirms",
+        "20 (200 %)",
+        "",
+        "400/s, 40 %",
+        "380, 95 %",
+        "950 ms",
+    ]
+    assert cells[2].note == "but messages wait"
+    assert "is not class 3, and why" in render(Post([missing, THEIRS]))
 
 
 def test_what_went_wrong_is_said() -> None:

@@ -46,6 +46,9 @@ class Claim:
     confirms: bool | None = None
     judge: Judge | None = None
     compare: Compare | None = None
+    also: Compare | None = None
+    """The other half of a claim with two, which compares runs: the claim is as good as the less
+    favourable half. Without the runs that it requires, the first half decides."""
     needs: str = ""
     """The runs that `compare` requires."""
     of_profiles: bool = False
@@ -76,6 +79,8 @@ def judge(claim: Claim, runs: Sequence[RunResult]) -> ClaimResult:
         found = _worst([_judged(claim.judge, run, len(runs) > 1) for run in fitting])
     elif claim.judge is not None and same_mode:
         elsewhere = _elsewhere(_judged(claim.judge, same_mode[0], len(runs) > 1), same_mode[0])
+    if found is not None and claim.also is not None:
+        found = _both(found, claim.also(family))
     if found is None:
         needs = f"needs {claim.needs or _needed_run(claim)}"
         return ClaimResult(claim.id, claim.text, Outcome.UNTESTED, needs, elsewhere, claim.machine)
@@ -96,10 +101,20 @@ def _judged(judge_run: Judge, run: RunResult, named: bool) -> Judgement:
     )
 
 
+LEAST_FAVOURABLE_FIRST: Final = (Outcome.FAILS, Outcome.HOLDS, Outcome.BETTER, Outcome.UNTESTED)
+
+
+def _both(first: Judgement, second: Judgement | None) -> Judgement:
+    """Return the finding about a claim from those about its halves; the second may be missing."""
+    if second is None:
+        return first
+    outcome = min(first.outcome, second.outcome, key=LEAST_FAVOURABLE_FIRST.index)
+    return Judgement(outcome, f"{first.evidence}; {second.evidence}", first.others)
+
+
 def _worst(findings: Sequence[Judgement]) -> Judgement:
     """Return the least favourable of the findings of several fitting runs, with its evidence."""
-    order = [Outcome.FAILS, Outcome.HOLDS, Outcome.BETTER, Outcome.UNTESTED]
-    worst = min(findings, key=lambda finding: order.index(finding.outcome))
+    worst = min(findings, key=lambda finding: LEAST_FAVOURABLE_FIRST.index(finding.outcome))
     others = [finding.evidence for finding in findings if finding is not worst]
     return Judgement(worst.outcome, worst.evidence, "; ".join(others))
 

@@ -315,6 +315,16 @@ def gap_narrows(single: RunResult, several: RunResult) -> Judgement:
     return decide(gaps[1] < gaps[0], max(gaps) < 0.01, evidence)
 
 
+def carries_more(single: RunResult, several: RunResult) -> Judgement:
+    """Judge whether the best rate is higher with multiple acks. Better means that both runs meet
+    their targets, so that there is nothing to gain."""
+    evidence = (
+        f"at best {peak(single):,.0f}/s with single acks, {peak(several):,.0f}/s with multiple"
+    )
+    met_by_both = all(any(met(step) for step in run.steps) for run in (single, several))
+    return decide(peak(several) > peak(single), met_by_both, evidence)
+
+
 def quorum_beats_mirrored(runs: Sequence[RunResult]) -> Judgement | None:
     """Compare the best rates of quorum and mirrored queues, both with confirms; None when one of
     the runs is missing."""

@@ -86,11 +86,13 @@ CLAIMS: Final = (
     ),
     Claim(
         id="2.e",
-        text="Quorum, confirms: the target is reached at the 100 % limit",
+        text="Quorum, confirms: the target is reached at the 100 % limit; the multiple flag helps "
+        "mildly",
         scenarios=(2,),
         queue_type="quorum",
         confirms=True,
         judge=judges.full_limit_reaches_target,
+        also=judges.multiple_flag("quorum", judges.carries_more),
     ),
     Claim(
         id="3.a",
@@ -117,11 +119,14 @@ CLAIMS: Final = (
     ),
     Claim(
         id="4.b",
-        text="Mirrored, confirms: stable, consumers keep up; the lowest limit is best",
+        text="Mirrored, confirms: stable, consumers keep up; the lowest limit is best; the "
+        "multiple flag carries more",
         scenarios=(4,),
         queue_type="mirrored",
         confirms=True,
         judge=judges.stable_at_low_limits,
+        also=judges.multiple_flag("mirrored", judges.carries_more),
+        machine="the post's flag added up to 5,000/s",
     ),
     Claim(
         id="4.c",

@@ -22,6 +22,9 @@ from sluicemq.spark.pipeline.results import ClaimResult, RunResult, Step
 SCALE_TONES: Final = {1: Tone.BAD, 2: Tone.BAD, 3: Tone.GOOD, 4: Tone.FAIR}
 """The tone of each class of the post's scale."""
 
+MissedStep = tuple[RunResult, Step]
+"""A step without the wanted class, and its run."""
+
 Verdicts = Sequence[ClaimResult]
 """The results of each broker's runs for one claim."""
 
@@ -53,6 +56,7 @@ def render(post: Post) -> str:
         faults=[text for broker in post.brokers for text in post_story.faults(broker)],
         sections=[_section(post, chapter) for chapter in post_story.chapters(post)],
         advantages=post_story.advantages(post),
+        missed=missed_table(post),
         rules=rules_table(RULES),
         version=__version__,
     )
@@ -128,9 +132,12 @@ def _best(run: RunResult) -> Step:
 
 
 def _carried(run: RunResult) -> str:
-    best = _best(run)
-    share = formats.share(best.sustained_per_s / best.target_per_s)
-    return f"{formats.rate(best.sustained_per_s)}, {share}"
+    return _carried_in(_best(run))
+
+
+def _carried_in(step: Step) -> str:
+    share = formats.share(step.sustained_per_s / step.target_per_s)
+    return f"{formats.rate(step.sustained_per_s)}, {share}"
 
 
 def _p99_range(run: RunResult) -> str:
@@ -147,6 +154,58 @@ def _cpu(run: RunResult) -> str:
 def _memory(run: RunResult) -> str:
     known = [step.broker_rss_max_bytes for step in run.steps if step.broker_rss_max_bytes]
     return formats.mebibytes(max(known, default=None))
+
+
+def _limit_of(row: MissedStep) -> str:
+    _, step = row
+    return formats.limit(step.in_flight_limit, step.in_flight_percent)
+
+
+def _class_and_why(row: MissedStep) -> Cell:
+    _, step = row
+    return Cell(
+        chips=[Chip(SCALE_TONES[step.scale], f"{step.scale} {step.step_class}")],
+        note=step.class_reason,
+    )
+
+
+def _unconfirmed(row: MissedStep) -> str:
+    """Return the most messages under way, with their share of what the limit allows."""
+    run, step = row
+    if step.in_flight_limit is None:
+        return formats.NOTHING
+    allowed = step.in_flight_limit * run.info["publishers"]
+    share = formats.share(step.unconfirmed_max / allowed)
+    return f"{formats.count(step.unconfirmed_max)}, {share}"
+
+
+def _wait_by_limit(row: MissedStep) -> str:
+    """Return for how long messages have to be under way, on the mean, at the rate of the confirms
+    and with as many of them under way as there were."""
+    _, step = row
+    if step.in_flight_limit is None or not step.confirmed_per_s:
+        return formats.NOTHING
+    return formats.duration(step.unconfirmed_max / step.confirmed_per_s * 1000)
+
+
+MISSED: Final[Group[MissedStep]] = Group(
+    "",
+    (
+        Column("limit", _limit_of, ColumnKind.TEXT),
+        Column("class", _class_and_why, ColumnKind.CLASS),
+        Column("carried, of wanted", lambda row: _carried_in(row[1])),
+        Column("unconfirmed", _unconfirmed),
+        Column("wait by the limit", _wait_by_limit),
+    ),
+)
+
+
+def missed_table(post: Post) -> Table[MissedStep] | None:
+    """Return a table of the steps of SluiceMQ's runs that are not class 3, with the rule that they
+    break; None when there is none."""
+    rows = [each for broker in post.brokers for each in post_story.missed_steps(broker)]
+    name: Column[MissedStep] = Column("run", lambda row: row[0].label, ColumnKind.TEXT)
+    return Table(name, [MISSED], rows) if rows else None
 
 
 def claims_table(brokers: Sequence[PostBroker], chapter: post_story.Chapter) -> Table[Verdicts]:

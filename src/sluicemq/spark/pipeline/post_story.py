@@ -10,7 +10,7 @@ from typing import Final
 from sluicemq.lab.scenarios import SCENARIOS
 from sluicemq.spark.pipeline import formats
 from sluicemq.spark.pipeline.post_results import GOAL, Post, PostBroker, key_of
-from sluicemq.spark.pipeline.results import ClaimResult, Outcome, RunResult
+from sluicemq.spark.pipeline.results import ClaimResult, Outcome, RunResult, Step
 
 BUDGET: Final = (
     "publishers share one budget for the whole node, and what queues do not get rid of is not let "
@@ -147,6 +147,13 @@ def goal(broker: PostBroker) -> str:
         for number in scenarios
     )
     return f"{text}. The steps of the others: {others}."
+
+
+def missed_steps(broker: PostBroker) -> list[tuple[RunResult, Step]]:
+    """Return the steps of the post's own runs that do not have the wanted class; none for other
+    brokers than SluiceMQ, whose goal it is."""
+    runs = broker.usual_runs if broker.is_ours else []
+    return [(run, step) for run in runs for step in run.steps if step.scale != GOAL]
 
 
 def scales(runs: Sequence[RunResult]) -> str:
