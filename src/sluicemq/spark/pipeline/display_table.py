@@ -42,6 +42,8 @@ class ColumnKind(StrEnum):
 
     NUMBER = "number"
     TEXT = "text"
+    PROSE = "prose"
+    """A sentence or more."""
     CLASS = "class"
     """A chip with a note."""
     CHANGE = "change"

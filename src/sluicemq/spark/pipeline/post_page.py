@@ -213,24 +213,24 @@ def claims_table(brokers: Sequence[PostBroker], chapter: post_story.Chapter) -> 
     beside one another."""
 
     def verdict(position: int) -> Callable[[Verdicts], Cell]:
-        return lambda claims: _verdict(claims[position])
+        return lambda claims: _verdict(claims[position], chapter)
 
-    said: Column[Verdicts] = Column("the post says", lambda x: x[0].text, ColumnKind.TEXT)
-    machine: Column[Verdicts] = Column(
-        "on the post's machine", lambda x: x[0].machine, ColumnKind.TEXT
-    )
-    columns = [
-        Column(broker.name, verdict(position), ColumnKind.TEXT)
-        for position, broker in enumerate(brokers)
-    ]
     rows = [*zip(*(post_story.claims_of(broker, chapter) for broker in brokers), strict=True)]
-    return Table(
-        Column("id", lambda x: x[0].claim, ColumnKind.TEXT),
-        [Group("", (said, *columns, machine))],
-        rows,
-    )
+    columns: list[Column[Verdicts]] = [
+        Column("the post says", lambda x: x[0].text, ColumnKind.PROSE),
+        *(
+            Column(broker.name, verdict(position), ColumnKind.PROSE)
+            for position, broker in enumerate(brokers)
+        ),
+    ]
+    if any(verdicts[0].machine for verdicts in rows):
+        columns.append(Column("on the post's machine", lambda x: x[0].machine, ColumnKind.PROSE))
+    name: Column[Verdicts] = Column("id", lambda x: x[0].claim, ColumnKind.TEXT)
+    return Table(name, [Group("", columns)], rows)
 
 
-def _verdict(claim: ClaimResult) -> Cell:
+def _verdict(claim: ClaimResult, chapter: post_story.Chapter) -> Cell:
+    """Return the outcome and its evidence, without the number of the chapter's own scenario."""
+    evidence = claim.evidence.replace(f"scenario {chapter.number}, ", "")
     note = f"{claim.elsewhere}." if claim.elsewhere else ""
-    return Cell(f"{claim.evidence}.", chips=[OUTCOMES[claim.outcome]], note=note)
+    return Cell(f"{evidence}.", chips=[OUTCOMES[claim.outcome]], note=note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,6 +52,15 @@ REASONS: Final = {
 that."""
 
 
+VERBS: Final = {
+    Outcome.HOLDS: ("holds", "hold"),
+    Outcome.BETTER: ("is better", "are better"),
+    Outcome.FAILS: ("does not hold", "do not hold"),
+    Outcome.UNTESTED: ("was not tested", "were not tested"),
+}
+"""What is said of one claim with an outcome, and of several."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chapter:
     """A part of the post: its claims begin with `number`; `scenario` is None where they are about
@@ -94,13 +104,14 @@ def claims_of(broker: PostBroker, chapter: Chapter) -> list[ClaimResult]:
 
 
 def other_evidence(post: Post, chapter: Chapter) -> list[str]:
-    """Return a sentence for each broker and claim of this part with evidence of fitting runs that
-    is more favourable than the one that counts."""
+    """Return a sentence for each fitting run of a claim of this part whose evidence is more
+    favourable than the one that counts."""
     return [
-        f"{claim.claim}, {broker.name}: {claim.others}."
+        f"{claim.claim}, {broker.name}, {evidence}."
         for broker in post.brokers
         for claim in claims_of(broker, chapter)
-        if claim.others
+        for evidence in re.split("; (?=scenario )", claim.others)
+        if evidence
     ]
 
 
@@ -125,11 +136,15 @@ def about(post: Post) -> str:
 
 def verdicts(broker: PostBroker) -> str:
     """Return how many claims hold, are better, do not hold or are not tested, in words."""
-    counts = {outcome: broker.count(outcome) for outcome in Outcome}
+    counts = [(broker.count(outcome), verbs) for outcome, verbs in VERBS.items()]
+    first, *others = [
+        f"{count} {one if count == 1 else several}" for count, (one, several) in counts if count
+    ]
     return (
-        f"{broker.name}, of the post's {len(broker.claims)} claims: held {counts[Outcome.HOLDS]}, "
-        f"better {counts[Outcome.BETTER]}, not held {counts[Outcome.FAILS]}, "
-        f"not tested {counts[Outcome.UNTESTED]}."
+        formats.listed(
+            [f"{broker.name}: of the post's {len(broker.claims)} claims {first}", *others]
+        )
+        + "."
     )
 
 
@@ -143,10 +158,10 @@ def goal(broker: PostBroker) -> str:
         return f"{text}."
     scenarios = dict.fromkeys(run.info["scenario"] for run in missed)
     others = "; ".join(
-        f"{scales([run for run in missed if run.info['scenario'] == number])} in scenario {number}"
+        f"scenario {number}: {scales([x for x in missed if x.info['scenario'] == number])}"
         for number in scenarios
     )
-    return f"{text}. The steps of the others: {others}."
+    return f"{text}. The steps of the others, {others}."
 
 
 def missed_steps(broker: PostBroker) -> list[tuple[RunResult, Step]]:
@@ -159,7 +174,7 @@ def missed_steps(broker: PostBroker) -> list[tuple[RunResult, Step]]:
 def scales(runs: Sequence[RunResult]) -> str:
     """Return how many steps of these runs have which class on the post's scale."""
     found = Counter(step.scale for run in runs for step in run.steps)
-    return ", ".join(f"class {scale} × {count}" for scale, count in sorted(found.items()))
+    return ", ".join(f"{count} of class {scale}" for scale, count in sorted(found.items()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,11 +238,11 @@ def _sentence(words: str) -> str:
 CLAIM: Final[Group[ClaimResult]] = Group(
     "",
     (
-        Column("the post says", lambda claim: claim.text, ColumnKind.TEXT, "the post says", 3),
+        Column("the post says", lambda claim: claim.text, ColumnKind.PROSE, "the post says", 3),
         Column(
             "here", lambda claim: Cell(chips=[OUTCOMES[claim.outcome]]), ColumnKind.TEXT, "here"
         ),
-        Column("evidence", _evidence, ColumnKind.TEXT, "evidence", 4),
+        Column("evidence", _evidence, ColumnKind.PROSE, "evidence", 4),
     ),
 )
 
@@ -261,7 +261,7 @@ RULE: Final[Group[Rule]] = Group(
         Column(
             "when, over its measured seconds; the first that applies",
             lambda rule: rule[2],
-            ColumnKind.TEXT,
+            ColumnKind.PROSE,
         ),
     ),
 )
