@@ -89,6 +89,11 @@ class FakeNet(Net):
         self.written.append(data)
         return not self.full
 
+    def write_pieces(self, connection: int, pieces: list[bytes]) -> bool:
+        for piece in pieces:
+            self.write(connection, piece)
+        return not self.full
+
     def unsent_bytes(self, connection: int) -> int:
         return self.unsent
 

@@ -176,11 +176,10 @@ class Writer(Actor):
             taken.append(frames)
             size += len(frames.data)
         pieces = joined([frames.data for frames in taken])
-        for written, piece in enumerate(pieces, 1):
-            self.choked = not self.net.write(self.connection, piece)
-            if self.choked and written < len(pieces):
-                size = self.put_back(taken, sum(map(len, pieces[:written])))
-                break
+        if len(pieces) == 1:
+            self.choked = not self.net.write(self.connection, pieces[0])
+        else:
+            self.choked = not self.net.write_pieces(self.connection, pieces)
         self.pending_bytes -= size
         self.sent_bytes += size
         self.sent_writes += 1
@@ -194,19 +193,6 @@ class Writer(Actor):
             self.written(cost)
         for channel in [c for c, cost in flushed.items() if cost >= self.notify_cost or c.gone]:
             channel.post(DeliveriesFlushed(flushed.pop(channel)))
-
-    def put_back(self, taken: list[Frames], size: int) -> int:
-        """Have everything behind the first `size` octets, at which frames end, wait before all
-        else, with its cost, because the socket does not take it now. Returns `size`."""
-        kept = 0
-        for place, frames in enumerate(taken):
-            if kept == size:
-                self.pending.extendleft(reversed(taken[place:]))
-                del taken[place:]
-                break
-            kept += len(frames.data)
-        assert kept == size, "pieces are made of whole frames"
-        return size
 
     def faulted(self, error: Exception) -> None:
         """Close the connection after a fault. The queued frames may have lost parts, so nothing of

@@ -221,6 +221,10 @@ class Connection(asyncio.BufferedProtocol):
         """Write bytes to the socket, through TLS if it has TLS."""
         self.transport.write(data)
 
+    def send_pieces(self, pieces: list[bytes]) -> None:
+        """Write them as `send` does; without TLS in one system call."""
+        self.transport.writelines(pieces)
+
     def finish(self, linger_ms: int) -> None:
         """Close once everything is written. With `linger_ms` above 0 the peer has so many
         milliseconds to close first."""
@@ -345,6 +349,9 @@ class TlsIncoming(Incoming):
         if not self.tls.ended:
             self.transport.write(self.tls.send(data))
 
+    def send_pieces(self, pieces: list[bytes]) -> None:
+        self.send(b"".join(pieces))
+
     def finish(self, linger_ms: int) -> None:
         if not self.tls.ended and not self.transport.is_closing():
             self.transport.write(self.tls.goodbye())
@@ -450,6 +457,13 @@ class HostNet(Net):
         if found is None:
             return True  # the reader will get Closed
         found.send(data)
+        return not found.full
+
+    def write_pieces(self, connection: int, pieces: list[bytes]) -> bool:
+        found = self.connections.get(connection)
+        if found is None:
+            return True  # the reader will get Closed
+        found.send_pieces(pieces)
         return not found.full
 
     def unsent_bytes(self, connection: int) -> int:

@@ -107,6 +107,11 @@ class Net:
         way."""
         raise NotImplementedError
 
+    def write_pieces(self, connection: int, pieces: list[bytes]) -> bool:
+        """Queue `pieces`, one behind the other, as `write` does; where the system can take them as
+        they are, they are not joined first."""
+        return self.write(connection, b"".join(pieces))
+
     def unsent_bytes(self, connection: int) -> int:
         """Return how many queued bytes the system has not taken yet; 0 when there is no such
         connection."""

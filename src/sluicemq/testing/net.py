@@ -49,6 +49,9 @@ class DelayingNet(HostNet):
         self.loop.call_at(at, self.let_go, connection, data)
         return held_bytes < HIGH_WATER_BYTES
 
+    def write_pieces(self, connection: int, pieces: list[bytes]) -> bool:
+        return self.write(connection, b"".join(pieces))
+
     def let_go(self, connection: int, data: bytes) -> None:
         """Send data that was delayed long enough, and have the writer go on if it waits
         for that.
