@@ -213,6 +213,11 @@ class RunStencil:
             return buf.startswith(self.prefix, pos)
         return all(buf.startswith(piece, pos + at) for at, piece in self.fixed)
 
+    def is_begun(self, buf: bytes, pos: int) -> bool:
+        """Tell whether the message at `pos` looks like the known one and is incomplete: nothing can
+        be cut from there on."""
+        return pos + self.stride > len(buf) and self.fits(buf, pos)
+
     def learn(self, buf: bytes, pos: int, end: int) -> None:
         """Keep the look of the valid message from `pos` to `end`."""
         body_at = find_body(buf, pos + self.size, end)
@@ -318,7 +323,8 @@ class PublishStencil(RunStencil):
             contents = [c for (c,) in self.contents.iter_unpack(memoryview(buf)[pos:end])]
         else:
             contents = [buf[start:end]]
-        if count < min(SAME_SIZE_MIN, run_max) and buf.startswith(raw, end):
+        few = count < min(SAME_SIZE_MIN, run_max)
+        if few and buf.startswith(raw, end) and not self.is_begun(buf, end):
             contents, end = cut_contents(buf, start, raw, run_max, payload_max, body_max)
         return contents, end, len(contents) == count
 
@@ -363,7 +369,8 @@ class DeliverStencil(RunStencil):
         if run_max > 1 and (self.fits(buf, end) or self.loosen(buf, end)):
             count = self.count_same_size(buf, pos, run_max)
             end = pos + count * self.stride
-        if count < min(SAME_SIZE_MIN, run_max) and buf.startswith(head, end):
+        few = count < min(SAME_SIZE_MIN, run_max)
+        if few and buf.startswith(head, end) and not self.is_begun(buf, end):
             contents, end = cut_contents(
                 buf, start, head, run_max, payload_max, body_max, self.after_tag
             )
