@@ -32,6 +32,16 @@ def test_shares(value: float | None, text: str) -> None:
     assert formats.share(value).replace(formats.SPACE, " ") == text
 
 
+def test_cpu_time_has_no_needless_digits() -> None:
+    assert formats.microseconds(99.94) == f"99.9{formats.SPACE}µs"
+    assert formats.microseconds(1511.4) == f"1,511{formats.SPACE}µs"
+
+
+def test_numbers_are_not_parted_from_their_units() -> None:
+    text = formats.unbroken("within 200 ms at 10 % of 2 steps, below 1 s")
+    assert text.replace(formats.SPACE, "_") == "within 200_ms at 10_% of 2 steps, below 1_s"
+
+
 def test_other_numbers() -> None:
     assert formats.rate(12345.6) == "12,346/s"
     assert formats.signed(-0.2) == "0"

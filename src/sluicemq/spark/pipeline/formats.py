@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
@@ -77,7 +78,9 @@ def gibibytes(value: float) -> str:
 
 def microseconds(value: float | None) -> str:
     """Format microseconds of CPU time a message; None as a dash."""
-    return NOTHING if value is None else f"{value:,.1f}{SPACE}µs"
+    if value is None:
+        return NOTHING
+    return f"{value:,.{0 if value >= 99.95 else 1}f}{SPACE}µs"
 
 
 def limit(messages: int | None, percent: float | None) -> str:
@@ -91,6 +94,11 @@ def limit(messages: int | None, percent: float | None) -> str:
 def limit_name(messages: int | None, percent: float | None = None) -> str:
     """Name an in-flight limit as "limit 10 (1 %)", and None messages as "no limit"."""
     return "no limit" if messages is None else f"limit {limit(messages, percent)}"
+
+
+def unbroken(words: str) -> str:
+    """Keep numbers and their units on one line, as in "1 s"."""
+    return re.sub(r"(\d) (s|ms|min|%)(?!\w)", rf"\1{SPACE}\2", words)
 
 
 def listed(words: Sequence[str]) -> str:

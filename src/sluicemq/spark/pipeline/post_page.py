@@ -111,7 +111,7 @@ def _figures_of(broker: PostBroker) -> Group[RunKey]:
             Column("class", of_run(_classes), ColumnKind.TEXT),
             Column("carried, of wanted", of_run(_carried)),
             Column("p99 from write", of_run(_p99_range)),
-            Column("CPU/message", of_run(_cpu)),
+            Column("CPU a message", of_run(_cpu)),
             Column("RSS max", of_run(_memory)),
         ),
     )
@@ -217,7 +217,7 @@ def claims_table(brokers: Sequence[PostBroker], chapter: post_story.Chapter) -> 
 
     rows = [*zip(*(post_story.claims_of(broker, chapter) for broker in brokers), strict=True)]
     columns: list[Column[Verdicts]] = [
-        Column("the post says", lambda x: x[0].text, ColumnKind.PROSE),
+        Column("the post says", lambda x: formats.unbroken(x[0].text), ColumnKind.PROSE),
         *(
             Column(broker.name, verdict(position), ColumnKind.PROSE)
             for position, broker in enumerate(brokers)

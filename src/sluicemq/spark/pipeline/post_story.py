@@ -136,16 +136,14 @@ def about(post: Post) -> str:
 
 def verdicts(broker: PostBroker) -> str:
     """Return how many claims hold, are better, do not hold or are not tested, in words."""
-    counts = [(broker.count(outcome), verbs) for outcome, verbs in VERBS.items()]
-    first, *others = [
-        f"{count} {one if count == 1 else several}" for count, (one, several) in counts if count
-    ]
-    return (
-        formats.listed(
-            [f"{broker.name}: of the post's {len(broker.claims)} claims {first}", *others]
-        )
-        + "."
-    )
+    of_all = f"of the post's {len(broker.claims)} claims"
+    parts: list[str] = []
+    for outcome, (one, several) in VERBS.items():
+        count = broker.count(outcome)
+        if count:
+            subject = f"{count} {of_all}" if not parts else f"{count}"
+            parts.append(f"{subject} {one if count == 1 else several}")
+    return f"{broker.name}: {formats.listed(parts)}."
 
 
 def goal(broker: PostBroker) -> str:

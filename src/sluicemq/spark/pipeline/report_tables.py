@@ -238,7 +238,13 @@ def _sentence(words: str) -> str:
 CLAIM: Final[Group[ClaimResult]] = Group(
     "",
     (
-        Column("the post says", lambda claim: claim.text, ColumnKind.PROSE, "the post says", 3),
+        Column(
+            "the post says",
+            lambda claim: formats.unbroken(claim.text),
+            ColumnKind.PROSE,
+            "the post says",
+            3,
+        ),
         Column(
             "here", lambda claim: Cell(chips=[OUTCOMES[claim.outcome]]), ColumnKind.TEXT, "here"
         ),
