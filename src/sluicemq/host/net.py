@@ -12,7 +12,7 @@ import asyncio
 import os
 import socket
 import ssl
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from sluicemq.errors import Refused
 from sluicemq.host.tls import TlsSession, reason_of
@@ -39,6 +39,9 @@ READ_BYTES_MAX = 1 << 18
 
 class Connection(asyncio.BufferedProtocol):
     """Turns asyncio's callbacks for one socket into messages for its owner and writer."""
+
+    is_coded: ClassVar[bool] = False
+    """Is what is read not what the owner gets? See `decoded`."""
 
     __slots__ = (
         "address",
@@ -123,15 +126,23 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take the `nbytes` bytes that were read into the buffer."""
+        net = self.net
         self.unparsed += nbytes
-        if self.unparsed >= self.unparsed_max and not self.rests:
+        if self.unparsed >= net.unparsed_max and not self.rests:
+            self.rest_when_full()
+        data = bytes(net.buffer[:nbytes])
+        if self.is_coded:
+            data = self.decoded(data)
+        if data and self.owner is not None:
+            self.owner.post(Received(data))
+
+    def rest_when_full(self) -> None:
+        """Let the socket rest if as much as may wait of it waits to be parsed."""
+        if self.unparsed >= self.unparsed_max:
             self.rests = True
             self.clamp()
             if not self.held:
                 self.transport.pause_reading()
-        data = self.decoded(bytes(self.net.buffer[:nbytes]))
-        if data and self.owner is not None:
-            self.owner.post(Received(data))
 
     def decoded(self, data: bytes) -> bytes:
         """Return the owner's part of `data`; with TLS nothing before the end of its handshake."""
@@ -156,14 +167,6 @@ class Connection(asyncio.BufferedProtocol):
             segment = plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
             linux_doubles_it = max(size // 2, segment)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, linux_doubles_it)
-
-    def taken(self, pulls: bool) -> bool:
-        """Note that the owner has handled everything that was read. Returns whether the socket
-        rests, so that the owner has to pull more; with `pulls` False it stops resting."""
-        self.unparsed = 0
-        if self.rests and not pulls:
-            self.rest_no_more()
-        return self.rests
 
     def pull(self) -> bytes:
         """Read available bytes in place of the event loop, which does not read while the socket
@@ -290,6 +293,8 @@ class Outgoing(Connection):
 
 class TlsIncoming(Incoming):
     """A connection to a listener over TLS. It gets its owner when the TLS handshake is over."""
+
+    is_coded = True
 
     __slots__ = ("tls",)
 
@@ -497,7 +502,12 @@ class HostNet(Net):
 
     def taken(self, connection: int, pulls: bool) -> bool:
         found = self.connections.get(connection)
-        return found is not None and found.taken(pulls)
+        if found is None:
+            return False
+        found.unparsed = 0
+        if found.rests and not pulls:
+            found.rest_no_more()
+        return found.rests
 
     def pull(self, connection: int) -> bytes:
         found = self.connections.get(connection)
