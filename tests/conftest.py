@@ -15,6 +15,7 @@ pytest_plugins = [
     "support.garbage",
     "support.scheduling",
     "support.spark_starts",
+    "support.undrawn",
 ]
 
 

@@ -67,6 +67,7 @@ def test_the_pipelines_own_rate_is_left_with_the_results(both: ReportPaths) -> N
     assert row["memory"] == "2g"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_run_is_reported_in_its_own_directory(runs: Path) -> None:
     told: list[str] = []
     paths = build_report(runs / "free", "local[2]", progress=told.append)
@@ -76,6 +77,7 @@ def test_one_run_is_reported_in_its_own_directory(runs: Path) -> None:
     assert told[-1] == "Writing the report"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_runs_are_compared(runs: Path) -> None:
     out = runs / "compared"
     paths = build_comparison([runs / "confirms", runs / "free"], "local[2]", out=out)
@@ -144,6 +146,7 @@ def garble(file: Path, at: int) -> None:
         opened.write(b"\xff" * 8)
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("at", thorough([-8], [10, -8]))
 def test_a_damaged_file_is_left_out_and_said_first(runs: Path, tmp_path: Path, at: int) -> None:
     """In a page, or in the footer."""

@@ -14,11 +14,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from sluicemq.spark.pipeline.console import print_tables
 from sluicemq.spark.pipeline.display_table import Table
-from sluicemq.spark.pipeline.drawing import COLOURS
+from sluicemq.spark.pipeline.drawing import COLOURS, draw_svg, legend_above
 from sluicemq.spark.pipeline.plots import save_overview_plot
 from sluicemq.spark.pipeline.report import render, warnings
 from sluicemq.spark.pipeline.report_answer import verification_words, verified_words
@@ -174,6 +175,7 @@ def test_the_tables_of_the_page_are_the_results(results: Analysis, page: str) ->
         assert named == json.loads(json.dumps(rows))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_queues_have_a_curve_for_each_step(results: Analysis, page: str) -> None:
     """Places in a curve stand for shares; a queue without messages in a step has an empty curve."""
     run = results.runs[1]
@@ -192,12 +194,14 @@ def test_every_plot_is_there_for_phones_too(page: str) -> None:
     assert page.count('<svg class="broad"') == page.count('<svg class="narrow"') > 10
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_several_runs_are_drawn_over_one_another(results: Analysis, page: str) -> None:
     overlay = re.findall(r'data-chart="delivered" data-runs="0 1"', page)
     assert len(overlay) == 1
     assert 'data-runs="0 1"' not in render(make_analysis(results.runs[0]))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_nodes_are_shown_where_there_are_several(results: Analysis, page: str) -> None:
     titles = ("CPU", "Memory", "Connections in flow", "Leaders")
     for title in titles:
@@ -206,6 +210,7 @@ def test_nodes_are_shown_where_there_are_several(results: Analysis, page: str) -
     assert "each node" not in render(make_analysis(replace(results.runs[0], nodes=alone)))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_distributions_are_shown_where_there_are_any(results: Analysis, page: str) -> None:
     assert page.count("Where latencies lay,") == len(results.runs)
     assert page.count("Distribution of the end-to-end latency,") == len(results.runs) + 1
@@ -221,6 +226,7 @@ def test_queues_are_listed_for_who_asks(results: Analysis, page: str) -> None:
     assert cells == ["2,400", "7.0\u00a0ms", "7.0\u00a0ms", "7.0\u00a0ms"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_comparison_is_about_what_differs() -> None:
     before = make_run([make_step(10, 1000), make_step(20, 1000, number=1)], label="before")
     after = make_run([make_step(10, 1200), make_step(20, 1010, number=1)], label="after")
@@ -239,6 +245,7 @@ def test_ids_in_pictures_do_not_clash(page: str) -> None:
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_report_without_a_limit_says_why(results: Analysis) -> None:
     page = render(make_analysis(results.runs[0]))
     assert "do not name an in-flight limit" in page
@@ -288,6 +295,7 @@ def tags_of(page: str) -> list[str]:
     return found
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_markup_in_names_is_text() -> None:
     """Whatever things are called, the page has the same tags as with tame names."""
     page = render(spoiled(HOSTILE))
@@ -302,12 +310,25 @@ def test_markup_in_names_is_text() -> None:
     assert "".join(shown).count("<script>alert(1)</script>") > 20
 
 
-def test_a_terminal_shows_what_the_page_shows(results: Analysis) -> None:
+def test_markup_in_pictures_is_text() -> None:
+    def fill(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        axes.plot([0, 1], label=HOSTILE)
+        axes.set_title(HOSTILE)
+        legend_above(axes)
+
+    picture = draw_svg(fill, 2.0, HOSTILE)
+    for part in (picture.broad, picture.narrow):
+        assert not re.search("<(?:script|img)", part)
+        assert part.count("&lt;script&gt;") == 3
+
+
+def test_a_terminal_shows_what_the_page_shows(results: Analysis, page: str) -> None:
     """The same cells, of those columns for which it has room."""
     out = io.StringIO()
     print_tables(results, Console(file=out, width=300))
     terminal = out.getvalue()
-    page = unescape(re.sub(r"<[^>]+>", " ", render(results)))
+    shown = unescape(re.sub(r"<[^>]+>", " ", page))
     run = results.runs[1]
     tables: list[Table[Any]] = [*steps_tables(run), claims_table(results.claims[:3])]
     seen = 0
@@ -316,7 +337,7 @@ def test_a_terminal_shows_what_the_page_shows(results: Analysis) -> None:
             for row in table.rows:
                 cell = column.cell(row)
                 for text in (cell.text, *(chip.text for chip in cell.chips)):
-                    assert text in page
+                    assert text in shown
                     if column.terminal:
                         seen += 1
                         assert text in terminal
@@ -348,6 +369,7 @@ def test_what_nobody_can_tell_is_not_called_nothing_lost() -> None:
     assert text.startswith("2 LOST and 7 UNACCOUNTED FOR of 60,000")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_files_that_are_not_whole_are_said_first() -> None:
     run = make_run([make_step(10)])
     check = CrossCheck(name="delivered", exact=100, from_rows=90, agrees=False)
@@ -360,6 +382,7 @@ def test_files_that_are_not_whole_are_said_first() -> None:
     assert page.index("90 of 100 delivered") < page.index("<svg")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_files_that_cannot_be_read_are_said_first_and_named() -> None:
     run = replace(make_run([make_step(10)]), damaged=["published/part-1.parquet: bad page"])
     good, text = verified_words(run)
@@ -370,6 +393,7 @@ def test_files_that_cannot_be_read_are_said_first_and_named() -> None:
     assert "Damaged, and left out: published/part-1.parquet: bad page" in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_answer_to_a_run_that_ended_early_is_no_limit() -> None:
     run = make_run([make_step(10), make_step(20)], stopped="interrupted")
     page = render(make_analysis(run))
