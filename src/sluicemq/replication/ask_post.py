@@ -1,11 +1,13 @@
 """quorum queues without the lead ---rows of commands---> ASK POST ---frames---> the leader
 
 Each node of a cluster has one. It knows which node leads each group: a new leader tells all nodes,
-and later each node that comes up. And it carries requests of this node's channels to the leader.
+and later each node that comes up. And it carries requests of this node's channels to the leader:
+the rows of one turn to a node, of whatever groups, go in few frames.
 """
 
 from __future__ import annotations
 
+import struct
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,17 +23,19 @@ from sluicemq.cluster.cluster_port import (
 )
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.actor import Actor
-from sluicemq.limits import QUORUM_LEADERS_MAX
+from sluicemq.limits import QUEUE_FRAME_BYTES, QUORUM_LEADERS_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sluicemq.cluster.cluster_port import ClusterPort
     from sluicemq.flow.gate import Gate
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.world import Clock, Log
 
-ROW_HEAD: Final = Struct("<QQQB7x")
-"""Group, the leader's term, the row's number, and whether it is the first row sent to this
-leader."""
+ROW_HEAD: Final = Struct("<QQQB3xI")
+"""Group, the leader's term, the row's number, whether it is the first row sent to this leader, and
+how many bytes of commands follow."""
 LEADER: Final = Struct("<QQ")
 """Group, term."""
 
@@ -64,12 +68,14 @@ class NodeAsked(GateKeeper):
     room again.
     """
 
-    __slots__ = ("gate", "is_up", "post", "waiting")
+    __slots__ = ("gate", "is_up", "post", "rows", "waiting")
 
     def __init__(self, clock: Clock, post: AskPost, node: int) -> None:
         super().__init__(clock)
         self.post = post
         self.is_up = False
+        self.rows: list[bytes] = []
+        """The heads and commands of the rows that go at the end of the turn."""
         self.waiting: dict[int, None] = {}
         """Groups that have a row to send there when there is room."""
         self.gate: Gate = post.cluster.feed(node, self)
@@ -173,10 +179,11 @@ class AskPost(Actor):
     def ask(
         self, node: int, group: int, term: int, number: int, data: bytes, *, is_first: bool
     ) -> None:
-        """Send a row of commands to the node that leads the group in that term. It may get lost
-        with the link."""
-        payload = ROW_HEAD.pack(group, term, number, is_first) + data
-        self.cluster.send(node, QUORUM_ASK, payload)
+        """Send a row of commands, at the end of the turn, to the node that leads the group in that
+        term. It may get lost with the link."""
+        rows = self.asked[node].rows
+        rows += [ROW_HEAD.pack(group, term, number, is_first, len(data)), data]
+        self.schedule()
 
     # -- the other nodes
 
@@ -198,17 +205,24 @@ class AskPost(Actor):
             assert isinstance(message, NodeSuspected | NodeTrusted), message
 
     def _hand_on(self, frame: PeerMessage) -> None:
-        """Hand a row to its queue. A node without that queue has announced that it leads it, so
+        """Hand rows to their queues. A node without such a queue has announced that it leads it, so
         news of the deletion, or of the next leader, is on the way."""
         payload = frame.payload
-        if len(payload) < ROW_HEAD.size:
+        node = frame.source.node
+        at = 0
+        try:
+            while at < len(payload):
+                group, term, number, is_first, size = ROW_HEAD.unpack_from(payload, at)
+                start = at + ROW_HEAD.size
+                at = start + size
+                data = payload[start:at]
+                if len(data) < size:
+                    raise struct.error
+                queue = self.queues.get(group)
+                if queue is not None:
+                    queue.post(RowCame(node, term, number, bool(is_first), data))
+        except struct.error:
             self._broken(frame, "a row of commands that is cut off")
-            return
-        group, term, number, is_first = ROW_HEAD.unpack_from(payload)
-        queue = self.queues.get(group)
-        if queue is not None:
-            data = payload[ROW_HEAD.size :]
-            queue.post(RowCame(frame.source.node, term, number, bool(is_first), data))
 
     def _hear(self, frame: PeerMessage) -> None:
         if len(frame.payload) % LEADER.size:
@@ -239,6 +253,7 @@ class AskPost(Actor):
         """Let queues whose leader's node is not linked any more look for another leader."""
         asked = self.asked[node]
         asked.is_up = False
+        asked.rows.clear()
         asked.waiting.clear()
         self.greeted.pop(node, None)
         for group, known in self.leaders.items():
@@ -246,10 +261,15 @@ class AskPost(Actor):
                 self._note(group, LeaderKnown(known.term, 0))
 
     def turn_ended(self) -> None:
-        """Announce leaders, and tell queues that have waited for room that there is some."""
+        """Send rows, announce leaders, and tell queues that have waited for room that there is
+        some."""
         for node, asked in self.asked.items():
             if not asked.is_up:
                 continue
+            if asked.rows:
+                parts, asked.rows = asked.rows, []
+                for payload in payloads(parts):
+                    self.cluster.send(node, QUORUM_ASK, payload)
             rows = self.led if node in self.greeted else self.news
             if rows:
                 payload = b"".join([LEADER.pack(*row) for row in rows.items()])
@@ -262,3 +282,16 @@ class AskPost(Actor):
                         queue.post(AskAgain())
         self.news = {}
         self.greeted = {}
+
+
+def payloads(parts: list[bytes]) -> Iterator[bytes]:
+    """Yield the payloads of frames with these rows, each of which is a head and commands. None has
+    more than a frame should have, but each has at least one row."""
+    start = size = 0
+    for at in range(0, len(parts), 2):
+        more = len(parts[at]) + len(parts[at + 1])
+        if size and size + more > QUEUE_FRAME_BYTES:
+            yield b"".join(parts[start:at])
+            start, size = at, 0
+        size += more
+    yield b"".join(parts[start:])
