@@ -38,7 +38,8 @@ class Framed(Group):
         if not wire:
             return False
         decoder = FrameDecoder(DATA, VERSION_MAX)
-        decoder.receive(b"".join(b"".join(encode_frames(message)) for message in wire))
+        frames = (frame for message in wire for frame in encode_frames(message))
+        decoder.receive(b"".join([part for frame in frames for part in frame]))
         wire.clear()
         handlers = self[other].wire.handlers
         while (message := decoder.next()) is not None:

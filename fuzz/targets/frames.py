@@ -12,12 +12,22 @@ from sluicemq.cluster.cluster_port import (
     RAFT_DATA,
     PeerMessage,
 )
-from sluicemq.cluster.frame import MORE, BrokenFrame, FrameDecoder, encode_frames, encoded
+from sluicemq.cluster.frame import MORE, BrokenFrame, FrameDecoder, encode_frames, head_of
 from sluicemq.kernel.address import ActorAddress
 from targets.target import Target
 
 ONE = ActorAddress(1, 4, 0)
 TWO = ActorAddress(2, 7, 5)
+
+
+def frames_of(message: PeerMessage) -> bytes:
+    """All frames of a message."""
+    return b"".join([head + piece for head, piece in encode_frames(message)])
+
+
+def made(number: int, flags: int, piece: bytes) -> bytes:
+    """One frame, which need not be allowed."""
+    return head_of(number, flags, ONE.encode(), TWO.encode(), piece) + piece
 
 
 def decode(data: bytes) -> tuple[list[PeerMessage], str]:
@@ -43,21 +53,21 @@ def check(data: bytes) -> None:
     """Nothing but `BrokenFrame`, the same in whatever parts it comes, and what was read is written
     as it was."""
     found, why = decode(data)
-    raw = b"".join(part for message in found for part in encode_frames(message))
+    raw = b"".join(map(frames_of, found))
     assert data.startswith(raw)
     again, why_again = decoded_in_parts(data, 7)
     assert why_again == why
-    assert b"".join(part for message in again for part in encode_frames(message)) == raw
+    assert b"".join(map(frames_of, again)) == raw
 
 
 def seeds() -> Iterator[bytes]:
     """Some of each type, and some with one thing wrong."""
     for frame_type in (OPEN, GOODBYE, RAFT_DATA, HEARTBEAT):
-        yield b"".join(encode_frames(PeerMessage(frame_type, ONE, TWO, b"hello", 3))) * 2
-    yield encoded(17, MORE, ONE.encode(), TWO.encode(), b"short")
-    yield encoded(17, 2, ONE.encode(), TWO.encode(), b"")
-    yield encoded(9999, 0, ONE.encode(), TWO.encode(), b"")
-    yield encoded(17, 0, ONE.encode(), TWO.encode(), b"abc")[:-1] + b"d"
+        yield frames_of(PeerMessage(frame_type, ONE, TWO, b"hello", 3)) * 2
+    yield made(17, MORE, b"short")
+    yield made(17, 2, b"")
+    yield made(9999, 0, b"")
+    yield made(17, 0, b"abc")[:-1] + b"d"
 
 
 TARGET = Target("frames", check, decode, seeds, base_bytes=20_000, factor=60)

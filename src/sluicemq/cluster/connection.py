@@ -253,8 +253,8 @@ class LinkConnection(Actor):
         if self.link is not None and not self.is_ending:
             self.link.fill(self)
         if not self.outbox.is_empty:
-            data = self.outbox.take(self.write_bytes)
-            self.is_choked = not self.world.net.write(self.number, data)
+            pieces = self.outbox.take(self.write_bytes)
+            self.is_choked = not self.world.net.write_pieces(self.number, pieces)
             if self.link is not None and not self.is_ending:
                 self.link.drained()
             if not self.outbox.is_empty and not self.is_choked:

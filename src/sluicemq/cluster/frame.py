@@ -43,9 +43,9 @@ class BrokenFrame(SluiceError):
     """The bytes that came are not a frame, or not one allowed here: the link has to end."""
 
 
-def encode_frames(message: PeerMessage) -> Iterator[bytes]:
-    """Yield the bytes of a message, frame by frame, each made on demand: each item is to be written
-    whole."""
+def encode_frames(message: PeerMessage) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the frames of a message, each made on demand: its head with the checksum, and the piece
+    of the payload behind it. A payload that is one piece is not copied."""
     payload = message.payload
     assert len(payload) <= LINK_MESSAGE_MAX_BYTES, "a message that nobody would take"
     assert 0 <= message.flags <= FLAGS_MAX
@@ -56,13 +56,14 @@ def encode_frames(message: PeerMessage) -> Iterator[bytes]:
     last = max(0, len(payload) - 1) // LINK_PIECE_BYTES * LINK_PIECE_BYTES
     for start in range(0, last + 1, LINK_PIECE_BYTES):
         piece = payload[start : start + LINK_PIECE_BYTES]
-        yield encoded(number, flags | (MORE if start < last else 0), *ends, piece)
+        yield head_of(number, flags | (MORE if start < last else 0), *ends, piece), piece
 
 
-def encoded(number: int, flags: int, source: bytes, target: bytes, piece: bytes) -> bytes:
-    """Return one frame of the type with that number, with its checksum."""
+def head_of(number: int, flags: int, source: bytes, target: bytes, piece: bytes) -> bytes:
+    """Return what goes before that piece: the head of a frame of the type with that number, and the
+    checksum."""
     head = HEAD.pack(len(piece), number, flags, source, target)
-    return head + CRC.pack(extend(extend(0, head), piece)) + piece
+    return head + CRC.pack(extend(extend(0, head), piece))
 
 
 class FrameDecoder:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from sluicemq.amqp.frames import joined
 from sluicemq.cluster.frame import encode_frames
 from sluicemq.limits import LINK_MESSAGE_COST_BYTES, LINK_PIECE_BYTES
 
@@ -25,7 +26,7 @@ class LinkOutbox:
         self._raw: deque[bytes] = deque()
         self._first: dict[FrameType, PeerMessage] = {}
         self._messages: deque[PeerMessage] = deque()
-        self._frames: Iterator[bytes] | None = None
+        self._frames: Iterator[tuple[bytes, bytes]] | None = None
         """The remaining frames of the first message; None: none was taken yet."""
         self._frames_left = 0
 
@@ -65,21 +66,23 @@ class LinkOutbox:
         """Tell whether a frame of this type waits to go first."""
         return frame_type in self._first
 
-    def take(self, size: int) -> bytes:
-        """Take the next bytes to be written, about `size` if there are so many."""
+    def take(self, size: int) -> list[bytes]:
+        """Take the next bytes to be written, about `size` if there are so many, in pieces, at least
+        one: what is large is a piece by itself, which nobody copies. Something must be waiting."""
         parts = [*self._raw]
         self._raw.clear()
         for message in self._first.values():
-            parts += encode_frames(message)
+            for frame in encode_frames(message):
+                parts += frame
         self._first.clear()
         taken = sum(map(len, parts))
         while self._messages and taken < size:
-            frame = self._next_frame(self._messages[0])
-            parts.append(frame)
-            taken += len(frame)
-        return b"".join(parts)
+            head, piece = self._next_frame(self._messages[0])
+            parts += (head, piece)
+            taken += len(head) + len(piece)
+        return joined(parts)
 
-    def _next_frame(self, message: PeerMessage) -> bytes:
+    def _next_frame(self, message: PeerMessage) -> tuple[bytes, bytes]:
         if self._frames is None:
             self._frames = encode_frames(message)
             self._frames_left = max(1, -(-len(message.payload) // LINK_PIECE_BYTES))

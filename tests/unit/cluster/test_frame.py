@@ -23,7 +23,7 @@ from sluicemq.cluster.frame import (
     BrokenFrame,
     FrameDecoder,
     encode_frames,
-    encoded,
+    head_of,
 )
 from sluicemq.kernel.address import ActorAddress
 from sluicemq.limits import LINK_MESSAGE_MAX_BYTES, LINK_PIECE_BYTES
@@ -55,6 +55,10 @@ messages = st.builds(
 )
 
 
+def frames(message: c.PeerMessage) -> list[bytes]:
+    return [head + piece for head, piece in encode_frames(message)]
+
+
 def fields(message: c.PeerMessage) -> tuple[object, ...]:
     return (*(getattr(message, name) for name in c.PeerMessage.__slots__),)
 
@@ -68,14 +72,14 @@ def decoded(*parts: bytes, connection: c.PeerConnection = c.DATA) -> list[c.Peer
         while (message := decoder.next()) is not None:
             found.append(message)
     assert decoder.held_bytes == sum(map(len, parts)) - sum(
-        sum(map(len, encode_frames(message))) for message in found
+        sum(map(len, frames(message))) for message in found
     )
     return found
 
 
 @given(st.lists(messages, max_size=4), st.data())
 def test_messages_come_out_as_they_went_in(sent: list[c.PeerMessage], data: st.DataObject) -> None:
-    raw = b"".join(part for message in sent for part in encode_frames(message))
+    raw = b"".join(part for message in sent for part in frames(message))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
     parts = [raw[a:b] for a, b in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
     assert list(map(fields, decoded(*parts))) == list(map(fields, sent))
@@ -83,7 +87,7 @@ def test_messages_come_out_as_they_went_in(sent: list[c.PeerMessage], data: st.D
 
 def test_byte_by_byte() -> None:
     sent = [c.PeerMessage(c.RAFT_DATA, ONE, TWO, b"abc"), c.PeerMessage(c.OPEN, ONE, TWO, b"")]
-    raw = b"".join(part for message in sent for part in encode_frames(message))
+    raw = b"".join(part for message in sent for part in frames(message))
     found = decoded(*(raw[at : at + 1] for at in range(len(raw))))
     assert list(map(fields, found)) == list(map(fields, sent))
 
@@ -101,7 +105,7 @@ def test_any_bytes_are_refused_or_wait(raw: bytes, connection: c.PeerConnection)
 
 @given(messages, st.integers(0), st.integers(1, 255))
 def test_a_changed_byte_is_never_read(message: c.PeerMessage, where: int, change: int) -> None:
-    raw = bytearray(b"".join(encode_frames(message)))
+    raw = bytearray(b"".join(frames(message)))
     raw[where % len(raw)] ^= change
     decoder = FrameDecoder(c.DATA, 1)
     decoder.receive(bytes(raw))
@@ -113,7 +117,7 @@ def test_a_changed_byte_is_never_read(message: c.PeerMessage, where: int, change
 
 
 def frame(number: int, flags: int, piece: bytes, source: ActorAddress = ONE) -> bytes:
-    return encoded(number, flags, source.encode(), TWO.encode(), piece)
+    return head_of(number, flags, source.encode(), TWO.encode(), piece) + piece
 
 
 def oversize() -> bytes:
@@ -177,15 +181,16 @@ def test_a_message_has_a_bound_however_many_its_pieces() -> None:
 
 
 def test_no_frame_is_larger_than_a_piece() -> None:
-    parts = list(encode_frames(c.PeerMessage(c.RAFT_DATA, ONE, TWO, LARGE * 3 + b"x")))
-    assert [len(part) - HEAD_BYTES for part in parts] == [LINK_PIECE_BYTES] * 3 + [1]
+    parts = [*encode_frames(c.PeerMessage(c.RAFT_DATA, ONE, TWO, LARGE * 3 + b"x"))]
+    assert [len(head) for head, _ in parts] == [HEAD_BYTES] * 4
+    assert [len(piece) for _, piece in parts] == [LINK_PIECE_BYTES] * 3 + [1]
 
 
 def test_heartbeats_and_grants_come_between_the_pieces_of_a_message() -> None:
     definitions = c.PeerMessage(c.DEFINITIONS, ONE, TWO, LARGE * 2 + b"x", 3)
-    first, *rest = encode_frames(definitions)
+    first, *rest = frames(definitions)
     between = [c.PeerMessage(each, ONE, TWO, b"now") for each in (c.HEARTBEAT, c.GRANTS)]
-    raw = [first, *(part for each in between for part in encode_frames(each)), *rest]
+    raw = [first, *(part for each in between for part in frames(each)), *rest]
     decoder = FrameDecoder(c.CONTROL, 1)
     decoder.receive(b"".join(raw))
     found = [decoder.next() for _ in range(4)]
@@ -205,10 +210,11 @@ def test_a_heartbeat_is_never_cut() -> None:
 
 
 def test_frames_of_a_large_message_are_made_one_by_one() -> None:
-    frames = encode_frames(c.PeerMessage(c.RAFT_DATA, ONE, TWO, LARGE * 40))
+    made = encode_frames(c.PeerMessage(c.RAFT_DATA, ONE, TWO, LARGE * 40))
     tracemalloc.start()
     try:
-        assert sum(len(each) for each in frames) == 40 * (LINK_PIECE_BYTES + HEAD_BYTES)
+        size = sum(len(part) for frame in made for part in frame)
+        assert size == 40 * (LINK_PIECE_BYTES + HEAD_BYTES)
         assert tracemalloc.get_traced_memory()[1] < 4 * LINK_PIECE_BYTES
     finally:
         tracemalloc.stop()
