@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import DATA, NOOP, LogEntry, LogSnapshot
+from sluicemq.raft.entry import DATA, NOOP, LogEntry
 from sluicemq.raft.messages import (
     AppendAnswer,
     AppendEntries,
@@ -19,6 +19,7 @@ from sluicemq.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.replication.raft_wire import (
     BrokenRaftFrame,
     GroupMessage,

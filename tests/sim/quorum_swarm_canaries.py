@@ -3,7 +3,6 @@ rarely."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -83,7 +82,7 @@ def acknowledgement_lost_at_a_rewrite(patch: pytest.MonkeyPatch) -> None:
                 if not any(isinstance(each, q.Enqueue) for each in commands):
                     left = [each for each in commands if not isinstance(each, q.SettleDelivered)]
                     data = encode_entry(left or [q.PassTime()], bytes(entry.data)[: STAMP.size])
-                    self.held[index] = held._replace(entry=replace(entry, data=data))
+                    self.held[index] = held._replace(entry=entry.with_data(data))
         return flush(self, cut, *arguments)
 
     patch.setattr(RaftGroup, "flush", without_settles)

@@ -11,12 +11,13 @@ import pytest
 from sluicemq.raft import election
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
-from sluicemq.raft.entry import LogEntry, LogSnapshot
+from sluicemq.raft.entry import LogEntry
 from sluicemq.raft.leading import Leading
 from sluicemq.raft.log import RaftLog
 from sluicemq.raft.member import RaftMember
 from sluicemq.raft.messages import VoteRequest
 from sluicemq.raft.raft import Raft
+from sluicemq.raft.snapshot import LogSnapshot
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 CANARIES: Final[dict[str, Plant]] = {}

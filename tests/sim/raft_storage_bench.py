@@ -24,7 +24,9 @@ from sluicemq.chain.store.raft_storage import (
 from sluicemq.config import RaftConfig
 from sluicemq.kernel.actor import Actor
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import DATA, EntryData, LogEntry, LogSnapshot
+from sluicemq.raft.entry import DATA, LogEntry
+from sluicemq.raft.entry_data import EntryData
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.sim.disk import SimFiles
 from sluicemq.sim.history import History
 from sluicemq.sim.records import promise
@@ -196,7 +198,7 @@ class MemberModel:
         """What is needed of an entry after a snapshot."""
         if entry.index > self.snapshot or self.places is None:
             return entry
-        return replace(entry, data=trim(bytes(entry.data), self.places.find(entry.index)))
+        return entry.with_data(trim(bytes(entry.data), self.places.find(entry.index)))
 
     def some_places(self, needed: list[int], random: Random) -> LivePlaces:
         """Some of the messages of each of these entries, at least one."""
@@ -365,7 +367,7 @@ class RaftBench(Bench):
         promise(job.is_stale or job.found.keys() == asked, "an entry is not found")
         for index, data in job.found.items():
             entry = member.log.get(index)
-            there = replace(entry, data=data) if entry is not None else None
+            there = None if entry is None else entry.with_data(data)
             is_whole = entry is None or there is None or has_at_least(there, entry)
             promise(is_whole, f"entry {index} is read as another")
         self.reads += 1

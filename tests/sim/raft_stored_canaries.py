@@ -11,9 +11,10 @@ import pytest
 from sim.canaries import Plant
 from sim.raft_storage_canaries import RAFT_STORAGE_CANARIES
 from sluicemq.kernel.disk import Files
-from sluicemq.raft.entry import LogEntry, LogSnapshot
+from sluicemq.raft.entry import LogEntry
 from sluicemq.raft.following import Following
 from sluicemq.raft.log import RaftLog
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.storage.raft.codec import RaftRecord, RaftSnapshot
 from sluicemq.storage.raft.group import RaftGroup
 from sluicemq.storage.raft.staging import StagedSync, Staging

@@ -21,7 +21,7 @@ from sluicemq.queues.quorum.commands import Enqueue
 from sluicemq.queues.quorum.effects import FifoEffect
 from sluicemq.queues.quorum.fifo import HANDLERS, Fifo
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import EntryData
+from sluicemq.raft.entry_data import EntryData
 from sluicemq.raft.leading import Leading
 
 SEEDS = 16

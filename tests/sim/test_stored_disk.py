@@ -18,8 +18,9 @@ from sluicemq.chain.store.raft_storage import (
     records_of,
 )
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import DATA, LogEntry, LogSnapshot
-from sluicemq.raft.ready import NOTHING, RaftReady
+from sluicemq.raft.entry import DATA, LogEntry
+from sluicemq.raft.ready import RaftReady
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.sim.raft.disk import TakenSnapshot
 from sluicemq.sim.raft.events import Events
 from sluicemq.sim.raft.promise import RuleBroken
@@ -42,7 +43,7 @@ class Member:
         self.events = Events(1)
         self.node = self.disk.start(self.events, self.hear, lambda: True)
         self.append([RaftSnapshot(GROUP, BIRTH)], 1)
-        self.hand_in(replace(NOTHING, number=2, entries=ENTRIES))
+        self.hand_in(RaftReady(2, None, [], None, 0, ENTRIES, [], [], []))
 
     def append(self, records: list[RaftRecord], number: int) -> None:
         store = self.node.store
@@ -61,7 +62,7 @@ class Member:
         store.post(RaftSnapshotTaken(record, b"", self.node.ear))
 
     def is_sent(self) -> None:
-        self.hand_in(replace(NOTHING, number=3, install=replace(BIRTH, index=4, term=1)))
+        self.hand_in(RaftReady(3, None, [], replace(BIRTH, index=4, term=1), 0, [], [], [], []))
 
     def hear(self, message: object) -> None:
         self.heard.append(message)

@@ -12,11 +12,12 @@ from typing import Any
 from sluicemq.kernel.actor import Actor
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
-from sluicemq.raft.entry import EntryData, LogSnapshot
+from sluicemq.raft.entry_data import EntryData
 from sluicemq.raft.messages import RaftMessage
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.ready import RaftReady
 from sluicemq.raft.settings import RaftSettings
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.replication.majority import Majority
 from sluicemq.replication.member_log import MemberLog
 from sluicemq.replication.state_owner import StateOwner

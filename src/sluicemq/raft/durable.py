@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import LogEntry, LogSnapshot
+from sluicemq.raft.entry import LogEntry
+from sluicemq.raft.snapshot import LogSnapshot
 
 
 @dataclass(slots=True)

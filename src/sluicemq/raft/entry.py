@@ -1,11 +1,10 @@
-"""The contents of a log: entries, and the snapshot that replaces those before them."""
+"""The entries of a log."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.entry_data import EntryData
 
 DATA: Final = "data"
 """A proposal: a batch of commands for the machine."""
@@ -18,50 +17,39 @@ ENTRY_OVERHEAD_BYTES: Final = 64
 """The generous cost of an entry beyond its data, in memory and on the wire."""
 
 
-class EntryData(Protocol):
-    """A proposal, in the form in which the proposer keeps it: bytes, or an object that becomes
-    bytes whenever it is written, so that memory need not hold it twice. Raft never looks into it.
-
-    Its length is that of its bytes, and neither changes before the entry is committed. Entries read
-    from a disk have bytes.
-    """
-
-    def __len__(self) -> int: ...
-
-    def __bytes__(self) -> bytes: ...
-
-
-@dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One place in the log. Two entries with the same index and term are the same entry. The data
-    of all kinds but DATA is bytes."""
+    """One place in the log, which never changes. Two entries with the same index and term are the
+    same entry. The data of all kinds but DATA is bytes."""
 
-    index: int
-    term: int
-    kind: str
-    data: EntryData
+    __slots__ = ("data", "index", "kind", "term")
+
+    def __init__(self, index: int, term: int, kind: str, data: EntryData) -> None:
+        self.index = index
+        self.term = term
+        self.kind = kind
+        self.data = data
 
     @property
     def size_bytes(self) -> int:
         """The entry's weight where bytes are bounded."""
         return len(self.data) + ENTRY_OVERHEAD_BYTES
 
+    def with_data(self, data: EntryData) -> LogEntry:
+        """Return this entry with other data: the same in another form, or what is left of it."""
+        return LogEntry(self.index, self.term, self.kind, data)
 
-@dataclass(frozen=True, slots=True)
-class LogSnapshot:
-    """The machine's state after the entry at `index`, which had `term`; the host keeps the content.
-    The snapshot at index 0 is a group's birth: it has no content, and names the initial members."""
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, LogEntry)
+            and (other.index, other.term, other.kind) == (self.index, self.term, self.kind)
+            and other.data == self.data
+        )
 
-    index: int
-    term: int
-    configuration: Configuration
-    version: int = 0
-    """The machine version at that entry."""
-    size_bytes: int = 0
-    """The bytes of its content, which is sent in pieces."""
-    live_upto: int = 0
-    """The last of the entries up to `index` that the content still needs; 0: none. A member that
-    takes in the content must have these, too."""
+    def __hash__(self) -> int:
+        return hash((self.index, self.term))
+
+    def __repr__(self) -> str:
+        return f"LogEntry({self.index}, {self.term}, {self.kind!r}, {self.data!r})"
 
 
 def noop(index: int, term: int, version: int) -> LogEntry:

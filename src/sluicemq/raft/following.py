@@ -4,7 +4,6 @@ quiet.
 
 from __future__ import annotations
 
-from sluicemq.raft.entry import LogSnapshot
 from sluicemq.raft.member import RaftMember
 from sluicemq.raft.messages import (
     AppendAnswer,
@@ -16,6 +15,7 @@ from sluicemq.raft.messages import (
     PieceAnswer,
     SnapshotPiece,
 )
+from sluicemq.raft.snapshot import LogSnapshot
 
 
 class Following:

@@ -9,7 +9,8 @@ from typing import Final
 
 from sluicemq.errors import Refused
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import CONFIGURATION, DATA, EntryData, LogEntry, noop
+from sluicemq.raft.entry import CONFIGURATION, DATA, LogEntry, noop
+from sluicemq.raft.entry_data import EntryData
 from sluicemq.raft.member import RaftMember
 from sluicemq.raft.messages import (
     AppendAnswer,

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sluicemq.raft.configuration import Configuration, decoded
-from sluicemq.raft.entry import CONFIGURATION, NOOP, LogEntry, LogSnapshot, version_of
+from sluicemq.raft.entry import CONFIGURATION, NOOP, LogEntry, version_of
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.raft.standing import Standing
 
 

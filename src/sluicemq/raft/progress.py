@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from sluicemq.raft.entry import LogEntry, LogSnapshot
+from sluicemq.raft.entry import LogEntry
 from sluicemq.raft.settings import RaftSettings
+from sluicemq.raft.snapshot import LogSnapshot
 
 PROBE: Final = "probe"
 STREAM: Final = "stream"

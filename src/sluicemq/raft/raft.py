@@ -18,7 +18,8 @@ from sluicemq.raft import election
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
 from sluicemq.raft.election import Election
-from sluicemq.raft.entry import CONFIGURATION, EntryData, LogEntry, LogSnapshot
+from sluicemq.raft.entry import CONFIGURATION, LogEntry
+from sluicemq.raft.entry_data import EntryData
 from sluicemq.raft.following import Following
 from sluicemq.raft.leading import Leading
 from sluicemq.raft.member import (
@@ -42,6 +43,7 @@ from sluicemq.raft.messages import (
 )
 from sluicemq.raft.ready import NOTHING, RaftReady, Read
 from sluicemq.raft.settings import RaftSettings
+from sluicemq.raft.snapshot import LogSnapshot
 
 FROM_LEADERS = (AppendEntries, CommitNotice, LeaderBeat, LivePiece, SnapshotPiece, TakeOver)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from sluicemq.raft.entry import EntryData
+    from sluicemq.raft.entry_data import EntryData
 
 K = TypeVar("K")
 

@@ -24,8 +24,9 @@ from sluicemq.replication.state_owner import StateOwner
 if TYPE_CHECKING:
     from sluicemq.kernel.machine import Replicated
     from sluicemq.kernel.world import Clock
-    from sluicemq.raft.entry import LogEntry, LogSnapshot
+    from sluicemq.raft.entry import LogEntry
     from sluicemq.raft.raft import Raft
+    from sluicemq.raft.snapshot import LogSnapshot
     from sluicemq.replication.entry_codec import EntryCodec
     from sluicemq.replication.member_log import MemberLog
 

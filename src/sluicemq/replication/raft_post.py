@@ -25,11 +25,14 @@ from sluicemq.cluster.cluster_port import (
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import RAFT_EARLY_MAX, RAFT_FRAME_BYTES, RAFT_POST_BYTES, RAFT_TICK_MS
+from sluicemq.raft.messages import AppendEntries
 from sluicemq.replication.raft_wire import (
     ROWS,
     BrokenRaftFrame,
     decode_raft_messages,
+    encode_body,
     encode_raft_messages,
+    encode_runs,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from sluicemq.flow.gate import Gate
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.world import Clock, Log
+    from sluicemq.raft.entry import LogEntry
     from sluicemq.raft.messages import RaftMessage
     from sluicemq.raft.raft import Raft
     from sluicemq.replication.raft_wire import GroupMessage
@@ -105,9 +109,9 @@ class NodeMail(GateKeeper):
         self.lost_ns = clock.now_ns()
         """Since when it has been out of reach."""
         self.short: list[GroupMessage] = []
-        self.data: list[bytes] = []
-        """Messages with bodies, each encoded: their entries may have been dropped when it is sent.
-        `data_bytes` is the size of all."""
+        self.data: list[list[bytes]] = []
+        """Messages with bodies, each encoded, in parts: their entries may have been dropped when it
+        is sent. `data_bytes` is the size of all."""
         self.data_bytes = 0
         self.gate: Gate = post.cluster.feed(node, self)
 
@@ -200,6 +204,8 @@ class RaftPost(Actor):
         if self.witness is not None:
             self.witness(group, messages)
         nodes = self.members[group].nodes
+        entries: list[LogEntry] = []
+        runs: list[bytes] = []
         for message in messages:
             mail = self.mail.get(nodes.get(message.to, 0))
             if mail is None or not mail.is_up:
@@ -207,9 +213,12 @@ class RaftPost(Actor):
             elif type(message) in ROWS:
                 mail.short.append((group, message))
             elif mail.data_bytes < RAFT_POST_BYTES:
-                encoded = encode_raft_messages([(group, message)])
+                if isinstance(message, AppendEntries) and not are_same(message.entries, entries):
+                    entries = message.entries
+                    runs = encode_runs(group, entries)
+                encoded = encode_body(group, message, runs)
                 mail.data.append(encoded)
-                mail.data_bytes += len(encoded)
+                mail.data_bytes += sum(map(len, encoded))
             else:
                 self.dropped += 1
         self.schedule()
@@ -317,18 +326,27 @@ def let_pass(owner: Actor, pass_tick: Callable[[], bool]) -> None:
             owner.post(RaftTick())
 
 
+def are_same(some: list[LogEntry], others: list[LogEntry]) -> bool:
+    """Tell whether these entries of one log, without gaps, are the same objects."""
+    if not some or len(some) != len(others):
+        return len(some) == len(others)
+    return some[0] is others[0] and some[-1] is others[-1]
+
+
 def next_frame(mail: NodeMail) -> bytes:
     """Take the messages of the next frame: at least one, and no more than a frame should have."""
+    parts: list[bytes] = []
     size = count = 0
     for message in mail.data:
-        if count and size + len(message) > RAFT_FRAME_BYTES:
+        more = sum(map(len, message))
+        if count and size + more > RAFT_FRAME_BYTES:
             break
-        size += len(message)
+        parts += message
+        size += more
         count += 1
-    taken = mail.data[:count]
     del mail.data[:count]
     mail.data_bytes -= size
-    return b"".join(taken)
+    return b"".join(parts)
 
 
 def is_from(member: PostedMember, message: RaftMessage, node: int) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sluicemq.cluster.cluster_port import RAFT_CONTROL, RAFT_DATA
 from sluicemq.errors import SluiceError
 from sluicemq.raft.configuration import decoded
-from sluicemq.raft.entry import LogEntry, LogSnapshot
+from sluicemq.raft.entry import LogEntry
 from sluicemq.raft.messages import (
     AppendAnswer,
     AppendEntries,
@@ -31,6 +31,7 @@ from sluicemq.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.storage.raft.codec import decode_raft_entries, encode_raft_entries
 
 if TYPE_CHECKING:
@@ -90,34 +91,11 @@ def encode_raft_messages(messages: Iterable[GroupMessage]) -> bytes:
             _end_section(parts, shared, rows)
             shared = kind if kind in ROWS else None
         if shared is not None:
-            rows.append(_row(group, message))
+            rows.append(ROWS[kind][1].pack(group, *message.values()))
         else:
-            _encode_body(parts, group, message)
+            parts += encode_body(group, message)
     _end_section(parts, shared, rows)
     return b"".join(parts)
-
-
-def _row(group: int, message: RaftMessage) -> bytes:
-    values: tuple[int, ...]
-    if isinstance(message, LeaderBeat):
-        values = message.commit, message.round, message.quiet_at
-    elif isinstance(message, BeatAnswer):
-        values = message.round, message.is_quiet
-    elif isinstance(message, AppendAnswer):
-        values = message.match, message.refused, message.hint_index, message.hint_term
-    elif isinstance(message, VoteRequest):
-        values = message.last_index, message.last_term, message.is_pre, message.is_forced
-    elif isinstance(message, VoteAnswer):
-        values = message.is_granted, message.is_pre
-    elif isinstance(message, CommitNotice):
-        values = (message.commit,)
-    elif isinstance(message, PieceAnswer):
-        values = message.snapshot_index, message.received, message.live
-    else:
-        assert isinstance(message, TakeOver)
-        values = ()
-    _, row = ROWS[type(message)]
-    return row.pack(group, message.sender, message.to, message.term, *values)
 
 
 def _end_section(parts: list[bytes], kind: type[RaftMessage] | None, rows: list[bytes]) -> None:
@@ -127,7 +105,9 @@ def _end_section(parts: list[bytes], kind: type[RaftMessage] | None, rows: list[
         rows.clear()
 
 
-def _encode_body(parts: list[bytes], group: int, message: RaftMessage) -> None:
+def encode_body(group: int, message: RaftMessage, runs: list[bytes] | None = None) -> list[bytes]:
+    """Return the parts of a section with a message that is not short. `runs` are its entries as
+    `encode_runs` gives them; None: they are encoded here."""
     body: list[bytes] = []
     head = group, message.sender, message.to, message.term
     if isinstance(message, AppendEntries):
@@ -135,7 +115,7 @@ def _encode_body(parts: list[bytes], group: int, message: RaftMessage) -> None:
         body.append(
             APPEND_HEAD.pack(*head, message.previous_index, message.previous_term, message.commit)
         )
-        _encode_runs(body, group, message.entries)
+        body += encode_runs(group, message.entries) if runs is None else runs
     elif isinstance(message, SnapshotPiece):
         assert len(message.content) == message.size, "a piece without its content"
         kind = SNAPSHOT_PIECE
@@ -146,9 +126,8 @@ def _encode_body(parts: list[bytes], group: int, message: RaftMessage) -> None:
         kind = LIVE_PIECE
         _encode_snapshot(body, head, message.snapshot)
         body.append(LIVE_RANGE.pack(message.after, message.upto))
-        _encode_runs(body, group, message.entries)
-    parts.append(SECTION.pack(kind, sum(map(len, body))))
-    parts += body
+        body += encode_runs(group, message.entries)
+    return [SECTION.pack(kind, sum(map(len, body))), *body]
 
 
 def _encode_snapshot(
@@ -159,13 +138,16 @@ def _encode_snapshot(
     body += [PIECE_HEAD.pack(*head, *numbers, snapshot.live_upto, len(members)), members]
 
 
-def _encode_runs(body: list[bytes], group: int, entries: list[LogEntry]) -> None:
-    """Append the entries in the journal's form: a record for each run without a gap."""
+def encode_runs(group: int, entries: list[LogEntry]) -> list[bytes]:
+    """Return the parts of the entries in the form of the journal: a record for each run without a
+    gap."""
+    parts: list[bytes] = []
     start = 0
     for at in range(1, len(entries) + 1):
         if at == len(entries) or entries[at].index != entries[at - 1].index + 1:
-            encode_raft_entries(body, group, entries[start:at])
+            encode_raft_entries(parts, group, entries[start:at])
             start = at
+    return parts
 
 
 def decode_raft_messages(payload: bytes) -> list[GroupMessage]:

@@ -15,7 +15,8 @@ from sluicemq.chain.queue.quorum.births import declared_member, is_of_earlier_me
 from sluicemq.kernel.address import member_name
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
-from sluicemq.raft.entry import CONFIGURATION, LogEntry, LogSnapshot
+from sluicemq.raft.entry import CONFIGURATION, LogEntry
+from sluicemq.raft.snapshot import LogSnapshot
 
 BIRTH = Configuration((1, 2, 3))
 AGAIN = member_name(7, 3)

@@ -30,10 +30,12 @@ from sluicemq.queues.quorum.command_codec import encode_entry, enqueue_of
 from sluicemq.queues.quorum.trimming import bodies_of, trimmed
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
-from sluicemq.raft.entry import DATA, EntryData, LogEntry, LogSnapshot
+from sluicemq.raft.entry import DATA, LogEntry
+from sluicemq.raft.entry_data import EntryData
 from sluicemq.raft.messages import LivePiece
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.settings import RaftSettings
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.storage.fsck import Check
 from sluicemq.storage.journal import GroupWrite
 from sluicemq.storage.raft.codec import RaftEntries, RaftGroupGone, RaftRecord, RaftSnapshot

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import LogEntry, LogSnapshot, noop
+from sluicemq.raft.entry import LogEntry, noop
 from sluicemq.raft.messages import (
     AppendAnswer,
     AppendEntries,
@@ -24,6 +24,7 @@ from sluicemq.raft.messages import (
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.ready import RaftReady
 from sluicemq.raft.settings import RaftSettings
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.sim.raft.disk import Platter, RaftDisk, TakenSnapshot
 
 SETTINGS = RaftSettings(

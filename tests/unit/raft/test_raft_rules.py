@@ -12,10 +12,11 @@ import pytest
 from sluicemq.errors import Refused
 from sluicemq.raft.configuration import Configuration, decoded
 from sluicemq.raft.durable import Durable
-from sluicemq.raft.entry import CONFIGURATION, LogEntry, LogSnapshot, noop
+from sluicemq.raft.entry import CONFIGURATION, LogEntry, noop
 from sluicemq.raft.log import RaftLog
 from sluicemq.raft.member import RaftMember
 from sluicemq.raft.settings import RaftSettings
+from sluicemq.raft.snapshot import LogSnapshot
 
 THREE = Configuration((1, 2, 3))
 

@@ -14,11 +14,13 @@ from sluicemq.kernel.actor import Actor
 from sluicemq.limits import RAFT_POST_BYTES
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
-from sluicemq.raft.entry import DATA, EntryData, LogEntry, LogSnapshot
+from sluicemq.raft.entry import DATA, LogEntry
+from sluicemq.raft.entry_data import EntryData
 from sluicemq.raft.messages import AppendEntries, LeaderBeat, RaftMessage
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.ready import RaftReady
 from sluicemq.raft.settings import RaftSettings
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.replication.majority import Majority
 from sluicemq.replication.member_log import MemberLog
 from sluicemq.replication.raft_post import MemberReach, RaftPost

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from sluicemq.cluster.cluster_port import RAFT_CONTROL, RAFT_DATA
 from sluicemq.raft import messages as m
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import CONFIGURATION, DATA, NOOP, LogEntry, LogSnapshot
+from sluicemq.raft.entry import CONFIGURATION, DATA, NOOP, LogEntry
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.replication import raft_wire as w
 
 U64 = st.integers(0, (1 << 64) - 1)

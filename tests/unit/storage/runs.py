@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from sluicemq.model.traits import message_traits
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import LogEntry, LogSnapshot
+from sluicemq.raft.entry import LogEntry
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.storage.entries import (
     Ack,
     Definition,

@@ -14,7 +14,8 @@ import pytest
 from sluicemq.cli.inspect import lines_of
 from sluicemq.model.traits import message_traits
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import DATA, LogEntry, LogSnapshot, noop
+from sluicemq.raft.entry import DATA, LogEntry, noop
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.storage.entries import Run, encode_ack, encode_run
 from sluicemq.storage.inspection import inspect
 from sluicemq.storage.raft.codec import (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import LogSnapshot
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.storage.bits import ranges_of
 from sluicemq.storage.raft.codec import (
     ENTRIES_MAX,

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from sluicemq.errors import Corrupt
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import DATA, LogEntry, LogSnapshot
+from sluicemq.raft.entry import DATA, LogEntry
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.storage.raft import group as group_module
 from sluicemq.storage.raft.codec import (
     RaftEntries,

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import DATA, LogEntry, LogSnapshot
+from sluicemq.raft.entry import DATA, LogEntry
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.storage.raft.codec import RaftEntries, RaftSnapshot
 from sluicemq.storage.raft.group import RaftGroup
 from sluicemq.storage.raft.reading import RaftEntriesRead, RaftReads

@@ -13,7 +13,8 @@ from sluicemq.errors import Refused
 from sluicemq.metadata.tables import DurableTables
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
-from sluicemq.raft.entry import DATA, NOOP, LogEntry, LogSnapshot
+from sluicemq.raft.entry import DATA, NOOP, LogEntry
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.storage.checkpoint import Checkpoint, read_newest, write_checkpoint
 from sluicemq.storage.fsck import Check
 from sluicemq.storage.inspection import inspect

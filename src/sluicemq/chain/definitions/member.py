@@ -29,10 +29,11 @@ from sluicemq.limits import DEFINITIONS_SNAPSHOT_BYTES, DEFINITIONS_SNAPSHOT_ENT
 from sluicemq.metadata.proposals import DEFINITIONS_GROUP
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
-from sluicemq.raft.entry import DATA, LogSnapshot
+from sluicemq.raft.entry import DATA
 from sluicemq.raft.messages import RaftMessage, SnapshotPiece
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.settings import RaftSettings
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.replication.raft_post import MemberReach, tick_fit
 from sluicemq.storage.raft.codec import RaftRecord, RaftSnapshot
 

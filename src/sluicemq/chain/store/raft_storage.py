@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
     from sluicemq.chain.store.store_port import StorePort
     from sluicemq.kernel.actor import Actor
-    from sluicemq.raft.entry import LogSnapshot
     from sluicemq.raft.ready import RaftReady
+    from sluicemq.raft.snapshot import LogSnapshot
     from sluicemq.storage.raft.codec import RaftRecord
     from sluicemq.storage.raft.group import RaftGroup
     from sluicemq.storage.raft.groups import RaftGroups

@@ -21,7 +21,7 @@ from sluicemq.queues.mirrored.commands import MirrorCommand, WriteMessages
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluicemq.raft.entry import EntryData
+    from sluicemq.raft.entry_data import EntryData
 
 STAMP: Final = Struct("<Q")
 COMMAND_BYTES: Final = 64

@@ -22,7 +22,7 @@ from sluicemq.queues.quorum.trimming import PlacedBatch, bodies_of, trimmed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluicemq.raft.entry import EntryData
+    from sluicemq.raft.entry_data import EntryData
 
 STAMP: Final = Struct("<Q")
 UNKNOWN: Final = -1

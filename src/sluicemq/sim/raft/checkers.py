@@ -16,9 +16,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.raft.configuration import Configuration, decoded
-from sluicemq.raft.entry import CONFIGURATION, LogEntry, LogSnapshot
+from sluicemq.raft.entry import CONFIGURATION, LogEntry
 from sluicemq.raft.messages import AppendAnswer, RaftMessage, VoteAnswer
 from sluicemq.raft.ready import NOTHING
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.sim.raft.promise import rule
 
 if TYPE_CHECKING:

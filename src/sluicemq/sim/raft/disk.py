@@ -9,9 +9,10 @@ from random import Random
 
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
-from sluicemq.raft.entry import LogEntry, LogSnapshot
+from sluicemq.raft.entry import LogEntry
 from sluicemq.raft.messages import LivePiece, SnapshotPiece
 from sluicemq.raft.ready import RaftReady
+from sluicemq.raft.snapshot import LogSnapshot
 
 
 @dataclass(frozen=True, slots=True)

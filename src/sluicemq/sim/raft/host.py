@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sluicemq.raft.entry import DATA, LogEntry, LogSnapshot
+from sluicemq.raft.entry import DATA, LogEntry
 from sluicemq.raft.messages import RaftMessage, SnapshotPiece
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.ready import NOTHING, RaftReady, Read
 from sluicemq.raft.settings import RaftSettings
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.sim.raft.disk import RaftDisk, TakenSnapshot
 from sluicemq.sim.raft.port import CheckedMember
 from sluicemq.sim.raft.register import Register

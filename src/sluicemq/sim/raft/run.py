@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from sluicemq.errors import Refused
 from sluicemq.raft.configuration import Configuration
-from sluicemq.raft.entry import LogSnapshot
 from sluicemq.raft.messages import RaftMessage
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.sim.raft.checkers import RaftCheckers
 from sluicemq.sim.raft.clients import Clients, SimClients
 from sluicemq.sim.raft.events import Events

@@ -20,7 +20,7 @@ from sluicemq.sim.raft.store_node import StoreNode
 
 if TYPE_CHECKING:
     from sluicemq.raft.durable import Durable
-    from sluicemq.raft.entry import LogSnapshot
+    from sluicemq.raft.snapshot import LogSnapshot
     from sluicemq.sim.raft.events import Events
 
 

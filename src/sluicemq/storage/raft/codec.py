@@ -23,7 +23,8 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from sluicemq.raft.configuration import decoded
-from sluicemq.raft.entry import CONFIGURATION, DATA, NOOP, LogEntry, LogSnapshot
+from sluicemq.raft.entry import CONFIGURATION, DATA, NOOP, LogEntry
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.storage.parsing import cut, demand
 from sluicemq.storage.raft.segment import RaftSegment, decode_segments, encode_segments
 

@@ -18,7 +18,8 @@ from sluicemq.limits import (
 )
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
-from sluicemq.raft.entry import DATA, LogEntry, LogSnapshot
+from sluicemq.raft.entry import DATA, LogEntry
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.storage.raft.codec import (
     NO_FILE,
     RaftCommit,

@@ -7,7 +7,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -110,4 +109,4 @@ class Trimming:
             return None
         was = bytes(entry.data)
         data = self.trim(was, places)
-        return entry if len(data) >= len(was) else replace(entry, data=data)
+        return entry if len(data) >= len(was) else entry.with_data(data)

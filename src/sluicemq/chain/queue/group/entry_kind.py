@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sluicemq.queues.log_content import LogContent
-    from sluicemq.raft.entry import EntryData
+    from sluicemq.raft.entry_data import EntryData
     from sluicemq.storage.raft.live_places import Trim
 
 

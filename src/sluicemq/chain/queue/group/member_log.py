@@ -5,7 +5,6 @@ The group has the id of its queue. It is born with the first append, which names
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.store.raft_storage import (
@@ -18,9 +17,10 @@ from sluicemq.chain.store.raft_storage import (
 from sluicemq.kernel.actor import Actor
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
-from sluicemq.raft.entry import DATA, LogSnapshot
+from sluicemq.raft.entry import DATA
 from sluicemq.raft.raft import Raft
 from sluicemq.raft.settings import RaftSettings
+from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.replication.member_log import MemberLog
 from sluicemq.storage.raft.codec import RaftGroupGone, RaftRecord, RaftSnapshot
 
@@ -179,6 +179,6 @@ def pieces_in(content: bytes) -> Iterator[bytes]:
 def wrapped(entries: list[LogEntry], kind: EntryKind) -> list[LogEntry]:
     """Return entries that arrived as bytes in the form in which their queue keeps them."""
     return [
-        replace(entry, data=kind.content(entry.data)) if entry.kind == DATA else entry
+        entry.with_data(kind.content(entry.data)) if entry.kind == DATA else entry
         for entry in entries
     ]

@@ -13,7 +13,7 @@ from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.limits import RAFT_PIECE_BYTES
 from sluicemq.queues.log_content import LogContent
-from sluicemq.raft.entry import DATA, LogEntry
+from sluicemq.raft.entry import LogEntry
 from sluicemq.raft.messages import AppendEntries, LivePiece, SnapshotPiece
 from sluicemq.storage.raft.reading import RaftEntriesRead, RaftLiveRead
 from sluicemq.storage.raft.snapshot_file import read_raft_content
@@ -21,9 +21,9 @@ from sluicemq.storage.raft.snapshot_file import read_raft_content
 if TYPE_CHECKING:
     from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.kernel.actor import Actor
-    from sluicemq.raft.entry import LogSnapshot
     from sluicemq.raft.messages import RaftMessage
     from sluicemq.raft.raft import Raft
+    from sluicemq.raft.snapshot import LogSnapshot
     from sluicemq.replication.raft_post import RaftPost
     from sluicemq.storage.raft.codec import RaftSnapshot
 
@@ -168,4 +168,4 @@ def lacking(message: AppendEntries) -> list[int]:
 def filled(entry: LogEntry, found: dict[int, bytes]) -> LogEntry:
     """Return an entry with its bytes, if they were read."""
     data = found.get(entry.index)
-    return entry if data is None else LogEntry(entry.index, entry.term, DATA, data)
+    return entry if data is None else entry.with_data(data)

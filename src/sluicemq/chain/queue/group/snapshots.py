@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from sluicemq.chain.queue.group.member_log import GroupLog
     from sluicemq.chain.queue.group.snapshot_source import Pins, SnapshotSource
-    from sluicemq.raft.entry import LogSnapshot
     from sluicemq.raft.raft import Raft
+    from sluicemq.raft.snapshot import LogSnapshot
 
 PIECES_A_TURN: Final = 2
 INDEXES_A_TURN: Final = 2000

@@ -14,7 +14,7 @@ from sluicemq.kernel.address import number_of
 from sluicemq.queues.mirrored.promotion import term_of_promotion, was_promoted
 from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
-from sluicemq.raft.entry import LogSnapshot
+from sluicemq.raft.snapshot import LogSnapshot
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.namespace_port import NamespacePort

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
     from sluicemq.kernel.world import Clock
     from sluicemq.queues.mirrored.mirror import Mirror
-    from sluicemq.raft.entry import LogEntry, LogSnapshot
+    from sluicemq.raft.entry import LogEntry
     from sluicemq.raft.messages import RaftMessage
     from sluicemq.raft.raft import Raft
+    from sluicemq.raft.snapshot import LogSnapshot
     from sluicemq.replication.state_owner import StateOwner
 
 CODEC: Final = MirrorCodec()

@@ -15,7 +15,8 @@ from sluicemq.kernel.address import node_of, number_of
 from sluicemq.metadata.events import DeclaredQueue
 from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
 from sluicemq.raft.configuration import Configuration, decoded
-from sluicemq.raft.entry import CONFIGURATION, LogSnapshot
+from sluicemq.raft.entry import CONFIGURATION
+from sluicemq.raft.snapshot import LogSnapshot
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import Queue

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import Clock
     from sluicemq.queues.quorum.effects import FifoEffect
     from sluicemq.queues.quorum.fifo import Fifo
-    from sluicemq.raft.entry import LogEntry, LogSnapshot
+    from sluicemq.raft.entry import LogEntry
     from sluicemq.raft.messages import RaftMessage
     from sluicemq.raft.raft import Raft
+    from sluicemq.raft.snapshot import LogSnapshot
     from sluicemq.replication.state_owner import StateOwner
 
 ROWS_MAX: Final = 64
