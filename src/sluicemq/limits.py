@@ -628,9 +628,9 @@ QUORUM_GATHER_BYTES: Final = 128 << 10
 """Of a quorum queue's own entries that are not agreed on; what comes then gathers and is one entry,
 for each entry costs as much whatever is in it."""
 
-QUORUM_HOLD_MAX_MS: Final = 100
+QUORUM_HOLD_MAX_MS: Final = 300
 """How long what is to be the next entry of a quorum queue waits, at most, for those who hear of the
-one before."""
+one before: on a machine with many queues, whose nodes are never done, they take as long."""
 
 QUORUM_BODIES_BYTES: Final = 32 << 20
 """Bodies of a quorum queue that stay in RAM when they can be read from its log as well, what will

@@ -72,9 +72,11 @@ ANSWERS: Final = (
 )
 """Effects that answer a channel's request, except for those about things that are gone."""
 NOBODY_LEADS: Final = LeaderKnown(0, 0)
-ROWS_UNDER_WAY: Final = 2
-"""Small rows on their way to a leader on another node: one that is being committed, and one that
-waits there to be the next."""
+ROWS_UNDER_WAY: Final = 4
+"""Small rows on their way to a leader on another node: one that is being committed, and more that
+wait there to be the next, because the leader waits for all publishers that it has seen before."""
+SETTLES_UNDER_WAY: Final = 2
+"""With so many under way settlements alone make no further row."""
 
 
 @mypyc_attr(native_class=False)
@@ -628,8 +630,9 @@ class SharedShell(MemberShell, SnapshotTaker):
             return True
         if self.led_term and self.leader.term == self.led_term:
             return self.row_replicator.would_wait(size_bytes)
+        rows_max = ROWS_UNDER_WAY if self.is_urgent else SETTLES_UNDER_WAY
         return asking.under_way_bytes >= QUORUM_GATHER_BYTES or (
-            len(asking.rows) >= ROWS_UNDER_WAY and size_bytes < QUORUM_GATHER_BYTES
+            len(asking.rows) >= rows_max and size_bytes < QUORUM_GATHER_BYTES
         )
 
     @property

@@ -56,8 +56,9 @@ READ_STRAND_STEP: Final = 2
 """Reads of a log do not queue behind its writes."""
 SETTLES_MAX: Final = 1000
 """The most settlements that wait for other commands."""
-SETTLES_WAIT_MS: Final = 20
-"""How long they wait, or up to twice that if entries were made meanwhile."""
+SETTLES_WAIT_MS: Final = 100
+"""How long they wait, or up to twice that if entries were made meanwhile. Nobody waits for them,
+and where there are publishers their entries come more often."""
 IDLE_MS: Final = 5000
 
 
