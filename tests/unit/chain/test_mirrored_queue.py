@@ -12,6 +12,7 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.chain.queue.mirrored import master as master_module
+from sluicemq.chain.queue.mirrored import member as member_module
 from sluicemq.limits import MIRROR_REPLACE_MS
 from sluicemq.manage.chain_view import Drawing
 from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
@@ -320,4 +321,21 @@ def test_what_has_left_the_queue_is_accounted_for_until_it_has_left_ram(at: int)
     run.until(lambda: member.mirror.messages == 0)
     assert member.accounted > 500_000
     run.until(lambda: member.accounted < 5_000)  # a snapshot is without them
+    run.no_faults()
+
+
+def test_entries_whose_messages_have_left_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each node keeps no more of them than it takes for the next snapshot, and those under way."""
+    monkeypatch.setattr(member_module, "SNAPSHOT_ENTRIES", 20)
+    run = Mirrored()
+    run.in_sync(3)
+    client = run.brokers[1].connect()
+    logs = [run.member(each).raft.member.log for each in run.brokers]
+    for _ in range(5):
+        for n in range(20):
+            client.publish(b"%d" % n)
+            run.until(client.all_confirmed)
+        client.call(2, m.QueuePurge(queue="q"), m.QueuePurgeOk)
+        run.until(lambda: all(len(each.entries) <= 40 for each in logs))
+    assert all(each.snapshot.index > 60 for each in logs)
     run.no_faults()

@@ -37,7 +37,14 @@ IDLE_BYTES: Final = 64 << 10
 class Snapshots:
     """Takes snapshots of one queue, one at a time."""
 
-    def __init__(self, state: SnapshotSource, raft: Raft, log: GroupLog) -> None:
+    def __init__(
+        self,
+        state: SnapshotSource,
+        raft: Raft,
+        log: GroupLog,
+        entries_max: int = QUORUM_SNAPSHOT_ENTRIES,
+        bytes_max: int = QUORUM_SNAPSHOT_BYTES,
+    ) -> None:
         self.state = state
         self.raft = raft
         self.log = log
@@ -49,10 +56,10 @@ class Snapshots:
         """The snapshot that is on its way to the disk."""
         self.live_bytes = self.in_queue
         """The bytes of bodies in the queue when the last snapshot was taken."""
-        self.entries_max = QUORUM_SNAPSHOT_ENTRIES
+        self.entries_max = entries_max
         """The next snapshot is due so many entries behind the last one, if it pays, or `bytes_max`
         bytes of log."""
-        self.bytes_max = QUORUM_SNAPSHOT_BYTES
+        self.bytes_max = bytes_max
         log.bytes_since = sum(entry.size_bytes for entry in raft.member.log.entries)
 
     @property

@@ -30,7 +30,12 @@ from sluicemq.chain.queue.mirrored.master import MasterShell
 from sluicemq.chain.queue.mirrored.master_watch import MasterMissing, MasterWatch
 from sluicemq.chain.queue.mirrored.member_port import MemberPort
 from sluicemq.chain.queue.mirrored.move import MirrorMove
-from sluicemq.chain.queue.mirrored.replicator import MIRROR_ENTRIES, MirrorReplicator
+from sluicemq.chain.queue.mirrored.replicator import (
+    MIRROR_ENTRIES,
+    SNAPSHOT_BYTES,
+    SNAPSHOT_ENTRIES,
+    MirrorReplicator,
+)
 from sluicemq.chain.queue.queue import FIRST_STRAND
 from sluicemq.chain.store.raft_storage import (
     RaftAppended,
@@ -150,7 +155,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         self.replicator = MirrorReplicator(
             self.mirror, self.effects, self, raft, self.log, self.clock
         )
-        self.snapshots = Snapshots(self.mirror, raft, self.log)
+        self.snapshots = Snapshots(self.mirror, raft, self.log, SNAPSHOT_ENTRIES, SNAPSHOT_BYTES)
         self.changes = MemberChanges(services, vhost.name, definition.name, queue_id, raft)
         self.nodes: dict[int, int] = {}
         """The node of each member, as of the configuration `members_known`."""

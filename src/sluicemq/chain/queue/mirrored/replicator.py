@@ -36,6 +36,14 @@ CODEC: Final = MirrorCodec()
 MIRROR_ENTRIES: Final = EntryKind(content=content_of, trim=trimmed_entry, version=MACHINE_VERSION)
 
 
+SNAPSHOT_ENTRIES: Final = 1024
+"""Entries behind the last snapshot for which a member takes another one: until then each is some
+kilobytes of RAM in every member, of each queue. A snapshot of a short queue costs as much as two or
+three entries."""
+SNAPSHOT_BYTES: Final = 4 << 20
+"""The same in bytes."""
+
+
 class MirrorReplicator(Majority[MirrorCommand, MirrorEffect]):
     """Applies committed entries to a mirror."""
 
