@@ -5,7 +5,8 @@ Effects with a `channel` are posted to that channel as they are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from sluicemq.flow.link import Link
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from sluicemq.model.traits import MessageTraits
     from sluicemq.queues.commands import LinkId
     from sluicemq.queues.consumers import Consumer
+
+
+PACK_OFFSET: Final = struct.Struct(">Q").pack
 
 
 class Comebacks(NamedTuple):
@@ -59,6 +63,38 @@ class Deliver:
         self.redelivered = redelivered
         self.cost = cost
         self.returned = returned
+
+    def whole(self) -> list[bytes]:
+        """Return the contents as consumers get them."""
+        return self.contents
+
+
+class StampedDeliver(Deliver):
+    """A Deliver of a stream whose contents lack the same header frame. Instead of it each gets
+    `before`, its offset in eight octets and `after`; the offset of the first is `first`."""
+
+    __slots__ = ("after", "before", "first")
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        run: int,
+        contents: list[bytes],
+        traits: MessageTraits,
+        cost: int,
+        stamp: tuple[bytes, bytes],
+        first: int,
+    ) -> None:
+        super().__init__(consumer, run, contents, traits, False, cost)
+        self.before, self.after = stamp
+        self.first = first
+
+    def whole(self) -> list[bytes]:
+        before, after = self.before, self.after
+        return [
+            b"".join((before, PACK_OFFSET(offset), after, rest))
+            for offset, rest in enumerate(self.contents, self.first)
+        ]
 
 
 class Confirm:

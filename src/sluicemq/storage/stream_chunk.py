@@ -17,6 +17,7 @@ from itertools import accumulate, pairwise
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.amqp.stream_offsets import headless
 from sluicemq.errors import Corrupt
 from sluicemq.model.traits import message_traits
 from sluicemq.storage.records import CHUNK, encode_record
@@ -45,9 +46,10 @@ class ChunkHead:
 
 
 class StreamChunk(ChunkHead):
-    """A chunk with its contents, which are raw frames as they came."""
+    """A chunk with its contents, which are raw frames as they came. `header` is a header frame that
+    all begin with and `rests` lack; it is empty when `rests` are the contents."""
 
-    __slots__ = ("contents", "traits")
+    __slots__ = ("header", "rests", "traits")
 
     def __init__(
         self,
@@ -55,11 +57,20 @@ class StreamChunk(ChunkHead):
         group: int,
         timestamp_ms: int,
         traits: MessageTraits,
-        contents: list[bytes],
+        rests: list[bytes],
+        header: bytes = b"",
     ) -> None:
-        super().__init__(first, len(contents), group, timestamp_ms)
+        super().__init__(first, len(rests), group, timestamp_ms)
         self.traits = traits
-        self.contents = contents
+        self.rests = rests
+        self.header = header
+
+    @property
+    def contents(self) -> list[bytes]:
+        """Return the contents as they came, with their header frames."""
+        if not self.header:
+            return self.rests
+        return [self.header + rest for rest in self.rests]
 
     def encode(self, file_id: bytes, position: int) -> bytes:
         """Return the record for exactly this position of this file."""
@@ -101,15 +112,23 @@ def decode_chunk(record: Record) -> StreamChunk:
     *_, size, channel_number, length, zero = CHUNK_HEAD.unpack_from(payload)
     envelope = bytes(payload[CHUNK_HEAD.size : CHUNK_HEAD.size + length])
     at = CHUNK_HEAD.size + length
+    traits = message_traits(envelope, channel_number, True)
     if size:
-        ends = list(range(at, at + size * head.count + 1, size))
+        if zero or at + size * head.count != len(payload):
+            raise Corrupt("the contents of a chunk do not fill it")
+        found = headless(payload, at, size, head.count)
+        if found is not None:
+            return StreamChunk(
+                head.first, head.group, head.timestamp_ms, traits, found.rests, found.header
+            )
+        ends = list(range(at, len(payload) + 1, size))
     else:
         layout = Struct(f"<{head.count}I")
         if len(payload) < at + layout.size:
             raise Corrupt("the sizes of a chunk are cut")
         ends = list(accumulate(layout.unpack_from(payload, at), initial=at + layout.size))
-    if zero or ends[-1] != len(payload):
-        raise Corrupt("the contents of a chunk do not fill it")
-    contents = [bytes(payload[start:end]) for start, end in pairwise(ends)]
-    traits = message_traits(envelope, channel_number, True)
+        if zero or ends[-1] != len(payload):
+            raise Corrupt("the contents of a chunk do not fill it")
+    raw = bytes(payload)
+    contents = [raw[start:end] for start, end in pairwise(ends)]
     return StreamChunk(head.first, head.group, head.timestamp_ms, traits, contents)

@@ -12,6 +12,7 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import CLIENT, AmqpConnection
 from sluicemq.amqp.events import ContentMethod, Deliveries
 from sluicemq.amqp.frames import content_body, content_frames, frame_end
+from sluicemq.amqp.stream_offsets import around_offset, headless, with_offsets
 from sluicemq.chain.channel.delivery_frames import DeliveryEncoder, got_frames, short_string
 from sluicemq.flow.credit import LinkSpec, Outflow
 from sluicemq.flow.gate import GateKeeper
@@ -19,7 +20,7 @@ from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.limits import ENVELOPES_MAX
 from sluicemq.model.traits import message_traits
 from sluicemq.queues.consumers import Consumer
-from sluicemq.queues.effects import Deliver, Got
+from sluicemq.queues.effects import Deliver, Got, StampedDeliver
 from support.fakes import FakeClock, bystander
 
 PERSISTENT = b"\x10\x00\x02"
@@ -104,6 +105,38 @@ def test_client_reads_what_was_published(
     assert tags == list(range(first_tag, first_tag + len(some)))
     assert [content_body(c) for event in events for c in event.contents] == some  # type: ignore[union-attr]
     assert largest_frame(data) <= (SMALL_FRAMES if refit else LARGE_FRAMES)
+
+
+@given(
+    st.binary(min_size=1, max_size=20),
+    st.integers(1, 5),
+    st.integers(0, 2**62),
+    st.integers(4, 5),
+    st.booleans(),
+)
+def test_contents_of_a_stream_get_their_offsets_on_any_channel(
+    body: bytes, count: int, first: int, number: int, refit: bool
+) -> None:
+    encoder = DeliveryEncoder(number, "c", LARGE_FRAMES, refit)
+    contents = contents_of([body[:1] * len(body) for _ in range(count)], 5, PERSISTENT)
+    found = headless(b"?" + b"".join(contents), 1, len(contents[0]), count)
+    assert found is not None
+    assert [found.header + rest for rest in found.rests] == contents
+    traits = message_traits(b"\0\x01s", 5, True)
+    stamp = around_offset(found.header)
+    deliver = StampedDeliver(consumer("c"), 1, found.rests, traits, 1, stamp, first)
+    whole = Deliver(consumer("c"), 1, with_offsets(contents, first), traits, False, 1)
+    assert deliver.whole() == whole.contents
+    assert b"".join(encoder.frames(deliver, 7)) == b"".join(encoder.frames(whole, 7))
+
+
+def test_contents_with_different_headers_keep_them() -> None:
+    contents = contents_of([b"one", b"two"], 5)
+    other = contents_of([b"six"], 5, b"\x00\x08\x00")
+    assert headless(b"".join(contents), 0, len(contents[0]), 2) is not None
+    size = len(other[0])
+    assert headless(other[0] + contents_of([b"x" * 4], 5)[0], 0, size, 2) is None
+    assert headless(b"\xff" * 20, 0, 10, 2) is None
 
 
 def test_contents_are_left_alone_when_nothing_must_change() -> None:

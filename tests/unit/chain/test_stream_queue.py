@@ -390,7 +390,7 @@ def test_messages_of_many_routing_keys_come_with_their_own() -> None:
     client.events()
     consume(client, prefetch=100)
     got = [
-        (chunk.traits.envelope, content_body(content))
+        (chunk.traits.envelope, content_body(chunk.header + content))
         for chunk in broker.node.broker.stream_cache.chunks.values()
         for content in chunk.contents
     ]

@@ -96,7 +96,7 @@ class Bench:
             assert self.confirmed <= self.log.durable_end
         elif isinstance(effect, Deliver):
             reader = self.readers[effect.consumer]
-            for content in effect.contents:
+            for content in effect.whole():
                 headers = BasicProperties.decode(content_header(content).properties).headers
                 assert headers is not None
                 offset = headers["x-stream-offset"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.frames import fit, joined, on_channel
+from sluicemq.amqp.frames import LARGE_BYTES, fit, joined, on_channel
 from sluicemq.limits import ENVELOPES_MAX
 from sluicemq.model.batch import ENVELOPED, separate
+from sluicemq.queues.effects import StampedDeliver
 from sluicemq.text import octets
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ class DirectReply:
         self.contents = contents
         self.traits = traits
         self.redelivered = False
+
+    def whole(self) -> list[bytes]:
+        """Return the contents as the consumer gets them."""
+        return self.contents
 
 
 class DeliveryEncoder:
@@ -70,8 +75,11 @@ class DeliveryEncoder:
         traits = deliver.traits
         if traits.envelope == ENVELOPED:
             return joined(self.enveloped_frames(deliver, first_tag))
-        contents = deliver.contents
-        if traits.channel_number != self.number:
+        is_moved = traits.channel_number != self.number
+        if isinstance(deliver, StampedDeliver) and not (is_moved or self.refit):
+            return self.stamped_frames(deliver, first_tag)
+        contents = deliver.whole()
+        if is_moved:
             contents = [on_channel(content, self.number) for content in contents]
         if self.refit:
             contents = [fit(content, self.frame_max) for content in contents]
@@ -85,6 +93,19 @@ class DeliveryEncoder:
         parts[2::4] = [tail] * count
         parts[3::4] = contents
         return joined(parts)
+
+    def stamped_frames(self, deliver: StampedDeliver, first_tag: int) -> list[bytes]:
+        """Return all frames of a delivery of a stream, with consecutive tags from `first_tag` on,
+        as pieces for the socket."""
+        head, tail, _ = self.ends(deliver.traits.envelope)
+        count = len(deliver.contents)
+        parts = [head] * (6 * count)
+        parts[1::6] = map(PACK_TAG, range(first_tag, first_tag + count))
+        parts[2::6] = [tail + deliver.before] * count
+        parts[3::6] = map(PACK_TAG, range(deliver.first, deliver.first + count))
+        parts[4::6] = [deliver.after] * count
+        parts[5::6] = deliver.contents
+        return [b"".join(parts)] if len(deliver.contents[0]) < LARGE_BYTES else joined(parts)
 
     def enveloped_frames(self, deliver: Deliver | DirectReply, first_tag: int) -> list[bytes]:
         """Return the parts of all frames of a delivery whose contents begin with their envelopes,

@@ -244,7 +244,7 @@ class RemoteChannel(FlowActor):
                     message.consumer.tag,
                     message.run,
                     message.cost // count,
-                    message.contents,
+                    message.whole(),
                     message.traits,
                     message.redelivered,
                 )

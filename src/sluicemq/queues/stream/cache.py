@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.stream_offsets import with_offsets
+from sluicemq.amqp.stream_offsets import around_offset, headless, with_offsets
 from sluicemq.model.batch import footprint
 
 if TYPE_CHECKING:
     from sluicemq.storage.stream_chunk import StreamChunk
     from sluicemq.storage.stream_segment import StreamSegment
 
+OFFSET_BYTES: Final = 8
+
 
 class CachedChunk:
     """A chunk of a stream in RAM. `position` is the byte behind it in its segment; `holders` counts
-    those that keep it in RAM."""
+    those that keep it in RAM.
+
+    From `prepare` on its contents are as consumers get them, with the header that has their
+    offsets; or there is a `stamp`: the same octets stand before and behind each offset, and the
+    contents are what follows them.
+    """
 
     __slots__ = (
         "contents",
         "count",
         "first",
+        "header",
         "holders",
+        "is_prepared",
         "position",
         "segment",
         "size",
-        "stamped",
+        "stamp",
         "traits",
     )
 
@@ -33,9 +42,12 @@ class CachedChunk:
         self.first = chunk.first
         self.count = chunk.count
         self.traits = chunk.traits
-        self.contents = chunk.contents
-        self.stamped = False
-        self.size = footprint(chunk.contents, False, 1)
+        self.header = chunk.header
+        self.contents = chunk.rests
+        self.stamp: tuple[bytes, bytes] | None = None
+        self.is_prepared = False
+        alike = bool(chunk.header)
+        self.size = footprint(chunk.rests, alike, 1) + len(chunk.header) * chunk.count
         self.holders = 0
         self.segment = segment
         self.position = position
@@ -45,13 +57,28 @@ class CachedChunk:
         """Return the offset behind its last message."""
         return self.first + self.count
 
-    def with_offsets(self) -> list[bytes]:
-        """Return the contents with the header that has their offsets, made when a consumer first
-        gets them."""
-        if not self.stamped:
+    def prepare(self) -> None:
+        """Make the contents ready for consumers, when the first of them gets some."""
+        if self.is_prepared:
+            return
+        if not self.header and len({*map(len, self.contents)}) == 1:
+            size = len(self.contents[0])
+            found = headless(b"".join(self.contents), 0, size, self.count)
+            if found is not None:
+                self.header, self.contents = found
+        if self.header:
+            self.stamp = around_offset(self.header)
+        else:
             self.contents = with_offsets(self.contents, self.first)
-            self.stamped = True
-        return self.contents
+        self.is_prepared = True
+
+    def length(self, index: int) -> int:
+        """Return the octets of the content at `index`, as consumers get it."""
+        length = len(self.contents[index])
+        if self.stamp is not None:
+            before, after = self.stamp
+            length += len(before) + OFFSET_BYTES + len(after)
+        return length
 
 
 class ChunkCache:

@@ -33,6 +33,7 @@ from sluicemq.queues.effects import (
     Inspected,
     Receipt,
     Refuse,
+    StampedDeliver,
 )
 from sluicemq.queues.machine import Depth, QueueMachine
 from sluicemq.queues.stream.cache import CachedChunk, ChunkCache
@@ -298,25 +299,26 @@ class Stream(QueueMachine):
                 elif reader.job is None:
                     self.wanting[reader] = None
                 return
-            contents = chunk.with_offsets()
-            start = reader.offset - chunk.first
-            cost_each = cost_of(len(contents[start]))
+            chunk.prepare()
+            offset = reader.offset
+            start = offset - chunk.first
+            cost_each = cost_of(chunk.length(start))
             count = min(reader.room(cost_each), chunk.count - start)
             if count <= 0:
                 return
-            part = contents[start : start + count]
-            part = part[: alike(part, cost_each)]
-            self.depth.unacked += len(part)
-            effects.append(
-                Deliver(
-                    reader.consumer,
-                    reader.run,
-                    part,
-                    chunk.traits,
-                    False,
-                    reader.take(len(part), cost_each),
+            part = chunk.contents[start : start + count]
+            if chunk.stamp is None:
+                part = part[: alike(part, cost_each)]
+            count = len(part)
+            self.depth.unacked += count
+            cost = reader.take(count, cost_each)
+            consumer, run = reader.consumer, reader.run
+            if chunk.stamp is None:
+                effects.append(Deliver(consumer, run, part, chunk.traits, False, cost))
+            else:
+                effects.append(
+                    StampedDeliver(consumer, run, part, chunk.traits, cost, chunk.stamp, offset)
                 )
-            )
 
     def next_reads(self) -> list[StreamRead]:
         """Return read jobs to be submitted, as many as are allowed; at most STREAM_READS_MAX are
