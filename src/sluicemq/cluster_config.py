@@ -7,12 +7,11 @@ addresses.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from sluicemq.errors import Refused
-from sluicemq.options import Section, declared
+from sluicemq.options import Section, dataclass, declared
 
 PORT: Final = 25672
 """The port of an address that names none, as RabbitMQ's of its nodes is by default."""
@@ -45,7 +44,7 @@ class ListedNode(NamedTuple):
         return name in (self.name, self.name.partition("@")[0])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class ClusterConfig(Section):
     """Several nodes that clients see as one broker ([cluster.md](cluster.md))."""
 

@@ -8,14 +8,14 @@ one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from sluicemq.cluster_config import ClusterConfig
 from sluicemq.errors import Refused
 from sluicemq.log_config import LogConfig
 from sluicemq.management_config import ManagementConfig, PrometheusConfig
-from sluicemq.options import Section, declared
+from sluicemq.options import Frozen, Section, dataclass, declared
 from sluicemq.queue_config import QueueConfig
 from sluicemq.tls_config import TlsConfig
 from sluicemq.watchdog_config import WatchdogConfig
@@ -30,7 +30,7 @@ DISK_FREE_LIMIT_BYTES: Final = 50_000_000
 PROFILES: Final = ("adaptive", "rabbitmq-3.5", "rabbitmq-3.8", "rabbitmq-3.8.3", "rabbitmq-3.8.4")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class NetConfig(Section):
     """The addresses the broker listens on, and the limits it agrees on with clients."""
 
@@ -184,7 +184,7 @@ class NetConfig(Section):
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class FlowConfig(Section):
     """Flow control along the chain reader, channel, queue, message store."""
 
@@ -259,7 +259,7 @@ class FlowConfig(Section):
             )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class MemoryConfig(Section):
     """The memory alarm: above the limit publishers are blocked, consumers go on."""
 
@@ -334,7 +334,7 @@ class MemoryConfig(Section):
         return int(self.vm_memory_high_watermark_relative * total)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class StorageConfig(Section):
     """What is stored on disk, in which files, and how much of the disk stays free."""
 
@@ -463,7 +463,7 @@ class StorageConfig(Section):
         return DISK_FREE_LIMIT_BYTES
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class RaftConfig(Section):
     """The logs of quorum queues."""
 
@@ -507,7 +507,7 @@ class RaftConfig(Section):
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class ChannelConfig(Section):
     """What a channel may do before the broker closes it."""
 
@@ -522,7 +522,7 @@ class ChannelConfig(Section):
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class AuthConfig(Section):
     """Who may connect. The user, the virtual host and the permissions named here are made when a
     broker has none yet; later `sluicemq ctl` changes them ([access-control.md](access-control.md)).
@@ -594,7 +594,7 @@ class AuthConfig(Section):
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class DefinitionsConfig(Section):
     """Definitions that the broker imports when it starts, before it listens: virtual hosts, users,
     queues and so on ([ctl.md](ctl.md#definitions))."""
@@ -624,7 +624,7 @@ class DefinitionsConfig(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(Frozen):
     """All settings of a broker. Made once, never changed."""
 
     net: NetConfig = field(default_factory=NetConfig)

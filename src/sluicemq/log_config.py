@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from sluicemq.options import Section, declared
+from sluicemq.options import Section, dataclass, declared
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class LogConfig(Section):
     """Where the broker logs, what, and how ([operation.md](operation.md#logs)). On SIGHUP it opens
     its log file again, so that you can move the old one away."""

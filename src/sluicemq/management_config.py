@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sluicemq.errors import Refused
-from sluicemq.options import Section, declared
+from sluicemq.options import Section, dataclass, declared
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class ManagementConfig(Section):
     """The process that serves the HTTP API and its pages ([management.md](management.md))."""
 
@@ -102,7 +100,7 @@ class ManagementConfig(Section):
             raise Refused("management.ssl.port is set, so management.ssl.certfile must be")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class PrometheusConfig(Section):
     """Metrics for Prometheus, which the same process serves."""
 

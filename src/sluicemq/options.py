@@ -5,12 +5,24 @@ The options themselves are in config.py and the files named *_config.py.
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, Final, TypeGuard, cast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeGuard, cast
 
 from sluicemq.errors import Refused
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass  # noqa: PLC0414 - for Config and its sections
+else:
+
+    def dataclass(**_: bool) -> Callable[[type], type]:
+        """Return a decorator that makes a dataclass of a subclass of Frozen. Checkers of types take
+        it for that of the standard library, which would generate code for each class; that takes a
+        tenth of every start."""
+        return dataclasses.dataclass(init=False, repr=False, eq=False)
+
 
 SIZE: Final = re.compile("([0-9]{1,18}) *([A-Za-z]*)")
 UNITS: Final[dict[str, int]] = {
@@ -25,8 +37,7 @@ UNITS: Final[dict[str, int]] = {
 """The units as RabbitMQ has them: kB is 1000 bytes, k and kiB are 1024."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """What is known about one field besides its type and default.
 
     `keys` are further names a user may write: RabbitMQ's first, where it has one.
@@ -105,15 +116,46 @@ def declared(default: Any, kind: str, help: str, **more: Any) -> Any:  # noqa: A
     return field(default=default, repr=not option.secret, metadata={"option": option})
 
 
-class Section:
-    """Base of the sections: checks every field as the object is made. Two with the same values are
-    equal: a section is a dataclass with `eq=False`, because the methods generated for each would
-    take 6 ms of every start."""
+class Frozen:
+    """Base of what is made once from named values, and never changed: Config and its sections. Two
+    with the same values are equal."""
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __init__(self, **values: Any) -> None:
+        own = vars(self)
+        for each in fields(cast(Any, self)):
+            if each.name in values:
+                own[each.name] = values.pop(each.name)
+            elif each.default is not MISSING:
+                own[each.name] = each.default
+            else:
+                assert each.default_factory is not MISSING
+                own[each.name] = each.default_factory()
+        if values:
+            raise TypeError(f"{type(self).__name__} has no field {next(iter(values))}")
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)
+
+    def __repr__(self) -> str:
+        shown = [each.name for each in fields(cast(Any, self)) if each.repr]
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        return f"{type(self).__name__}({values})"
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+class Section(Frozen):
+    """Base of the sections: checks every field as the object is made."""
 
     def __post_init__(self) -> None:
         for each, option in options_of(type(self)):

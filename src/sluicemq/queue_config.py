@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from sluicemq.options import Section, declared
+from sluicemq.options import Section, dataclass, declared
 
 QUEUE_TYPES: Final = ("classic", "quorum", "stream")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class QueueConfig(Section):
     """What a queue is like when its declaration does not say."""
 

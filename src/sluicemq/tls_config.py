@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from sluicemq.errors import Refused
-from sluicemq.options import Section, declared
+from sluicemq.options import Section, dataclass, declared
 
 VERIFY_PEER: Final = "verify_peer"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class TlsConfig(Section):
     """AMQP over TLS; [security.md](security.md) describes how to set it up."""
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from sluicemq.options import Section, declared
+from sluicemq.options import Section, dataclass, declared
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class WatchdogConfig(Section):
     """What happens when the broker answers no client ([operation.md](operation.md)). Time in which
     the process is stopped, or gets no processor time, does not count."""

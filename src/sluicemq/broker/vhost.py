@@ -13,7 +13,6 @@ from sluicemq.chain.queue.namespace_port import NamespacePort, Queues
 from sluicemq.chain.queue.queue import Leaving
 from sluicemq.chain.queue.shell_types import SHELLS, recover_classic
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX
-from sluicemq.chain.remote.remote_queue import HomesChanged, QueueUndeclared, RemoteQueue
 from sluicemq.chain.republish.delayer import HoldingQueue
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.kernel.address import node_of
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.quorum.member_shell import MemberShell
     from sluicemq.chain.queue.vhost_port import NamedQueue
     from sluicemq.chain.remote.queue_post import QueuePost
+    from sluicemq.chain.remote.remote_queue import RemoteQueue
     from sluicemq.chain.services import Services
     from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.kernel.actor import Actor
@@ -204,6 +204,8 @@ class VirtualHost(NamespacePort):
         is_here = self.services.has_part(declared.home, names) and not is_aside
         if self.post is None or is_here:
             return False
+        from sluicemq.chain.remote.remote_queue import RemoteQueue  # noqa: PLC0415 (as above)
+
         homes = self.homes_of(declared)
         self.queues[declared.definition.name] = RemoteQueue(self, declared, homes, self.post)
         return True
@@ -245,6 +247,14 @@ class VirtualHost(NamespacePort):
 
         return isinstance(queue, MemberShell)
 
+    def is_stand_in(self, queue: object) -> TypeGuard[RemoteQueue]:
+        """Tell whether that stands for a queue of another node: never on a node alone."""
+        if self.post is None:
+            return False
+        from sluicemq.chain.remote.remote_queue import RemoteQueue  # noqa: PLC0415 (as above)
+
+        return isinstance(queue, RemoteQueue)
+
     def members_changed(self, declared: DeclaredQueue) -> None:
         """Add a member of a queue here if one is declared, and remove it if none is."""
         if self.mirrored is not None and declared.is_mirrored:
@@ -265,9 +275,11 @@ class VirtualHost(NamespacePort):
             from sluicemq.chain.queue.quorum.births import joined  # noqa: PLC0415 (as above)
 
             self.set_aside(joined(self, declared, own))
+        from sluicemq.chain.remote.remote_queue import HomesChanged  # noqa: PLC0415 (as above)
+
         homes = self.homes_of(declared)
         for stand_in in (self.queues.get(declared.definition.name), *self.formers_of(declared.id)):
-            if isinstance(stand_in, RemoteQueue):
+            if self.is_stand_in(stand_in):
                 stand_in.post(HomesChanged(homes))
 
     def leader_moved(self, declared: DeclaredQueue) -> None:
@@ -301,7 +313,7 @@ class VirtualHost(NamespacePort):
         if self.aside.pop(queue.id, None) is None:
             return
         former = self.queues.get(queue.name)
-        if isinstance(former, RemoteQueue):
+        if self.is_stand_in(former):
             queue.former, former.heir = former, queue
             self.formers[queue.id] = [*self.formers_of(queue.id), former]
         self.queues[queue.name] = queue
@@ -405,15 +417,15 @@ class VirtualHost(NamespacePort):
         if aside is not None:
             aside.undeclared()
         for former in self.formers.pop(declared.id, ()):
-            former.post(QueueUndeclared())
+            end_stand_in(former)
         if self.mirrored is not None and declared.is_mirrored:
             self.mirrored.remove(declared)
         known = self.queues.holding if is_holding(name) else self.queues
         queue = known.get(name)
-        if isinstance(queue, RemoteQueue):
+        if self.is_stand_in(queue):
             if queue.declared.id == declared.id:
                 del known[name]
-                queue.post(QueueUndeclared())
+                end_stand_in(queue)
                 self.tell_listener()
             return None
         if queue is None or queue.id != declared.id:
@@ -481,3 +493,11 @@ class VirtualHost(NamespacePort):
         for exchange in self.topology.list_exchanges():
             if exchange.type == DELAYED:
                 self.services.agreement.propose(DeclareExchange(exchange))
+
+
+def end_stand_in(stand_in: RemoteQueue) -> None:
+    """Have what stands for a queue of another node end, because the queue is not declared any
+    more."""
+    from sluicemq.chain.remote.remote_queue import QueueUndeclared  # noqa: PLC0415 (as above)
+
+    stand_in.post(QueueUndeclared())

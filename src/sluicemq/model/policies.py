@@ -7,8 +7,7 @@ name. One operator policy may apply beside it; where both set a limit, the small
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from msgspec import field
 
@@ -62,8 +61,7 @@ class OperatorPolicy(Policy, frozen=True):
     IS_OPERATOR: ClassVar[bool] = True
 
 
-@dataclass(frozen=True, slots=True)
-class EffectivePolicy:
+class EffectivePolicy(NamedTuple):
     """The settings that apply to one queue, and the names of the policies they come from, None
     where there is no such policy."""
 

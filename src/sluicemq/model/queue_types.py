@@ -7,8 +7,7 @@ the same names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
@@ -25,8 +24,7 @@ MIRRORS: Final = (
 """The policy keys of mirrored queues."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueueType:
+class QueueType(NamedTuple):
     """One type of queues: its properties, and what declarations and policies may say of them.
     `arguments.py` checks the arguments that are not refused here."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, fields
 from itertools import accumulate, pairwise
 from struct import Struct
 from typing import Any, Final, TypeVar, cast
@@ -66,8 +65,8 @@ WORDS: Final = (
 )
 SWITCHES: Final = ("single_active_consumer", "lazy")
 SETTINGS: Final[dict[str, type]] = {
-    each.name: str if each.name in WORDS else bool if each.name in SWITCHES else int
-    for each in fields(QueueSettings)
+    name: str if name in WORDS else bool if name in SWITCHES else int
+    for name in QueueSettings._fields
 }
 """What each setting is, where it is not as by default."""
 
@@ -211,8 +210,8 @@ def encode_configure(command: Configure, _: AddressTable) -> tuple[int, list[byt
 
 def encode_settings(settings: QueueSettings) -> bytes:
     """Return as JSON the settings that are not as by default, by name, in the order of names."""
-    default = asdict(NO_SETTINGS)
-    said = {key: value for key, value in asdict(settings).items() if value != default[key]}
+    default = NO_SETTINGS._asdict()
+    said = {key: value for key, value in settings._asdict().items() if value != default[key]}
     return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
 
 

@@ -8,8 +8,7 @@ except for the size of a stream's segments, where the policy's applies. `max-pri
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 DROP_HEAD: Final = "drop-head"
 REJECT_PUBLISH: Final = "reject-publish"
@@ -28,8 +27,7 @@ AGE_UNITS_S: Final = {
 """Of `max-age`: "7D" are seven days."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSettings:
+class QueueSettings(NamedTuple):
     """Says how one queue behaves. A number is None where there is no limit; times are in
     milliseconds, sizes in bytes."""
 

@@ -7,7 +7,6 @@ what a snapshot says, in the middle of everything. The model says what is seen f
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
@@ -239,7 +238,7 @@ class FifoBench:
         if which == 4:
             return c.PurgeQueue(channel)
         single = self.model.settings.single_active_consumer
-        return Configure(replace(settings, single_active_consumer=single))
+        return Configure(settings._replace(single_active_consumer=single))
 
     # -- what must hold
 

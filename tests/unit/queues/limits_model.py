@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from unittest.mock import patch
 
 from sluicemq.queues.classic.chunk import Chunk
@@ -106,7 +105,7 @@ class LimitedBench(Bench):
 
     def configure(self, settings: QueueSettings) -> None:
         """A policy has changed."""
-        self.settings = replace(settings, lazy=self.lazy)
+        self.settings = settings._replace(lazy=self.lazy)
         ClassicQueue.apply(self.machine, Configure(self.settings), [])
 
     # -- time

@@ -7,13 +7,10 @@ names.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sluicemq.chain.queue.classic import ClassicShell, empty_index
 from sluicemq.chain.queue.crash_recovery import ClassicCrash, Crash
-from sluicemq.chain.queue.stream import StreamShell
-from sluicemq.chain.queue.stream_crash_recovery import StreamCrash
 from sluicemq.model.queue_types import CLASSIC, QUORUM, STREAM
 
 if TYPE_CHECKING:
@@ -24,8 +21,7 @@ if TYPE_CHECKING:
     from sluicemq.storage.recovery import Recovery
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ShellType:
+class ShellType(NamedTuple):
     """How a queue of one type is created, and what stands in for it after a fault."""
 
     declare: Callable[[VhostPort, DeclaredQueue], Queue]
@@ -53,21 +49,29 @@ def recover_classic(
 
 
 def declare_stream(vhost: VhostPort, declared: DeclaredQueue) -> Queue:
+    from sluicemq.chain.queue.stream import StreamShell  # noqa: PLC0415 (start-up time)
+
     return StreamShell(vhost, declared.definition, declared.id)
 
 
 def recover_stream(
     vhost: VhostPort, definition: QueueDefinition, queue_id: int, recovery: Recovery
 ) -> Queue:
+    from sluicemq.chain.queue.stream import StreamShell  # noqa: PLC0415 (as above)
+
     stream = StreamShell(vhost, definition, queue_id)
     stream.recover(recovery.streams[queue_id])
     return stream
 
 
+def crash_stream(vhost: Any, queue: Any, error: Exception) -> Crash[Any]:
+    from sluicemq.chain.queue.stream_crash_recovery import StreamCrash  # noqa: PLC0415 (as above)
+
+    return StreamCrash(vhost, queue, error)
+
+
 def declare_quorum(vhost: VhostPort, declared: DeclaredQueue) -> Queue:
-    from sluicemq.chain.queue.quorum.births import (  # noqa: PLC0415 (start-up time)
-        born,
-    )
+    from sluicemq.chain.queue.quorum.births import born  # noqa: PLC0415 (as above)
 
     return born(vhost, declared)
 
@@ -89,5 +93,5 @@ def crash_quorum(vhost: Any, queue: Any, error: Exception) -> Crash[Any]:
 SHELLS: Final[dict[str, ShellType]] = {
     CLASSIC: ShellType(declare=declare_classic, recover=recover_classic, crash=ClassicCrash),
     QUORUM: ShellType(declare=declare_quorum, recover=recover_quorum, crash=crash_quorum),
-    STREAM: ShellType(declare=declare_stream, recover=recover_stream, crash=StreamCrash),
+    STREAM: ShellType(declare=declare_stream, recover=recover_stream, crash=crash_stream),
 }
