@@ -136,3 +136,11 @@ def test_pieces_wait_while_no_content_is_wanted() -> None:
     (event,) = feed(connection, [stream[12_000:]])
     assert isinstance(event, Publishes)
     assert event.contents == [content_frames(1, PERSISTENT, OCTETS, 131072)]
+
+
+@pytest.mark.parametrize("size", [PIECE_BYTES, 9000, 20_000])
+def test_a_wrong_end_of_pieces_is_told_as_that_of_a_whole_frame(size: int) -> None:
+    stream = with_content(1, PUBLISH, OCTETS[:size])[:-1] + b"\x00"
+    pieces = flatten(feed(in_pieces(), [stream[:3000], stream[3000:]]))
+    assert len(pieces) == 1
+    assert pieces == flatten(feed(running(fast=False), [stream]))
