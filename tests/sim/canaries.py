@@ -16,6 +16,8 @@ from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.dead_lettering import DeadLettering
 from sluicemq.chain.queue.queue import PolicyChanged
+from sluicemq.chain.queue.quorum.asked_queue import AskedQueue
+from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
 from sluicemq.chain.queue.republish_messages import Republish
 from sluicemq.chain.republish import delayer
 from sluicemq.chain.republish.delayer import Delayer
@@ -537,3 +539,12 @@ def a_reader_of_a_stream_is_forgotten(patch: pytest.MonkeyPatch) -> None:
         original(self, *arguments)
 
     rarely(patch, Stream, "committed", 1, committed)
+
+
+@canary
+def what_a_gone_channel_published_is_under_way_for_ever(patch: pytest.MonkeyPatch) -> None:
+    def return_all(original: Any, self: AskedQueue, end: ChannelEnd) -> None:
+        self.under_way += end.under_way
+        original(self, end)
+
+    rarely(patch, AskedQueue, "return_all", 1, return_all)

@@ -7,10 +7,16 @@ that keep up counts its *lag*: how many more messages it has taken in than dealt
 of all queues together pass a limit, publishers are held: they get a little of each HELD_MS, until
 the lag is half the limit again. Intake so becomes equal to delivery.
 
+Messages of a replicated queue are under way first, until its members have agreed on them. That
+costs more than their intake did, so publishers are also held while more is under way on this node
+than is agreed on in UNDER_WAY_MS. Then they get as much as keeps the intake below half of what is
+agreed on.
+
 Publishers are not held for consumers that are slow themselves: a queue that deals out less than a
 quarter of its intake does not count, and when nothing is dealt out for HELD_MS while nobody has
-anything to do, publishers get all the time there is. Nor are they held for ever: they always get a
-little of each HELD_MS.
+anything to do, publishers get all the time there is. Nor are they held for a queue that agrees on
+nothing. Nor are they held for ever: they always get a little of each HELD_MS, or of each
+SPARING_TICKS of these.
 """
 
 from __future__ import annotations
@@ -35,6 +41,13 @@ LAG_MIN: Final = 500
 LAG_MS: Final = 50
 """Queues may lag behind by what all of them have dealt out in so many milliseconds."""
 
+UNDER_WAY_MS: Final = 250
+"""As many messages may be under way as are agreed on in so many milliseconds: a log that waits for
+disks and other nodes is never idle then."""
+
+SPARING_TICKS: Final = 5
+"""Publishers held for messages under way get one turn, at least, each time so many HELD_MS pass."""
+
 EAGER_PART: Final = 4
 """A queue that deals out less than this part of what it takes in has consumers slow themselves."""
 
@@ -43,10 +56,23 @@ EPOCH_NS: Final = 1_000_000_000
 
 
 class QueuePace:
-    """How one queue keeps up: messages it has taken in and delivered, in total and in this
-    epoch."""
+    """How one queue keeps up: messages it has taken in, agreed on and delivered, in total and in
+    this epoch."""
 
-    __slots__ = ("dealt", "dealt_before", "epoch", "is_eager", "lag", "taken", "taken_before")
+    __slots__ = (
+        "agreed",
+        "agreed_before",
+        "dealt",
+        "dealt_before",
+        "epoch",
+        "is_eager",
+        "is_moving",
+        "lag",
+        "not_agreed",
+        "taken",
+        "taken_before",
+        "under_way",
+    )
 
     def __init__(self) -> None:
         self.taken = 0
@@ -60,14 +86,25 @@ class QueuePace:
         self.lag = 0
         """Messages that were taken in and not dealt out since the queue last had dealt out all; 0
         unless it is eager."""
+        self.agreed = 0
+        self.agreed_before = 0
+        self.is_moving = True
+        """Did it agree on anything in the last epoch, if there was anything to agree on?"""
+        self.not_agreed = 0
+        """Messages that were taken in and are not agreed on."""
+        self.under_way = 0
+        """The same; 0 unless it is moving."""
 
     def begin_epoch(self, epoch: int) -> None:
         """Judge by the last epoch; a queue that has been idle since gets the benefit of
         the doubt."""
         taken, dealt = self.taken - self.taken_before, self.dealt - self.dealt_before
         self.is_eager = epoch != self.epoch + 1 or dealt * EAGER_PART >= taken
+        has_agreed = self.agreed > self.agreed_before or not self.not_agreed
+        self.is_moving = epoch != self.epoch + 1 or has_agreed
         self.epoch = epoch
         self.taken_before, self.dealt_before = self.taken, self.dealt
+        self.agreed_before = self.agreed
 
 
 class Pacer(Actor):
@@ -92,6 +129,29 @@ class Pacer(Actor):
         self.held_count = 0
         self.held_since_ns = 0
         self._held_ns = 0
+        self.under_way = 0
+        """The sum of what is under way in all queues."""
+        self.under_way_limit = LAG_MIN
+        self.under_way_at_hold = 0
+        """The value of `under_way` when this hold began; `agreed_at_hold` likewise."""
+        self.agreed = 0
+        """Messages that all queues have agreed on since the start."""
+        self.agreed_before = 0
+        """The value of `agreed` when the epoch began."""
+        self.agreed_at_hold = 0
+        self.ticks = 0
+        """How often HELD_MS have passed since this hold began."""
+
+    def note_under_way(self, pace: QueuePace, taken: int, under_way: int) -> None:
+        """Note, before `note`, that of the messages that a replicated queue has `taken` in total so
+        many are not agreed on."""
+        if pace.epoch != self.epoch:
+            pace.begin_epoch(self.epoch)
+        self.agreed += taken - under_way - pace.agreed
+        pace.agreed, pace.not_agreed = taken - under_way, under_way
+        counted = under_way if pace.is_moving else 0
+        if counted != pace.under_way:
+            self.set_under_way(pace, counted)
 
     def note(self, pace: QueuePace, taken: int, dealt: int, waiting: int) -> None:
         """Note a queue's turn: `taken` and `dealt` are its totals of messages, `waiting` the ready
@@ -110,14 +170,26 @@ class Pacer(Actor):
         is time to."""
         self.lag += lag - pace.lag
         pace.lag = lag
-        if lag:
+        self.decide(pace)
+
+    def set_under_way(self, pace: QueuePace, under_way: int) -> None:
+        """Set how many messages of one queue are under way; hold publishers, or release them, if it
+        is time to."""
+        self.under_way += under_way - pace.under_way
+        pace.under_way = under_way
+        self.decide(pace)
+
+    def decide(self, pace: QueuePace) -> None:
+        """Hold publishers, or release them, if it is time to, because the figures of `pace` have
+        changed."""
+        if pace.lag or pace.under_way:
             self.lagging[pace] = None
         else:
             self.lagging.pop(pace, None)
         if self.is_held:
-            if self.lag * 2 <= self.limit:
+            if self.lag * 2 <= self.limit and self.under_way * 2 <= self.under_way_limit:
                 self.let_go()
-        elif self.lag > self.limit:
+        elif self.lag > self.limit or self.under_way > self.under_way_limit:
             self.hold()
 
     def hold(self) -> None:
@@ -126,6 +198,9 @@ class Pacer(Actor):
         self.held_count += 1
         self.held_since_ns = self.clock.now_ns()
         self.dealt_at_tick = self.dealt
+        self.under_way_at_hold = self.under_way
+        self.agreed_at_hold = self.agreed
+        self.ticks = 0
         self.scheduler.hold(True)
         self.clock.call_after(HELD_MS, self, self.held_count)
 
@@ -146,10 +221,22 @@ class Pacer(Actor):
             return
         self.look(self.clock.now_ns())
         if self.is_held:
-            is_idle = self.dealt == self.dealt_at_tick and not self.scheduler.ready
+            self.ticks += 1
+            work = self.work_of_tick()
+            if work:
+                self.scheduler.take_some_in(work)
             self.dealt_at_tick = self.dealt
-            self.scheduler.take_some_in(INTAKE_WORK if is_idle else HELD_WORK)
             self.clock.call_after(HELD_MS, self, self.held_count)
+
+    def work_of_tick(self) -> int:
+        """Return the units of work that publishers get at this tick of a hold."""
+        if self.under_way * 2 > self.under_way_limit:
+            fallen = self.under_way_at_hold - self.under_way
+            if fallen * 2 >= self.agreed - self.agreed_at_hold:
+                return HELD_WORK
+            return 1 if self.ticks % SPARING_TICKS == 0 else 0
+        is_idle = self.dealt == self.dealt_at_tick and not self.scheduler.ready
+        return INTAKE_WORK if is_idle else HELD_WORK
 
     def look(self, now_ns: int) -> None:
         """Begin the next epoch when this one has lasted long enough: its deliveries determine how
@@ -159,8 +246,11 @@ class Pacer(Actor):
             return
         rate = (self.dealt - self.dealt_before) * EPOCH_NS // passed_ns
         self.limit = max(LAG_MIN, rate * LAG_MS // 1000)
-        self.dealt_before = self.dealt
+        rate = (self.agreed - self.agreed_before) * EPOCH_NS // passed_ns
+        self.under_way_limit = max(LAG_MIN, rate * UNDER_WAY_MS // 1000)
+        self.dealt_before, self.agreed_before = self.dealt, self.agreed
         self.epoch_since_ns = now_ns
         self.epoch += 1
         for pace in [each for each in self.lagging if each.epoch < self.epoch - 1]:
             self.set_lag(pace, 0)
+            self.set_under_way(pace, 0)

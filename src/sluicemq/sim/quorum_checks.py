@@ -126,6 +126,8 @@ class QuorumChecks:
                 held += queue.replicator.unagreed_bytes
                 promise(held == queue.accounted, queue.name, "counts", queue.accounted, "not", held)
             total += queue.accounted
+            under_way = sum(each.messages for end in queue.ends.values() for each in end.pending)
+            promise(queue.under_way == under_way, queue.name, "has under way", queue.under_way)
             self.prefetched(queue)
         return total
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicemq.chain.pacer import EPOCH_NS, HELD_MS, LAG_MIN, Pacer, QueuePace
+from sluicemq.chain.pacer import EPOCH_NS, HELD_MS, LAG_MIN, SPARING_TICKS, Pacer, QueuePace
 from sluicemq.kernel.actor import Actor, Scheduler
 from support.fakes import FakeClock
 
@@ -92,6 +92,76 @@ def test_a_queue_that_is_silent_does_not_lag_for_ever() -> None:
     assert scheduler.is_held
     own.look(own.epoch_since_ns + EPOCH_NS)
     own.look(own.epoch_since_ns + EPOCH_NS)
+    assert not scheduler.is_held
+
+
+def tick(scheduler: Scheduler, clock: FakeClock) -> None:
+    """Let the time of one tick pass, and have everybody's turns."""
+    due_ns, actor, message = clock.timers.pop()
+    clock.time_ns = due_ns
+    actor.post(message)
+    scheduler.run(100)
+
+
+def test_publishers_are_held_while_much_is_under_way_and_let_go_when_it_is_agreed_on() -> None:
+    scheduler, _, own = pacer()
+    pace = QueuePace()
+    own.note_under_way(pace, LAG_MIN, LAG_MIN)
+    assert not scheduler.is_held
+    own.note_under_way(pace, LAG_MIN + 1, LAG_MIN + 1)
+    assert scheduler.is_held
+    own.note_under_way(pace, LAG_MIN + 1, LAG_MIN // 2 + 1)
+    assert scheduler.is_held
+    own.note_under_way(pace, LAG_MIN + 1, LAG_MIN // 2)
+    assert not scheduler.is_held
+    assert (own.agreed, own.under_way) == (LAG_MIN // 2 + 1, LAG_MIN // 2)
+
+
+def test_a_held_publisher_gets_a_turn_at_times_while_nothing_falls() -> None:
+    scheduler, clock, own = pacer()
+    publisher, pace = Publisher(scheduler), QueuePace()
+    own.note_under_way(pace, 2 * LAG_MIN, 2 * LAG_MIN)
+    turns = []
+    for more in range(1, 2 * SPARING_TICKS + 1):
+        own.note_under_way(pace, 2 * LAG_MIN + more, 2 * LAG_MIN)
+        publisher.schedule()
+        tick(scheduler, clock)
+        turns.append(publisher.turns)
+    assert turns == [0] * (SPARING_TICKS - 1) + [1] * SPARING_TICKS + [2]
+
+
+def test_intake_goes_on_when_under_way_falls_by_half_of_what_is_agreed_on() -> None:
+    scheduler, clock, own = pacer()
+    publisher, pace = Publisher(scheduler), QueuePace()
+    own.note_under_way(pace, 2 * LAG_MIN, 2 * LAG_MIN)
+    own.note_under_way(pace, 2 * LAG_MIN + 50, 2 * LAG_MIN - 50)
+    publisher.schedule()
+    tick(scheduler, clock)
+    assert publisher.turns == 1
+
+
+def test_a_queue_that_agrees_on_nothing_holds_up_nobody_after_an_epoch() -> None:
+    scheduler, _, own = pacer()
+    pace = QueuePace()
+    own.note_under_way(pace, 2 * LAG_MIN, 2 * LAG_MIN)
+    assert scheduler.is_held
+    own.look(own.epoch_since_ns + EPOCH_NS)
+    own.note_under_way(pace, 2 * LAG_MIN + 1, 2 * LAG_MIN + 1)
+    assert not scheduler.is_held
+    own.look(own.epoch_since_ns + EPOCH_NS)
+    own.note_under_way(pace, 2 * LAG_MIN + 1, 2 * LAG_MIN)
+    own.look(own.epoch_since_ns + EPOCH_NS)
+    own.note_under_way(pace, 2 * LAG_MIN + 1, 2 * LAG_MIN)
+    assert scheduler.is_held
+
+
+def test_a_log_that_agrees_on_much_may_have_much_under_way() -> None:
+    scheduler, _, own = pacer()
+    pace = QueuePace()
+    own.note_under_way(pace, 40 * LAG_MIN, 0)
+    own.look(own.epoch_since_ns + EPOCH_NS)
+    assert own.under_way_limit == 10 * LAG_MIN
+    own.note_under_way(pace, 50 * LAG_MIN, 10 * LAG_MIN)
     assert not scheduler.is_held
 
 

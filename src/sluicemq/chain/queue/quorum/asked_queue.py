@@ -57,6 +57,8 @@ class AskedQueue(QuorumPort):
         self.dead_letter_worker = self.ends_of[own_link] = ChannelEnd(self, NOBODY, own_link)
         self.pending_max = self.services.raft_profile.quorum_commands_soft_limit
         """A channel with so many unanswered batches gets no further credit."""
+        self.under_way = 0
+        """The messages of all channels that are published and not agreed on."""
         self.submitted = 0
         """The number of commands in this life."""
         self.is_urgent = False
@@ -113,6 +115,7 @@ class AskedQueue(QuorumPort):
             link.taken(count, batch.size)
         pending = PendingBatch(seq, count, link, publish.first_seq, publish.confirm)
         end.pending.append(pending)
+        self.under_way += count
         self.spend(ENQUEUE_WORK)
 
     def enqueue(self, enqueue: q.Enqueue, size_bytes: int) -> None:
@@ -217,6 +220,7 @@ class AskedQueue(QuorumPort):
         if end is None:
             return
         del self.ends_at[end.address], self.ends_of[end.link]
+        self.under_way -= end.under_way
         self.machine.links.pop(command.channel, None)
         for consumer in end.consumers.values():
             self.machine.consumers.members.pop(consumer, None)

@@ -101,6 +101,11 @@ class ChannelEnd:
         """Return the number below which it has an answer for every message."""
         return self.pending[0].seq if self.pending else self.next_seq
 
+    @property
+    def under_way(self) -> int:
+        """Return how many of its messages have no answer yet."""
+        return self.next_seq - self.heard_seq
+
     def answered(self, seq: int, count: int, is_taken: bool) -> list[Confirm | Rejected]:
         """Note that the oldest pending messages, with the numbers from `seq` on, were taken or
         rejected. Return the answers for their senders."""

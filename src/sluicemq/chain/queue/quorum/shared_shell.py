@@ -444,6 +444,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             link.end()
             channel.post(LinkEnded(self, link, True))
         del self.ends[channel], self.ends_at[end.address], self.ends_of[end.link]
+        self.under_way -= end.under_way
         self.machine.links.pop(channel, None)
         self.submit(q.AddressDown(end.address, is_lost=True))
 

@@ -305,8 +305,10 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         if end is None:
             return
         is_taken = isinstance(effect, qe.Enqueued)
+        self.under_way -= end.under_way
         for answer in end.answered(effect.first_seq, effect.messages, is_taken):
             end.actor.post(answer)
+        self.under_way += end.under_way
         if end.withheld and len(end.pending) < self.pending_max:
             end.give_credit_back()
 
@@ -401,6 +403,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
             end.pending.clear()
             end.give_credit_back()
             end.outbox.clear()
+        self.under_way = 0
         for end in self.deliveries_due.give_up_gets():
             self.refuse_deleted(end.actor)
         for _, channel in self.inspections:
@@ -563,6 +566,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         pacer = self.services.pacer
         if pacer is not None:
             waiting = depth.ready if depth.consumers else 0
+            pacer.note_under_way(self.pace, self.published, self.under_way)
             pacer.note(self.pace, self.published, self.delivered, waiting)
 
     # -- ends
