@@ -7,6 +7,8 @@ The patterns form a trie, one word an edge:
 
 The walk keeps all nodes to which the words of a key so far can lead. No node is visited twice for
 one word, so the work is bounded by words times nodes, and where large sets of nodes lead is cached.
+Words that are in no pattern are all alike: so most keys that come for the first time (for a part of
+them is a number or a name) have the answer of an earlier one, and are not walked.
 What a run of wildcards matches does not depend on their order: `#.*.#` is stored as `*.#`, and no
 run has a second `#`.
 """
@@ -28,6 +30,10 @@ CROWD_NODES: Final = 16
 
 CROWDS_NODES_MAX: Final = 100_000
 """So many nodes are remembered in all of an exchange's crowds, a megabyte; then it starts anew."""
+
+ANSWERS_WORDS_MAX: Final = 100_000
+"""So many words of keys, and destinations, are remembered with the answers of an exchange, a few
+megabytes; then it starts anew."""
 
 
 class TrieNode:
@@ -88,9 +94,19 @@ class TopicExchange(Exchange):
         self.crowds = Crowds()
 
     def match(self, key: str) -> list[Destination]:
-        ends = [
-            node.targets for node in reached(self.root, split(key), self.crowds) if node.targets
-        ]
+        words = split(key)
+        crowds = self.crowds
+        in_patterns = crowds.words
+        alike = tuple([word if word in in_patterns else None for word in words])
+        found = crowds.answers.get(alike)
+        if found is None:
+            found = self.walk(words)
+            crowds.answered(alike, found)
+        return found
+
+    def walk(self, words: list[str]) -> list[Destination]:
+        """Return the destinations of the key with these words, in order of binding, none twice."""
+        ends = [node.targets for node in reached(self.root, words, self.crowds) if node.targets]
         if not ends:
             return []
         if len(ends) == 1:
@@ -178,15 +194,18 @@ class Crowd:
 
 class Crowds:
     """A cache of the crowds that keys have led to: with patterns like `#.a.#.b.#` a key of a
-    hundred words visits hundreds of places a word, and most keys visit the same ones."""
+    hundred words visits hundreds of places a word, and most keys visit the same ones. It also has
+    the answers that were found, by the words of the key; None stands for words in no pattern."""
 
-    __slots__ = ("known", "size", "words")
+    __slots__ = ("answers", "answers_size", "known", "size", "words")
 
     def __init__(self) -> None:
         self.words: Counter[str] = Counter()
         """The words of all patterns, and how often each occurs."""
         self.known: dict[tuple[TrieNode, ...], Crowd] = {}
         self.size = 0
+        self.answers: dict[tuple[str | None, ...], list[Destination]] = {}
+        self.answers_size = 0
 
     def add(self, pattern: list[str]) -> None:
         """Note that the trie has one more pattern, with these words."""
@@ -205,11 +224,23 @@ class Crowds:
         """Clear the cache, because the trie has changed."""
         self.known.clear()
         self.size = 0
+        self.answers.clear()
+        self.answers_size = 0
+
+    def answered(self, words: tuple[str | None, ...], found: list[Destination]) -> None:
+        """Remember the destinations of all keys with these words."""
+        self.answers_size += len(words) + len(found) + 1
+        if self.answers_size > ANSWERS_WORDS_MAX:
+            self.answers.clear()
+            self.answers_size = 0
+        else:
+            self.answers[words] = found
 
     def lead(self, crowd: Crowd | None, word: str | None, nodes: list[TrieNode]) -> Crowd:
         """Remember these nodes as the crowd to which `word` leads from `crowd`, and return it."""
         if self.size > CROWDS_NODES_MAX:
-            self.forget()
+            self.known.clear()
+            self.size = 0
         key = tuple(nodes)
         reached = self.known.get(key)
         if reached is None:

@@ -66,6 +66,7 @@ def test_what_is_remembered_of_many_nodes_is_what_they_say(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sluicemq.routing.topic.CROWD_NODES", crowd_nodes)
         patch.setattr("sluicemq.routing.topic.CROWDS_NODES_MAX", nodes_max)
+        patch.setattr("sluicemq.routing.topic.ANSWERS_WORDS_MAX", nodes_max)
         for adding, pattern in changes:
             if adding or not bound:
                 exchange.add(binding(pattern, pattern))
@@ -78,6 +79,7 @@ def test_what_is_remembered_of_many_nodes_is_what_they_say(
                 fitting = [each for each in bound if oracle(split(each), split(key))]
                 assert matched(exchange, key) == fitting
                 assert exchange.crowds.size <= nodes_max + 100
+                assert exchange.crowds.answers_size <= nodes_max
     for pattern in bound:
         exchange.remove(binding(pattern, pattern))
     assert not exchange.crowds.words
@@ -93,6 +95,21 @@ def test_keys_of_one_shape_are_walked_once() -> None:
         assert matched(exchange, f"{number}." + "a.b." * 58 + "a") == []
         assert matched(exchange, f"{number}." + "a.b." * 58 + "z") == ["q"]
     assert len(exchange.crowds.known) < 60
+
+
+def test_new_keys_that_differ_in_words_of_no_pattern_have_one_answer() -> None:
+    exchange = topic()
+    exchange.add(binding("a.*.#", "q1"))
+    for number in range(50):
+        assert matched(exchange, f"a.{number}.x{number}") == ["q1"]
+        assert matched(exchange, f"{number}.a.{number}") == []
+    assert len(exchange.crowds.answers) == 2
+    exchange.add(binding("#.7", "q2"))
+    assert matched(exchange, "7.a.7") == ["q2"]
+    assert matched(exchange, "8.a.8") == []
+    assert matched(exchange, "a.7") == ["q1", "q2"]
+    exchange.remove(binding("a.*.#", "q1"))
+    assert matched(exchange, "a.7") == ["q2"]
 
 
 @given(st.lists(st.tuples(KEYS, NAMES), max_size=12), st.data())
