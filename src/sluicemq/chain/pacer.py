@@ -45,6 +45,10 @@ UNDER_WAY_MS: Final = 250
 """As many messages may be under way as are agreed on in so many milliseconds: a log that waits for
 disks and other nodes is never idle then."""
 
+UNDER_WAY_MIN: Final = 1000
+"""Messages that may be under way before anybody is held, however slowly queues agree: as many as
+one publisher with a wide limit has in flight, when a burst begins, too."""
+
 SPARING_TICKS: Final = 5
 """Publishers held for messages under way get one turn, at least, each time so many HELD_MS pass."""
 
@@ -131,7 +135,7 @@ class Pacer(Actor):
         self._held_ns = 0
         self.under_way = 0
         """The sum of what is under way in all queues."""
-        self.under_way_limit = LAG_MIN
+        self.under_way_limit = UNDER_WAY_MIN
         self.under_way_at_hold = 0
         """The value of `under_way` when this hold began; `agreed_at_hold` likewise."""
         self.agreed = 0
@@ -247,7 +251,7 @@ class Pacer(Actor):
         rate = (self.dealt - self.dealt_before) * EPOCH_NS // passed_ns
         self.limit = max(LAG_MIN, rate * LAG_MS // 1000)
         rate = (self.agreed - self.agreed_before) * EPOCH_NS // passed_ns
-        self.under_way_limit = max(LAG_MIN, rate * UNDER_WAY_MS // 1000)
+        self.under_way_limit = max(UNDER_WAY_MIN, rate * UNDER_WAY_MS // 1000)
         self.dealt_before, self.agreed_before = self.dealt, self.agreed
         self.epoch_since_ns = now_ns
         self.epoch += 1

@@ -8,7 +8,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicemq.chain.pacer import EPOCH_NS, HELD_MS, LAG_MIN, SPARING_TICKS, Pacer, QueuePace
+from sluicemq.chain.pacer import (
+    EPOCH_NS,
+    HELD_MS,
+    LAG_MIN,
+    SPARING_TICKS,
+    UNDER_WAY_MIN,
+    Pacer,
+    QueuePace,
+)
 from sluicemq.kernel.actor import Actor, Scheduler
 from support.fakes import FakeClock
 
@@ -106,24 +114,24 @@ def tick(scheduler: Scheduler, clock: FakeClock) -> None:
 def test_publishers_are_held_while_much_is_under_way_and_let_go_when_it_is_agreed_on() -> None:
     scheduler, _, own = pacer()
     pace = QueuePace()
-    own.note_under_way(pace, LAG_MIN, LAG_MIN)
+    own.note_under_way(pace, UNDER_WAY_MIN, UNDER_WAY_MIN)
     assert not scheduler.is_held
-    own.note_under_way(pace, LAG_MIN + 1, LAG_MIN + 1)
+    own.note_under_way(pace, UNDER_WAY_MIN + 1, UNDER_WAY_MIN + 1)
     assert scheduler.is_held
-    own.note_under_way(pace, LAG_MIN + 1, LAG_MIN // 2 + 1)
+    own.note_under_way(pace, UNDER_WAY_MIN + 1, UNDER_WAY_MIN // 2 + 1)
     assert scheduler.is_held
-    own.note_under_way(pace, LAG_MIN + 1, LAG_MIN // 2)
+    own.note_under_way(pace, UNDER_WAY_MIN + 1, UNDER_WAY_MIN // 2)
     assert not scheduler.is_held
-    assert (own.agreed, own.under_way) == (LAG_MIN // 2 + 1, LAG_MIN // 2)
+    assert (own.agreed, own.under_way) == (UNDER_WAY_MIN // 2 + 1, UNDER_WAY_MIN // 2)
 
 
 def test_a_held_publisher_gets_a_turn_at_times_while_nothing_falls() -> None:
     scheduler, clock, own = pacer()
     publisher, pace = Publisher(scheduler), QueuePace()
-    own.note_under_way(pace, 2 * LAG_MIN, 2 * LAG_MIN)
+    own.note_under_way(pace, 2 * UNDER_WAY_MIN, 2 * UNDER_WAY_MIN)
     turns = []
     for more in range(1, 2 * SPARING_TICKS + 1):
-        own.note_under_way(pace, 2 * LAG_MIN + more, 2 * LAG_MIN)
+        own.note_under_way(pace, 2 * UNDER_WAY_MIN + more, 2 * UNDER_WAY_MIN)
         publisher.schedule()
         tick(scheduler, clock)
         turns.append(publisher.turns)
@@ -133,8 +141,8 @@ def test_a_held_publisher_gets_a_turn_at_times_while_nothing_falls() -> None:
 def test_intake_goes_on_when_under_way_falls_by_half_of_what_is_agreed_on() -> None:
     scheduler, clock, own = pacer()
     publisher, pace = Publisher(scheduler), QueuePace()
-    own.note_under_way(pace, 2 * LAG_MIN, 2 * LAG_MIN)
-    own.note_under_way(pace, 2 * LAG_MIN + 50, 2 * LAG_MIN - 50)
+    own.note_under_way(pace, 2 * UNDER_WAY_MIN, 2 * UNDER_WAY_MIN)
+    own.note_under_way(pace, 2 * UNDER_WAY_MIN + 50, 2 * UNDER_WAY_MIN - 50)
     publisher.schedule()
     tick(scheduler, clock)
     assert publisher.turns == 1
@@ -143,25 +151,25 @@ def test_intake_goes_on_when_under_way_falls_by_half_of_what_is_agreed_on() -> N
 def test_a_queue_that_agrees_on_nothing_holds_up_nobody_after_an_epoch() -> None:
     scheduler, _, own = pacer()
     pace = QueuePace()
-    own.note_under_way(pace, 2 * LAG_MIN, 2 * LAG_MIN)
+    own.note_under_way(pace, 2 * UNDER_WAY_MIN, 2 * UNDER_WAY_MIN)
     assert scheduler.is_held
     own.look(own.epoch_since_ns + EPOCH_NS)
-    own.note_under_way(pace, 2 * LAG_MIN + 1, 2 * LAG_MIN + 1)
+    own.note_under_way(pace, 2 * UNDER_WAY_MIN + 1, 2 * UNDER_WAY_MIN + 1)
     assert not scheduler.is_held
     own.look(own.epoch_since_ns + EPOCH_NS)
-    own.note_under_way(pace, 2 * LAG_MIN + 1, 2 * LAG_MIN)
+    own.note_under_way(pace, 2 * UNDER_WAY_MIN + 1, 2 * UNDER_WAY_MIN)
     own.look(own.epoch_since_ns + EPOCH_NS)
-    own.note_under_way(pace, 2 * LAG_MIN + 1, 2 * LAG_MIN)
+    own.note_under_way(pace, 2 * UNDER_WAY_MIN + 1, 2 * UNDER_WAY_MIN)
     assert scheduler.is_held
 
 
 def test_a_log_that_agrees_on_much_may_have_much_under_way() -> None:
     scheduler, _, own = pacer()
     pace = QueuePace()
-    own.note_under_way(pace, 40 * LAG_MIN, 0)
+    own.note_under_way(pace, 40 * UNDER_WAY_MIN, 0)
     own.look(own.epoch_since_ns + EPOCH_NS)
-    assert own.under_way_limit == 10 * LAG_MIN
-    own.note_under_way(pace, 50 * LAG_MIN, 10 * LAG_MIN)
+    assert own.under_way_limit == 10 * UNDER_WAY_MIN
+    own.note_under_way(pace, 50 * UNDER_WAY_MIN, 10 * UNDER_WAY_MIN)
     assert not scheduler.is_held
 
 
