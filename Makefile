@@ -25,26 +25,24 @@ ALL_TESTS := --numprocesses 6 --no-loadscope-reorder --timeout 900 --durations 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough native compiled fuzz differential interop dist docs torture torture-cluster jepsen torture-spark post check format generated serve java debian strace clients clean
+.PHONY: help setup demo test thorough native bytecode fuzz differential interop dist docs torture torture-cluster jepsen torture-spark post check format generated serve java debian strace clients clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-setup: $(READY)  ## make .venv with every pinned package and .venv/bin/sluicemq
+setup: $(READY)  ## make .venv with every pinned package, and .venv/bin/sluicemq, compiled where there is a C compiler
+	@$(BIN)/python tools/compile_hot.py || true
 	@echo "$(BIN)/sluicemq is ready"
 
 $(READY): requirements.lock pyproject.toml tools/prepare.py
 	@$(PYTHON) tools/prepare.py $(VENV)
 	@touch $@
 
-native: $(READY)  ## compile the hot modules, for .venv/bin/sluicemq; SLUICEMQ_COMPILE=0 runs it without
-	@$(BIN)/python tools/compile_hot.py
-
 demo: java $(READY)  ## broker, stress run, Spark report, in a few minutes
 	@PYTHONPATH=$$($(BIN)/python tools/compiled_tree.py) $(BIN)/python -m sluicemq.cli.demo --out $(DEMO_OUT)
 
 test: java debian $(READY)  ## all checks and all tests; ARGS="tests/unit -k name" for a part
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync check $(ARCHIVE) $(if $(ARGS),,compiled)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync check $(ARCHIVE) $(if $(ARGS),,bytecode native)
 	$(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS))
 
 thorough: java debian $(READY)  ## all tests, whole: what make test leaves out, too; hours. ARGS="tests/sim"
@@ -112,7 +110,10 @@ $(ARCHIVE): $(READY) tools/archive_classes.py
 	@echo "archiving Spark's classes, so that its starts in the tests take half as long"
 	@$(BIN)/python tools/archive_classes.py $@ >$@.log 2>&1 || echo "that failed: see $@.log"
 
-compiled:  # before six processes begin with that at once
+native: $(READY)
+	@$(BIN)/python tools/compile_hot.py
+
+bytecode: $(READY)  # before six processes begin with that at once
 	@$(BIN)/python -m pytest --collect-only -qq >$(VENV)/collected.log 2>&1 || { tail -40 $(VENV)/collected.log; exit 1; }
 
 java:

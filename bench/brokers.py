@@ -52,7 +52,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 
 @cache
 def own_tree() -> Path:
-    """The folder of the package that is measured: the compiled build, if `make native` has made one
+    """The folder of the package that is measured: the compiled build, if `make setup` has made one
     of the sources as they are, else these."""
     tool = Path(__file__).resolve().parent.parent / "tools" / "compiled_tree.py"
     return Path(subprocess.check_output([sys.executable, tool], text=True).strip())

@@ -19,14 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from brokers import build, faults, load, median, own_tree, resident_megabytes
+from brokers import build, faults, load, median, resident_megabytes
 from history import keep
 
 from cluster.faults import kill
 from cluster.sites import Site, loopback, loopback_rabbitmq
 from cluster.torture import Run
 from cluster.workers import Publisher
-from support.broker import ENVIRONMENT
 
 QUORUM: Final = "--durable --persistent --queue-type quorum --x-arg x-quorum-initial-group-size=i:3"
 MIRRORS: Final = '{"ha-mode":"exactly","ha-params":2,"ha-sync-mode":"automatic"}'
@@ -190,7 +189,6 @@ def main() -> None:
     parser.add_argument("--cases", default=".", help="a regular expression over the case names")
     parser.add_argument("--only", choices=("sluicemq", "rabbitmq"))
     options = parser.parse_args()
-    ENVIRONMENT["PYTHONPATH"] = str(own_tree())
     makers = {"sluicemq": loopback, "rabbitmq": loopback_rabbitmq}
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -2,9 +2,11 @@
 
 python tools/compile_hot.py            unless there is a build of these sources already
 
-`make native` runs this. What comes out runs as `.venv/bin/sluicemq`, until the sources change;
-tests and `python -m sluicemq` go on with these. Where there is no C compiler, or it fails, a
-sentence says so and everything does.
+`make setup` and whole runs of `make test` run this. What comes out runs as `.venv/bin/sluicemq`
+until the sources change, and is what many tests start (tests/support/build.py); `python -m
+sluicemq` goes on with the sources. Where there is no C compiler, or SLUICEMQ_COMPILE=0 forbids it,
+a sentence says so and the sources run everywhere. So they do when compiling fails, but that is a
+mistake in the sources, and the exit code 1.
 docs/decisions/0025-compiling-needs-closed-classes.md says what compiled classes must keep to.
 """
 
@@ -32,6 +34,7 @@ from compiled_tree import (
     TREE,
     fingerprint,
     is_fresh,
+    is_unwanted,
 )
 from mypyc.build import include_dir, mypycify
 
@@ -90,7 +93,7 @@ sys.exit(main())
 
 
 class Failed(Exception):
-    """Says in a sentence why there is no compiled build."""
+    """Says in a sentence why compiling has failed."""
 
 
 def hot_modules() -> list[str]:
@@ -98,8 +101,10 @@ def hot_modules() -> list[str]:
     return MODULES.read_text().split()
 
 
-def missing() -> str:
-    """Return what compiling needs and is not there, in words; empty when all is."""
+def hindrance() -> str:
+    """Return why nothing can or may be compiled, in words; "" when nothing hinders."""
+    if is_unwanted():
+        return "SLUICEMQ_COMPILE=0 says so"
     if shutil.which(COMPILER[0]) is None:
         return f"there is no C compiler ({COMPILER[0]}; on Debian and Ubuntu: apt install gcc)"
     if not Path(HEADERS, "Python.h").exists():
@@ -223,10 +228,7 @@ def write_command() -> None:
 
 
 def build() -> None:
-    """Make the compiled build anew; Failed, and there is none, when something is missing or goes
-    wrong."""
-    if lack := missing():
-        raise Failed(lack)
+    """Make the compiled build anew; Failed, and there is none, when something goes wrong."""
     made_of = fingerprint()
     began = time.monotonic()
     print(f"Compiling {len(hot_modules())} modules, once; one to three minutes ...", flush=True)
@@ -244,10 +246,14 @@ def build() -> None:
 def main() -> None:
     """Compile, unless that was done with these sources; say what came of it."""
     if not is_fresh():
+        said = "sluicemq: nothing is compiled, so Python runs the sources:"
+        if why := hindrance():
+            print(f"{said} {why}", flush=True)
+            return
         try:
             build()
         except Failed as failed:
-            sys.exit(f"sluicemq: nothing is compiled, so Python runs the sources: {failed}")
+            sys.exit(f"{said} {failed}")
     write_command()
 
 

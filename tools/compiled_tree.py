@@ -49,13 +49,14 @@ MAKERS: Final = ("requirements.lock", "tools/compile_hot.py", "tools/compiled.tx
 
 
 def fingerprint() -> str:
-    """Return what the compiled build depends on, as one hash: names and contents of files, and this
-    Python."""
+    """Return what the compiled build depends on, as one hash: names and contents of files, the
+    folders of the package, and this Python."""
     files = [*PACKAGE.glob("*.py")]
     for package in BELOW:
         files += (PACKAGE / package).rglob("*.py")
     files += (ROOT / name for name in MAKERS)
-    state = sha256(f"{sys.version} {sys.platform}".encode())
+    folders = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+    state = sha256(f"{sys.version} {sys.platform} {folders}".encode())
     for path in sorted(files):
         content = path.read_bytes()
         state.update(f"\n{path.relative_to(ROOT)} {len(content)}\n".encode())

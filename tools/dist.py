@@ -4,7 +4,7 @@ compiled build of these sources the compiled wheel, for this Python on this kind
 python tools/dist.py        into dist/
 python tools/dist.py DIR    somewhere else
 
-The compiled build is that of `make native`; without one there is no compiled wheel.
+The compiled build is that of `make setup`; without one there is no compiled wheel.
 """
 
 from __future__ import annotations

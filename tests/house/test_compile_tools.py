@@ -1,6 +1,6 @@
 """Goal: a compiled build is run while it is of these sources, and who cannot make one is told why.
 
-Method: the tools of `make native`, on a small package in a folder of the test's own.
+Method: the tools that `make setup` runs, on a small package in a folder of the test's own.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from sim.seed_pool import reports_of
+from support.build import BUILD
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,13 +63,48 @@ def test_without_a_compiled_build_the_sources_run(tree: ModuleType) -> None:
     assert tree.tree_to_run() == tree.SOURCES
 
 
-def test_who_has_no_compiler_is_told_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [("PATH", "/nowhere", "apt install gcc"), ("SLUICEMQ_COMPILE", "0", "SLUICEMQ_COMPILE=0")],
+)
+def test_who_cannot_compile_or_does_not_want_to_is_told_and_goes_on(
+    variable: str,
+    value: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    monkeypatch.delenv("SLUICEMQ_COMPILE", raising=False)
     compile_hot = importlib.import_module("compile_hot")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert "apt install gcc" in compile_hot.missing()
+    monkeypatch.setattr(compile_hot, "is_fresh", lambda: False)
+    monkeypatch.setenv(variable, value)
+    compile_hot.main()
+    assert said in capsys.readouterr().out
+
+
+def test_who_fails_to_compile_is_told_why_and_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    compile_hot = importlib.import_module("compile_hot")
+
+    def build() -> None:
+        raise compile_hot.Failed("mypyc has refused the sources")
+
+    monkeypatch.setattr(compile_hot, "is_fresh", lambda: False)
+    monkeypatch.setattr(compile_hot, "hindrance", lambda: "")
+    monkeypatch.setattr(compile_hot, "build", build)
+    with pytest.raises(SystemExit, match="mypyc has refused"):
+        compile_hot.main()
+
+
+def test_seeds_run_the_build_that_is_there() -> None:
+    [place] = set(reports_of(place_of_package, range(2)))
+    assert place == BUILD
+
+
+def place_of_package(_: int) -> Path:
+    """The folder of the package that a process beside the tests runs."""
+    return Path(str(importlib.import_module("sluicemq").__file__)).parents[1]
 
 
 def test_every_module_to_be_compiled_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

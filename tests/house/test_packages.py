@@ -3,7 +3,7 @@ and the Spark source; and no more than that needs.
 
 Method: `tools/dist.py` builds the packages, and each goes into a fresh environment. Nothing is
 fetched: what a package says that it needs is linked there from this environment, and nothing else.
-The compiled wheel is there when `make native` has compiled these sources.
+The compiled wheel is there when these sources are compiled, as `make setup` and a whole run do.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def installed(request: pytest.FixtureRequest, packages: Path) -> Installed:
     """The package in an environment of its own, with what it needs and pytest."""
     found = [*packages.glob(FILES[request.param])]
     if not found and request.param == "compiled":
-        pytest.skip("there is no compiled build of these sources: make native makes it")
+        pytest.skip("there is no compiled build of these sources: make setup makes it")
     (package,) = found
     place = packages / f"env-{request.param}"
     venv.create(place, with_pip=False)

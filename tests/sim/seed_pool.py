@@ -1,14 +1,18 @@
 """Seeds run in two processes: one that runs them all, in the process of a test, would be the last
-test to end."""
+test to end. They run the compiled build, when there is one (tests/support/build.py): that costs
+half, and shows that compiled code does what the sources do, for tests compare some of the traces.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Final, TypeVar
 
+from support.build import BUILD
 from support.collector import collect_seldom
 
 WORKERS: Final = 2
@@ -22,8 +26,9 @@ what would be idle."""
 Report = TypeVar("Report")
 
 
-def give_way() -> None:
-    """Said to each process."""
+def prepare(build: str) -> None:
+    """Said to each process, before it imports anything of the package."""
+    sys.path.insert(0, build)
     os.nice(NICENESS)
     collect_seldom()
 
@@ -31,5 +36,5 @@ def give_way() -> None:
 def reports_of(run: Callable[[int], Report], seeds: Iterable[int]) -> list[Report]:
     """What came of each seed."""
     context = get_context("spawn")
-    with ProcessPoolExecutor(WORKERS, context, initializer=give_way) as pool:
+    with ProcessPoolExecutor(WORKERS, context, prepare, [str(BUILD)]) as pool:
         return list(pool.map(run, seeds, chunksize=CHUNK))

@@ -16,18 +16,17 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
-import sluicemq
+from support.build import BUILD, SOURCES
 from support.commands import run_command
 from support.forks import Forked
 
 START_SECONDS = 240
 STOP_SECONDS = 240
 READY = b"ready amqp"
-SOURCES = Path(sluicemq.__file__).parents[1]
-TREE = Path(os.environ.get("SLUICEMQ_TEST_TREE", SOURCES)).absolute()
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(TREE)}
-"""Subprocesses run the very package the tests import, or with SLUICEMQ_TEST_TREE=build/compiled the
-compiled build."""
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(SOURCES)}
+"""Of subprocesses that run the very package the tests import."""
+BROKER_ENVIRONMENT = ENVIRONMENT | {"PYTHONPATH": str(BUILD)}
+"""Of brokers: compiled, when that is possible."""
 OWN = (sys.executable, "-m", "sluicemq")
 Process = Forked | subprocess.Popen[bytes]
 """A broker that runs: a copy of one that has imported everything, or a program of its own."""
@@ -137,14 +136,15 @@ def start(
     """Our broker as a subprocess on a port of its choice; what it logs is appended to `errors`.
 
     `settings` are `key=value` as `sluicemq serve --set` takes them; `program` is what stands before
-    `serve`; `tracer` is as `launch` has it.
+    `serve`, and what is not ours runs the sources; `tracer` is as `launch` has it.
     """
     command = [*program, "serve", "--host", "127.0.0.1", "--port", "0"]
     command += ["--data-dir", str(data_dir)]
     for setting in settings:
         command += ["--set", setting]
+    env = BROKER_ENVIRONMENT if tuple(program[-len(OWN) :]) == OWN else ENVIRONMENT
     with errors.open("ab") as log:
-        return launch(command, stderr=log, tracer=tracer)
+        return launch(command, env, stderr=log, tracer=tracer)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from support import broker
-from support.broker import ENVIRONMENT
+from support.broker import BROKER_ENVIRONMENT
 from support.commands import run_command
 
 SECRET = "a secret of some length, made by chance"
@@ -45,7 +45,7 @@ class Served:
         self.behind = behind
         self.within = tuple(within)
         self.runtime = runtime
-        self.env = ENVIRONMENT | {"XDG_RUNTIME_DIR": runtime}
+        self.env = BROKER_ENVIRONMENT | {"XDG_RUNTIME_DIR": runtime}
         self.process: broker.Process | None = None
         self.secret = self.root / "secret"
         self.secret.write_text(SECRET)

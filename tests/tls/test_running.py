@@ -148,7 +148,7 @@ def test_settings_are_read_again(tmp_path: Path) -> None:
     file.write_text("heartbeat = 30\n")
     command = [*broker.OWN, "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
     log = tmp_path / "stderr.txt"
-    environment = os.environ | {"PYTHONPATH": str(Path(broker.sluicemq.__file__).parents[1])}
+    environment = broker.BROKER_ENVIRONMENT
     with log.open("wb") as errors:
         process = subprocess.Popen(
             [*command, "--config", str(file)],
