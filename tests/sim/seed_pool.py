@@ -1,6 +1,6 @@
 """Seeds run in two processes: one that runs them all, in the process of a test, would be the last
-test to end. They run the compiled build, when there is one (tests/support/build.py): that costs
-half, and shows that compiled code does what the sources do, for tests compare some of the traces.
+test to end. They run the compiled build, when there is one (tests/support/build.py); tests compare
+the traces of some with those of the sources.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Goal: no promise of the links between nodes is broken in seeded runs, a seed is a run, and what
 the promises are there for does happen.
 
-Method: run them all once, in two processes; run some again, under another hash seed.
+Method: run them all once, in two processes; run some again from the sources, under another hash
+seed.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def reports() -> list[LinkReport]:
 
 
 def digests(hash_seed: str) -> list[str]:
-    """Of each seed that is replayed, run in a process of its own."""
+    """Of each seed that is replayed, by the sources, in a process of its own."""
     program = (
         "from sluicemq.sim.cluster.run import simulate_links\n"
         f"for seed in {REPLAYED}: print(simulate_links(seed).digest)"

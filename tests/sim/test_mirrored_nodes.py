@@ -2,23 +2,26 @@
 are cut and policies change, and planted bugs are noticed.
 
 Method: `python -m sluicemq.sim.nodes SEED --mirrored`, some seeds in the run, all with
-`make thorough`.
+`make thorough`, in two processes; one of them again from the sources.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 import pytest
 
 from sim.first_seeds import is_caught, planted
 from sim.mirrored_nodes_canaries import CANARIES
+from sim.seed_pool import reports_of
 from sluicemq.sim.nodes import run
-from sluicemq.sim.nodes.run import simulate_mirrored
+from sluicemq.sim.nodes.run import NodesReport, simulate_mirrored
 from support.thorough import thorough
 
 BUSY: Final = (2, 3, 4, 8, 10, 13)
 """Seeds with faults while much is published."""
+RUN: Final = thorough(BUSY, range(100))
 SEEDS: Final = 60
 FIRST: Final = {"a_deposed_master_goes_on": 60}
 """The first of these seeds, where it is not 0: this bug shows in one seed of thirty, and in none
@@ -27,10 +30,21 @@ IN_TIME_MS: Final = 15_000
 """What a bug holds up is not waited for as long as elsewhere."""
 
 
-@pytest.mark.parametrize("seed", thorough(BUSY, range(100)))
-def test_no_promise_is_broken(seed: int) -> None:
-    report = simulate_mirrored(seed)
-    assert not report.failure, "\n".join(report.lines())
+@cache
+def reports() -> list[NodesReport]:
+    """All seeds, once a test run."""
+    return reports_of(simulate_mirrored, RUN)
+
+
+@pytest.mark.timeout(1800)
+def test_no_promise_is_broken() -> None:
+    failed = [report.line() for report in reports() if report.failure]
+    assert not failed, "replay with `python -m sluicemq.sim.nodes SEED --mirrored`"
+
+
+@pytest.mark.timeout(1800)
+def test_a_seed_is_a_run() -> None:
+    assert simulate_mirrored(RUN[0]).digest == reports()[0].digest
 
 
 @pytest.mark.parametrize("name", CANARIES)

@@ -1,7 +1,8 @@
 """Goal: no promise is broken in 200 seeded runs of whole nodes, a seed is a run, and what the
 promises are there for does happen.
 
-Method: run them all once, in two processes; run some again, under another hash seed.
+Method: run them all once, in two processes; run some again from the sources, under another hash
+seed.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def reports() -> list[NodesReport]:
 
 
 def digests(hash_seed: str) -> list[str]:
-    """Of each seed that is replayed, run in a process of its own."""
+    """Of each seed that is replayed, by the sources, in a process of its own."""
     program = (
         "from sluicemq.sim.nodes.run import simulate_nodes\n"
         f"for seed in {REPLAYED}: print(simulate_nodes(seed, short={SHORT}).digest)"

@@ -1,7 +1,8 @@
 """Goal: no rule of Raft is broken in 200 seeded runs, a seed is a run, and what the rules are there
 for does happen.
 
-Method: run them all once, in two processes; run some again, under other hash seeds.
+Method: run them all once, in two processes; run some again from the sources, under another hash
+seed.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def reports() -> list[Report]:
 
 
 def digests(seeds: range, hash_seed: str) -> list[int]:
-    """Of each seed, run in a process of its own."""
+    """Of each seed, by the sources, in a process of its own."""
     program = (
         "from sluicemq.sim.raft.run import simulate\n"
         f"for seed in {list(seeds)}: print(simulate(seed, {RUN_STEPS}).digest)"

@@ -1,8 +1,8 @@
 """Goal: no promise is broken in 200 seeded runs, a seed is a run, and there are mistakes in every
 kind of actor.
 
-Method: run them all once, in two processes; run some again, under another hash seed; find all kinds
-of actors in the code.
+Method: run them all once, in two processes; run some again from the sources, under another hash
+seed; find all kinds of actors in the code.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def reports() -> list[RunReport]:
 
 
 def digests(seeds: range, hash_seed: str) -> list[str]:
-    """Of each seed, run in a process of its own."""
+    """Of each seed, by the sources, in a process of its own."""
     runs = [(seed, steps_of(seed)) for seed in seeds]
     program = (
         "from sluicemq.sim.run import simulate\n"
