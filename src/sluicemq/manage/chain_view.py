@@ -214,6 +214,8 @@ class Drawing:
         if pacer is None or not pacer.is_held:
             return
         state = f"deals out first: {pacer.lag} messages behind"
+        if pacer.under_way:
+            state += f", {pacer.under_way} not agreed on"
         self.add_other(PACER, PACER, state)
         since_ns = self.now_ns - pacer.held_since_ns
         for reader in readers(broker):

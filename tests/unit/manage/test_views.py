@@ -421,6 +421,10 @@ def test_chain_and_status_tell_that_publishers_are_held(bench: Bench) -> None:
     bench.reader.intake.schedule()
     (chain,) = bench.rows("chain")
     assert stage_named(chain, "pacer")["state"] == "deals out first: 4900 messages behind"
+    pacer.note_under_way(QueuePace(), 700, 600)
+    (chain,) = bench.rows("chain")
+    behind = "deals out first: 4900 messages behind, 600 not agreed on"
+    assert stage_named(chain, "pacer")["state"] == behind
     assert (bench.reader.name, "pacer") in shut_links(chain)
     assert stage_named(chain, "reader")["state"] == "flow"
     (status,) = bench.rows("status")
