@@ -120,6 +120,7 @@ def plant() -> None:
         raise Mistake
 
     ACTIONS["environment"] = command
+    Connection.is_coded = True  # so that what is read without TLS passes `decoded`, too
     at(Connection, "decoded", b"fault-socket", lambda _, data: data)
     at(Connection, "send", b"fault-writer", lambda _, data: data)
     at(Reader, "receive", b"fault-reader", lambda _, message: getattr(message, "data", b""))
