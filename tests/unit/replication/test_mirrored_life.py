@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -140,7 +139,7 @@ def live(seed: int) -> MirroredBench:
     """A whole life, with habits of its own."""
     dice = random.Random(seed)
     highest = dice.choice((0, 0, 2))
-    settings = replace(dice.choice(SETTINGS), max_priority=highest or None)
+    settings = dice.choice(SETTINGS)._replace(max_priority=highest or None)
     with tiny_limits():
         bench = MirroredBench(False, seed % 7 == 6, highest, settings)
         acts = acts_of(bench, dice)
