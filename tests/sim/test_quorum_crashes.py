@@ -19,8 +19,8 @@ from sim.first_seeds import is_caught, planted
 from sim.quorum_bench import QUORUM, QuorumBench, first_quorum_state
 from sim.quorum_canaries import QUORUM_CANARIES
 from sim.test_storage_crashes import fall, halves
-from sluicemq.chain.queue.group import snapshots
 from sluicemq.chain.queue.quorum import deliveries
+from sluicemq.chain.queue.quorum import shell as shell_module
 from sluicemq.sim.messages import PERSISTENT
 from sluicemq.sim.records import KILL, POWER
 from sluicemq.storage.fsck import Check
@@ -46,7 +46,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that there are snapshots and rewrites all the time, and bodies are read back."""
     for name in ("ENTRY_BYTES", "MESSAGE_BYTES"):  # beside these nothing would be worth a rewrite
         monkeypatch.setattr(live_places, name, 0)
-    monkeypatch.setattr(snapshots, "QUORUM_SNAPSHOT_ENTRIES", 8)
+    monkeypatch.setattr(shell_module, "QUORUM_SNAPSHOT_ENTRIES", 8)
     monkeypatch.setattr(deliveries, "QUORUM_BODIES_BYTES", 400)
     monkeypatch.setattr(deliveries, "QUORUM_READ_BYTES", 400)
 

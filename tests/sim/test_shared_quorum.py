@@ -14,6 +14,7 @@ import pytest
 from sim.first_seeds import is_caught, planted
 from sim.shared_quorum_bench import SharedRun
 from sluicemq.chain.queue.group import snapshots
+from sluicemq.chain.queue.quorum import shell as shell_module
 from sluicemq.chain.queue.quorum.asking import Asking
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
 from sluicemq.queues.quorum.askers import Askers
@@ -38,7 +39,7 @@ def test_nothing_is_lost_doubled_or_out_of_order(
 
 
 def near_snapshots(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(snapshots, "QUORUM_SNAPSHOT_ENTRIES", 4)
+    patch.setattr(shell_module, "QUORUM_SNAPSHOT_ENTRIES", 4)
     patch.setattr(snapshots, "ROWS_AN_ENTRY", 1000)
 
 

@@ -17,9 +17,9 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.events import Acks, ContentMethod, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body
 from sluicemq.chain.queue.fault_history import CRASHED
-from sluicemq.chain.queue.group import snapshots
 from sluicemq.chain.queue.group.snapshots import Snapshots
 from sluicemq.chain.queue.quorum import deliveries as deliveries_module
+from sluicemq.chain.queue.quorum import shell as shell_module
 from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
 from sluicemq.chain.queue.quorum.deliveries import QuorumDeliveries
 from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
@@ -179,7 +179,7 @@ def left_in(broker: Broker) -> Counter[bytes]:
 def test_a_fault_at_any_step(
     kind: type, name: str, nth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "QUORUM_SNAPSHOT_ENTRIES", 4)
+    monkeypatch.setattr(shell_module, "QUORUM_SNAPSHOT_ENTRIES", 4)
     monkeypatch.setattr(deliveries_module, "QUORUM_READ_BYTES", 400)
     customers = Customers()
     broker = customers.broker

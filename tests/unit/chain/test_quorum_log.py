@@ -10,7 +10,7 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
-from sluicemq.chain.queue.group import snapshots
+from sluicemq.chain.queue.quorum import shell as shell_module
 from sluicemq.chain.queue.quorum.shell import SETTLES_WAIT_MS
 from sluicemq.config import Config
 from sluicemq.limits import SEAL_AFTER_MS
@@ -52,7 +52,7 @@ def publish_and_acknowledge(broker: Broker, client: Client) -> None:
 
 
 def test_one_message_of_each_batch_is_all_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "QUORUM_SNAPSHOT_ENTRIES", 16)
+    monkeypatch.setattr(shell_module, "QUORUM_SNAPSHOT_ENTRIES", 16)
     broker, client = ready(config=SMALL)
     publish_and_acknowledge(broker, client)
     group = broker.node.broker.store.raft.table.groups
@@ -79,8 +79,8 @@ def test_bodies_of_messages_that_have_gone_are_kept_nowhere(
 ) -> None:
     """Neither in memory nor in segments, though no snapshot stands for their entries. What the
     state needs of these is there: the next life has the rest, and the count of what came back."""
-    monkeypatch.setattr(snapshots, "QUORUM_SNAPSHOT_ENTRIES", 1 << 30)
-    monkeypatch.setattr(snapshots, "QUORUM_SNAPSHOT_BYTES", 1 << 40)
+    monkeypatch.setattr(shell_module, "QUORUM_SNAPSHOT_ENTRIES", 1 << 30)
+    monkeypatch.setattr(shell_module, "QUORUM_SNAPSHOT_BYTES", 1 << 40)
     broker, client = ready(config=SMALL)
     client.send(2, m.BasicConsume(queue="q", consumer_tag="c"))
     for batch in range(BATCHES):

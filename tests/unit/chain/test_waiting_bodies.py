@@ -11,8 +11,8 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
-from sluicemq.chain.queue.group import snapshots
 from sluicemq.chain.queue.quorum import member_shell
+from sluicemq.chain.queue.quorum import shell as shell_module
 from sluicemq.chain.queue.quorum.lease import DeliveryLease
 from support.linked_brokers import Cluster, LinkedClient
 
@@ -97,7 +97,7 @@ def test_who_waits_for_a_message_hears_that_the_node_was_taken_for_gone(
 def test_who_waits_for_a_message_hears_that_a_snapshot_has_come_without_it(
     leases: Leases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "QUORUM_SNAPSHOT_ENTRIES", 4)
+    monkeypatch.setattr(shell_module, "QUORUM_SNAPSHOT_ENTRIES", 4)
     run, getter = with_a_get_that_waits(leases, no_ack=True)
     shell = getter.broker.shell()
     run.cut_off(getter.broker)

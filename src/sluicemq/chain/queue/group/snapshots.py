@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.queue.group.member_log import joined_pieces
-from sluicemq.limits import QUORUM_SNAPSHOT_BYTES, QUORUM_SNAPSHOT_ENTRIES
 from sluicemq.storage.raft.live_places import LivePlaces
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ class Snapshots:
         state: SnapshotSource,
         raft: Raft,
         log: GroupLog,
-        entries_max: int = QUORUM_SNAPSHOT_ENTRIES,
-        bytes_max: int = QUORUM_SNAPSHOT_BYTES,
+        entries_max: int,
+        bytes_max: int,
     ) -> None:
         self.state = state
         self.raft = raft

@@ -31,6 +31,8 @@ from sluicemq.limits import (
     EXPIRY_LOOK_MS,
     QUORUM_BACKLOG_BYTES,
     QUORUM_GATHER_BYTES,
+    QUORUM_SNAPSHOT_BYTES,
+    QUORUM_SNAPSHOT_ENTRIES,
     RAFT_APPEND_BYTES,
 )
 from sluicemq.model.traits import NO_TRAITS
@@ -137,7 +139,9 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         self.log = self.make_log(raft, is_born=is_born)
         self.replicator = self.make_replicator(raft)
         self.deliveries_due = QuorumDeliveries(self, self.bodies)
-        self.snapshots = Snapshots(self.fifo, raft, self.log)
+        self.snapshots = Snapshots(
+            self.fifo, raft, self.log, QUORUM_SNAPSHOT_ENTRIES, QUORUM_SNAPSHOT_BYTES
+        )
         self.dead_lettering = DeadLettering(self)
         self.done = 0
         """The number of this life's submitted commands that are applied."""
