@@ -54,6 +54,15 @@ def test_new_mirrors_are_held_until_what_there_was_has_gone() -> None:
     run.no_faults()
 
 
+def test_nodes_rest_when_a_queue_has_moved_to_its_mirrors() -> None:
+    run = held()
+    run.rest(500)
+    before = run.timeline.happened
+    run.rest(500)
+    assert run.timeline.happened - before < 1000
+    run.no_faults()
+
+
 def test_an_operator_has_mirrors_synchronised_at_any_node() -> None:
     run = held()
     assert run.ctl(run.brokers[2], "sync_queue", queue="q").error == ""

@@ -63,7 +63,8 @@ class MirrorMove(FlowActor):
         self.moved: deque[MovedRun] = deque()
         """Deliveries that are in an entry and not acknowledged."""
         self.asks = False
-        """It has asked whether all that the source has written is durable."""
+        """It has asked whether all that the source has written is durable; it asks no more when it
+        never will be, or when the move is over."""
         source.begin_move(self)
         source.post(c.Consume(self.consumer))
 
@@ -73,8 +74,9 @@ class MirrorMove(FlowActor):
         elif isinstance(message, e.Consumed):
             self.link = message.link
         elif isinstance(message, Agreed):
-            self.asks = False
-            if message.refusal is None and self.is_empty:
+            is_over = message.refusal is None and self.is_empty
+            self.asks = is_over or message.refusal is not None
+            if is_over:
                 self.member.moved()
         elif not isinstance(message, e.Cancelled):
             super().receive(message)
