@@ -4,7 +4,7 @@ other records, and tears the rest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from sluicemq.raft.configuration import Configuration
@@ -63,6 +63,12 @@ class Platter:
     """The entries that the snapshot needs of those up to its index."""
     staged: bytes = b""
     staged_live: dict[int, LogEntry] = field(default_factory=dict)
+
+    def copy(self) -> Platter:
+        """Return another disk with the same content. Entries never change, so both have them."""
+        return replace(
+            self, entries=[*self.entries], live={**self.live}, staged_live={**self.staged_live}
+        )
 
     def write(self, record: Record) -> None:
         """Add one record to the content."""

@@ -6,7 +6,6 @@ can be checked against them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from itertools import groupby
 from random import Random
 from typing import TYPE_CHECKING
@@ -81,10 +80,10 @@ class StoredDisk(RaftDisk):
         """Yield what may be found: everything durable, and with it the first of the
         other appends.
         """
-        platter = deepcopy(self.platter)
+        platter = self.platter.copy()
         platter.staged, platter.staged_live = b"", {}
         yield from self.with_taken(platter)
-        platter = deepcopy(self.platter)
+        platter = self.platter.copy()
         for _, records in groupby(self.waiting, lambda each: each[0]):
             for _, record in records:
                 platter.write(record)
@@ -92,10 +91,10 @@ class StoredDisk(RaftDisk):
 
     def with_taken(self, platter: Platter) -> Iterator[Platter]:
         """Yield that, and the same with the member's own snapshot, if one is being written."""
-        yield deepcopy(platter)
+        yield platter.copy()
         taken = self.taken
         if taken is not None and platter.last_index >= taken.snapshot.index:
-            later = deepcopy(platter)
+            later = platter.copy()
             later.write(taken)
             yield later
 
