@@ -60,8 +60,9 @@ def test_one_node_that_is_left_goes_on(tmp_path: Path) -> None:
         assert "Nothing was changed" in looked.stdout
         done = force_boot(one.data, "--yes")
         assert "n1 is the cluster " in done.stdout
+        two.start()  # first: node 1 connects to it only until it has read that it is alone
+        await_truth(lambda: "this is node 2 (n2) in life 2" in two.log)
         one.start()
-        two.start()
         await_truth(lambda: one.is_ready)
         await_truth(lambda: [row["node"] for row in one.rows] == ["n1"])
         channel = channel_at(one)

@@ -84,13 +84,14 @@ class Scene:
 @pytest.mark.parametrize(
     ("call", "number"),
     thorough(
-        [("pwritev2", 40), ("fdatasync", 7), ("pwrite64", 60)],
+        [("pwritev2", 7), ("fdatasync", 7), ("pwrite64", 60)],
         [("pwritev2", 7), ("pwritev2", 40), ("fdatasync", 7), ("pwrite64", 20), ("pwrite64", 60)],
     ),
 )
 def test_after_eio_nothing_is_confirmed_and_reads_go_on(
     call: str, number: int, tmp_path: Path
 ) -> None:
+    # a busy machine gathers large batches, which do without pwritev2: the 40th may never come
     scene = Scene(11, tmp_path, strace.failing(call, "EIO", str(number)))
     try:
         book = scene.round.book
