@@ -35,8 +35,9 @@ DRAWN: Final = {
 }
 """The figures that are drawn, the first one that a benchmark has, and the titles of their axes."""
 
-COLUMNS: Final = 2
-PANEL_INCHES: Final = (6.0, 3.4)
+COLORS: Final = 10
+"""So many lines have colours of their own in matplotlib; the next ones have square points."""
+PANEL_INCHES: Final = (10, 3)
 
 
 @cache
@@ -77,20 +78,25 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def draw(axes: Axes, benchmark: str, rows: list[dict[str, Any]]) -> None:
     """One panel: a line for each case, a point for each time it was measured."""
+    from matplotlib.ticker import FormatStrFormatter, LogFormatter  # noqa: PLC0415  # as in `plot`
+
     name = next(name for name in DRAWN if any(name in row["figures"] for row in rows))
     cases: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
     for row in rows:
         if name in row["figures"]:
             cases[row["case"]].append((datetime.fromisoformat(row["at"]), row["figures"][name]))
-    for case, points in cases.items():
-        axes.plot(*zip(*points, strict=True), marker="o", markersize=3, linewidth=1, label=case)
+    for number, (case, points) in enumerate(cases.items()):
+        marker = "os"[number // COLORS % 2]
+        axes.plot(*zip(*points, strict=True), marker=marker, markersize=3, linewidth=1, label=case)
     axes.set_yscale("log" if name != "change" else "linear")
+    axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.2, 0.6)))
     axes.set_title(benchmark, loc="left", fontsize=10)
     axes.set_ylabel(DRAWN[name], fontsize=7)
-    axes.tick_params(labelsize=7)
+    axes.tick_params(labelsize=7, which="both")
     axes.tick_params(axis="x", rotation=20)
     axes.grid(visible=True, which="both", alpha=0.2)
-    axes.legend(fontsize=5.5, loc="best", framealpha=0.6)
+    axes.legend(fontsize=6.5, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 
 def plot(out: Path) -> None:
@@ -105,12 +111,10 @@ def plot(out: Path) -> None:
     }
     if not drawn:
         raise SystemExit(f"nothing has been measured yet: no figures in {HISTORY}")
-    height = -(-len(drawn) // COLUMNS)
-    size = (PANEL_INCHES[0] * COLUMNS, PANEL_INCHES[1] * height)
-    figure, panels = pyplot.subplots(height, COLUMNS, figsize=size, squeeze=False)
-    for axes in panels.flat[len(drawn) :]:
-        axes.set_visible(False)
-    for axes, (name, rows) in zip(panels.flat, drawn.items(), strict=False):
+    pyplot.rcParams["svg.fonttype"] = "none"  # text stays text
+    size = (PANEL_INCHES[0], PANEL_INCHES[1] * len(drawn))
+    figure, panels = pyplot.subplots(len(drawn), 1, figsize=size, squeeze=False)
+    for axes, (name, rows) in zip(panels.flat, drawn.items(), strict=True):
         draw(axes, name, rows)
     figure.tight_layout()
     out.parent.mkdir(parents=True, exist_ok=True)
