@@ -90,7 +90,8 @@ class Exchange:
         return found
 
     def match(self, key: str) -> list[Destination]:
-        """Return the destinations of `key`, in order of binding, none twice."""
+        """Return the destinations of `key`, in order of binding, none twice. The list is not to be
+        changed: an exchange may remember it."""
         raise NotImplementedError
 
     def _insert(self, binding: BindingDefinition, number: int) -> None:
