@@ -47,8 +47,8 @@ def test_the_history_is_drawn(history: ModuleType, tmp_path: Path) -> None:
     drawn = out.read_text()
     assert drawn.startswith("<?xml")
     assert drawn.count('id="axes_') == 3
-    assert "<!-- topic -->" in drawn
-    assert "<!-- turns -->" not in drawn
+    assert ">topic<" in drawn
+    assert ">turns<" not in drawn
 
 
 def test_without_a_history_there_is_nothing_to_draw(history: ModuleType, tmp_path: Path) -> None:
