@@ -49,6 +49,7 @@ from sluicemq.chain.queue.republish_messages import RepublisherPort
 from sluicemq.chain.queue.vhost_port import NamedQueue
 from sluicemq.chain.remote.figures_teller import FiguresTeller
 from sluicemq.chain.remote.mirrored_stand_in import MirroredStandIn
+from sluicemq.chain.remote.pace_teller import PaceTeller
 from sluicemq.chain.remote.queue_post import HomeFollower, QueuePost
 from sluicemq.chain.remote.remote_channel import RemoteChannel
 from sluicemq.chain.remote.remote_end import RemoteQueuePort
@@ -150,6 +151,7 @@ SPARED: Final[dict[type[Actor], str]] = {
             LogForgetter,
             NodeNotices,
             NodeRegistrar,
+            PaceTeller,
             QueuePost,
             RemoteChannel,
             RemoteQueue,

@@ -12,6 +12,9 @@ costs more than their intake did, so publishers are also held while more is unde
 than is agreed on in UNDER_WAY_MS. Then they get as much as keeps the intake below half of what is
 agreed on.
 
+Publishers of a cluster's node whose messages go to queues of another node are held for that one's
+sake, too: while its queues lag it says so, again and again (chain/remote/pace_teller.py).
+
 Publishers are not held for consumers that are slow themselves: a queue that deals out less than a
 quarter of its intake does not count, and when nothing is dealt out for HELD_MS while nobody has
 anything to do, publishers get all the time there is. Nor are they held for a queue that agrees on
@@ -49,14 +52,24 @@ UNDER_WAY_MIN: Final = 1000
 """Messages that may be under way before anybody is held, however slowly queues agree: as many as
 one publisher with a wide limit has in flight, when a burst begins, too."""
 
+OTHERS_NS: Final = 500_000_000
+"""Publishers are held for another node for so long after it has said that its queues lag."""
+
 SPARING_TICKS: Final = 5
-"""Publishers held for messages under way get one turn, at least, each time so many HELD_MS pass."""
+"""Publishers held for messages under way, or for another node, get one turn, at least, each time
+so many HELD_MS pass."""
 
 EAGER_PART: Final = 4
 """A queue that deals out less than this part of what it takes in has consumers slow themselves."""
 
 EPOCH_NS: Final = 1_000_000_000
 """The length of the epochs after which it is told anew which queues have consumers that keep up."""
+
+
+class LagChanged:
+    """Tells a follower of the pacer that the queues of this node have begun or ceased to lag."""
+
+    __slots__ = ()
 
 
 class QueuePace:
@@ -112,8 +125,8 @@ class QueuePace:
 
 
 class Pacer(Actor):
-    """Holds publishers back while queues lag behind. The queues report at the end of their
-    turns."""
+    """Holds publishers back while queues lag behind, here or on another node. The queues report at
+    the end of their turns."""
 
     def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
         super().__init__(scheduler)
@@ -129,6 +142,12 @@ class Pacer(Actor):
         self.dealt_at_tick = 0
         self.epoch = 1
         self.epoch_since_ns = clock.now_ns()
+        self.lags = False
+        """Is so much behind, or under way, here that publishers are held?"""
+        self.followers: list[Actor] = []
+        """Who is told when that changes."""
+        self.others: dict[int, int] = {}
+        """The nodes for whose queues publishers are held, and until when, in nanoseconds."""
         self.is_held = False
         self.held_count = 0
         self.held_since_ns = 0
@@ -183,6 +202,15 @@ class Pacer(Actor):
         pace.under_way = under_way
         self.decide(pace)
 
+    def note_other(self, node: int, lags: bool) -> None:
+        """Note that the queues of another node lag, or do so no more; hold publishers, or release
+        them, if it is time to."""
+        if lags:
+            self.others[node] = self.clock.now_ns() + OTHERS_NS
+        else:
+            self.others.pop(node, None)
+        self.hold_or_let_go()
+
     def decide(self, pace: QueuePace) -> None:
         """Hold publishers, or release them, if it is time to, because the figures of `pace` have
         changed."""
@@ -190,10 +218,21 @@ class Pacer(Actor):
             self.lagging[pace] = None
         else:
             self.lagging.pop(pace, None)
-        if self.is_held:
-            if self.lag * 2 <= self.limit and self.under_way * 2 <= self.under_way_limit:
-                self.let_go()
-        elif self.lag > self.limit or self.under_way > self.under_way_limit:
+        if self.lags:
+            lags = self.lag * 2 > self.limit or self.under_way * 2 > self.under_way_limit
+        else:
+            lags = self.lag > self.limit or self.under_way > self.under_way_limit
+        if lags != self.lags:
+            self.lags = lags
+            for follower in self.followers:
+                follower.post(LagChanged())
+            self.hold_or_let_go()
+
+    def hold_or_let_go(self) -> None:
+        """Hold publishers, or release them, if it is time to."""
+        if self.is_held and not (self.lags or self.others):
+            self.let_go()
+        elif not self.is_held and (self.lags or self.others):
             self.hold()
 
     def hold(self) -> None:
@@ -223,7 +262,11 @@ class Pacer(Actor):
         tick."""
         if not self.is_held or message != self.held_count:
             return
-        self.look(self.clock.now_ns())
+        now_ns = self.clock.now_ns()
+        self.look(now_ns)
+        if self.others:
+            self.others = {node: end for node, end in self.others.items() if end > now_ns}
+            self.hold_or_let_go()
         if self.is_held:
             self.ticks += 1
             work = self.work_of_tick()
@@ -234,11 +277,12 @@ class Pacer(Actor):
 
     def work_of_tick(self) -> int:
         """Return the units of work that publishers get at this tick of a hold."""
+        sparingly = 1 if self.ticks % SPARING_TICKS == 0 else 0
+        if not self.lags:
+            return sparingly
         if self.under_way * 2 > self.under_way_limit:
             fallen = self.under_way_at_hold - self.under_way
-            if fallen * 2 >= self.agreed - self.agreed_at_hold:
-                return HELD_WORK
-            return 1 if self.ticks % SPARING_TICKS == 0 else 0
+            return HELD_WORK if fallen * 2 >= self.agreed - self.agreed_at_hold else sparingly
         is_idle = self.dealt == self.dealt_at_tick and not self.scheduler.ready
         return INTAKE_WORK if is_idle else HELD_WORK
 

@@ -216,6 +216,9 @@ class Drawing:
         state = f"deals out first: {pacer.lag} messages behind"
         if pacer.under_way:
             state += f", {pacer.under_way} not agreed on"
+        if pacer.others and broker.queue_post is not None:
+            names = ", ".join(map(broker.queue_post.name_of, pacer.others))
+            state += f"; for the queues of {names}"
         self.add_other(PACER, PACER, state)
         since_ns = self.now_ns - pacer.held_since_ns
         for reader in readers(broker):

@@ -12,8 +12,10 @@ from sluicemq.chain.pacer import (
     EPOCH_NS,
     HELD_MS,
     LAG_MIN,
+    OTHERS_NS,
     SPARING_TICKS,
     UNDER_WAY_MIN,
+    LagChanged,
     Pacer,
     QueuePace,
 )
@@ -170,6 +172,49 @@ def test_a_log_that_agrees_on_much_may_have_much_under_way() -> None:
     own.look(own.epoch_since_ns + EPOCH_NS)
     assert own.under_way_limit == 10 * UNDER_WAY_MIN
     own.note_under_way(pace, 50 * UNDER_WAY_MIN, 10 * UNDER_WAY_MIN)
+    assert not scheduler.is_held
+
+
+class Follower(Actor):
+    """Is told of lags."""
+
+    def receive(self, message: object) -> None:
+        raise AssertionError("nobody gives it turns")
+
+
+def test_followers_are_told_of_lags_of_this_node_alone() -> None:
+    scheduler, _, own = pacer()
+    follower, pace = Follower(scheduler), QueuePace()
+    own.followers.append(follower)
+    own.note_other(2, lags=True)
+    assert scheduler.is_held
+    assert follower.inbox == []
+    own.note(pace, 2 * LAG_MIN, 0, 2 * LAG_MIN)
+    own.note(pace, 3 * LAG_MIN, 0, 3 * LAG_MIN)
+    assert own.lags
+    own.note(pace, 3 * LAG_MIN, 3 * LAG_MIN, 0)
+    assert not own.lags
+    assert [type(each) for each in follower.inbox] == [LagChanged, LagChanged]
+    assert scheduler.is_held
+
+
+def test_publishers_are_held_for_another_node_until_it_says_otherwise_or_nothing() -> None:
+    scheduler, clock, own = pacer()
+    publisher = Publisher(scheduler)
+    own.note_other(2, lags=True)
+    own.note_other(3, lags=True)
+    own.note_other(2, lags=False)
+    publisher.schedule()
+    for _ in range(SPARING_TICKS):
+        assert publisher.turns == 0
+        tick(scheduler, clock)
+    assert publisher.turns == 1
+    own.note_other(3, lags=False)
+    assert not scheduler.is_held
+    own.note_other(3, lags=True)
+    for _ in range(OTHERS_NS // (HELD_MS * 10**6)):
+        assert scheduler.is_held
+        tick(scheduler, clock)
     assert not scheduler.is_held
 
 

@@ -40,6 +40,7 @@ def test_what_is_left_is_written(seed: int) -> None:
             there |= {*run.positions}
             due[step] = {*run.positions}
             pending.add(run, step, step)
+            assert pending.messages == len(there - logged)
         elif act < 0.95:
             width = dice.choice((1, 3, 100))
             start = max(first_of_priority(row), nexts[row] - dice.randrange(1, 200))
@@ -52,6 +53,7 @@ def test_what_is_left_is_written(seed: int) -> None:
             logged -= {*positions}
             over = {each for each, of in due.items() if not of & there}
             assert {*receipts} == over
+            assert pending.messages == len(there - logged)
             for each in over:
                 del due[each]
         else:
@@ -62,7 +64,7 @@ def test_what_is_left_is_written(seed: int) -> None:
             assert {*receipts} == {*due}
             logged |= said
             due = {}
-            assert not pending.writes and not pending.size_bytes
+            assert not pending.writes and not pending.size_bytes and not pending.messages
 
 
 class Clock:

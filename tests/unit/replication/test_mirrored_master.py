@@ -154,6 +154,24 @@ def test_what_is_gone_of_a_batch_is_removed_behind_it() -> None:
     assert [run.positions for run in life.mirror.runs()] == [[range(1, 3), range(4, 6)]]
 
 
+def test_what_not_all_mirrors_have_is_under_way() -> None:
+    """In no entry, in one that was made and in one that is committed but not everywhere."""
+    life = Life()
+    mastership = life.master.mastership
+    life.do(life.publish(*(b"%d" % each for each in range(7))))
+    mastership.remove(range(2))
+    assert mastership.under_way == 5
+    mastership.take_entry()
+    mastership.proposed(2, 9, is_whole=False)
+    life.do(life.publish(b"more"))
+    assert mastership.under_way == 6
+    mastership.proposed(3, 9)
+    mastership.confirmed(GroupStanding(2, {1: 2}, frozenset()))
+    assert mastership.under_way == 6
+    mastership.confirmed(GroupStanding(3, {1: 3}, frozenset()))
+    assert mastership.under_way == 1
+
+
 def test_nothing_is_delivered_that_would_come_again_unflagged() -> None:
     life = Life()
     life.do(life.publish(*(b"%d" % each for each in range(9))))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from sluicemq.chain.remote.figures_teller import FiguresTeller
+from sluicemq.chain.remote.pace_teller import PaceTeller
 from sluicemq.chain.remote.queue_mail import QueueMail
 from sluicemq.chain.remote.remote_channel import (
     ChannelPost,
@@ -23,6 +24,8 @@ from sluicemq.chain.remote.remote_end import EndPost, RemoteEnd
 from sluicemq.chain.remote.sections import (
     FIGURES,
     FIGURES_ROW,
+    LAG,
+    LAGS,
     OPEN,
     BrokenSection,
     QueueFigures,
@@ -112,6 +115,9 @@ class QueuePost(Actor, ChannelPost, EndPost):
         self.strays = 0
         """Sections about an end that is over, or never was."""
         self.figures = FiguresTeller(services, self.mail, vhosts)
+        self.pacer = services.pacer
+        if self.pacer is not None:
+            PaceTeller(services, self.pacer, self.mail, self.channels)
         cluster.each_node(self._know)
         cluster.handle(QUEUE_ASKS, self)
         cluster.handle(QUEUE_ANSWERS, self)
@@ -210,6 +216,8 @@ class QueuePost(Actor, ChannelPost, EndPost):
         """End everything over a link that has ended. Both sides are told after everything that came
         over it."""
         self.mail[node].link_ended()
+        if self.pacer is not None:
+            self.pacer.note_other(node, lags=False)
         channels, self.channels[node] = self.channels[node], {}
         for channel in channels.values():
             self.early.pop(channel, None)
@@ -234,6 +242,10 @@ class QueuePost(Actor, ChannelPost, EndPost):
     def _take_answer(self, node: int, kind: int, flags: int, serial: int, body: bytes) -> None:
         if kind == FIGURES:
             self._take_figures(body)
+            return
+        if kind == LAG:
+            if self.pacer is not None:
+                self.pacer.note_other(node, lags=bool(flags & LAGS))
             return
         end = self.ends.get(serial)
         if end is None or end.mail.node != node:

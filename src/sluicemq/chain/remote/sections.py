@@ -46,13 +46,15 @@ OPEN, COMMAND, WINDOW, LIMIT = range(1, 5)
     REFUSED,
     ENDED,
     FIGURES,
-) = range(16, 29)
+    LAG,
+) = range(16, 30)
 """What a queue's node says."""
 
 SAME_SIZE, PERSISTENT, REDELIVERED, HAS_MESSAGE, HAS_LINK = 1, 2, 4, 8, 16
 """Flags of messages on their way to a channel."""
 BY_BROKER: Final = 1
 IS_LOST: Final = 1
+LAGS: Final = 1
 MIXED: Final = 1
 
 COUNT: Final = Struct("<I")

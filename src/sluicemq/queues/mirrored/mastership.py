@@ -52,8 +52,13 @@ class Mastership(Generic[R]):
         self.timing = EntryTiming()
         self.receipts: list[R] = []
         """The receipts that wait for the entry that was taken last."""
-        self.waiting: deque[tuple[int, list[R]]] = deque()
-        """Entries with the receipts that wait for them."""
+        self.taken = 0
+        """The number of messages in that entry."""
+        self.waiting: deque[tuple[int, list[R], int]] = deque()
+        """Entries that not all mirrors have, with the receipts that wait for them and the number of
+        their messages."""
+        self.in_entries = 0
+        """The number of messages in entries that not all mirrors have."""
         self.changing: dict[int, bool] = {}
         """Members that should join or leave the set by entries that are not committed yet."""
 
@@ -61,6 +66,11 @@ class Mastership(Generic[R]):
     def holding_up(self) -> list[int]:
         """Return the mirrors that are so far behind that publishers wait for them."""
         return self.lags.holding_up
+
+    @property
+    def under_way(self) -> int:
+        """Return how many messages of the queue not all mirrors have."""
+        return self.pending.messages + self.in_entries
 
     def write(self, run: Run, receipt: R | None = None) -> None:
         """Put these messages in the next entry. `receipt` comes back when they are safe."""
@@ -109,6 +119,8 @@ class Mastership(Generic[R]):
         """Take the commands of the next entry, if any. The caller proposes it now, and then calls
         `proposed`."""
         self.timing.made(self.pending)
+        self.taken += self.pending.messages
+        self.in_entries += self.pending.messages
         writes, gone, receipts = self.pending.take()
         removed = [*self.removed, *gone]
         commands = [*self.gathered, *writes, *self.marks.take_due()]
@@ -124,9 +136,10 @@ class Mastership(Generic[R]):
         """Note that the commands taken last are the entry at `index`; unless it `is_whole` only a
         part of them, and more entries follow before others are taken."""
         self.lags.entries.add(index, size_bytes)
-        if self.receipts and is_whole:
-            self.waiting.append((index, self.receipts))
+        if is_whole and (self.receipts or self.taken):
+            self.waiting.append((index, self.receipts, self.taken))
             self.receipts = []
+            self.taken = 0
 
     def look(self, standing: GroupStanding, now_ms: int, mirrors: Container[int]) -> None:
         """Check how the mirrors keep up, and propose the changes of the in-sync set that are due.
@@ -160,5 +173,7 @@ class Mastership(Generic[R]):
         upto = has_all(standing, self.mirror.in_sync.members)
         safe: list[R] = []
         while self.waiting and self.waiting[0][0] <= upto:
-            safe += self.waiting.popleft()[1]
+            _, receipts, messages = self.waiting.popleft()
+            safe += receipts
+            self.in_entries -= messages
         return safe

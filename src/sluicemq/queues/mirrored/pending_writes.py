@@ -38,6 +38,8 @@ class PendingWrites(Generic[R]):
         """The writes by their first positions."""
         self.size_bytes = 0
         """The bytes of their messages, including those that have left a write."""
+        self.messages = 0
+        """The number of their messages, without those that have left a write."""
         self.overtaken = 0
         """The number of messages so far that left the queue before they were written."""
         self._firsts: dict[int, list[int]] = {}
@@ -53,6 +55,7 @@ class PendingWrites(Generic[R]):
         self.writes[run.first] = PendingWrite(run, receipt, now_ms)
         self._firsts.setdefault(priority_at(run.first), []).append(run.first)
         self.size_bytes += sum(run.sizes)
+        self.messages += run.count
 
     def remove(self, positions: range) -> tuple[range, list[R]]:
         """Remove the messages at these ascending positions of one row. Returns the positions that
@@ -69,6 +72,7 @@ class PendingWrites(Generic[R]):
             gone = bits_within(positions, write.run.first, write.run.count) & write.alive
             write.alive ^= gone
             self.overtaken += gone.bit_count()
+            self.messages -= gone.bit_count()
             if write.alive:
                 at += 1
                 continue
@@ -96,4 +100,5 @@ class PendingWrites(Generic[R]):
         self.writes = {}
         self._firsts = {}
         self.size_bytes = 0
+        self.messages = 0
         return commands, gone, receipts

@@ -163,6 +163,14 @@ class MasterShell(ClassicShell):
         super().turn_ended()
         self.agree()
 
+    def keep_pace(self) -> None:
+        """Tell the pacer also how many messages not all mirrors have."""
+        pacer = self.services.pacer
+        if pacer is not None:
+            under_way = self.mirrored.mastership.under_way
+            pacer.note_under_way(self.pace, self.published, under_way)
+        super().keep_pace()
+
     def look_at_mirrors(self) -> None:
         """Confirm messages that all mirrors have, and check which mirrors lag."""
         standing = self.member.standing
