@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.cluster.bounds import LinkBounds
 from sluicemq.cluster.cluster_port import ASK, ClusterPort, NodeStanding, NodeUp
-from sluicemq.cluster.connection import ConnectionKeeper, LinkConnection
+from sluicemq.cluster.connection import LinkConnection
+from sluicemq.cluster.connection_port import ConnectionKeeper
 from sluicemq.cluster.handshake import AcceptorHandshake
 from sluicemq.cluster.inquiry import Interview, NodeDesk
 from sluicemq.cluster.introduction import NONCE_BYTES, Introduction
@@ -54,7 +55,7 @@ class BeatDue(NamedTuple):
     due_ns: int
 
 
-class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper, Acceptor):
+class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper[LinkConnection], Acceptor):
     """The links of the node with that card to the other members, with which it shares a secret."""
 
     def __init__(

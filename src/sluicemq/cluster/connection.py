@@ -20,6 +20,7 @@ from sluicemq.cluster.handshake import (
 )
 from sluicemq.cluster.outbox import LinkOutbox
 from sluicemq.kernel.actor import Actor
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.kernel.world import Closed, Connected, Received, Writable
 from sluicemq.limits import (
     LINK_HANDSHAKE_BYTES,
@@ -29,17 +30,16 @@ from sluicemq.limits import (
 from sluicemq.text import cut
 
 if TYPE_CHECKING:
-    from sluicemq.cluster.bounds import LinkBounds
     from sluicemq.cluster.cluster_port import PeerConnection
+    from sluicemq.cluster.connection_port import ConnectionKeeper, ConnectionWorld
     from sluicemq.cluster.introduction import Introduction
-    from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.address import ActorAddress
-    from sluicemq.kernel.world import World
 
 BYTES_A_UNIT: Final = 1000
 """Bytes of a message that are a unit of work."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LinkPort:
     """The link, as its connections see it."""
 
@@ -80,31 +80,6 @@ class LinkPort:
         raise NotImplementedError
 
 
-class ConnectionKeeper:
-    """The owner of a connection, which knows the members, as the connection sees it."""
-
-    def introduced(self, connection: LinkConnection, other: Introduction) -> None:
-        """Check the other side, whose identity is proven: `accept` or `end` the connection, or go
-        on."""
-        raise NotImplementedError
-
-    def failed(self, connection: LinkConnection, reason: str) -> None:
-        """Note that a connection that belongs to no link yet has ended, for that reason."""
-        raise NotImplementedError
-
-    def gone(self, connection: LinkConnection) -> None:
-        """Note that the socket is closed: nothing more comes of this connection."""
-        raise NotImplementedError
-
-
-class ConnectionWorld:
-    """The parts of the node that a connection needs."""
-
-    scheduler: Scheduler
-    world: World
-    bounds: LinkBounds
-
-
 class LinkConnection(Actor):
     """A connection to another node, owner and writer of its socket. `address` is the other side's,
     for users. A fault in it ends its link, not the node."""
@@ -115,7 +90,7 @@ class LinkConnection(Actor):
     def __init__(
         self,
         outside: ConnectionWorld,
-        keeper: ConnectionKeeper,
+        keeper: ConnectionKeeper[LinkConnection],
         handshake: PeerHandshake,
         address: str,
     ) -> None:

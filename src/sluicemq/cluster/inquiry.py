@@ -17,7 +17,8 @@ from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode, encode
 
 from sluicemq.cluster.cluster_port import ANSWER, ASK, GOODBYE, QUESTION, PeerMessage
-from sluicemq.cluster.connection import ConnectionKeeper, LinkConnection, LinkPort
+from sluicemq.cluster.connection import LinkConnection, LinkPort
+from sluicemq.cluster.connection_port import ConnectionKeeper
 from sluicemq.cluster.frame import BrokenFrame
 from sluicemq.cluster.handshake import DialerHandshake
 from sluicemq.cluster.introduction import NONCE_BYTES, Introduction
@@ -28,7 +29,7 @@ from sluicemq.limits import INQUIRY_NS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sluicemq.cluster.connection import ConnectionWorld
+    from sluicemq.cluster.connection_port import ConnectionWorld
     from sluicemq.cluster.introduction import NodeCard
     from sluicemq.kernel.world import Clock
 
@@ -161,7 +162,7 @@ class Interview(AskLink):
         self.connection.leave("")
 
 
-class Inquiry(AskLink, ConnectionKeeper):
+class Inquiry(AskLink, ConnectionKeeper[LinkConnection]):
     """The asking side, with the card `own`, at that host and port. `done` is called once, with the
     answer, or with None and the reason why there is none."""
 

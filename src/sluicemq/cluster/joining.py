@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from sluicemq.cluster.bounds import LinkBounds
-from sluicemq.cluster.connection import ConnectionWorld
+from sluicemq.cluster.connection_port import ConnectionWorld
 from sluicemq.cluster.inquiry import (
     LATER,
     TO_JOIN,

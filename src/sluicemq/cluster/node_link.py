@@ -21,6 +21,7 @@ from sluicemq.cluster.connection import LinkPort
 from sluicemq.cluster.detector import FailureDetector
 from sluicemq.cluster.frame import BrokenFrame
 from sluicemq.kernel.address import NOBODY, ActorAddress
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import LINK_PIECE_BYTES, LINK_SETUP_NS
 from sluicemq.text import printable
 
@@ -37,6 +38,7 @@ GRANT: Final = Struct("<QQ")
 GRANTS_A_FRAME: Final = LINK_PIECE_BYTES // GRANT.size
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LinkKeeper:
     """The owner of a link, as the link sees it."""
 

@@ -13,7 +13,8 @@ from sluicemq.cluster.cluster_port import (
     NodeTrusted,
     NodeUp,
 )
-from sluicemq.cluster.connection import ConnectionKeeper, ConnectionWorld, LinkConnection
+from sluicemq.cluster.connection import LinkConnection
+from sluicemq.cluster.connection_port import ConnectionKeeper, ConnectionWorld
 from sluicemq.cluster.handshake import DialerHandshake
 from sluicemq.cluster.introduction import NONCE_BYTES, Introduction
 from sluicemq.cluster.node_link import LinkKeeper, NodeLink
@@ -58,7 +59,7 @@ class ClusterShell(ConnectionWorld):
         raise NotImplementedError
 
 
-class OtherNode(ConnectionKeeper, LinkKeeper):
+class OtherNode(ConnectionKeeper[LinkConnection], LinkKeeper):
     """Node number `member.number`. The node with the lower number connects to the other one."""
 
     def __init__(self, shell: ClusterShell, member: Member) -> None:

@@ -36,8 +36,6 @@ class MirroredStandIn(RemoteQueue):
     """This is a mirrored queue whose master is on another node, or not known. `first` is the node
     that serves it before anybody was elected, 0: there is none."""
 
-    goes_on = True
-
     def __init__(
         self, vhost: NamespacePort, declared: DeclaredQueue, first: int, post: QueuePost
     ) -> None:
@@ -46,6 +44,7 @@ class MirroredStandIn(RemoteQueue):
         self.waiting: deque[Any] = deque()
         """What was asked while no master was known; credit bounds it, and what channels ask."""
         super().__init__(vhost, declared, (first,), post)
+        self.goes_on = True
         self.clock = self.services.world.clock
         self.wait_until_ns = 0
         self.wait_for_master()
@@ -73,7 +72,7 @@ class MirroredStandIn(RemoteQueue):
         for end in [*self.ends.values()]:
             self.lose_and_leave(end)
         self.homes_changed((NO_NODE if self.is_here else known.node,))
-        self.vhost.topology.has_changed()
+        self.topology.has_changed()
 
     def lose(self, end: RemoteEnd, why: str) -> None:
         """End an end; what was asked and has had no answer is asked of the next master."""

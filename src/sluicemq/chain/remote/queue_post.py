@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from sluicemq.chain.remote.figures_teller import FiguresTeller
 from sluicemq.chain.remote.pace_teller import PaceTeller
+from sluicemq.chain.remote.post_port import PostPort
 from sluicemq.chain.remote.queue_mail import QueueMail
 from sluicemq.chain.remote.remote_channel import (
-    ChannelPost,
     PeerLost,
     RemoteAsk,
     RemoteChannel,
 )
-from sluicemq.chain.remote.remote_end import EndPost, RemoteEnd
+from sluicemq.chain.remote.remote_end import RemoteEnd
 from sluicemq.chain.remote.sections import (
     FIGURES,
     FIGURES_ROW,
@@ -48,6 +48,7 @@ from sluicemq.kernel.address import ActorAddress
 if TYPE_CHECKING:
     from sluicemq.chain.queue.namespace_port import NamespacePort
     from sluicemq.chain.queue.queue import Queue
+    from sluicemq.chain.remote.home_follower import HomeFollower
     from sluicemq.chain.remote.sections import OpenedEnd
     from sluicemq.chain.services import Services
     from sluicemq.cluster.cluster_port import ClusterPort
@@ -79,18 +80,7 @@ class HomeLost(NamedTuple):
     home: int
 
 
-class HomeFollower(Actor):
-    """The stand-in of a queue, as the post sees it: the queue's home is one of `homes`."""
-
-    homes: tuple[int, ...]
-    declared: DeclaredQueue
-
-    def told(self, figures: QueueFigures) -> None:
-        """Note the figures that its home tells, for users."""
-        raise NotImplementedError
-
-
-class QueuePost(Actor, ChannelPost, EndPost):
+class QueuePost(Actor, PostPort):
     """The post of a node, which `cluster` links to the others. `vhosts` are the virtual hosts of
     the node."""
 
@@ -146,11 +136,13 @@ class QueuePost(Actor, ChannelPost, EndPost):
         self.followers.pop(follower, None)
 
     def enter(self, end: RemoteEnd) -> ActorAddress:
+        """Give an end the address by which the other node knows it."""
         address = self.services.new_address()
         self.ends[address.serial] = end
         return address
 
     def forget(self, serial: int) -> None:
+        """Forget an end that is over."""
         self.ends.pop(serial, None)
 
     def name_of(self, node: int) -> str:
@@ -159,9 +151,10 @@ class QueuePost(Actor, ChannelPost, EndPost):
 
     # -- channels of other nodes
 
-    def ended(self, channel: RemoteChannel) -> None:
-        self.channels[channel.address.node].pop(channel.address.serial, None)
-        self.early.pop(channel, None)
+    def ended(self, address: ActorAddress) -> None:
+        channel = self.channels[address.node].pop(address.serial, None)
+        if channel is not None:
+            self.early.pop(channel, None)
 
     def broken(self, node: int, error: BrokenSection) -> None:
         self.services.world.log.write(

@@ -29,6 +29,7 @@ from sluicemq.text import octets
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import PublishLink, Queue
+    from sluicemq.chain.remote.post_port import PostPort
     from sluicemq.chain.remote.queue_mail import QueueMail
     from sluicemq.chain.services import Services
     from sluicemq.flow.credit import Inflow
@@ -48,18 +49,6 @@ class PeerLost(NamedTuple):
     """Posted to the stand-in of a channel: the link to that channel's node has ended."""
 
 
-class ChannelPost:
-    """The post, as the stand-ins of channels see it."""
-
-    def ended(self, channel: RemoteChannel) -> None:
-        """Forget the stand-in of a channel that is gone."""
-        raise NotImplementedError
-
-    def broken(self, node: int, error: s.BrokenSection) -> None:
-        """End the link to a node that has sent something unreadable."""
-        raise NotImplementedError
-
-
 class RemoteChannel(FlowActor):
     """Stands for the channel that `opened` describes, at `address` of another node."""
 
@@ -69,7 +58,7 @@ class RemoteChannel(FlowActor):
     def __init__(
         self,
         services: Services,
-        post: ChannelPost,
+        post: PostPort,
         mail: QueueMail,
         address: ActorAddress,
         opened: s.OpenedEnd,
@@ -288,7 +277,7 @@ class RemoteChannel(FlowActor):
         self.go_deaf()
         self.due.clear()
         self.keeper.release()
-        self.carrier.ended(self)
+        self.carrier.ended(self.address)
         link, self.link = self.link, None
         if link is not None:
             link.end()

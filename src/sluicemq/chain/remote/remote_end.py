@@ -9,16 +9,21 @@ next request. Each has its own LinkId, and settles only deliveries that came ove
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.remote import sections as s
+from sluicemq.chain.remote.remote_state import RemoteState
 from sluicemq.cluster.cluster_port import QUEUE_ASKS
 from sluicemq.kernel.address import AddressTable
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import DELIVERY_WINDOW_NOTIFY, WIRE_BATCH_BYTES, WIRE_CREDIT
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
 from sluicemq.queues.command_codec import command_parts
+from sluicemq.queues.commands import LinkId
+from sluicemq.queues.consumers import Consumer
+from sluicemq.replication.replicator import Replicator
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import PublishLink
@@ -29,27 +34,21 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.address import ActorAddress
     from sluicemq.model.traits import MessageTraits
-    from sluicemq.queues.commands import Command, LinkId
-    from sluicemq.queues.consumers import Consumer
+    from sluicemq.queues.commands import Command
 
 
-class EndPost:
-    """The post, as ends see it."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RemoteQueuePort(Queue[RemoteState, Replicator[Any, Any]]):
+    """The stand-in of a queue, as its ends see it."""
 
     def enter(self, end: RemoteEnd) -> ActorAddress:
         """Give an end the address by which the other node knows it; messages for it are posted to
-        its queue."""
+        this queue."""
         raise NotImplementedError
 
     def forget(self, serial: int) -> None:
         """Forget an end that is over."""
         raise NotImplementedError
-
-
-class RemoteQueuePort(Queue):
-    """The stand-in of a queue, as its ends see it."""
-
-    office: EndPost
 
     def opened_by(self, actor: Actor) -> OpenedEnd:
         """Return how the queue's node is told of a new end of that actor."""
@@ -112,7 +111,7 @@ class RemoteEnd:
         self.link = link
         self.mail = mail
         self.reach = reach
-        self.address: ActorAddress = queue.office.enter(self)
+        self.address: ActorAddress = queue.enter(self)
         self.table = AddressTable(self.address.node, self.address.incarnation)
         self.table.serial = self.address.serial - 1
         self.is_open = False
@@ -240,7 +239,7 @@ class RemoteEnd:
         self.held.clear()
         self.settles.clear()
         self.unanswered.clear()
-        self.queue.office.forget(self.address.serial)
+        self.queue.forget(self.address.serial)
 
     # -- to the channel
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sluicemq.chain.queue.former_queue import FormerQueue
 from sluicemq.chain.queue.queue import (
@@ -22,18 +22,15 @@ from sluicemq.chain.queue.queue import (
 )
 from sluicemq.chain.queue.republish_messages import RepublisherPort
 from sluicemq.chain.remote import sections as s
-from sluicemq.chain.remote.queue_post import (
-    HomeFollower,
-    HomeLost,
-    HomeReached,
-    RemoteAnswer,
-)
+from sluicemq.chain.remote.home_follower import HomeFollower
+from sluicemq.chain.remote.queue_post import HomeLost, HomeReached, RemoteAnswer
 from sluicemq.chain.remote.remote_end import RemoteConsumer, RemoteEnd, RemoteQueuePort
 from sluicemq.chain.remote.remote_state import RemoteState
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
 from sluicemq.flow.prefetch import Limiter, Resume
 from sluicemq.kernel.cleanup_steps import take
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.model.queue_types import TYPES
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
@@ -45,10 +42,10 @@ if TYPE_CHECKING:
     from sluicemq.chain.flow_actor import FlowActor
     from sluicemq.chain.queue.namespace_port import NamespacePort
     from sluicemq.chain.queue.queue import PublishLink
-    from sluicemq.chain.remote.queue_mail import QueueMail
     from sluicemq.chain.remote.queue_post import QueuePost
     from sluicemq.flow.credit import Outflow
     from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.address import ActorAddress
     from sluicemq.metadata.events import DeclaredQueue
     from sluicemq.queues.consumers import Consumer
 
@@ -79,18 +76,17 @@ class HomesChanged:
         self.homes = homes
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
     """A queue of the node `home` or, if several have it, of the first of `homes` that is reached.
     If this node gets a member of the queue, it stays for its present users: `heir` is the queue
     that all others use then."""
 
-    is_local = False
+    is_local: ClassVar[bool] = False
     goes_on = False
     """Do others serve the queue when its home does no more?"""
     is_here = False
     """Does another queue of this node have its name, which serves it?"""
-    machine: RemoteState
-    vhost: NamespacePort
 
     def __init__(
         self, vhost: NamespacePort, declared: DeclaredQueue, homes: tuple[int, ...], post: QueuePost
@@ -98,7 +94,8 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         super().__init__(vhost, declared.definition, declared.id)
         self.declared = declared
         self.homes = homes
-        self.office: QueuePost = post
+        self.office = post
+        self.topology = vhost.topology
         self.machine = RemoteState(declared.definition)
         self.home = homes[0]
         self.reaches: dict[int, int] = {}
@@ -150,6 +147,12 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
     def state(self, now_ns: int) -> str:
         """Return its state as users see it, at `now_ns`: `down` while its node is not reached."""
         return self.flow_state(now_ns) if self.reach else "down"
+
+    def enter(self, end: RemoteEnd) -> ActorAddress:
+        return self.office.enter(end)
+
+    def forget(self, serial: int) -> None:
+        self.office.forget(serial)
 
     def opened_by(self, actor: Actor) -> s.OpenedEnd:
         name = getattr(actor, "name", "")
@@ -220,9 +223,8 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         """Return the end of an actor at the queue, made with its first request."""
         end = self.ends.get(actor)
         if end is None:
-            mail: QueueMail = self.office.mail[self.home]
             link = self.machine.link_to(actor)
-            end = RemoteEnd(self, actor, link, mail, self.reach)
+            end = RemoteEnd(self, actor, link, self.office.mail[self.home], self.reach)
             self.ends[actor] = self.ends_by_link[link] = end
         self.touched[end] = None
         return end
@@ -479,7 +481,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
                 why = f"is not served by node {self.office.name_of(end.mail.node)} any more"
             self.lose(end, f"{self.title} {why}")
             self.turn_on(end.mail.node)
-            self.vhost.topology.has_changed()
+            self.topology.has_changed()
         else:
             self.let_go(end)
 
@@ -537,7 +539,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         for end in [*self.ends.values(), *self.touched]:
             if not end.is_over and end.mail.node == home:
                 self.lose(end, why)
-        self.vhost.topology.has_changed()  # routes use links that are lost
+        self.topology.has_changed()  # routes use links that are lost
         if home == self.home:
             self.figures = Depth()
             self.answer_deletions()
@@ -604,7 +606,7 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
             self,
             [
                 *(partial(self.lose_and_leave, end) for end in ends),
-                self.vhost.topology.has_changed,
+                self.topology.has_changed,
             ],
         )
 

@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.errors import SluiceError
 from sluicemq.limits import DELIVERY_COST_BYTES
-from sluicemq.model.traits import message_traits
+from sluicemq.model.traits import MessageTraits, message_traits
 from sluicemq.queues.commands import LinkId
 from sluicemq.text import octets, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from sluicemq.model.traits import MessageTraits
 
 SECTION: Final = Struct("<BBxxIQ")
 
