@@ -84,6 +84,7 @@ class FakeNet(Net):
         self.written: list[bytes] = []
         self.closed: list[tuple[int, int]] = []
         self.paused: set[int] = set()
+        self.resting: set[int] = set()
 
     def write(self, connection: int, data: bytes) -> bool:
         self.written.append(data)
@@ -102,6 +103,9 @@ class FakeNet(Net):
 
     def resume_reading(self, connection: int) -> None:
         self.paused.discard(connection)
+
+    def rest(self, connection: int) -> None:
+        self.resting.add(connection)
 
     def close(self, connection: int, linger_ms: int = 0) -> None:
         self.closed.append((connection, linger_ms))

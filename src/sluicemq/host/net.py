@@ -139,10 +139,14 @@ class Connection(asyncio.BufferedProtocol):
     def rest_when_full(self) -> None:
         """Let the socket rest if as much as may wait of it waits to be parsed."""
         if self.unparsed >= self.unparsed_max:
-            self.rests = True
-            self.clamp()
-            if not self.held:
-                self.transport.pause_reading()
+            self.rest()
+
+    def rest(self) -> None:
+        """Read nothing more before the owner has parsed what was read, or pulls."""
+        self.rests = True
+        self.clamp()
+        if not self.held and not self.transport.is_closing():
+            self.transport.pause_reading()
 
     def decoded(self, data: bytes) -> bytes:
         """Return the owner's part of `data`; with TLS nothing before the end of its handshake."""
@@ -508,6 +512,11 @@ class HostNet(Net):
         if found.rests and not pulls:
             found.rest_no_more()
         return found.rests
+
+    def rest(self, connection: int) -> None:
+        found = self.connections.get(connection)
+        if found is not None and not found.rests:
+            found.rest()
 
     def pull(self, connection: int) -> bytes:
         found = self.connections.get(connection)

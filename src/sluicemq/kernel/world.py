@@ -123,6 +123,10 @@ class Net:
         it never does."""
         return False
 
+    def rest(self, connection: int) -> None:
+        """Let the socket rest: its owner has more than it can handle soon, so that nothing is read
+        of it before the owner calls `taken`, or pulls."""
+
     def pull(self, connection: int) -> bytes:
         """Return the bytes that a resting socket has now. Returns none when it stops resting:
         further bytes come as `Received` again."""

@@ -466,6 +466,11 @@ class SimNet(Net):
         socket = self.sockets.get(connection)
         return socket is not None and socket.taken(pulls)
 
+    def rest(self, connection: int) -> None:
+        socket = self.sockets.get(connection)
+        if socket is not None:
+            socket.rests = True
+
     def pull(self, connection: int) -> bytes:
         socket = self.sockets.get(connection)
         data = b"" if socket is None else socket.pull()

@@ -1,6 +1,6 @@
 """Goal: what publishers have sent is parsed behind everybody else's work, together for one address;
 a fault ends the connection, and a connection that has ended is forgotten. Method: a scheduler, and
-functions that note that they were called.
+functions that note that they were called; a whole node.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.events import Publishes
 from sluicemq.chain.connection.intake import Intake
 from sluicemq.kernel.actor import Actor, Scheduler
+from unit.chain.client import Broker
 
 
 class Connection:
@@ -89,3 +90,16 @@ def test_a_connection_that_has_ended_is_forgotten() -> None:
     assert gone() is None
     intake.schedule()
     scheduler.run(10)
+
+
+def test_nothing_is_read_ahead_of_a_publisher_that_is_held() -> None:
+    broker = Broker()
+    publisher, other = broker.connect(), broker.connect()
+    publisher.open(1)
+    other.open(1)
+    publisher.publish(1, "q", b"1")
+    assert broker.net.resting == set()
+    broker.node.scheduler.hold(True)
+    publisher.publish(1, "q", b"2")
+    other.call(1, m.QueueDeclare(queue="q"))
+    assert broker.net.resting == {publisher.reader.connection}

@@ -105,6 +105,34 @@ def test_what_is_pulled_follows_what_came() -> None:
     asyncio.run(play())
 
 
+def test_a_socket_rests_when_its_owner_says_so() -> None:
+    """Until the owner has taken everything and does not pull."""
+
+    async def play() -> None:
+        scene = Scene()
+        client, inbox = await scene.open()
+        client.sendall(b"one")
+        await scene.until(lambda: inbox.reads)
+        scene.net.rest(1)
+        scene.net.rest(1)
+        client.sendall(b"two")
+        await scene.still(inbox)
+        assert scene.net.taken(1, True)
+        assert scene.net.pull(1) == b"two"
+        assert not scene.net.pull(1)
+        client.sendall(b"three")
+        await scene.until(lambda: inbox.data == b"onethree")
+        scene.net.rest(1)
+        client.sendall(b"four")
+        assert not scene.net.taken(1, False)
+        await scene.until(lambda: inbox.data == b"onethreefour")
+        client.close()
+        await scene.until(lambda: inbox.closed)
+        scene.net.rest(1)
+
+    asyncio.run(play())
+
+
 def test_who_does_not_pull_is_read_as_before() -> None:
     async def play() -> None:
         scene = Scene()

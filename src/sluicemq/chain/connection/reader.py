@@ -148,12 +148,15 @@ class Reader(Severable):
 
     def post(self, message: object) -> None:
         """Put a message into the inbox. Bytes of a publishing client are instead taken at once, to
-        wait for a turn of patient actors, unless the inbox may hold earlier bytes."""
+        wait for a turn of patient actors, unless the inbox may hold earlier bytes. While such clients
+        are held, nothing is read ahead of it: messages that have to wait do so at the client."""
         is_next = self.publishes_now and not self.inbox
         if is_next and isinstance(message, Received) and not self.is_stopped():
             self.read(message.data)
             self.intake.schedule()
             self.account()
+            if self.scheduler.is_held:
+                self.net.rest(self.connection)
         else:
             super().post(message)
 

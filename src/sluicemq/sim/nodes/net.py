@@ -45,6 +45,9 @@ class NodeNet(Net):
     def taken(self, connection: int, pulls: bool) -> bool:
         return self._of(connection).taken(connection, pulls)
 
+    def rest(self, connection: int) -> None:
+        self._of(connection).rest(connection)
+
     def pull(self, connection: int) -> bytes:
         return self._of(connection).pull(connection)
 
