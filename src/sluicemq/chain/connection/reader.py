@@ -147,9 +147,8 @@ class Reader(Severable):
         self.amqp.frame_max = broker.config.net.initial_frame_max
 
     def post(self, message: object) -> None:
-        """Put a message into the inbox. Bytes of a publishing client are instead taken at once, to
-        wait for a turn of patient actors, unless the inbox may hold earlier bytes. While such clients
-        are held, nothing is read ahead of it: messages that have to wait do so at the client."""
+        """Put a message into the inbox; but take bytes of a publishing client at once, to wait for
+        a patient turn, unless the inbox may hold earlier ones. Of held clients no more is read."""
         is_next = self.publishes_now and not self.inbox
         if is_next and isinstance(message, Received) and not self.is_stopped():
             self.read(message.data)
@@ -245,8 +244,7 @@ class Reader(Severable):
             self.broker.memory_used(change)
 
     def flow_resumed(self) -> None:
-        """Go on in a turn of its own, whoever has opened the gate."""
-        self.schedule()
+        self.schedule()  # a turn of its own, whoever has opened the gate
 
     def is_stopped(self) -> bool:
         """Tell whether a gate is shut; a connection that is being closed is read whatever the gates
