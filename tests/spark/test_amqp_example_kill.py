@@ -71,7 +71,8 @@ def run_until_killed(url: str, folder: Path, log: Path) -> None:
     deadline = time.monotonic() + RUN_S
     try:
         # Rows of this batch are in its files; they may be on their way to the exchange.
-        while not list(folder.glob(f"revenue/batch={KILLED_IN}/*.parquet")):
+        batch = folder / "revenue" / f"batch={KILLED_IN}"
+        while not (batch.exists() and list(batch.glob("*.parquet"))):
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.005)

@@ -21,6 +21,7 @@ from sluicemq.spark.pipeline.build import build_report
 from sluicemq.spark.synthetic import RunShape, StepShape, write_synthetic_run
 from support.lab_runs import Notes, small_plan
 from support.thorough import thorough
+from support.undrawn import nothing_drawn
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -64,7 +65,8 @@ def folder(broker_url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_synthetic_run(folder / "made up", SHAPE)
     info = json.loads((folder / "made up" / "run.json").read_text())
     (folder / "made up" / "run.json").write_text(json.dumps(info | {"label": "made up"}))
-    build_report([folder / name for name in RUNS], "local[2]", out=folder)
+    with nothing_drawn():
+        build_report([folder / name for name in RUNS], "local[2]", out=folder)
     return folder
 
 

@@ -16,6 +16,7 @@ from sluicemq.errors import Refused
 from sluicemq.spark.pipeline.build import ReportPaths, build_comparison, build_report
 from sluicemq.spark.synthetic import RunShape, StepShape, write_synthetic_run
 from support.thorough import only_thorough, thorough
+from support.undrawn import nothing_drawn
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -41,7 +42,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def both(runs: Path) -> ReportPaths:
     """Both, side by side."""
-    return build_report([runs / "free", runs / "confirms"], "local[2]", out=runs / "both")
+    with nothing_drawn():
+        return build_report([runs / "free", runs / "confirms"], "local[2]", out=runs / "both")
 
 
 def test_runs_are_shown_side_by_side(both: ReportPaths) -> None:
@@ -67,12 +69,13 @@ def test_the_pipelines_own_rate_is_left_with_the_results(both: ReportPaths) -> N
     assert row["memory"] == "2g"
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_one_run_is_reported_in_its_own_directory(runs: Path) -> None:
     told: list[str] = []
-    paths = build_report(runs / "free", "local[2]", progress=told.append)
-    assert paths.report == runs / "free" / "report.html"
-    assert "The runs side by side" not in paths.report.read_text(encoding="utf-8")
+    paths = build_report(runs / "confirms", "local[2]", progress=told.append)
+    assert paths.report == runs / "confirms" / "report.html"
+    page = paths.report.read_text(encoding="utf-8")
+    assert "The runs side by side" not in page
+    assert "<path" in page, "nothing is drawn"
     assert told[0].startswith("Starting Spark for ")
     assert told[-1] == "Writing the report"
 

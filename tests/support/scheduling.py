@@ -3,12 +3,14 @@
 A process takes file after file, so that what the tests of a file share is made once; where they
 are long and share nothing, it takes test after test. All tests that have the Spark session go to
 one process, and all that have the cluster of Spark's to another: their JVMs take gigabytes, and
-long to get warm. What takes longest begins first, so that nothing long is left to run alone.
+long to get warm. What takes longest begins first, so that nothing long is left to run alone; and
+as no process has more to do than the one with the Spark session, all others give way to it.
 """
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -71,6 +73,9 @@ SLOW = (
 )
 """These wait more than they compute. What does nothing but compute comes last."""
 
+NICENESS: Final = 3
+"""Of a process with tests that share nothing of Spark's, and of all that it starts."""
+
 
 class FileScheduling(LoadFileScheduling):
     """By file, but all that share something of Spark's as if they were one, and some one by one."""
@@ -116,6 +121,18 @@ def groups_in(file: str) -> dict[str, str]:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling:
     return FileScheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if hasattr(item.config, "workerinput") and not group_of(item.nodeid):
+        give_way()
+
+
+@cache
+def give_way() -> None:
+    """Have this process take the CPU time that Spark leaves, from now on."""
+    os.nice(NICENESS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
