@@ -695,6 +695,6 @@ MIRROR_REPLACE_MS: Final = 60_000
 MIRROR_PROMOTE_MS: Final = 15_000
 """How long a queue has no master before a mirror that may lack messages is made one."""
 
-MIRROR_MARK_AHEAD: Final = 1024
+MIRROR_MARK_AHEAD: Final = 4096
 """Messages that a master marks as delivered before they are: so many may come flagged after a
 change of master that nobody has seen, and so seldom a delivery waits for an entry."""

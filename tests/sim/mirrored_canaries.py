@@ -119,6 +119,23 @@ def confirmed_before_it_is_delivered(patch: pytest.MonkeyPatch) -> None:
 
 
 @canary
+def confirmed_with_a_mark_that_went_ahead(patch: pytest.MonkeyPatch) -> None:
+    """What waits for the entry behind one with marks is confirmed with these."""
+    original = Mastership.take_entry
+
+    def take_entry(self: Mastership[Any]) -> list[MirrorCommand]:
+        is_ahead = self.keeps_writes
+        commands = original(self)
+        if is_ahead:
+            for write in self.pending.writes.values():
+                self.receipts += [] if write.receipt is None else [write.receipt]
+                write.receipt = None
+        return commands
+
+    patch.setattr(Mastership, "take_entry", take_entry)
+
+
+@canary
 def gone_before_its_entry_and_written_all_the_same(patch: pytest.MonkeyPatch) -> None:
     """Of a batch all is written of which something is left."""
     original = PendingWrites.take

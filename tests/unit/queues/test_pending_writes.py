@@ -12,7 +12,13 @@ import random
 import pytest
 
 from sluicemq.model.traits import NO_TRAITS
-from sluicemq.queues.mirrored.entry_timing import ENOUGH_BYTES, HOLD_MS, PASSED_MAX, EntryTiming
+from sluicemq.queues.mirrored.entry_timing import (
+    ENOUGH_BYTES,
+    IDLE_MS,
+    LONGEST_MS,
+    PASSED_MAX,
+    EntryTiming,
+)
 from sluicemq.queues.mirrored.pending_writes import PendingWrites
 from sluicemq.storage.entries import Run
 from sluicemq.storage.positions import first_of_priority
@@ -47,7 +53,7 @@ def test_what_is_left_is_written(seed: int) -> None:
             positions = range(start, min(start + width, nexts[row]), dice.choice((1, 2, 3)))
             if not positions or not there.issuperset(positions):
                 continue
-            written, receipts = pending.remove(positions)
+            written, receipts = pending.remove(positions, step)
             assert {*written} == logged.intersection(positions)
             there -= {*positions}
             logged -= {*positions}
@@ -81,7 +87,7 @@ class Clock:
         self.next += count
 
     def acknowledge(self, count: int) -> None:
-        self.pending.remove(range(self.next - count, self.next))
+        self.pending.remove(range(self.next - count, self.next), self.now_ms)
 
     def left_ms(self, removed_ms: int | None = None, *, is_consumed: bool = True) -> int:
         return self.timing.left_ms(self.pending, removed_ms, self.now_ms, is_consumed=is_consumed)
@@ -103,36 +109,53 @@ def test_an_entry_waits_for_acknowledgements_of_what_consumers_have() -> None:
     assert clock.left_ms() == 0
     clock.publish()
     assert clock.left_ms(is_consumed=False) == 0
-    assert clock.left_ms() == HOLD_MS
+    assert clock.left_ms() == IDLE_MS
     clock.now_ms += 15
     clock.publish()
-    assert clock.left_ms() == HOLD_MS - 15
-    clock.now_ms += HOLD_MS
+    assert clock.left_ms() == IDLE_MS - 15
+    clock.now_ms += IDLE_MS
     assert clock.left_ms() == 0
     clock.make()
     clock.publish(size=ENOUGH_BYTES)
     assert clock.left_ms() == 0
 
 
-def test_removals_wait_for_as_long_and_go_with_what_is_due() -> None:
+def test_a_wait_goes_on_while_messages_come_and_go_and_most_go() -> None:
     clock = Clock()
-    assert clock.left_ms(clock.now_ms - 3) == HOLD_MS - 3
-    assert clock.left_ms(clock.now_ms - HOLD_MS) == 0
+    waited_ms = []
+    for _ in range(4):
+        clock.publish()
+        began_ms = clock.now_ms
+        while clock.left_ms():
+            clock.now_ms += IDLE_MS // 5
+            clock.publish()
+            clock.acknowledge(9)
+        waited_ms.append(clock.now_ms - began_ms)
+        clock.make()
+    assert waited_ms == [IDLE_MS, 2 * IDLE_MS, LONGEST_MS, LONGEST_MS]
+    clock.publish()
+    clock.now_ms += IDLE_MS
+    assert clock.left_ms() == 0, "nothing has come or gone"
+
+
+def test_removals_wait_for_longer_and_go_with_what_is_due() -> None:
+    clock = Clock()
+    assert clock.left_ms(clock.now_ms - 3) == LONGEST_MS - 3
+    assert clock.left_ms(clock.now_ms - LONGEST_MS) == 0
     clock.publish()
     assert clock.left_ms(clock.now_ms - 3, is_consumed=False) == 0
 
 
 def test_useless_waits_become_seldom_and_useful_ones_do_not() -> None:
     clock = Clock()
-    waits = "".join("w" if clock.waits() else "." for _ in range(60))
-    assert [*map(len, waits.split("w"))] == [0, 1, 2, 4, 8, PASSED_MAX, PASSED_MAX, 6]
+    waits = "".join("w" if clock.waits() else "." for _ in range(110))
+    assert [*map(len, waits.split("w"))] == [0, 1, 2, 4, 8, 16, PASSED_MAX, PASSED_MAX, 7]
     while not clock.waits():
         pass
     clock.timing.passes = 0
     for _ in range(3):
         clock.publish()
         assert clock.left_ms() > 0
-        clock.acknowledge(5)
+        clock.acknowledge(6)
         clock.make()
-        clock.publish()
     assert clock.timing.passes_next == 1

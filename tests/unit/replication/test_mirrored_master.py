@@ -172,6 +172,23 @@ def test_what_not_all_mirrors_have_is_under_way() -> None:
     assert mastership.under_way == 1
 
 
+def test_a_mark_does_not_take_messages_with_it_that_wait() -> None:
+    """They are in the entry after it, and confirmed with that one."""
+    life = Life()
+    life.get(0)
+    mastership = life.master.mastership
+    standing = GroupStanding(99, {1: 99}, frozenset())
+    life.do(life.publish(b"a", b"b"), Get(life.channel, False))
+    assert mastership.entry_wait_ms(standing, is_consumed=True) == 0
+    assert [type(each) for each in mastership.take_entry()] == [MarkDelivered]
+    mastership.proposed(2, 9)
+    assert mastership.confirmed(standing) == []
+    assert mastership.under_way == 2
+    assert [type(each) for each in mastership.take_entry()] == [WriteMessages]
+    mastership.proposed(3, 9)
+    assert len(mastership.confirmed(standing)) == 1
+
+
 def test_nothing_is_delivered_that_would_come_again_unflagged() -> None:
     life = Life()
     life.do(life.publish(*(b"%d" % each for each in range(9))))

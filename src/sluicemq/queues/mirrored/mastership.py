@@ -50,6 +50,8 @@ class Mastership(Generic[R]):
         self.removed_ms: int | None = None
         """When the first of them was removed; None: there is none."""
         self.timing = EntryTiming()
+        self.keeps_writes = False
+        """The next entry has marks only, because its messages wait for the one after it."""
         self.receipts: list[R] = []
         """The receipts that wait for the entry that was taken last."""
         self.taken = 0
@@ -80,7 +82,7 @@ class Mastership(Generic[R]):
         """Put the removal of these positions in the next entry. Messages that are in no entry yet
         will be in none. Returns the receipts that are due because all of their messages are
         gone."""
-        positions, receipts = self.pending.remove(positions)
+        positions, receipts = self.pending.remove(positions, self.lags.now_ms)
         if not positions:
             return receipts
         if self.removed_ms is None:
@@ -108,16 +110,22 @@ class Mastership(Generic[R]):
         """Return for how many milliseconds the next entry waits: 0 when it is due, or there is
         none; None as long as the one before is being committed. `is_consumed`: all messages of the
         queue are with its consumers."""
-        if self.gathered or self.marks.due or self.pending.size_bytes >= RAFT_APPEND_BYTES:
-            return 0
-        if self.lags.entries.last > standing.commit:
-            return None
-        now_ms = self.lags.now_ms
-        return self.timing.left_ms(self.pending, self.removed_ms, now_ms, is_consumed=is_consumed)
+        wait_ms: int | None = 0
+        if self.pending.size_bytes < RAFT_APPEND_BYTES:
+            wait_ms = None
+            if self.lags.entries.last <= standing.commit:
+                wait_ms = self.timing.left_ms(
+                    self.pending, self.removed_ms, self.lags.now_ms, is_consumed=is_consumed
+                )
+        self.keeps_writes = bool(self.marks.due) and not self.gathered and wait_ms != 0
+        return 0 if self.gathered or self.marks.due else wait_ms
 
     def take_entry(self) -> list[MirrorCommand]:
         """Take the commands of the next entry, if any. The caller proposes it now, and then calls
         `proposed`."""
+        if self.keeps_writes:
+            self.keeps_writes = False
+            return [*self.marks.take_due()]
         self.timing.made(self.pending)
         self.taken += self.pending.messages
         self.in_entries += self.pending.messages

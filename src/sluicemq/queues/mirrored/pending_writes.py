@@ -42,6 +42,8 @@ class PendingWrites(Generic[R]):
         """The number of their messages, without those that have left a write."""
         self.overtaken = 0
         """The number of messages so far that left the queue before they were written."""
+        self.moved_ms = 0
+        """When the last message came, or left a write."""
         self._firsts: dict[int, list[int]] = {}
         """For each row, the first positions of its writes, ascending."""
 
@@ -56,8 +58,9 @@ class PendingWrites(Generic[R]):
         self._firsts.setdefault(priority_at(run.first), []).append(run.first)
         self.size_bytes += sum(run.sizes)
         self.messages += run.count
+        self.moved_ms = now_ms
 
-    def remove(self, positions: range) -> tuple[range, list[R]]:
+    def remove(self, positions: range, now_ms: int) -> tuple[range, list[R]]:
         """Remove the messages at these ascending positions of one row. Returns the positions that
         are in an entry already, and the receipts of the writes of which nothing is left."""
         firsts = self._firsts.get(priority_at(positions.start))
@@ -66,6 +69,7 @@ class PendingWrites(Generic[R]):
         border = max(0, -(-(firsts[0] - positions.start) // positions.step))
         written, positions = positions[:border], positions[border:]
         receipts: list[R] = []
+        self.moved_ms = now_ms
         at = bisect_right(firsts, positions.start) - 1
         while at < len(firsts) and firsts[at] <= positions[-1]:
             write = self.writes[firsts[at]]
