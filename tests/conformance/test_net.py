@@ -282,7 +282,7 @@ def test_a_connection_that_is_gone_takes_everything_and_does_nothing(pair: Pair)
     for end in ends:
         assert end.net.write(end.number, b"late")
         assert end.net.unsent_bytes(end.number) == 0
-        assert end.net.pull(end.number) == b""
+        assert end.net.pull(end.number, 1) == b""
         assert not end.net.taken(end.number, True)
         end.net.pause_reading(end.number)
         end.net.resume_reading(end.number)

@@ -23,6 +23,7 @@ from collections.abc import Container
 from typing import Final
 
 from sluicemq.amqp import violations
+from sluicemq.amqp.decoding import METHOD_ARGS, METHOD_IDS, decode_method, last_words
 from sluicemq.amqp.events import (
     Acks,
     ContentDue,
@@ -46,7 +47,7 @@ from sluicemq.amqp.frames import (
     OVERHEAD,
 )
 from sluicemq.amqp.method import Method
-from sluicemq.amqp.methods import METHODS, BasicAck, BasicDeliver, BasicPublish
+from sluicemq.amqp.methods import BasicAck, BasicDeliver, BasicPublish
 from sluicemq.amqp.pieces import Pieces
 from sluicemq.amqp.properties import check_properties
 from sluicemq.amqp.runs import (
@@ -59,7 +60,7 @@ from sluicemq.amqp.runs import (
     cut_mixed_keys,
     read_publish,
 )
-from sluicemq.amqp.types import Malformed, MalformedText
+from sluicemq.amqp.types import Malformed
 from sluicemq.amqp.unfinished import FRAME_HEAD_SIZE, FrameInPieces, UnfinishedContent
 from sluicemq.errors import ConnectionViolation
 from sluicemq.limits import (
@@ -83,18 +84,13 @@ DEAF: Final = 3
 
 PROTOCOL_NAME: Final = b"AMQP"
 PROTOCOL_HEADER_SIZE: Final = 8
-METHOD_ARGS: Final = 11
-"""The offset of a method's arguments in its frame."""
 TAG_SIZE: Final = 8
-METHOD_IDS: Final = struct.Struct(">I")
 CONTENT_HEADER: Final = struct.Struct(">HHQ")
 PUBLISH: Final = 60 << 16 | 40
 DELIVER: Final = 60 << 16 | 60
 ACK: Final = 60 << 16 | 80
 CHANNEL_OPEN: Final = 20 << 16 | 10
 CHANNEL_OPEN_OK: Final = 20 << 16 | 11
-CONNECTION_CLOSE: Final = 10 << 16 | 50
-CONNECTION_CLOSE_OK: Final = 10 << 16 | 51
 
 
 CONTENT_DUE: Final = ContentDue()
@@ -102,6 +98,10 @@ CONTENT_DUE: Final = ContentDue()
 LARGE_BYTES: Final = 32 << 10
 """From so many octets on a message that is incomplete is cheaper to take in pieces than to be read
 again when it is complete."""
+
+ROOM_BYTES: Final = 128 << 10
+"""From so many octets on that are still to come of a content a read of their own costs less than to
+copy them."""
 
 
 class AmqpConnection:
@@ -113,6 +113,7 @@ class AmqpConnection:
     open_channels     if given, methods of channels not in it come as MethodFrame, with no content
     fast              False: frame by frame always (the events say the same, in more pieces)
     large_bytes       body frames of so many octets, and messages, are taken in pieces as they come
+    room_bytes        for so many octets of a content that are still to come there is `room`
     wants_content     False: ContentDue comes, again and again, in place of the first publish or
                       part of a content; what is behind it waits.
     """
@@ -125,6 +126,7 @@ class AmqpConnection:
         self.open_channels: Container[int] | None = None
         self.fast = True
         self.large_bytes = LARGE_BYTES
+        self.room_bytes = ROOM_BYTES
         self.wants_content = True
         self._state = GREETING
         self._buf = b""
@@ -137,6 +139,7 @@ class AmqpConnection:
         self._contents: dict[int, UnfinishedContent] = {}
         self._content_bytes = 0
         self._frame_begun: FrameInPieces | None = None
+        self._largest = 0
         self._ignored: set[int] = set()
         # Keys are raw method frames; in a client, frames without their delivery tag. A frame that
         # was seen only once has no stencil yet: where each message has a key of its own, there is
@@ -154,6 +157,27 @@ class AmqpConnection:
         if data and self._state != DEAF:
             self._chunks.append(data)
             self._chunk_bytes += len(data)
+
+    def room(self) -> memoryview | None:
+        """Return where the next octets from the socket may be read to, in place of `receive_data`;
+        `filled` has to be called then, before anything else. None: no large content is being read,
+        or more waits to be parsed."""
+        frame = self._frame_begun
+        if frame is None or frame.content is None or not (frame.due and self.wants_content):
+            return None
+        if self._pos < len(self._buf) or self._chunks:
+            return None
+        content = frame.content
+        room = content.room(frame, self.room_bytes, self._largest)
+        self._count(content)
+        return room
+
+    def filled(self, count: int) -> None:
+        """Take the octets, `count`, that were read into the `room`."""
+        frame = self._frame_begun
+        assert frame is not None, "octets were read into no room"
+        assert frame.content is not None, "octets were read for nobody"
+        self.receive_data(frame.content.filled(frame, count))
 
     @property
     def held_bytes(self) -> int:
@@ -175,10 +199,11 @@ class AmqpConnection:
         """Return the next event, or None when more data is needed. Raises ProtocolViolation when
         the peer's bytes are not AMQP."""
         while True:
-            if self._pos == len(self._buf) and not self._fill():
+            begun = self._frame_begun
+            is_whole = begun is not None and not begun.due
+            if self._pos == len(self._buf) and not is_whole and not self._fill():
                 return None
             try:
-                begun = self._frame_begun
                 event = self._again() or self._parse() if begun is None else self._go_on(begun)
             except ConnectionViolation:
                 self.ignore_all()
@@ -311,18 +336,20 @@ class AmqpConnection:
         content = frame.content
         if content is not None and not self.wants_content:
             return CONTENT_DUE
-        pos = self._pos
-        end = self._pos = min(len(self._buf), pos + frame.due)
-        frame.due -= end - pos
-        if content is not None:
-            content.frames.add(self._buf, pos, end)
-            self._count(content)
         if frame.due:
-            return None
+            pos = self._pos
+            end = self._pos = min(len(self._buf), pos + frame.due)
+            frame.due -= end - pos
+            if content is not None:
+                content.frames.add(self._buf, pos, end)
+                self._count(content)
+            if frame.due:
+                return None
+            if self._buf[end - 1] != END:
+                self._frame_begun = None
+                self._break_off(violations.invalid_end(BODY, frame.payload(), self._buf[end - 1]))
+                return None
         self._frame_begun = None
-        if self._buf[end - 1] != END:
-            self._break_off(violations.invalid_end(BODY, frame.payload(), self._buf[end - 1]))
-            return None
         if content is None or content.left:
             return None
         return self._complete(frame.channel, content)
@@ -388,7 +415,7 @@ class AmqpConnection:
             self._break_off(violations.invalid_end(kind, payload, buf[end - 1]))
             return None
         if self._state == CLOSING:
-            return self._last_words(kind, channel, pos, end)
+            return last_words(buf, kind, channel, pos, end)
         size = end - pos - OVERHEAD
         if kind == METHOD and size >= METHOD_IDS.size:
             return self._method(channel, pos, end)
@@ -404,19 +431,6 @@ class AmqpConnection:
             return Heartbeat()
         raise violations.unknown_frame(kind, buf[pos + FRAME_HEAD_SIZE : end - 1])
 
-    def _last_words(self, kind: int, channel: int, pos: int, end: int) -> Event | None:
-        """Handle a frame while the connection closes: only connection.close and close-ok count."""
-        if kind != METHOD or channel or end - pos < OVERHEAD + METHOD_IDS.size:
-            return None
-        key = METHOD_IDS.unpack_from(self._buf, pos + FRAME_HEAD_SIZE)[0]
-        if key not in (CONNECTION_CLOSE, CONNECTION_CLOSE_OK):
-            return None
-        try:
-            method = METHODS[key].decode_args(self._buf, pos + METHOD_ARGS, end - 1)
-        except Malformed:
-            return None
-        return MethodFrame(channel, method, self._buf[pos:end])
-
     # -- methods
 
     def _method(self, channel: int, pos: int, end: int) -> Event | None:
@@ -431,7 +445,7 @@ class AmqpConnection:
         key: int = METHOD_IDS.unpack_from(self._buf, pos + FRAME_HEAD_SIZE)[0]
         if channel == 0 or (self.open_channels is not None and channel not in self.open_channels):
             self._ignored.discard(channel)
-            return MethodFrame(channel, self._decode(key, pos, end), self._buf[pos:end])
+            return MethodFrame(channel, decode_method(self._buf, key, pos, end), self._buf[pos:end])
         if channel in self._ignored:
             return self._method_of_closed(key, channel, pos, end)
         if key == PUBLISH and self.role == SERVER:
@@ -440,7 +454,7 @@ class AmqpConnection:
             return self._ack(channel, pos, end)
         if key == DELIVER and self.role == CLIENT:
             return self._deliver(channel, pos, end)
-        method = self._decode(key, pos, end)
+        method = decode_method(self._buf, key, pos, end)
         raw = self._buf[pos:end]
         if method.has_content:
             self._begin_content(channel, method, raw)
@@ -449,25 +463,12 @@ class AmqpConnection:
 
     def _method_of_closed(self, key: int, channel: int, pos: int, end: int) -> Event | None:
         """Return the event of a method on a channel whose contents are ignored."""
-        method = self._decode(key, pos, end)
+        method = decode_method(self._buf, key, pos, end)
         if method.has_content:
             return None
         if key in (CHANNEL_OPEN, CHANNEL_OPEN_OK):
             self._ignored.discard(channel)
         return MethodFrame(channel, method, self._buf[pos:end])
-
-    def _decode(self, key: int, pos: int, end: int) -> Method:
-        """Decode the method in the frame from `pos` to `end`."""
-        cls = METHODS.get(key)
-        if cls is None:
-            raise violations.unknown_method(key >> 16, key & 0xFFFF)
-        try:
-            return cls.decode_args(self._buf, pos + METHOD_ARGS, end - 1)
-        except MalformedText as text_error:
-            raise violations.malformed_text() from text_error
-        except Malformed as error:
-            raw = self._buf[pos + METHOD_ARGS : end - 1]
-            raise violations.cannot_decode(raw, cls.class_id, cls.method_id) from error
 
     def _publish(self, channel: int, pos: int, end: int) -> Event | None:
         raw = self._buf[pos:end]
@@ -519,7 +520,7 @@ class AmqpConnection:
         """Return the method in a frame that was never seen before, and keep it."""
         method = read_publish(raw)
         if method is None:
-            decoded = self._decode(PUBLISH, pos, end)
+            decoded = decode_method(self._buf, PUBLISH, pos, end)
             assert isinstance(decoded, BasicPublish)
             method = decoded
         if len(self._methods) >= MIXED_KEY_METHODS_MAX:
@@ -565,7 +566,7 @@ class AmqpConnection:
             constant = raw[:tag_at] + raw[tag_at + TAG_SIZE :]
             stencil = self._delivers.get(constant)
             if stencil is None:
-                decoded = self._decode(DELIVER, pos, end)
+                decoded = decode_method(self._buf, DELIVER, pos, end)
                 assert isinstance(decoded, BasicDeliver)
                 stencil = DeliverStencil(raw, tag_at, decoded)
                 if len(self._delivers) >= RUN_METHODS_MAX:
@@ -581,7 +582,7 @@ class AmqpConnection:
             if done:
                 self._wait_at(pos, done)
                 return None
-        self._begin_content(channel, self._decode(DELIVER, pos, end), raw)
+        self._begin_content(channel, decode_method(self._buf, DELIVER, pos, end), raw)
         return None
 
     def _wait_at(self, pos: int, need: int) -> None:
@@ -596,7 +597,7 @@ class AmqpConnection:
             if event is not None:
                 self._last_ack = self._buf[pos : pos + METHOD_ARGS], channel
                 return event
-        method = self._decode(ACK, pos, end)
+        method = decode_method(self._buf, ACK, pos, end)
         assert isinstance(method, BasicAck)
         if method.multiple:
             return MethodFrame(channel, method, self._buf[pos:end])
@@ -686,6 +687,7 @@ class AmqpConnection:
         """Return the event of a content whose last body frame has come, and forget its parts."""
         self._forget_content(channel)
         raw = content.whole(channel, self.frame_max)
+        self._largest = max(self._largest, len(raw))
         method = content.method
         if isinstance(method, BasicPublish) and self.role == SERVER:
             return Publishes(channel, content.raw_method, method, [raw], len(raw), True, True)

@@ -38,6 +38,11 @@ class Pieces:
         else:
             parts.append(bytearray(memoryview(read)[start:end]))
 
+    @property
+    def held_bytes(self) -> int:
+        """Return how many bytes of memory the octets take."""
+        return self.size
+
     def joined(self, before: bytes = b"") -> bytes:
         """Return `before` and all octets behind it in one."""
         return b"".join([before, *self.parts])

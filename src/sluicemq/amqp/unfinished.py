@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.frames import OVERHEAD, body_frames, frame_end
-from sluicemq.amqp.pieces import PIECE_BYTES, Pieces
+from sluicemq.amqp.frames import BODY, END, FRAME, OVERHEAD, body_frames, frame_end
+from sluicemq.amqp.pieces import PIECE_BYTES, PINNED, Pieces
+from sluicemq.amqp.room import Room
 
 if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
@@ -36,7 +37,7 @@ class UnfinishedContent:
         self.method = method
         self.raw_method = raw_method
         self.header = b""
-        self.frames = Pieces()
+        self.frames: Pieces | Room = Pieces()
         """All octets of body frames so far, unless there is a `body`."""
         self.body = bytearray()
         self.left = 0
@@ -47,7 +48,7 @@ class UnfinishedContent:
 
     def size(self) -> int:
         """Return the bytes it takes in memory, including the room that its body has to grow."""
-        held = len(self.raw_method) + len(self.header) + self.frames.size
+        held = len(self.raw_method) + len(self.header) + self.frames.held_bytes
         return CONTENT_BYTES + held + self.body.__alloc__()
 
     def begin_frame(self, channel: int, size: int, frame_max: int) -> FrameInPieces | None:
@@ -59,6 +60,44 @@ class UnfinishedContent:
         self.left -= size
         return FrameInPieces(channel, size + OVERHEAD, self)
 
+    def room(self, frame: FrameInPieces, rest_min: int, largest: int) -> memoryview | None:
+        """Return where the octets may be read to that come next, if body frames follow that are as
+        large as `frame`, which is being read. None: fewer than `rest_min` are still to come; or too
+        few have come for as much memory, and the peer's `largest` content was smaller."""
+        frames = self.frames
+        if isinstance(frames, Pieces):
+            more_frames = -(-self.left // (frame.size - OVERHEAD))
+            rest = frame.due + self.left + OVERHEAD * more_frames
+            come = len(self.header) + frames.size
+            whole = come + rest
+            if rest < rest_min or whole > max(largest, come * PINNED):
+                return None
+            frames = self.frames = Room(self.header, frames, whole)
+        return frames.free() or None
+
+    def filled(self, frame: FrameInPieces, count: int) -> bytes:
+        """Take `count` octets that were read into the room. Returns those of them that have to be
+        parsed: from a frame on, or its wrong end, that is not as expected."""
+        room = self.frames
+        assert isinstance(room, Room), "octets were read, but there is no room"
+        room.filled(count)
+        frame.due -= count
+        while frame.due <= 0:
+            end = room.end + frame.due
+            if room.view[end - 1] != END:
+                frame.due = 1
+                return room.cut(end - 1)
+            payload = min(frame.size - OVERHEAD, self.left)
+            is_begun = payload > 0 and frame.due <= -FRAME_HEAD_SIZE
+            head = (BODY, frame.channel, payload)
+            if not is_begun or FRAME.unpack_from(room.view, end) != head:
+                frame.due = 0
+                return room.cut(end)
+            self.left -= payload
+            frame.size = payload + OVERHEAD
+            frame.due += frame.size
+        return b""
+
     def add(self, buf: bytes, pos: int, end: int, frame_max: int) -> None:
         """Add the body frame from `pos` to `end`, which is split again when it is larger than
         `frame_max` (0: no limit)."""
@@ -69,7 +108,7 @@ class UnfinishedContent:
             return
         if self.frames.size:
             frames, at = self.frames.joined(), 0
-            self.frames.clear()
+            self.frames = Pieces()
             while at < len(frames):
                 after = frame_end(frames, at)
                 self.body += memoryview(frames)[at + FRAME_HEAD_SIZE : after - 1]

@@ -127,10 +127,17 @@ class Net:
         """Let the socket rest: its owner has more than it can handle soon, so that nothing is read
         of it before the owner calls `taken`, or pulls."""
 
-    def pull(self, connection: int) -> bytes:
-        """Return the bytes that a resting socket has now. Returns none when it stops resting:
-        further bytes come as `Received` again."""
+    def pull(self, connection: int, size_max: int) -> bytes:
+        """Return the bytes that a resting socket has now, at most `size_max`. Returns none when it
+        stops resting: further bytes come as `Received` again."""
         return b""
+
+    def pull_into(self, connection: int, room: memoryview) -> int:
+        """Read the bytes that a resting socket has now into `room`, as far as it goes. Returns how
+        many they were, and 0 in place of none. Not for connections over TLS."""
+        data = self.pull(connection, len(room))
+        room[: len(data)] = data
+        return len(data)
 
     def pause_reading(self, connection: int) -> None:
         """Stop reading the socket until `resume_reading`, so that TCP holds the peer up."""

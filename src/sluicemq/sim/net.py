@@ -167,7 +167,7 @@ class Socket:
             if self.left:
                 self._finish("closed by the client")
             return
-        data = self._take()
+        data = self._take(self.net.swarm.socket_bytes)
         self.unparsed += len(data)
         self.rests = self.unparsed * RESTS_PART >= self.net.swarm.socket_bytes
         self.owner.post(Received(data))
@@ -182,19 +182,19 @@ class Socket:
             self._fetch()
         return self.rests
 
-    def pull(self) -> bytes:
-        """Return the waiting bytes, if the socket rests and may be read."""
+    def pull(self, size_max: int) -> bytes:
+        """Return the waiting bytes, at most `size_max`, if the socket rests and may be read."""
         if not self.rests or self.paused or self.gone:
             return b""
         if not self.inbound:
             self.rests = False
             self._fetch()
             return b""
-        return self._take()
+        return self._take(size_max)
 
-    def _take(self) -> bytes:
-        """Return the next bytes from the client, which gets room for as many."""
-        size = self.net.fragment()
+    def _take(self, size_max: int) -> bytes:
+        """Return the next bytes from the client, at most `size_max`; it gets room for as many."""
+        size = min(self.net.fragment(), size_max)
         data = bytes(self.inbound[:size])
         del self.inbound[:size]
         if self.starved and len(self.inbound) * 2 < self.net.swarm.socket_bytes and not self.left:
@@ -471,9 +471,9 @@ class SimNet(Net):
         if socket is not None:
             socket.rests = True
 
-    def pull(self, connection: int) -> bytes:
+    def pull(self, connection: int, size_max: int) -> bytes:
         socket = self.sockets.get(connection)
-        data = b"" if socket is None else socket.pull()
+        data = b"" if socket is None else socket.pull(size_max)
         self.pulls += bool(data)
         return data
 

@@ -40,9 +40,9 @@ class Worker(Actor):
             self.schedule()
 
 
-def published(exchange: str, key: str) -> Publishes:
+def published(exchange: str, key: str, size: int = 1) -> Publishes:
     method = m.BasicPublish(exchange=exchange, routing_key=key)
-    return Publishes(1, method.frame(1), method, [], 0, True, True)
+    return Publishes(1, method.frame(1), method, [bytes(size)] * 2, 2 * size, True, True)
 
 
 def test_it_waits_until_nobody_else_has_anything_to_do() -> None:
@@ -65,6 +65,15 @@ def test_those_who_publish_to_one_address_have_their_turns_together() -> None:
     assert one.turn_group == two.turn_group
     assert one.turn_group is not None
     assert one.turn_group != other.turn_group
+
+
+def test_much_is_read_of_large_contents_and_of_vast_ones_their_beginning() -> None:
+    intake = Connection(Scheduler()).intake
+    sizes = []
+    for size in (100, 1 << 16, 1 << 20, 100):
+        intake.expect(published("x", "key", size))
+        sizes.append(intake.pull_bytes)
+    assert sizes[1] > sizes[0] == sizes[3] > sizes[2]
 
 
 def test_a_fault_closes_the_connection() -> None:

@@ -60,7 +60,7 @@ class Scene:
     def __init__(self) -> None:
         self.door = Door()
         self.net = HostNet(asyncio.get_running_loop(), NetConfig(), Log(), 100)
-        self.net.unparsed_max = UNPARSED_MAX
+        self.net.unparsed_max = self.net.pull_max = UNPARSED_MAX
         self.net.buffer = self.net.room[:UNPARSED_MAX]
 
     async def open(self) -> tuple[socket.socket, Inbox]:
@@ -91,7 +91,7 @@ def test_what_is_pulled_follows_what_came() -> None:
         assert scene.net.taken(1, True)
         await scene.still(inbox)
         pulled = b""
-        while data := scene.net.pull(1):
+        while data := scene.net.pull(1, 1 << 20):
             assert len(data) <= UNPARSED_MAX
             pulled += data
             assert scene.net.taken(1, True)
@@ -118,8 +118,8 @@ def test_a_socket_rests_when_its_owner_says_so() -> None:
         client.sendall(b"two")
         await scene.still(inbox)
         assert scene.net.taken(1, True)
-        assert scene.net.pull(1) == b"two"
-        assert not scene.net.pull(1)
+        assert scene.net.pull(1, 1 << 20) == b"two"
+        assert not scene.net.pull(1, 1 << 20)
         client.sendall(b"three")
         await scene.until(lambda: inbox.data == b"onethree")
         scene.net.rest(1)
@@ -129,6 +129,29 @@ def test_a_socket_rests_when_its_owner_says_so() -> None:
         client.close()
         await scene.until(lambda: inbox.closed)
         scene.net.rest(1)
+
+    asyncio.run(play())
+
+
+def test_what_is_pulled_comes_into_room_that_is_given() -> None:
+    async def play() -> None:
+        scene = Scene()
+        client, inbox = await scene.open()
+        client.sendall(WRITTEN)
+        await scene.until(lambda: inbox.reads)
+        assert scene.net.taken(1, True)
+        room = memoryview(bytearray(len(WRITTEN)))
+        size = len(inbox.data)
+        while count := scene.net.pull_into(1, room[size:]):
+            assert count <= UNPARSED_MAX
+            size += count
+        assert inbox.data + room[len(inbox.data) : size] == WRITTEN
+        assert not scene.net.taken(1, True), "it rests though there was nothing to pull"
+        client.sendall(b"more")
+        await scene.until(lambda: inbox.data.endswith(b"more"))
+        client.close()
+        await scene.until(lambda: inbox.closed)
+        assert scene.net.pull_into(1, room) == 0
 
     asyncio.run(play())
 
@@ -161,10 +184,10 @@ def test_the_end_of_a_socket_that_rests_is_heard(is_reset: bool) -> None:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         client.close()
         await asyncio.sleep(0.01)
-        while scene.net.pull(1):
+        while scene.net.pull(1, 1 << 20):
             pass
         await scene.until(lambda: inbox.closed)
-        assert scene.net.pull(1) == b""
+        assert scene.net.pull(1, 1 << 20) == b""
 
     asyncio.run(play())
 
@@ -177,10 +200,10 @@ def test_a_held_socket_is_not_pulled() -> None:
         await scene.until(lambda: inbox.reads)
         assert scene.net.taken(1, True)
         scene.net.pause_reading(1)
-        assert scene.net.pull(1) == b""
+        assert scene.net.pull(1, 1 << 20) == b""
         scene.net.resume_reading(1)
         await scene.still(inbox)
-        assert scene.net.pull(1)
+        assert scene.net.pull(1, 1 << 20)
         client.close()
 
     asyncio.run(play())

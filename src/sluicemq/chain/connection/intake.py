@@ -4,8 +4,9 @@ beyond one read stays in the socket until then.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from sluicemq.amqp.connection import ROOM_BYTES
 from sluicemq.amqp.events import Publishes
 from sluicemq.amqp.runs import EXCHANGE_AT
 from sluicemq.chain.writer import nobody
@@ -16,6 +17,17 @@ if TYPE_CHECKING:
 
     from sluicemq.amqp.events import AnyPublishes
     from sluicemq.kernel.actor import Scheduler
+
+PULL_BYTES: Final = 256 << 10
+"""The most bytes of small contents that are read at once: as many as stay in a processor's cache
+until they are parsed."""
+MEDIUM_BYTES: Final = 4096
+"""From so many octets a content on the system's work for each read counts for more..."""
+MUCH_BYTES: Final = 1 << 20
+"""... so that more is read at once."""
+LITTLE_BYTES: Final = 16 << 10
+"""The most bytes that are read at once when contents are so large that there is room for each: the
+beginning of one, which is copied."""
 
 
 class Intake(Actor):
@@ -34,6 +46,9 @@ class Intake(Actor):
         self.broken = broken
         self.expected = b""
         """The method frame of what the client has published last."""
+        self.pull_bytes = PULL_BYTES
+        """The most bytes that are to be read from the socket at once, when no content is being
+        read."""
 
     def expect(self, event: AnyPublishes) -> None:
         """Note what the client has published, because it will go on: clients that publish to one
@@ -42,6 +57,11 @@ class Intake(Actor):
         if raw is not self.expected:
             self.expected = raw
             self.turn_group = raw[EXCHANGE_AT:-2] or None
+        content_bytes = event.size // len(event.contents)
+        if content_bytes < MEDIUM_BYTES:
+            self.pull_bytes = PULL_BYTES
+        else:
+            self.pull_bytes = MUCH_BYTES if content_bytes < ROOM_BYTES else LITTLE_BYTES
 
     def turn_ended(self) -> None:
         self.take_in()

@@ -72,6 +72,9 @@ LARGE_BYTES: Final = 128
 LARGE_BYTES_PER_UNIT: Final = 4
 """... a unit for each so many octets, as tables of small values do."""
 
+FILLED_PER_UNIT: Final = 4096
+"""How many octets a unit of work reads into the room for a large content."""
+
 HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
 
 
@@ -121,6 +124,8 @@ class Reader(Severable):
         self.publishes_now = False
         """Was there a publish in what was parsed last? Then more are expected in what comes, and
         that has to wait for its turn. Always false with RabbitMQ's profiles."""
+        self.has_rooms = peer.tls is None
+        """May what is read go to the codec's rooms? Over TLS it has to be decoded before."""
         self.pulls = False
         """Does `intake` read the socket, and nobody else?"""
         self.phase = HANDSHAKE
@@ -198,20 +203,40 @@ class Reader(Severable):
 
     def read(self, data: bytes) -> None:
         """Take bytes from the socket to be parsed; drop them when the connection is closed."""
-        self.received_bytes += len(data)
-        self.received_reads += 1
+        self.count(len(data))
         if self.phase != CLOSED:
             self.amqp.receive_data(data)
         else:
             self.net.taken(self.connection, False)
 
+    def count(self, size: int) -> None:
+        """Count `size` bytes that came by one read."""
+        self.received_bytes += size
+        self.received_reads += 1
+
     def take_more_in(self) -> None:
         """Go on parsing in a turn of patient actors. The socket is read only when everything read
         before is parsed, so that less of a client that is held up waits in the process."""
         dry = self.pulls and not self.inbox and not self.is_stopped()
-        if dry and (data := self.net.pull(self.connection)):
-            self.read(data)
+        if dry and not self.fill_room():
+            data = self.net.pull(self.connection, self.intake.pull_bytes)
+            if data:
+                self.read(data)
         self.take_in()
+
+    def fill_room(self) -> bool:
+        """Read the socket, which is to be pulled, into the room for a large content. Returns False
+        when there is no such room, or nothing to be read."""
+        room = self.amqp.room() if self.has_rooms else None
+        if room is None:
+            return False
+        size = self.net.pull_into(self.connection, room)
+        if not size:
+            return False
+        self.count(size)
+        self.amqp.filled(size)
+        self.spend(size // FILLED_PER_UNIT)
+        return True
 
     def take_in(self) -> None:
         """Parse as much as a turn may, then let reading of the socket go on or stop accordingly."""
@@ -264,8 +289,12 @@ class Reader(Severable):
                 continue
             event = self.rest or self.amqp.next_event()
             if event is None:
+                if self.amqp.content_bytes:
+                    self.publishes_now = self.broker.pacer is not None
                 pulls = self.publishes_now and not self.inbox
                 self.pulls = self.net.taken(self.connection, pulls)
+                if self.pulls and scheduler.work > 0 and self.fill_room():
+                    continue
                 if self.pulls:
                     self.intake.schedule()
                 return

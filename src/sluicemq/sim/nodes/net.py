@@ -48,8 +48,8 @@ class NodeNet(Net):
     def rest(self, connection: int) -> None:
         self._of(connection).rest(connection)
 
-    def pull(self, connection: int) -> bytes:
-        return self._of(connection).pull(connection)
+    def pull(self, connection: int, size_max: int) -> bytes:
+        return self._of(connection).pull(connection, size_max)
 
     def pause_reading(self, connection: int) -> None:
         self._of(connection).pause_reading(connection)
