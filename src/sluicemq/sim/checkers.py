@@ -573,7 +573,7 @@ class Checkers:
     def reader_at_rest(self, reader: Reader) -> None:
         """Check that a connection is being read, or that something holds it up."""
         shut = reader.keeper.gates_shut + reader.halts.gates_shut
-        promise(not reader.paused or shut > 0, reader.name, "is not read for no reason")
+        promise(not reader.tap.is_shut or shut > 0, reader.name, "is not read for no reason")
         promise(reader.rest is None or shut > 0, reader.name, "keeps a run for no reason")
         unsent = sum(frames.cost for frames in reader.writer.pending)
         right = reader.window.spent == unsent or reader.faults > 0

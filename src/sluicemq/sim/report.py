@@ -81,7 +81,7 @@ def line_of(run: ReportedRun) -> str:
     readers = list(broker.connections.values())
     channels = [channel for reader in readers for channel in reader.channels.values()]
     queues = list(broker.all_queues())
-    stopped = sum(reader.paused for reader in readers)
+    stopped = sum(reader.tap.is_shut for reader in readers)
     in_channels = sum(
         len(each.contents) for c in channels for each in c.inbox if isinstance(each, AnyPublishes)
     )

@@ -121,7 +121,7 @@ def test_list_connections_tells_who_and_what_was_agreed(bench: Bench) -> None:
         "product": "test",
         "capabilities": {"connection.blocked": True},
     }
-    assert row["recv_oct"] == bench.reader.received_bytes > 0
+    assert row["recv_oct"] == bench.reader.tap.received_bytes > 0
 
 
 def test_list_channels_and_consumers(bench: Bench) -> None:

@@ -44,6 +44,7 @@ from sluicemq.chain.connection.handshake import OLDER, PROTOCOL, Handshake, stra
 from sluicemq.chain.connection.heartbeats import Heartbeats
 from sluicemq.chain.connection.intake import Intake
 from sluicemq.chain.connection.severing import Severable, end_queues, sever
+from sluicemq.chain.connection.socket_tap import SocketTap
 from sluicemq.chain.flow_actor import ActorKeeper
 from sluicemq.chain.splitting import split
 from sluicemq.chain.writer import Frames, HangUp, Writer
@@ -71,9 +72,6 @@ LARGE_BYTES: Final = 128
 """Octets from which on a method costs more than EVENT_WORK to decode..."""
 LARGE_BYTES_PER_UNIT: Final = 4
 """... a unit for each so many octets, as tables of small values do."""
-
-FILLED_PER_UNIT: Final = 4096
-"""How many octets a unit of work reads into the room for a large content."""
 
 HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
 
@@ -124,10 +122,7 @@ class Reader(Severable):
         self.publishes_now = False
         """Was there a publish in what was parsed last? Then more are expected in what comes, and
         that has to wait for its turn. Always false with RabbitMQ's profiles."""
-        self.has_rooms = peer.tls is None
-        """May what is read go to the codec's rooms? Over TLS it has to be decoded before."""
-        self.pulls = False
-        """Does `intake` read the socket, and nobody else?"""
+        self.tap = SocketTap(self.net, connection, peer.tls is None)
         self.phase = HANDSHAKE
         self.half_open = True
         """True while the connection occupies one of the places for those that have not logged in;
@@ -136,15 +131,14 @@ class Reader(Severable):
         """True while the connection counts as open, with the broker and with its user."""
         self.faults = 0
         """How many faults there were in the reader, its writer and its channels."""
-        self.paused = False
         self.frame_max = broker.config.net.frame_max
         self.user = ""
         self.vhost: NamespacePort | None = None
         """The virtual host; there is none before connection.open-ok."""
         self.rights: Rights
         """What the user may do there; there are none before connection.open-ok."""
-        self.accounted = self.received_bytes = self.received_reads = 0
-        """`accounted`: bytes it was last counted with, of those in use; see `account`."""
+        self.accounted = 0
+        """The bytes it was last counted with, of those in use; see `account`."""
         self.heartbeats = Heartbeats()
         self.connected_at_ms = broker.world.clock.wall_ms()
         broker.counters.connections_opened += 1
@@ -203,40 +197,18 @@ class Reader(Severable):
 
     def read(self, data: bytes) -> None:
         """Take bytes from the socket to be parsed; drop them when the connection is closed."""
-        self.count(len(data))
+        self.tap.count(len(data))
         if self.phase != CLOSED:
             self.amqp.receive_data(data)
         else:
             self.net.taken(self.connection, False)
 
-    def count(self, size: int) -> None:
-        """Count `size` bytes that came by one read."""
-        self.received_bytes += size
-        self.received_reads += 1
-
     def take_more_in(self) -> None:
         """Go on parsing in a turn of patient actors. The socket is read only when everything read
         before is parsed, so that less of a client that is held up waits in the process."""
-        dry = self.pulls and not self.inbox and not self.is_stopped()
-        if dry and not self.fill_room():
-            data = self.net.pull(self.connection, self.intake.pull_bytes)
-            if data:
-                self.read(data)
+        if self.tap.pulls and not self.inbox and not self.is_stopped():
+            self.spend(self.tap.pull(self.amqp, self.intake.pull_bytes))
         self.take_in()
-
-    def fill_room(self) -> bool:
-        """Read the socket, which is to be pulled, into the room for a large content. Returns False
-        when there is no such room, or nothing to be read."""
-        room = self.amqp.room() if self.has_rooms else None
-        if room is None:
-            return False
-        size = self.net.pull_into(self.connection, room)
-        if not size:
-            return False
-        self.count(size)
-        self.amqp.filled(size)
-        self.spend(size // FILLED_PER_UNIT)
-        return True
 
     def take_in(self) -> None:
         """Parse as much as a turn may, then let reading of the socket go on or stop accordingly."""
@@ -251,13 +223,8 @@ class Reader(Severable):
 
     def see_to_socket(self) -> None:
         """Read the socket unless a gate is shut, and account for the bytes held."""
-        stopped = self.is_stopped()
-        if stopped != self.paused and self.phase != CLOSED:
-            self.paused = stopped
-            if stopped:
-                self.net.pause_reading(self.connection)
-            else:
-                self.net.resume_reading(self.connection)
+        if self.phase != CLOSED:
+            self.tap.turn(self.is_stopped())
         self.account()
 
     def account(self) -> None:
@@ -291,11 +258,13 @@ class Reader(Severable):
             if event is None:
                 if self.amqp.content_bytes:
                     self.publishes_now = self.broker.pacer is not None
-                pulls = self.publishes_now and not self.inbox
-                self.pulls = self.net.taken(self.connection, pulls)
-                if self.pulls and scheduler.work > 0 and self.fill_room():
-                    continue
-                if self.pulls:
+                self.tap.all_taken(self.publishes_now and not self.inbox)
+                if self.tap.pulls and scheduler.work > 0:
+                    work = self.tap.fill_room(self.amqp)
+                    scheduler.work -= work
+                    if work:
+                        continue
+                if self.tap.pulls:
                     self.intake.schedule()
                 return
             self.rest = None
@@ -523,7 +492,7 @@ class Reader(Severable):
             return
         heartbeats, taken = self.heartbeats, self.writer.taken_bytes()
         excused = self.intake.scheduled or self.throttle.stopped
-        is_due = heartbeats.look(self.received_bytes, taken, not self.paused, excused)
+        is_due = heartbeats.look(self.tap.received_bytes, taken, not self.tap.is_shut, excused)
         if is_due and not self.writer.choked:
             self.writer.take(Frames(HEARTBEAT_FRAME))
         if heartbeats.is_over:
