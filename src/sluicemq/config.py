@@ -405,6 +405,14 @@ class StorageConfig(Section):
         keys=("message_store.index",),
         choices=("dict", "lmdb"),
     )
+    journal_writer: str = declared(
+        "auto",
+        "choice",
+        "Who writes the journal: `auto` is Linux itself, by io_uring, where that works (on x86-64,"
+        " unless an administrator or a container forbids it), and otherwise a thread of the"
+        " broker's; `thread` is always a thread. The log says which of the two it is.",
+        choices=("auto", "thread"),
+    )
     io_threads: int = declared(
         4,
         "count",

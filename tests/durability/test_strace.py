@@ -1,6 +1,7 @@
 """Goal: a disk that refuses, and a death at any system call, cost nothing that was confirmed.
 
-Method: strace in front of the real broker makes the Nth call fail or kills the process there.
+Method: strace in front of the real broker makes the Nth call fail or kills the process there; the
+journal's writes by io_uring fail in the broker, where their results are read.
 After a sync or write that failed with EIO nothing that was pending is ever confirmed, publishers
 are blocked and told why, what is there can still be read; after a restart everything confirmed is
 found. A full disk (ENOSPC) only takes time. See RELIABILITY of fsync: a second one that succeeds
@@ -17,13 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from durability import strace
+from durability import failing_ring, strace
 from durability.clients import POLL_S, Fleet
 from durability.roles import Consumer, Publisher
 from durability.torture import QUEUES, Round
 from sluicemq.client.address import Address
 from sluicemq.sim.records import KILL
 from support import broker
+from support.rings import has_ring
 from support.thorough import thorough
 
 pytestmark = pytest.mark.skipif(not strace.is_there(), reason=strace.HOW_TO_GET.upper())
@@ -33,16 +35,36 @@ CALM_S = 1.0
 """What was confirmed before the failure may still be on its way for so long, at most half of it."""
 
 SETTINGS = ("storage.io_threads=1", "storage.msg_store_index=dict")
+BY_A_THREAD = "storage.journal_writer=thread"
+"""With it the journal's writes are calls that strace sees."""
+ALL_IN_THE_JOURNAL = (
+    "storage.journal_file_size_limit=1MiB",
+    "storage.queue_index_embed_msgs_below=64KiB",
+)
+"""With it a group is seldom more than one write, and so the ring's."""
 ENDLESS = 1_000_000
+
+needs_ring = pytest.mark.skipif(not has_ring(), reason="NO IO_URING HERE")
+IO_URING_ENTER = pytest.param("io_uring_enter", marks=needs_ring)
+RING_7 = pytest.param(failing_ring.NAME, 7, marks=needs_ring)
+RING_20 = pytest.param(failing_ring.NAME, "20..23", marks=needs_ring)
 
 
 class Scene:
     """A round whose next life is played by hand."""
 
-    def __init__(self, seed: int, directory: Path, prefix: list[str]) -> None:
+    def __init__(self, seed: int, directory: Path, call: str, error: str, when: str) -> None:
         self.round = Round(seed, directory)
         self.round.settings += SETTINGS
+        if call == failing_ring.NAME:
+            self.round.settings += ALL_IN_THE_JOURNAL
         self.round.declare()
+        prefix: list[str] = []
+        if call == failing_ring.NAME:
+            self.round.program = failing_ring.program(error, when)
+        else:
+            self.round.settings.append(BY_A_THREAD)
+            prefix = strace.failing(call, error, when)
         self.process = self.round.start(prefix)
         target = broker.await_ready(self.process, self.round.log)
         address = Address(target.host, target.port)
@@ -71,6 +93,7 @@ class Scene:
 
     def kill_and_check(self) -> None:
         """The machine is replaced; all that was promised is there."""
+        self.round.program = broker.OWN
         self.round.end(self.process, signal.SIGKILL)
         self.fleet.bury()
         self.round.book.crash(KILL)
@@ -84,15 +107,22 @@ class Scene:
 @pytest.mark.parametrize(
     ("call", "number"),
     thorough(
-        [("pwritev2", 7), ("fdatasync", 7), ("pwrite64", 60)],
-        [("pwritev2", 7), ("pwritev2", 40), ("fdatasync", 7), ("pwrite64", 20), ("pwrite64", 60)],
+        [("pwritev2", 7), RING_7, ("fdatasync", 7), ("pwrite64", 60)],
+        [
+            ("pwritev2", 7),
+            ("pwritev2", 40),
+            RING_7,
+            ("fdatasync", 7),
+            ("pwrite64", 20),
+            ("pwrite64", 60),
+        ],
     ),
 )
 def test_after_eio_nothing_is_confirmed_and_reads_go_on(
     call: str, number: int, tmp_path: Path
 ) -> None:
     # a busy machine gathers large batches, which do without pwritev2: the 40th may never come
-    scene = Scene(11, tmp_path, strace.failing(call, "EIO", str(number)))
+    scene = Scene(11, tmp_path, call, "EIO", str(number))
     try:
         book = scene.round.book
         publishers = [scene.publisher(name) for name in QUEUES]
@@ -139,12 +169,12 @@ def test_a_disk_that_fails_at_the_start_ends_it_with_a_word(
 @pytest.mark.parametrize(
     ("call", "when"),
     thorough(
-        [("pwrite64", "40..43"), ("fallocate", "4..6")],
-        [("pwrite64", "40..43"), ("pwrite64", "200..202"), ("fallocate", "4..6")],
+        [("pwrite64", "40..43"), RING_20, ("fallocate", "4..6")],
+        [("pwrite64", "40..43"), ("pwrite64", "200..202"), RING_20, ("fallocate", "4..6")],
     ),
 )
 def test_a_full_disk_only_takes_time(call: str, when: str, tmp_path: Path) -> None:
-    scene = Scene(12, tmp_path, strace.failing(call, "ENOSPC", when))
+    scene = Scene(12, tmp_path, call, "ENOSPC", when)
     try:
         book = scene.round.book
         publishers = [scene.publisher(name) for name in QUEUES]
@@ -167,7 +197,11 @@ def test_a_full_disk_only_takes_time(call: str, when: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "call", thorough(("fdatasync", "pwrite64", "pwritev2", "unlink"), strace.CALLS)
+    "call",
+    thorough(
+        ("fdatasync", "pwrite64", "pwritev2", IO_URING_ENTER, "unlink"),
+        (*(call for call in strace.CALLS if call != "io_uring_enter"), IO_URING_ENTER),
+    ),
 )
 def test_death_at_the_nth_call_loses_nothing(call: str, tmp_path: Path) -> None:
     """A directory on which the broker dies again and again, at calls further and further on."""
@@ -175,6 +209,10 @@ def test_death_at_the_nth_call_loses_nothing(call: str, tmp_path: Path) -> None:
     if call == "openat":
         numbers = thorough((20, 100), (9, 20, 40, 60, 100))
     round_ = Round(13, tmp_path)
+    if call == "io_uring_enter":
+        round_.settings += ALL_IN_THE_JOURNAL
+    else:
+        round_.settings.append(BY_A_THREAD)
     round_.declare()
     # Where one number is not reached in a life, no larger one is.
     hits = list(takewhile(lambda number: round_.kill_at(call, number), numbers))

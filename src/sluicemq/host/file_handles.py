@@ -147,6 +147,32 @@ class FileHandles:
             here[SYNC_NS] += now_ns() - started
             return result
 
+    def begin_write(self, path: str) -> Handle | None:
+        """Return a path's handle for a durable write that goes on after this call, and ends by
+        `end_write`. None: the file is not open, has older data that is not durable, or has failed,
+        or somebody syncs it now, so that the write would have to wait."""
+        with self.lock:
+            handle = self._find(path)
+        if handle is None:
+            return None
+        if handle.dirty or path in self.failed or not handle.syncing.acquire(blocking=False):
+            self.give(handle)
+            return None
+        return handle
+
+    def end_write(self, handle: Handle, code: int = 0) -> DiskFailed | None:
+        """Give back the handle of a write that `begin_write` has begun. Returns the failure for an
+        errno, and remembers it as `sync` does; None for 0."""
+        failure = None
+        if code:
+            failure = DiskFailed("sync", handle.path, errorcode.get(code, "EIO"))
+            if not failure.is_full:
+                with self.lock:
+                    self.failed[handle.path] = failure.code
+        handle.syncing.release()
+        self.give(handle)
+        return failure
+
     def renamed(self, old: str, new: str) -> None:
         """Note that a file, or a directory with everything in it, has another name, and that the
         file that had this name is gone."""

@@ -61,6 +61,8 @@ class HostFiles(Files):
         self.handles = FileHandles(self.root, handles_max, self.counters, log)
         self.has_dsync = DSYNC != 0
         """False once the file system has refused the flag."""
+        self.is_dsync_known = False
+        """True once the file system has taken the flag."""
 
     def close(self) -> None:
         """Close every handle. The files can be used afterwards: they are opened again."""
@@ -146,7 +148,7 @@ class HostFiles(Files):
             here = self.counters.here
             here[SEEK] += offset != handle.position
             written = self.handles.write_through(handle, offset, data, DSYNC)
-            self.has_dsync = written > 0
+            self.has_dsync = self.is_dsync_known = written > 0
             here[WRITE] += 1
             here[WRITE_BYTES] += written
             handle.position = offset + written

@@ -21,6 +21,7 @@ from sluicemq.host.cluster_secret import read_secret
 from sluicemq.host.control import ControlServer, all_commands, commands_of
 from sluicemq.host.descriptors import limit, raise_limit, shares
 from sluicemq.host.disk import HostDisk
+from sluicemq.host.file_handles import errno_name
 from sluicemq.host.files import HostFiles
 from sluicemq.host.garbage import Collector, leave_old_ones
 from sluicemq.host.log import HostLog
@@ -28,6 +29,7 @@ from sluicemq.host.memory import HostMemory, tune_allocator
 from sluicemq.host.memory_disk import MemoryDisk, MemoryFiles
 from sluicemq.host.net import Connection, HostNet
 from sluicemq.host.service_manager import ServiceManager
+from sluicemq.host.uring import WriteRing
 from sluicemq.host.watchdog import Watchdog
 from sluicemq.kernel.containment import objects_at, traceback_text
 from sluicemq.kernel.world import World
@@ -70,14 +72,15 @@ ANY_TURNS: Final = 1 << 62
 SWITCH_SECONDS: Final = 0.0005
 """How long Python lets a busy thread go on while another one wants to (its default: 5 ms).
 
-A group commit needs the interpreter to begin and to say that it is done, and between write and
-fdatasync where these are two calls, as they were when this was measured. Each time it waits that
-long for a busy event loop. Measured on two cores under a flood of 1 KiB messages, for 64 KiB and
-fdatasync, from asking to knowing (p50, p99; messages/s): 5 ms: 16 and 26 ms, 475 000; 1 ms: 6.4 and
-12 ms, 436 000; 0.5 ms: 4.0 and 9.4 ms, 424 000; 0.1 ms: 3.9 and 9.2 ms, 418 000. What throughput it
-costs are the commits, of which there are four times as many; below 0.5 ms nothing is gained.
-Writing in the loop and only syncing in the thread saves one of the three: 4 ms at 5 ms, nothing at
-0.5 ms, and the loop would stand still in a slow write."""
+A group commit by a thread (with io_uring there are few: sync_strand.py) needs the interpreter to
+begin and to say that it is done, and between write and fdatasync where these are two calls, as they
+were when this was measured. Each time it waits that long for a busy event loop. Measured on two
+cores under a flood of 1 KiB messages, for 64 KiB and fdatasync, from asking to knowing (p50, p99;
+messages/s): 5 ms: 16 and 26 ms, 475 000; 1 ms: 6.4 and 12 ms, 436 000; 0.5 ms: 4.0 and 9.4 ms, 424
+000; 0.1 ms: 3.9 and 9.2 ms, 418 000. What throughput it costs are the commits, of which there are
+four times as many; below 0.5 ms nothing is gained. Writing in the loop and only syncing in the
+thread saves one of the three: 4 ms at 5 ms, nothing at 0.5 ms, and the loop would stand still in a
+slow write."""
 
 CLOSE_SECONDS_MAX: Final = 40.0
 """The most seconds for closing the storage, disk busy or not."""
@@ -146,7 +149,22 @@ class BrokerHost:
         if isinstance(place, MemoryFiles):
             return MemoryDisk(self.loop, place, self.crashed)
         files = HostFiles(place, handles_max, partial(self.log.write, "warning"))
-        return HostDisk(self.loop, files, self.config.storage.io_threads, self.crashed)
+        ring = self.make_ring()
+        return HostDisk(self.loop, files, self.config.storage.io_threads, self.crashed, ring)
+
+    def make_ring(self) -> WriteRing | None:
+        """Return the ring by which the system writes the journal; None when a thread is to write
+        it. The log is told which of the two writes."""
+        if self.config.storage.journal_writer == "thread":
+            return None
+        try:
+            ring = WriteRing()
+        except OSError as error:
+            why = errno_name(error)
+            self.log.write("info", f"a thread writes the journal, without io_uring ({why})")
+            return None
+        self.log.write("info", "the journal is written by io_uring")
+        return ring
 
     def make_net(self, sockets_max: int) -> HostNet:
         """Return the network, with room for `sockets_max` sockets."""

@@ -8,7 +8,7 @@ with "/" between its parts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from sluicemq.errors import DiskFailed
@@ -107,12 +107,25 @@ def assert_inside(path: str) -> None:
     assert not {"", ".", ".."}.intersection(parts), f"{path!r} is no path in the data directory"
 
 
+class DurableWrite(NamedTuple):
+    """What `Files.write_durably` is called with."""
+
+    path: str
+    offset: int
+    data: bytes
+
+
 class DiskJob:
     """Work on files. `run` is called once, elsewhere, and touches only its own fields; then the job
     itself is posted to the actor that submitted it."""
 
     failure: DiskFailed | None = None
     """The error that `run` raised; None: it raised none."""
+
+    def durable_write(self) -> DurableWrite | None:
+        """Return the write that is all there is to this job, so that a disk may do it in another
+        way than by `run`; None: there is more to it."""
+        return None
 
     def run(self, files: Files) -> None:
         raise NotImplementedError

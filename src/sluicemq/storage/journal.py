@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from sluicemq.errors import Corrupt
-from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.kernel.disk import DiskJob, DurableWrite, Files
 from sluicemq.storage.entries import Entry, decode_entries
 from sluicemq.storage.manifest import LIFE_SIZE, Manifest, journal_id, update_manifest
 from sluicemq.storage.records import (
@@ -55,6 +55,11 @@ class GroupWrite(DiskJob):
         """Jobs whose writes must come first."""
         self.manifest: tuple[int, bytes] | None = None
         """The record that declares the new file as required from now on."""
+
+    def durable_write(self) -> DurableWrite | None:
+        if self.before or self.allocate or self.manifest is not None or not self.data:
+            return None
+        return DurableWrite(self.path, self.offset, self.data)
 
     def run(self, files: Files) -> None:
         for job in self.before:

@@ -5,6 +5,7 @@ clock goes on when actors run.
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from unittest.mock import Mock
 import pytest
 
 import sluicemq
+from sluicemq.config import Config, StorageConfig
 from sluicemq.host import run as host_run
 
 PROGRAM = """
@@ -67,3 +69,19 @@ def test_sockets_are_looked_at_when_a_rounds_time_is_over(monkeypatch: pytest.Mo
     assert host.collector.rounds == 1
     assert host.node.run.call_count == -(-host_run.ROUND_NS // 2_000_000)
     host.loop.call_soon.assert_called_once_with(host.run)
+
+
+@pytest.mark.parametrize(
+    ("writer", "said"),
+    [("thread", None), ("auto", "a thread writes the journal, without io_uring (EPERM)")],
+)
+def test_a_thread_writes_the_journal_when_it_is_to_or_io_uring_is_forbidden(
+    writer: str, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forbidden = OSError(errno.EPERM, "forbidden")
+    monkeypatch.setattr(host_run, "WriteRing", Mock(side_effect=forbidden))
+    host = host_run.BrokerHost.__new__(host_run.BrokerHost)
+    host.config = Config(storage=StorageConfig(journal_writer=writer))
+    host.log = Mock()
+    assert host.make_ring() is None
+    assert [call.args for call in host.log.write.call_args_list] == [("info", said)] * bool(said)
