@@ -12,6 +12,7 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
+from sluicemq.amqp.types import Table
 from sluicemq.broker.vhost import VirtualHost
 from sluicemq.chain.queue.quorum.member_shell import MemberShell
 from sluicemq.chain.queue.quorum.shared_replicator import SharedReplicator
@@ -340,6 +341,28 @@ def test_what_a_node_asks_as_its_member_goes_keeps_nothing_from_others(
         run.rest(50)
         held.clear()
     run.until(lambda: publisher.depth() == 20)
+    run.no_faults()
+
+
+def test_dead_letters_under_way_as_a_member_goes_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Grouped(3)
+    run.until(lambda: [each.number for each in run.leading()] == [1])
+    held, would_wait = [True], SharedReplicator.would_wait
+    monkeypatch.setattr(
+        SharedReplicator, "would_wait", lambda its, size: bool(held) or would_wait(its, size)
+    )
+    there = run.brokers[2].connect()
+    dying: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"}
+    declare = m.QueueDeclare(queue="dying", durable=True, arguments={**dying, "x-message-ttl": 1})
+    there.call(1, declare, m.QueueDeclareOk)
+    there.publish(*numbered(0, 20), queue="dying")
+    run.until(there.all_confirmed)
+    run.rest(50)
+    run.change(RemoveMember, 3)
+    run.until(lambda: run.has_members(1, 2))
+    held.clear()
+    run.until(lambda: there.depth() == 20)
+    assert there.depth("dying") == 0
     run.no_faults()
 
 

@@ -297,13 +297,20 @@ class Republisher(RepublisherPort):
         refused = self.refused
         self.refused = []
         for each in refused:
-            queue = each.queue.latest
+            queue = self.present(each.queue)
             if queue.crash is not None and not queue.gone:
                 self.keep_for_later(each)
                 continue
             if not queue.machine.deleted:
                 self.offer(each.republish, each.batch, queue)
             self.settled(each.republish)
+
+    def present(self, queue: Queue) -> Queue:
+        """Return what has the place of a queue now: its successor after faults or, on a node that
+        its member or master has left, what stands for it there."""
+        latest = queue.latest
+        there = self.vhost.queues.get(latest.name)
+        return there if there is not None and there.id == latest.id else latest
 
     def link_ended(self, message: LinkEnded) -> None:
         """End the link to a queue that was deleted, or has failed: it holds up nobody. A deleted
