@@ -207,3 +207,16 @@ def test_what_a_deleted_queue_has_not_taken_is_not_accounted_for() -> None:
     run.until(lambda: not any(broker.has("q") for broker in run.brokers))
     run.until(lambda: not any(broker.node.broker.accounted_bytes for broker in run.brokers))
     run.no_faults()
+
+
+def test_who_cancels_at_a_node_that_missed_the_deletion_is_answered() -> None:
+    run = Cluster()
+    run.declare()
+    client, shell = run.brokers[2].connect(), run.brokers[2].shell()
+    client.consume()
+    shell.leave = lambda _: None  # type: ignore[method-assign]
+    shell.undeclared()
+    run.rest(20)
+    assert shell.machine.deleted
+    client.call(2, m.BasicCancel(consumer_tag="c"), m.BasicCancelOk)
+    run.no_faults()

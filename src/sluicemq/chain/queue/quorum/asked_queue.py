@@ -166,7 +166,8 @@ class AskedQueue(QuorumPort):
     def cancel(self, command: c.Cancel) -> None:
         consumer = command.consumer
         end = self.ends.get(consumer.channel)
-        if end is None or consumer.tag not in end.consumers or self.store.storage_failed:
+        is_over = self.machine.deleted or bool(self.store.storage_failed)
+        if is_over or end is None or consumer.tag not in end.consumers:
             consumer.channel.post(e.Cancelled(consumer, False))
             return
         end.question = command
