@@ -160,6 +160,7 @@ class BookedQueue:
         "grave",
         "home",
         "is_log",
+        "is_mirrored",
         "is_replicated",
         "must_arrive",
         "name",
@@ -172,6 +173,7 @@ class BookedQueue:
 
     def __init__(self, plan: PlannedQueue) -> None:
         self.name = plan.name
+        self.is_mirrored = plan.is_mirrored
         self.is_replicated = plan.is_replicated
         self.passes = plan.passes
         self.is_log = plan.is_log
@@ -320,8 +322,10 @@ class ClusterBook:
         delivery = BookedDelivery(message, consumer)
         before.append(delivery)
         consumer.held += 1
-        held, limit = consumer.held, consumer.limit
-        promise(not 0 < limit < held, holder, "holds", held, "with prefetch", limit)
+        limit = consumer.limit
+        if is_late and queue.is_mirrored:  # what it has of the former master counts no longer there
+            limit *= 2
+        promise(not 0 < limit < consumer.held, holder, "holds", consumer.held, "of", limit)
         return delivery
 
     def _sent(

@@ -24,6 +24,8 @@ GONE: Final = (
     "any more",
 )
 """The ends of texts about a queue that a channel cannot go on using, but a new channel may."""
+UNAGREED: Final = ("have not agreed on it", "have to agree on it")
+"""What a broker says of a change of definitions that was not agreed on in time."""
 TO_ALL: Final = "to all"
 """The exchange that is bound to all queues."""
 TIMES_MAX: Final = 4
@@ -79,11 +81,16 @@ def publish(role: SiteRole, stream: ClusterStream, queue: str) -> None:
     role.peer.send(method.frame(role.number) + content)
 
 
+def is_unagreed(text: str) -> bool:
+    """Tell whether a broker's text says that a change was not agreed on in time."""
+    return any(each in text for each in UNAGREED)
+
+
 def is_gone(site: SitePort, queue: str, close: m.ChannelClose) -> bool:
     """Tell whether a channel is closed because its queue is unavailable, or its storage has failed,
     perhaps on another node."""
     text = close.reply_text
-    if site.plan.queue(queue).passes and (close.reply_code == 404 or "have not agreed" in text):
+    if site.plan.queue(queue).passes and (close.reply_code == 404 or is_unagreed(text)):
         return True
     is_away = close.reply_code == 404 and any(each in text for each in GONE)
     return is_away or "storage has failed" in text

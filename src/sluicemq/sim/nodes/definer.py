@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp import methods as m
-from sluicemq.sim.nodes.clients import SiteRole
+from sluicemq.sim.nodes.clients import SiteRole, is_unagreed
 from sluicemq.sim.nodes.registers import (
     DECLARE,
     DELETE,
@@ -99,7 +99,7 @@ class SiteDefiner(SiteRole):
         elif what == LOOK and close.reply_code == 404:
             self.over_with(MISSING)
         else:
-            promise("have not agreed on it" in text or "storage" in text, what, self.name, text)
+            promise(is_unagreed(text) or "storage" in text, what, self.name, text)
             self.over_with("")
         return True
 

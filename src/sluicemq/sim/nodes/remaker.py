@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.amqp import methods as m
-from sluicemq.sim.nodes.clients import SiteRole
+from sluicemq.sim.nodes.clients import SiteRole, is_unagreed
 from sluicemq.sim.records import promise
 from sluicemq.sim.units import MS
 
@@ -60,7 +60,7 @@ class SiteRemaker(SiteRole):
         if close.reply_code == 404:
             return True  # its home already knows of the deletion, or is away
         text = close.reply_text
-        return any(each in text for each in ("have not agreed on it", "storage"))
+        return is_unagreed(text) or "storage" in text
 
     def ended(self, how: str) -> None:
         """Do nothing: nobody needs to know whether the last change happened."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.amqp import methods as m
-from sluicemq.sim.nodes.clients import AWAY, GONE, TO_ALL, SiteRole
+from sluicemq.sim.nodes.clients import AWAY, GONE, TO_ALL, UNAGREED, SiteRole
 from sluicemq.sim.nodes.mirror_policies import FIRST, is_set, set_policy
 from sluicemq.sim.records import promise
 from sluicemq.sim.units import MS
@@ -72,7 +72,7 @@ class SiteSetup(SiteRole):
             return True
         if self.todo and self.todo[0].passes and close.reply_code == 404:
             return True  # its home already knows of the deletion
-        return any(each in close.reply_text for each in (*GONE, "have not agreed on it", "storage"))
+        return any(each in close.reply_text for each in (*GONE, *UNAGREED, "storage"))
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
         promise(False, self.peer.name, "gets", method)
