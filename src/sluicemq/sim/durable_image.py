@@ -27,6 +27,8 @@ class DurableImage:
         self.files = files
         self.ends: dict[Inode, int] = {inode: len(inode.data) for inode in files.inodes.values()}
         """How far each file has been read."""
+        self.syncs_seen: dict[Inode, int] = {}
+        """The syncs that each file had when it was last read."""
         self.published: dict[int, set[int]] = {}
         """Positions by queue id."""
         self.acknowledged: dict[int, set[int]] = {}
@@ -40,9 +42,13 @@ class DurableImage:
 
     def look(self) -> None:
         """Read everything that became durable since the last look."""
+        seen = self.syncs_seen
         for path, inode in self.files.durable.items():
+            if seen.get(inode) == inode.syncs or not path.startswith((JOURNAL, BODIES)):
+                continue
+            seen[inode] = inode.syncs
             start = self.ends.get(inode, FILE_HEADER_SIZE)
-            if start < len(inode.durable) and path.startswith((JOURNAL, BODIES)):
+            if start < len(inode.durable):
                 self._read(inode, start, "journal" if path.startswith(JOURNAL) else "messages")
 
     def _read(self, inode: Inode, start: int, kind: str) -> None:

@@ -31,12 +31,14 @@ class FileChange:
 class Inode:
     """The content of a simulated file, without its name."""
 
-    __slots__ = ("data", "durable", "steps")
+    __slots__ = ("data", "durable", "steps", "syncs")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.durable = bytearray()
         self.steps: list[FileChange] = []
+        self.syncs = 0
+        """The number of syncs that may have changed what is durable."""
 
     def copy(self) -> Inode:
         """Return another file with the same content and steps."""
@@ -63,6 +65,9 @@ class Inode:
 
     def sync(self) -> None:
         """Make durable everything that was written."""
+        if not self.steps:
+            return
+        self.syncs += 1
         durable = self.durable
         for step in self.steps:
             if step.sectors is None:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 from zlib import crc32
 
 EventRow = tuple[int, str, str]
 """(virtual nanoseconds, who, what), for the short log."""
+
+LINES_MAX: Final = 1000
+"""Lines of the trace that go into the digest at once."""
 
 
 class Timeline:
@@ -27,6 +30,8 @@ class Timeline:
         self._heap: list[tuple[int, int, str, str, Callable[[Any], None], Any]] = []
         self._asked = 0
         self._digest = blake2b(digest_size=8)
+        self._lines: list[str] = []
+        """The end of the trace, which the digest does not have yet."""
 
     def after(
         self,
@@ -52,13 +57,24 @@ class Timeline:
         self.now_ns = at_ns
         self.happened += 1
         self.last = (at_ns, who, what)
-        self._digest.update(b"%d %d %s %s\n" % (at_ns, order, who.encode(), what.encode()))
+        self._note(f"{at_ns} {order} {who} {what}\n")
         call(argument)
 
     def saw(self, number: int, data: bytes) -> None:
         """Add to the trace that `data` was written to socket `number`."""
-        self._digest.update(b"%d %d %d\n" % (number, len(data), crc32(data)))
+        self._note(f"{number} {len(data)} {crc32(data)}\n")
+
+    def _note(self, line: str) -> None:
+        lines = self._lines
+        lines.append(line)
+        if len(lines) >= LINES_MAX:
+            self._add_lines()
+
+    def _add_lines(self) -> None:
+        self._digest.update("".join(self._lines).encode())
+        self._lines.clear()
 
     def digest(self) -> str:
         """Return the digest of everything until now, in hexadecimal."""
+        self._add_lines()
         return self._digest.hexdigest()

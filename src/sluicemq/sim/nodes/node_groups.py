@@ -146,31 +146,32 @@ class NodeGroups:
         host.look_at_disk()
         had_turns = self.had_turns[host.number]
         owners = self.owners[host.number]
-        if any(actor in owners for actor in had_turns):
-            self._look_at_members(host)
+        if not owners.keys().isdisjoint(had_turns):
+            self._look_at_members(host, had_turns)
         had_turns.clear()
 
-    def _look_at_members(self, host: NodeHost) -> None:
+    def _look_at_members(self, host: NodeHost, had_turns: dict[Actor, None]) -> None:
+        """Check the members whose owners had turns, and all those of queues after a turn in which
+        the node applied definitions."""
+        agreement = host.node.broker.clustered
+        assert agreement is not None
+        definitions = agreement.member
+        is_decided = definitions is not None and not agreement.undecided
+        applied = definitions.applied if definitions is not None and is_decided else 0
+        has_applied = is_decided and applied != self.applied.get(host.number)
+        was = self.serving.get(host.number, {})
         serving: dict[int, Raft] = {}
         for group, raft, shell in members_of(host.node):
-            member = self._member(host, group, raft)
-            self.histories[group].look(member)
-            if shell is not None:
-                serving[group] = raft
-                if self.formation_of.get(raft) is not raft.configuration:
-                    self.formation_of[raft] = raft.configuration
-                    self.formations.add((group, raft.configuration))
-                state = shell.fifo if isinstance(shell, SharedShell) else shell.mirror
-                if state not in self.states:
-                    self.owners[host.number][shell] = None
-                    self._watch_state(host.number, group, shell)
-        was, self.serving[host.number] = self.serving.get(host.number, {}), serving
+            if shell is None:
+                if agreement in had_turns:
+                    self._check(host, group, raft)
+                continue
+            serving[group] = raft
+            if has_applied or shell in had_turns or was.get(group) is not raft:
+                self._look_at_queue(host, group, raft, shell)
+        self.serving[host.number] = serving
         self.departures += any(serving.get(group) is not raft for group, raft in was.items())
-        agreement = host.node.broker.clustered
-        if agreement is None or agreement.member is None or agreement.undecided:
-            return
-        applied = agreement.member.applied
-        if applied != self.applied.get(host.number):
+        if has_applied:
             self.applied[host.number] = applied
             if applied % DECLARED_EVERY == 0:
                 self._compare_declared(host.number, agreement)
@@ -179,6 +180,24 @@ class NodeGroups:
             for vhost in agreement.state.hosts.values():
                 for declared in vhost.queues.values():
                     self.births.setdefault(declared.id, self.timeline.now_ns)
+
+    def _check(self, host: NodeHost, group: int, raft: Raft) -> None:
+        member = self._member(host, group, raft)
+        self.histories[group].look(member)
+
+    def _look_at_queue(
+        self, host: NodeHost, group: int, raft: Raft, shell: SharedShell | MirrorMember
+    ) -> None:
+        """Check a queue's member on a node."""
+        self._check(host, group, raft)
+        formation = raft.configuration
+        if self.formation_of.get(raft) is not formation:
+            self.formation_of[raft] = formation
+            self.formations.add((group, formation))
+        state = shell.fifo if isinstance(shell, SharedShell) else shell.mirror
+        if state not in self.states:
+            self.owners[host.number][shell] = None
+            self._watch_state(host.number, group, shell)
 
     def _compare_declared(self, node: int, agreement: ClusterAgreement) -> None:
         """Compare a node's definitions with those of other nodes after the same entry."""
