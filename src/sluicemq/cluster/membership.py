@@ -25,7 +25,14 @@ from sluicemq.cluster.founding import (
     decode_founding,
     encode_founding,
 )
-from sluicemq.cluster.inquiry import REMOVED, TO_STAY, WELCOME, Inquiry, NodeQuestion
+from sluicemq.cluster.inquiry import (
+    REFUSED,
+    REMOVED,
+    TO_STAY,
+    WELCOME,
+    Inquiry,
+    NodeQuestion,
+)
 from sluicemq.cluster.introduction import TOKEN_BYTES
 from sluicemq.cluster.members import Member
 from sluicemq.cluster.node_file import (
@@ -93,6 +100,8 @@ class ClusterMembership(Actor):
         """The question under way whether this node is still a member."""
         self.asked = 0
         """The number of such questions so far."""
+        self._refusal = ""
+        """The logged refusal of another cluster, which is not repeated."""
         self.to_ask = [listed_node(each) for each in config.nodes]
         """Nodes to be asked, beside the known members."""
         self.on_removed: Callable[[str], None] = lambda _: None
@@ -233,11 +242,19 @@ class ClusterMembership(Actor):
         self.inquiry.begin(*others[self.asked % len(others)])
 
     def _answered(self, answer: NodeAnswer | None, reason: str) -> None:
-        """Stop if this node was removed; otherwise add members that have joined meanwhile."""
+        """Stop if this node was removed; otherwise add members that have joined meanwhile. Say that
+        the other node is of another cluster: nobody else does when it has the lower number, because
+        it does not connect to this one."""
         if answer is None or answer.cluster not in ("", self.cluster_id):
             return
         if answer.verdict == REMOVED:
             self.on_removed(answer.sentence)
+        elif answer.verdict == REFUSED and answer.sentence != self._refusal:
+            self._refusal = answer.sentence
+            assert self.inquiry is not None
+            text = f"node {self.inquiry.other.node} does not know this node: {answer.sentence};"
+            text = f"{text} if force-boot has made that cluster, this node was left behind, and"
+            self.world.log.write("warning", f"{text} can join it with a new data directory")
         elif answer.verdict == WELCOME:
             for each in answer.members:
                 if each.address:

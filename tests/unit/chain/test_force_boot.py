@@ -135,6 +135,19 @@ def test_those_that_come_back_are_another_cluster() -> None:
     run.no_faults()
 
 
+def test_who_is_left_behind_and_comes_back_alone_says_so_once() -> None:
+    """Though nobody connects to it: it has a higher number than the node that goes on."""
+    run = stopped()
+    one, _, three = run.brokers
+    boot(one.files).run()
+    one.start()
+    three.start()
+    run.rest(60_000)
+    assert sum("this node was left behind" in line for line in three.log.lines) == 1
+    assert not three.said_goodbye
+    run.no_faults()
+
+
 def test_another_node_joins_it_and_has_members() -> None:
     run = stopped()
     one = run.brokers[0]
