@@ -14,6 +14,7 @@ from sluicemq.chain.queue.classic import ClassicShell, empty_index
 from sluicemq.chain.queue.queue_storage import QueueStorage
 from sluicemq.flow.gate import Gate
 from sluicemq.limits import RAFT_APPEND_BYTES, RETRY_FULL_MS
+from sluicemq.queues.classic.chunk import Chunk
 from sluicemq.queues.classic.deduplication import deduplication_of
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.mirrored.entry_content import STAMP, MirrorCodec
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
-    from sluicemq.queues.classic.chunk import Chunk
     from sluicemq.queues.mirrored.commands import MirrorCommand
 
 MS: Final = 1_000_000

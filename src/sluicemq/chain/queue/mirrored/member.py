@@ -26,6 +26,7 @@ from sluicemq.chain.queue.group.member_messages import (
 from sluicemq.chain.queue.group.shared_log import SharedLog
 from sluicemq.chain.queue.group.snapshot_taker import SnapshotTaker
 from sluicemq.chain.queue.group.snapshots import Snapshots
+from sluicemq.chain.queue.mirrored.idle_watch import IdleWatch, MirrorIdle
 from sluicemq.chain.queue.mirrored.master import MasterShell
 from sluicemq.chain.queue.mirrored.master_watch import MasterMissing, MasterWatch
 from sluicemq.chain.queue.mirrored.member_port import MemberPort
@@ -84,18 +85,7 @@ READ_STRAND_STEP: Final = 2
 """Reads of a log do not queue behind its writes."""
 LOOK_TICKS: Final = 5
 """Ticks between two looks of a master at mirrors that make no progress."""
-IDLE_MS: Final = 5000
 MS: Final = 1_000_000
-
-
-class MirrorIdle:
-    """Tells a member that its queue may have fallen idle: `index` was the last index applied some
-    time ago."""
-
-    __slots__ = ("index",)
-
-    def __init__(self, index: int) -> None:
-        self.index = index
 
 
 class NothingPinned:
@@ -113,8 +103,9 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
     is_vital = False
     has_led = False
     is_ticking = False
-    watches = False
-    """A MirrorIdle is on its way."""
+    has_looked = False
+    """As the leader it has looked at mirrors, members and policy since anything has come but
+    entries, and answers to these."""
     is_down = False
     """The queue has had its second fault here in a minute: it serves no clients until a restart."""
     is_over = False
@@ -181,8 +172,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         """The members that this leader lets wait, and those of them that get entries at once; None:
         Raft was not told."""
         self.look_in_ticks = 0
-        self.idle_index = 0
-        """The last applied index when it had fallen idle."""
+        self.idle = IdleWatch(self, self.clock, self.mirror, self.log, self.snapshots)
         self.accounted = 0
         self.last_number = 0
 
@@ -266,6 +256,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
     def look_at_mirrors(self) -> None:
         """Note which members should be mirrors, by the policy and the declared members."""
         self.asked = None
+        self.has_looked = False
         declared = self.changes.declared
         if declared is None:
             return
@@ -376,7 +367,9 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
             self.appended(message)
         elif isinstance(message, RaftTick):
             self.seen = None  # so that the master checks the time
+            self.has_looked = False
         elif isinstance(message, MemberReach):
+            self.has_looked = False
             (self.raft.link_back if message.is_reached else self.raft.link_lost)(message.name)
         elif isinstance(message, RaftSettled):
             self.settled(message)
@@ -388,6 +381,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
 
     def receive_rare(self, message: object) -> None:
         """Handle messages about members, about the disk, and about the end."""
+        self.has_looked = False
         if isinstance(message, RaftContentRead | RaftEntriesRead | RaftLiveRead):
             self.log.mail.was_read(message)
         elif isinstance(message, MembersDue):
@@ -405,7 +399,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         elif isinstance(message, MasterMissing):
             self.watch.look(message.term, self.mirroring)
         elif isinstance(message, MirrorIdle):
-            self.look_idle(message)
+            self.idle.look(message)
         elif isinstance(message, MemberGone):
             self.forget(is_deleted=False)
         elif isinstance(message, RaftRefused):
@@ -457,7 +451,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         self.tell_master()
         if self.snapshots.go_on(NothingPinned()):
             self.schedule()
-        self.watch_idle()
+        self.idle.watch()
         self.look_at_ticks()
         self.account()
 
@@ -505,7 +499,10 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
             self.held = HeldMirrors()
             self.long_lost = frozenset()
             self.look_at_mirrors()
+        if self.has_settled:
+            return
         if raft.is_leader:
+            self.has_looked = True
             self.look_at_lost()
             self.let_witnesses_wait()
             self.changes.look(self.look_at_held())
@@ -521,6 +518,15 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
             self.ask_post.leads(self.id, term)
         if raft.is_leader and self.is_witness and not raft.is_handing_over:
             self.hand_to_mirror()
+
+    @property
+    def has_settled(self) -> bool:
+        """Tell whether this member serves, as at the last look, a group that has all declared
+        members, and nothing can have changed since."""
+        raft = self.raft
+        serves = raft.is_leader and self.served_term == raft.member.term
+        is_same = self.has_looked and raft.configuration is self.members_known
+        return serves and is_same and self.changes.is_done and not self.mirror.in_sync.held
 
     def may_go_on(self, term: int) -> bool:
         """Tell whether the present master may go on when this member may serve in that term; 0: in
@@ -645,25 +651,6 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
                 self.raft_post.tick(self.id, self.pass_tick)
             else:
                 self.raft_post.rest(self.id)
-
-    def watch_idle(self) -> None:
-        """Plan to check whether the queue has fallen idle: then the store is told what is
-        committed, and the log may become shorter."""
-        if not self.watches and self.mirror.index != self.idle_index:
-            self.watches = True
-            self.clock.call_after(IDLE_MS, self, MirrorIdle(self.mirror.index))
-
-    def look_idle(self, message: MirrorIdle) -> None:
-        """Take a snapshot if no entry was applied for a while."""
-        self.watches = False
-        if message.index != self.mirror.index:
-            self.watch_idle()
-            return
-        self.log.say_committed()
-        if self.snapshots.is_free and self.snapshots.is_worth_it:
-            self.snapshots.begin()
-            self.schedule()
-        self.idle_index = self.mirror.index
 
     # -- its end
 
