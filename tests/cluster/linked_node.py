@@ -123,7 +123,7 @@ class LinkedNode:
         self.cluster.leave("this node stops")
         while not self.cluster.is_left and not self.exit_code:
             await asyncio.sleep(TALK_S)
-        await self.net.stop_listening()
+        self.net.stop_listening()
         await self.disk.stop()
         return self.exit_code
 

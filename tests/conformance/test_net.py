@@ -141,9 +141,9 @@ class Real(Pair):
     def close(self) -> None:
         async def end() -> None:
             for net in (cast(HostNet, self.listens), cast(HostNet, self.connects)):
-                await net.stop_listening()
+                net.stop_listening()
                 for connection in list(net.connections.values()):
-                    connection.transport.abort()
+                    connection.abort()
             await asyncio.sleep(0.01)
 
         self.loop.run_until_complete(end())

@@ -19,7 +19,7 @@ from sluicemq.chain.queue.death_headers import DeadLetterHeaders
 from sluicemq.chain.writer import Writer
 from sluicemq.cli.main import main
 from sluicemq.host.net import Connection
-from sluicemq.host.run import BrokerHost
+from sluicemq.host.rounds import Rounds
 from sluicemq.manage.actions import ACTIONS
 
 PROGRAM: Final = (sys.executable, str(Path(__file__)))
@@ -126,9 +126,9 @@ def plant() -> None:
     at(Reader, "receive", b"fault-reader", lambda _, message: getattr(message, "data", b""))
     at(Writer, "take", b"fault-frames", lambda _, frames: frames.data)
     at(DeadLetterHeaders, "letter", b"fault-letter", lambda _, content: content)
-    run = BrokerHost.run
+    run = Rounds.run
 
-    def run_loop(self: BrokerHost) -> None:
+    def run_loop(self: Rounds) -> None:
         if any(b"fault-loop" in chunk for chunk in heard):
             raise Mistake
         run(self)
@@ -141,7 +141,7 @@ def plant() -> None:
         return decoded(self, data)
 
     Connection.decoded = listening  # type: ignore[method-assign]
-    BrokerHost.run = run_loop  # type: ignore[method-assign]
+    Rounds.run = run_loop  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -196,9 +196,9 @@ class JoiningHost:
     async def close(self) -> None:
         """Close sockets and files, for the broker to open them or the process to end."""
         await self.control.stop()
-        await self.net.stop_listening()
+        self.net.stop_listening()
         for connection in list(self.net.connections.values()):
-            connection.transport.abort()
+            connection.abort()
         await asyncio.sleep(0)
         await self.disk.stop()
 

@@ -1,6 +1,7 @@
-"""Sockets over asyncio: one protocol object a connection, bytes in, bytes out.
+"""The broker's connections: from a socket's bytes to messages, and back.
 
-Connection      reads and writes one socket
+PolledSocket    reads and writes one socket (poller.py)
+ Connection      passes that to its owner and writer
   Incoming      a client or node has connected to a listener; an acceptor takes it
     Tls         the same over TLS
   Outgoing      an actor of this node has opened it
@@ -12,9 +13,11 @@ import asyncio
 import os
 import socket
 import ssl
-from typing import TYPE_CHECKING, ClassVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
 from sluicemq.errors import Refused
+from sluicemq.host.poller import PolledSocket, Poller
 from sluicemq.host.tls import TlsSession, reason_of
 from sluicemq.kernel.endpoints import Peer
 from sluicemq.kernel.world import Closed, Connected, Log, Net, Received, Writable
@@ -24,8 +27,6 @@ if TYPE_CHECKING:
     from sluicemq.host.tls import TlsSettings
     from sluicemq.kernel.world import Acceptor, SocketOwner
 
-HIGH_WATER_BYTES = 1 << 20
-LOW_WATER_BYTES = 1 << 18
 LINGER_DEFAULT_MS = 5000
 UNPARSED_BYTES = 32 << 20
 """The bytes, roughly, that may be read from clients and not parsed yet, shared by all their
@@ -38,41 +39,27 @@ READ_BYTES_MAX = 1 << 18
 PULL_BYTES_MAX = 1 << 20
 """The most bytes that the owner of one of a few connections reads at once: what is large costs the
 system a third less than by reads of a quarter of that."""
+ACCEPTS_MAX = 64
+"""The most clients that one listener takes in before others have their turn."""
+ACCEPT_PAUSE_S = 1.0
+"""How long nobody is taken in when the system has no room for one more socket."""
 
 
-class Connection(asyncio.BufferedProtocol):
-    """Turns asyncio's callbacks for one socket into messages for its owner and writer."""
+class Connection(PolledSocket):
+    """Turns what happens to one socket into messages for its owner and writer."""
 
     is_coded: ClassVar[bool] = False
     """Is what is read not what the owner gets? See `decoded`."""
 
-    __slots__ = (
-        "address",
-        "clamped",
-        "descriptor",
-        "full",
-        "goodbye",
-        "held",
-        "is_open",
-        "net",
-        "number",
-        "owner",
-        "rests",
-        "transport",
-        "unparsed",
-    )
-
-    def __init__(self, net: HostNet) -> None:
+    def __init__(self, net: HostNet, plain: socket.socket) -> None:
+        super().__init__(net.poller, plain)
         self.net = net
         self.number = 0
         """The connection's number; 0: it has none yet, or was turned away."""
-        self.full = False
         self.held = False
         """True while the owner wants no more bytes."""
         self.unparsed = 0
         """Bytes read since the owner last had parsed everything."""
-        self.descriptor = -1
-        """The socket's descriptor, valid as long as the transport is not closing."""
         self.clamped = 0
         """The size of the system's receive buffer that was set last; 0: the system's choice."""
         self.rests = False
@@ -85,23 +72,24 @@ class Connection(asyncio.BufferedProtocol):
         """True while the socket is open, unless the connection was turned away."""
         self.address = ""
         """The peer's address, without its port."""
-        self.transport: asyncio.Transport
+        self.peer_port = 0
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # no base class of uvloop's
-        there = transport.get_extra_info("peername")  # None: the socket is closed already
-        self.address = str(there[0]) if there else ""
+    def made(self) -> None:
+        """Begin with a socket that has just been connected, or turn it away."""
         try:
-            self.net.set_options(transport.get_extra_info("socket"))
-        except OSError:
+            there = self.plain.getpeername()
+            self.net.set_options(self.plain)
+        except OSError:  # it is closed already
             there = None
-        if not there or not self.is_wanted():
-            self.transport.abort()
+        if there is not None:
+            self.address, self.peer_port = str(there[0]), int(there[1])
+        if there is None or not self.is_wanted():
+            self.abort()
             return
         self.is_open = True
-        self.descriptor = transport.get_extra_info("socket").fileno()
-        self.transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
         self.net.add(self)
+        self.poller.add(self)
+        self.resume_reading()
         self.begin()
 
     def is_wanted(self) -> bool:
@@ -118,22 +106,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def peer(self) -> Peer:
         """Return the addresses and ports of both ends."""
-        there = self.transport.get_extra_info("peername")
-        here = self.transport.get_extra_info("sockname")
-        return Peer(self.address, int(there[1]), str(here[0]), int(here[1]))
+        here = self.plain.getsockname()
+        return Peer(self.address, self.peer_port, str(here[0]), int(here[1]))
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the one buffer of all sockets: its content is copied before anything else is
-        read."""
-        return self.net.buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Take the `nbytes` bytes that were read into the buffer."""
-        net = self.net
-        self.unparsed += nbytes
-        if self.unparsed >= net.unparsed_max and not self.rests:
+    def received(self, data: bytes) -> None:
+        self.unparsed += len(data)
+        if self.unparsed >= self.net.unparsed_max and not self.rests:
             self.rest_when_full()
-        data = bytes(net.buffer[:nbytes])
         if self.is_coded:
             data = self.decoded(data)
         if data and self.owner is not None:
@@ -148,8 +127,7 @@ class Connection(asyncio.BufferedProtocol):
         """Read nothing more before the owner has parsed what was read, or pulls."""
         self.rests = True
         self.clamp()
-        if not self.held and not self.transport.is_closing():
-            self.transport.pause_reading()
+        self.pause_reading()
 
     def decoded(self, data: bytes) -> bytes:
         """Return the owner's part of `data`; with TLS nothing before the end of its handshake."""
@@ -170,20 +148,18 @@ class Connection(asyncio.BufferedProtocol):
         size = self.unparsed_max
         if size < UNPARSED_BYTES_MAX and size != self.clamped:
             self.clamped = size
-            plain = self.transport.get_extra_info("socket")
-            segment = plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+            segment = self.plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
             linux_doubles_it = max(size // 2, segment)
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, linux_doubles_it)
+            self.plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, linux_doubles_it)
 
     @property
     def may_pull(self) -> bool:
-        """Tell whether the owner, and not the event loop, is to read the socket now."""
-        return self.rests and not self.held and not self.transport.is_closing()
+        """Tell whether the owner, and not the poller, is to read the socket now."""
+        return self.rests and not self.held and not self.is_closing
 
     def pull(self, size_max: int) -> bytes:
-        """Read available bytes in place of the event loop, which does not read while the socket
-        rests. If there are none the event loop reads again, and so sees the end or an error, too.
-        """
+        """Read available bytes in place of the poller, which does not read while the socket rests.
+        If there are none the poller reads again, and so sees the end or an error, too."""
         if not self.may_pull:
             return b""
         try:
@@ -196,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
         return self.decoded(data)
 
     def pull_into(self, room: memoryview) -> int:
-        """Read available bytes into `room`, in place of the event loop, as `pull` does."""
+        """Read available bytes into `room`, in place of the poller, as `pull` does."""
         assert not self.is_coded, "what is read is not what the owner gets"
         if not self.may_pull:
             return 0
@@ -209,24 +185,20 @@ class Connection(asyncio.BufferedProtocol):
         return count
 
     def rest_no_more(self) -> None:
-        """Let the event loop read the socket again."""
+        """Let the poller read the socket again."""
         self.rests = False
-        if not self.held and not self.transport.is_closing():
-            self.transport.resume_reading()
+        if not self.held:
+            self.resume_reading()
 
-    def pause_writing(self) -> None:
-        self.full = True
-
-    def resume_writing(self) -> None:
-        self.full = False
+    def has_room(self) -> None:
         if self.owner is not None:
             self.owner.writer.post(Writable())
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def lost(self, error: OSError | None) -> None:
         if self.goodbye is not None:
             self.goodbye.cancel()
             self.goodbye = None
-        self.gone(str(exc) if exc else "closed")
+        self.gone(str(error) if error else "closed")
 
     def gone(self, reason: str) -> None:
         """Tell the reader, or the node if there is no reader yet, that the socket is closed; only
@@ -242,27 +214,26 @@ class Connection(asyncio.BufferedProtocol):
 
     def faulted(self) -> None:
         """End the connection, because one of its callbacks has had a fault."""
-        self.transport.abort()
+        self.abort()
         self.gone("a fault of the broker's own")
 
     def send(self, data: bytes) -> None:
         """Write bytes to the socket, through TLS if it has TLS."""
-        self.transport.write(data)
+        self.transmit(data)
 
     def send_pieces(self, pieces: list[bytes]) -> None:
         """Write them as `send` does; without TLS in one system call."""
-        self.transport.writelines(pieces)
+        self.transmit_pieces(pieces)
 
     def finish(self, linger_ms: int) -> None:
         """Close once everything is written. With `linger_ms` above 0 the peer has so many
         milliseconds to close first."""
-        transport = self.transport
-        if linger_ms and transport.can_write_eof() and not transport.is_closing():
+        if linger_ms and not self.is_closing:
             self.rests = False
             self.net.resume_reading(self.number)  # until the peer closes; the owner drops it
-            transport.write_eof()
+            self.write_eof()
         else:
-            transport.close()
+            self.close()
         if self.goodbye is None:
             self.end_after(linger_ms or LINGER_DEFAULT_MS)
 
@@ -271,16 +242,14 @@ class Connection(asyncio.BufferedProtocol):
         then."""
         if self.goodbye is not None:
             self.goodbye.cancel()
-        self.goodbye = self.net.loop.call_later(delay_ms / 1000, self.transport.abort)
+        self.goodbye = self.net.loop.call_later(delay_ms / 1000, self.abort)
 
 
 class Incoming(Connection):
     """A connection of a client or node to a listener."""
 
-    __slots__ = ("acceptor",)
-
-    def __init__(self, net: HostNet, acceptor: Acceptor) -> None:
-        super().__init__(net)
+    def __init__(self, net: HostNet, plain: socket.socket, acceptor: Acceptor) -> None:
+        super().__init__(net, plain)
         self.acceptor = acceptor
 
     def is_wanted(self) -> bool:
@@ -296,15 +265,13 @@ class Incoming(Connection):
 class Outgoing(Connection):
     """A connection that an actor of this node has opened."""
 
-    __slots__ = ()
-
-    def __init__(self, net: HostNet, number: int, owner: SocketOwner) -> None:
-        super().__init__(net)
+    def __init__(self, net: HostNet, plain: socket.socket, number: int, owner: SocketOwner) -> None:
+        super().__init__(net, plain)
         self.number = number
         self.owner = owner
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
+    def made(self) -> None:
+        super().made()
         if not self.is_open and self.owner is not None:
             self.owner.post(Closed("gone at once"))
 
@@ -319,12 +286,10 @@ class Outgoing(Connection):
 class TlsIncoming(Incoming):
     """A connection to a listener over TLS. It gets its owner when the TLS handshake is over."""
 
-    is_coded = True
+    is_coded: ClassVar[bool] = True
 
-    __slots__ = ("tls",)
-
-    def __init__(self, net: HostNet, acceptor: Acceptor) -> None:
-        super().__init__(net, acceptor)
+    def __init__(self, net: HostNet, plain: socket.socket, acceptor: Acceptor) -> None:
+        super().__init__(net, plain, acceptor)
         self.tls: TlsSession
 
     def begin(self) -> None:
@@ -350,12 +315,16 @@ class TlsIncoming(Incoming):
         except ssl.SSLError as error:
             self.broken(reason_of(error))
             return b""
-        if written := tls.to_write():
-            self.transport.write(written)
-        if tls.ended:
-            self.transport.write(tls.goodbye())
-            self.transport.close()
+        self.answer()
         return plain
+
+    def answer(self) -> None:
+        """Write what TLS itself has to say, and end after the peer has ended."""
+        if written := self.tls.to_write():
+            self.transmit(written)
+        if self.tls.ended:
+            self.transmit(self.tls.goodbye())
+            self.close()
 
     def shake_hands(self) -> None:
         """Let AMQP begin, now that the TLS handshake is over."""
@@ -371,20 +340,20 @@ class TlsIncoming(Incoming):
         """End the connection, because TLS has failed; an alert is on its way to the peer."""
         self.net.log.write("warning", f"TLS with {self.address} failed: {reason}")
         self.tls.ended = True
-        self.transport.write(self.tls.to_write())
-        self.transport.close()
+        self.transmit(self.tls.to_write())
+        self.close()
         self.end_after(LINGER_DEFAULT_MS)
 
     def send(self, data: bytes) -> None:
         if not self.tls.ended:
-            self.transport.write(self.tls.send(data))
+            self.transmit(self.tls.send(data))
 
     def send_pieces(self, pieces: list[bytes]) -> None:
         self.send(b"".join(pieces))
 
     def finish(self, linger_ms: int) -> None:
-        if not self.tls.ended and not self.transport.is_closing():
-            self.transport.write(self.tls.goodbye())
+        if not self.tls.ended and not self.is_closing:
+            self.transmit(self.tls.goodbye())
         super().finish(linger_ms)
 
 
@@ -400,24 +369,24 @@ class HostNet(Net):
         self.log = log
         self.tls: TlsSettings | None = None
         self.connections: dict[int, Connection] = {}
-        self.attempts: dict[int, asyncio.Task[object]] = {}
+        self.attempts: dict[int, asyncio.Task[None]] = {}
         """The connections that are being made, by number."""
         self.reserved: dict[tuple[str, int, bool], list[socket.socket]] = {}
         """Sockets that are bound and do not listen yet, by the host, port and use of TLS that were
         asked for."""
-        self.servers: list[asyncio.Task[asyncio.Server]] = []
-        """A task for each address that is listened on, which makes its server."""
+        self.listeners: list[socket.socket] = []
         self.last_number = 0
         self.unparsed_max = UNPARSED_BYTES_MAX
         """Bytes of a client's socket that were read and not parsed, from which on it rests."""
         self.pull_max = PULL_BYTES_MAX
         """The most bytes that an owner gets by one pull."""
+        self.sharers = 0
+        """The number of connections among which it was shared out last."""
         self.divides = True
         """Whether each socket gets less when there are many. Not with RabbitMQ's profiles, where
         credit alone bounds waiting messages."""
         self.room = memoryview(bytearray(READ_BYTES_MAX))
-        self.buffer = self.room
-        """The buffer that all sockets are read into."""
+        self.poller = Poller(loop, self.room)
 
     def reserve(self, host: str, port: int, tls: bool = False) -> int:
         """Bind sockets to that address for the next `listen` to it; no one can connect to them yet.
@@ -433,17 +402,43 @@ class HostNet(Net):
             listen_on(sockets, host, port, self.config.backlog)
         kind = TlsIncoming if tls else Incoming
         for plain in sockets:
-            server = self.loop.create_server(
-                lambda: kind(self, acceptor), sock=plain, backlog=self.config.backlog
-            )
-            self.servers.append(self.loop.create_task(server))
+            self.listeners.append(plain)
+            self.loop.add_reader(plain.fileno(), self.accept, plain, kind, acceptor)
         return int(sockets[0].getsockname()[1])
 
-    async def stop_listening(self) -> None:
+    def accept(self, listener: socket.socket, kind: type[Incoming], acceptor: Acceptor) -> None:
+        """Take in those who wait at a listener, some at a time."""
+        for _ in range(ACCEPTS_MAX):
+            try:
+                plain, _ = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self.log.write("warning", f"cannot accept a connection: {reason_for(error)}")
+                self.loop.remove_reader(listener.fileno())
+                again = partial(self.accept_again, listener, kind, acceptor)
+                self.loop.call_later(ACCEPT_PAUSE_S, again)
+                return
+            plain.setblocking(False)
+            made = kind(self, plain, acceptor)
+            try:
+                made.made()
+            except Exception as error:
+                self.poller.report(made, error)
+
+    def accept_again(
+        self, listener: socket.socket, kind: type[Incoming], acceptor: Acceptor
+    ) -> None:
+        """Take in clients again after a pause, unless the listener was closed meanwhile."""
+        if listener in self.listeners:
+            self.loop.add_reader(listener.fileno(), self.accept, listener, kind, acceptor)
+
+    def stop_listening(self) -> None:
         """Close all listeners, and end all attempts to connect elsewhere."""
-        for server in self.servers:
-            (await server).close()
-        self.servers.clear()
+        for plain in self.listeners:
+            self.loop.remove_reader(plain.fileno())
+            plain.close()
+        self.listeners.clear()
         for sockets in self.reserved.values():
             for plain in sockets:
                 plain.close()
@@ -453,8 +448,8 @@ class HostNet(Net):
 
     def connect(self, owner: SocketOwner, host: str, port: int) -> int:
         number = self.new_number()
-        made = self.loop.create_connection(lambda: Outgoing(self, number, owner), host, port)
-        attempt = self.attempts[number] = self.loop.create_task(made)
+        reached = self.reach(number, owner, host, port)
+        attempt = self.attempts[number] = self.loop.create_task(reached)
 
         def ended(_: object) -> None:
             del self.attempts[number]
@@ -466,6 +461,10 @@ class HostNet(Net):
 
         attempt.add_done_callback(ended)
         return number
+
+    async def reach(self, number: int, owner: SocketOwner, host: str, port: int) -> None:
+        """Make a connection. Raises OSError when that fails."""
+        Outgoing(self, await connected(self.loop, host, port), number, owner).made()
 
     def new_number(self) -> int:
         """Return the number of the next connection."""
@@ -500,7 +499,7 @@ class HostNet(Net):
 
     def unsent_bytes(self, connection: int) -> int:
         found = self.connections.get(connection)
-        return 0 if found is None else found.transport.get_write_buffer_size()
+        return 0 if found is None else found.unsent_bytes
 
     def set_options(self, plain: socket.socket) -> None:
         """Set the options that are configured for every socket."""
@@ -517,15 +516,14 @@ class HostNet(Net):
         found = self.connections.get(connection)
         if found is not None:
             found.held = True
-            if found.transport.is_reading():
-                found.transport.pause_reading()
+            found.pause_reading()
 
     def resume_reading(self, connection: int) -> None:
         found = self.connections.get(connection)
         if found is not None:
             found.held = False
-            if not found.rests and not found.transport.is_closing():
-                found.transport.resume_reading()
+            if not found.rests:
+                found.resume_reading()
 
     def taken(self, connection: int, pulls: bool) -> bool:
         found = self.connections.get(connection)
@@ -551,13 +549,15 @@ class HostNet(Net):
 
     def next_round(self) -> None:
         """Share out what may be read next among the connections, after a round of the actors."""
-        if not self.divides:
+        count = len(self.connections)
+        if count == self.sharers or not self.divides:
             return
-        share = UNPARSED_BYTES // (len(self.connections) + 1)
+        self.sharers = count
+        share = UNPARSED_BYTES // (count + 1)
         size = min(max(share, UNPARSED_BYTES_MIN), UNPARSED_BYTES_MAX)
         if size != self.unparsed_max:
             self.unparsed_max = size
-            self.buffer = self.room[:size]
+            self.poller.buffer = self.room[:size]
             self.pull_max = size if size < UNPARSED_BYTES_MAX else PULL_BYTES_MAX
 
     def close(self, connection: int, linger_ms: int = 0) -> None:
@@ -569,6 +569,26 @@ class HostNet(Net):
             found.finish(linger_ms)
         elif connection in self.attempts:
             self.attempts[connection].cancel()
+
+
+async def connected(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.socket:
+    """Return a socket that is connected to one of the addresses that the host's name stands for,
+    the first that can be reached. Raises OSError when none can."""
+    failure = OSError(f"{host} has no address")
+    addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for family, kind, protocol, _, address in addresses:
+        plain = socket.socket(family, kind, protocol)
+        plain.setblocking(False)
+        try:
+            await loop.sock_connect(plain, address)
+        except BaseException as error:
+            plain.close()
+            if not isinstance(error, OSError):
+                raise
+            failure = error
+        else:
+            return plain
+    raise failure
 
 
 def reason_for(error: BaseException) -> str:

@@ -28,6 +28,7 @@ from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
 from sluicemq.host.memory_disk import MemoryDisk, MemoryFiles
 from sluicemq.host.net import Connection, HostNet
+from sluicemq.host.rounds import Rounds
 from sluicemq.host.service_manager import ServiceManager
 from sluicemq.host.uring import WriteRing
 from sluicemq.host.watchdog import Watchdog
@@ -57,17 +58,6 @@ HAND_OVER_SECONDS: Final = 2.0
 CLOSE_SECONDS: Final = 5.0
 """Seconds for which the disk may finish nothing while the storage is being closed: longer than a
 bad disk takes for a sync, shorter than service managers wait."""
-
-ROUND_NS: Final = 3_000_000
-"""Nanoseconds that actors run between two reads of the sockets, beyond the turn under way. A busy
-client's answer waits for about three rounds."""
-
-LOOK_NS: Final = 1_000_000
-"""Nanoseconds that they run between two looks at finished disk jobs. Measured under a flood: jobs
-wait about that long; looking eight times as often costs a tenth of the throughput."""
-
-ANY_TURNS: Final = 1 << 62
-"""More turns than there ever are: time is the bound."""
 
 SWITCH_SECONDS: Final = 0.0005
 """How long Python lets a busy thread go on while another one wants to (its default: 5 ms).
@@ -127,9 +117,12 @@ class BrokerHost:
         index = partial(make_index, config, place, self.log)
         self.node = Node(world, config, index, accept_loss, secret)
         self.net.divides = self.node.broker.pacer is not None
-        self.node.scheduler.wake = self.wake
         self.node.scheduler.now_ns = perf_counter_ns
         self.collector = Collector(self.is_memory_short)
+        scheduler = self.node.scheduler
+        self.rounds = Rounds(self.loop, scheduler, self.net, self.disk, self.collector)
+        self.net.poller.looked = self.rounds.looked
+        scheduler.wake = self.rounds.wake
         self.control: ControlServer
         self.port = 0
         """The port of AMQP; that of AMQP over TLS when there is no other."""
@@ -138,7 +131,7 @@ class BrokerHost:
         self.node.broken = self.broken
         self.node.removed = self.removed
         self.loop.set_exception_handler(self.unexpected)
-        self.wake()
+        self.rounds.schedule()
 
     def make_log(self) -> Log:
         """Return the log that the node writes."""
@@ -173,25 +166,6 @@ class BrokerHost:
     def make_clock(self) -> Clock:
         """Return the clock that the node reads."""
         return HostClock(self.loop)
-
-    def wake(self) -> None:
-        """Run the actors soon, after the sockets that are ready now have been read."""
-        self.loop.call_soon(self.run)
-
-    def run(self) -> None:
-        """Run actors for a bounded time, then let the sockets be read. Finished disk jobs are
-        fetched in between, because a busy node would otherwise see them only after the sockets."""
-        self.collector.rounds += 1
-        now = perf_counter_ns()
-        end = now + ROUND_NS
-        more = True
-        while more and now < end:
-            more = self.node.run(ANY_TURNS, min(now + LOOK_NS, end))
-            self.disk.post_done()
-            now = perf_counter_ns()
-        if more:  # if not, and the disk has finished jobs, their post has called `wake`
-            self.loop.call_soon(self.run)
-        self.net.next_round()
 
     async def start(self) -> None:
         """Listen for `sluicemq ctl`, and for clients or, in a cluster, for the other nodes."""
@@ -342,7 +316,7 @@ class BrokerHost:
         """Stop in order: accept no new clients, hand leadership to other nodes, tell the connected
         clients, close the remaining connections, then the storage. After a crash only the control
         socket is removed."""
-        await self.net.stop_listening()
+        self.net.stop_listening()
         await self.control.stop()
         if self.exit_code:
             return
@@ -355,7 +329,7 @@ class BrokerHost:
         while self.net.connections and self.loop.time() < deadline:
             await asyncio.sleep(0.01)
         for connection in list(self.net.connections.values()):
-            connection.transport.abort()
+            connection.abort()
         await asyncio.sleep(0)
         if self.node.membership is not None:
             deadline = self.loop.time() + SHUTDOWN_SECONDS

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from sluicemq.kernel.compiling import mypyc_attr
 
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TurnGroupMember:
     """An actor that has its turns together with those of an equal `turn_group`; alone when that is
     None."""

@@ -82,10 +82,10 @@ class StagedHost(BrokerHost):
             self.clock.stop()
             return
         self.clock.stop()
-        await self.net.stop_listening()
+        self.net.stop_listening()
         await self.control.stop()
         for connection in list(self.net.connections.values()):
-            connection.transport.abort()
+            connection.abort()
         await asyncio.sleep(0)
         await self.disk.stop()
 

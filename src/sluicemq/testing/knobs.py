@@ -112,7 +112,7 @@ class Knobs:
         """Cut all clients off, without a word."""
         connections = [*self.net.connections.values()]
         for connection in connections:
-            connection.transport.abort()
+            connection.abort()
         task.finish([{"count": len(connections)}])
 
     def nack_next(self, task: Task, given: Given) -> None:

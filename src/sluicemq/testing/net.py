@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.host.net import HIGH_WATER_BYTES, HostNet
+from sluicemq.host.net import HostNet
+from sluicemq.host.poller import HIGH_WATER_BYTES
 from sluicemq.kernel.world import Writable
 
 if TYPE_CHECKING:

@@ -61,13 +61,13 @@ class Scene:
         self.door = Door()
         self.net = HostNet(asyncio.get_running_loop(), NetConfig(), Log(), 100)
         self.net.unparsed_max = self.net.pull_max = UNPARSED_MAX
-        self.net.buffer = self.net.room[:UNPARSED_MAX]
+        self.net.poller.buffer = self.net.room[:UNPARSED_MAX]
 
     async def open(self) -> tuple[socket.socket, Inbox]:
         port = self.net.listen(cast(Any, self.door), "127.0.0.1", 0)
         client = socket.create_connection(("127.0.0.1", port))
         await self.until(lambda: bool(self.door.readers))
-        await self.net.stop_listening()
+        self.net.stop_listening()
         return client, self.door.readers[1]
 
     async def until(self, done: Any) -> None:
@@ -214,11 +214,11 @@ def test_many_sockets_have_less_each_unless_credit_alone_bounds_what_waits(divid
     async def play() -> None:
         net = HostNet(asyncio.get_running_loop(), NetConfig(), Log(), 100)
         net.divides = divides
-        for _ in range(1000):
-            net.add(Connection(net))
+        with socket.socket() as plain:
+            net.connections.update(dict.fromkeys(range(1, 1001), Connection(net, plain)))
         net.next_round()
         assert (net.unparsed_max < UNPARSED_BYTES_MAX) is divides
-        assert (len(net.buffer) < len(net.room)) is divides
+        assert (len(net.poller.buffer) < len(net.room)) is divides
 
     asyncio.run(play())
 
@@ -233,11 +233,10 @@ def test_beside_many_clients_the_socket_of_a_link_keeps_its_receive_buffer(
         scene = Scene()
         client, inbox = await scene.open()
         inbox.shares_room = shares_room
-        for _ in range(1000):
-            scene.net.add(Connection(scene.net))
-        scene.net.next_round()
         link = scene.net.connections[1]
-        plain = link.transport.get_extra_info("socket")
+        scene.net.connections.update(dict.fromkeys(range(2, 1002), link))
+        scene.net.next_round()
+        plain = link.plain
         before = plain.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         client.setblocking(False)
         loop = asyncio.get_running_loop()

@@ -1,6 +1,5 @@
 """Goal: the process itself: what it may open, and how it ends when something of ours is broken.
-Method: a process of its own, with a disk job that has a mistake; a host without a process, whose
-clock goes on when actors run.
+Method: a process of its own, with a disk job that has a mistake; a host without a process.
 """
 
 from __future__ import annotations
@@ -56,19 +55,6 @@ def test_a_broken_disk_job_ends_the_broker_with_70(tmp_path: Path) -> None:
     limits, ready = run.stdout.splitlines()
     assert limits == "500 500"
     assert ready.startswith("ready amqp://")
-
-
-def test_sockets_are_looked_at_when_a_rounds_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0]
-    host = host_run.BrokerHost.__new__(host_run.BrokerHost)
-    host.loop = host.disk = host.net = host.node = Mock()
-    host.collector = Mock(rounds=0)
-    host.node.run = Mock(side_effect=lambda *_: clock.append(clock[-1] + 2_000_000) or True)
-    monkeypatch.setattr(host_run, "perf_counter_ns", lambda: clock[-1])
-    host.run()
-    assert host.collector.rounds == 1
-    assert host.node.run.call_count == -(-host_run.ROUND_NS // 2_000_000)
-    host.loop.call_soon.assert_called_once_with(host.run)
 
 
 @pytest.mark.parametrize(
