@@ -51,6 +51,8 @@ SIZE_AT: Final = 3
 TAG: Final = struct.Struct(">Q")
 ACK_SIZE: Final = 21
 ACK: Final = struct.Struct(">11sQ2s")
+UNPACK_ACK: Final = ACK.unpack_from
+NO_ACK: Final = (b"", 0, b"")
 SINGLE: Final = b"\x00\xce"
 """The octets with which a basic.ack ends that is not multiple."""
 
@@ -406,6 +408,10 @@ def cut_acks(buf: bytes, pos: int) -> list[int]:
     """Return the tags of the basic.ack frames from `pos` on, as long as they are of one channel and
     not multiple. Each takes ACK_SIZE octets."""
     head = buf[pos : pos + 11]
+    end = pos + ACK_SIZE
+    if not buf.startswith(head, end):  # one alone
+        _, tag, rest = UNPACK_ACK(buf, pos) if end <= len(buf) else NO_ACK
+        return [tag] if rest == SINGLE else []
     fits = min(RUN_ACKS_MAX, (len(buf) - pos) // ACK_SIZE)
     tags: list[int] = []
     add = tags.append

@@ -89,7 +89,7 @@ class Unconfirmed:
     @property
     def answered(self) -> tuple[int, int]:
         """Return how many messages the next `drain` confirms, and how many it rejects."""
-        return sum(map(COUNT, self._confirmed)), sum(map(COUNT, self._rejected))
+        return _total(self._confirmed), _total(self._rejected)
 
     def expect(self, first_seq: int, count: int, links: Collection[Link], to_come: int = 0) -> None:
         """Note that `count` messages from `first_seq` on (above all earlier) are sent over `links`,
@@ -185,6 +185,13 @@ class Unconfirmed:
             _append_frames(acks, _cutoff(smallest, nacks), False, frames)
         _append_frames(nacks, _cutoff(smallest, acks), True, frames)
         return frames
+
+
+def _total(ranges: list[Range]) -> int:
+    """Return how many numbers the ranges have; most often there are none, or one."""
+    if not ranges:
+        return 0
+    return ranges[0][1] if len(ranges) == 1 else sum(map(COUNT, ranges))
 
 
 def _cutoff(smallest: int | None, other_kind: list[Range]) -> int | None:

@@ -137,7 +137,8 @@ class Scheduler:
         now_ns = self.now_ns
         self.looked_ns = now_ns()
         while turns_max and self.looked_ns < until_ns:
-            if patient.count and self.is_intake_due():
+            is_patient = patient.count > 0 and self.is_intake_due()
+            if is_patient:
                 actor = patient.popleft()
             elif ready:
                 actor = ready.popleft()
@@ -149,7 +150,7 @@ class Scheduler:
             except Exception as error:
                 self.contain(actor, error)
             self.looked_ns = now_ns()
-            if actor.is_patient:
+            if is_patient:
                 self.intake -= self.turn_work - self.work
                 self.spent = 0
                 self.intake_at_ns = self.looked_ns

@@ -107,13 +107,13 @@ class Consumer:
         if self.no_ack:  # its messages do not count, but it waits for the others' room
             return 0 if limiter.limit and not limiter.permits(queue) else room
         prefetch = self.prefetch
-        if prefetch.limit:
-            room = min(room, prefetch.limit - prefetch.unacked)
+        if prefetch.limit and prefetch.limit - prefetch.unacked < room:
+            room = prefetch.limit - prefetch.unacked
         if room > 0 and limiter.limit:
             if not limiter.permits(queue):
                 return 0
             room = 1  # consumers share it: one message each keeps round robin and the limit
-        return max(room, 0)
+        return room if room > 0 else 0
 
     def take(self, count: int, cost_each: int) -> int:
         """Account for `count` deliveries of `cost_each`. Returns their total cost in units of the
@@ -401,7 +401,7 @@ class ConsumerGroups:
             if room:
                 sharers[window] = sharing
                 able.append(consumer)
-                each = min(each, room)
+                each = room if room < each else each
             else:
                 alone = False
                 asks -= 1

@@ -558,7 +558,8 @@ class Channel(WholeChannel):
             self.flush_confirms()
         out = self.out
         if out:
-            *pieces, last = joined(out)
+            pieces = joined(out)
+            last = pieces.pop()
             writer = self.reader.writer
             for piece in pieces:
                 writer.take(Frames(piece))

@@ -87,7 +87,10 @@ class DeliveryEncoder:
         tail = again if deliver.redelivered else fresh
         count = len(contents)
         if count == 1:
-            return joined([head, PACK_TAG(first_tag), tail, contents[0]])
+            content = contents[0]
+            if len(content) < LARGE_BYTES:
+                return [head + PACK_TAG(first_tag) + tail + content]
+            return joined([head, PACK_TAG(first_tag), tail, content])
         parts = [head] * (4 * count)
         parts[1::4] = map(PACK_TAG, range(first_tag, first_tag + count))
         parts[2::4] = [tail] * count

@@ -223,7 +223,7 @@ class ClassicShell(TimedQueue):
             if self.trying:
                 super().applied(command)
             return
-        if isinstance(command, Down | Cancel):
+        if isinstance(command, (Down, Cancel)):
             self.consumer_left(command)
         elif isinstance(command, Configure):
             self.settings = command.settings
@@ -361,7 +361,7 @@ class ClassicShell(TimedQueue):
         one."""
         if isinstance(message, Consume):
             channel: Actor | None = message.consumer.channel
-        elif isinstance(message, Get | Purge | Delete):
+        elif isinstance(message, (Get, Purge, Delete)):
             channel = message.channel
         else:
             return False

@@ -74,7 +74,7 @@ class QueueStorage:
 
     def receive(self, message: object) -> bool:
         """Handle a message if it is for the storage. Returns whether it was."""
-        if isinstance(message, IndexWrite | IndexRead):
+        if isinstance(message, (IndexWrite, IndexRead)):
             self.job_done(message)
         elif isinstance(message, BodiesRead):
             self.say_lost(self.stored.got_bodies(message.chunk, message.contents))

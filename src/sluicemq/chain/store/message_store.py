@@ -303,7 +303,7 @@ class MessageStore(StorePort):
 
     def submit(self, job: DiskJob) -> None:
         strand = MESSAGES_STRAND
-        if isinstance(job, GroupWrite | SealWrite):
+        if isinstance(job, (GroupWrite, SealWrite)):
             strand = SYNC_STRAND
         elif isinstance(job, STRAND_JOBS):
             strand = job.strand
@@ -332,7 +332,7 @@ class MessageStore(StorePort):
             more = owner.compacted(job)
             if more is not None:
                 self.submit(more)
-        elif isinstance(job, SegmentSync | RaftSegmentWrite):
+        elif isinstance(job, (SegmentSync, RaftSegmentWrite)):
             if isinstance(job, RaftSegmentWrite):
                 self.raft.settled(job)
             self.checkpoints.synced()

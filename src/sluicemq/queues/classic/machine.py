@@ -247,12 +247,14 @@ class ClassicQueue(StoredClassic):
                 return
             left = chunk.left()
             cost_each = cost_of(len(chunk.contents[chunk.start]))
-            most = min(left, deals if chunk.same_size else MIXED_SIZES_MAX)
+            most = deals if chunk.same_size else MIXED_SIZES_MAX
+            most = left if left < most else most
             able, each = consumers.able(cost_each, self.queue, most)
             if not able:
                 self.unserved = consumers.unasked
                 return
-            count = same_cost(chunk, min(left, each * len(able)), cost_each)
+            count = each * len(able)
+            count = same_cost(chunk, left if left < count else count, cost_each)
             able = able[:count]
             self.deal(chunk, count, able, cost_each, effects)
             consumers.dealt(able, count)
