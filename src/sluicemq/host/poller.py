@@ -1,7 +1,7 @@
 """One epoll for all sockets, which the event loop watches as a single descriptor.
 
 A transport of asyncio or uvloop costs several calls of Python functions for each read and write
-(docs/decisions/0032-sockets-of-our-own.md). Here the event loop says only that some socket has
+(docs/decisions/0033-sockets-of-our-own.md). Here the event loop says only that some socket has
 something, and everything up to the actors' inboxes is compiled code.
 """
 
