@@ -34,7 +34,7 @@ LOW_WATER_BYTES: Final = 1 << 18
 """... until only so many are left."""
 
 
-class Poller:
+class SocketPoller:
     """The open sockets by descriptor. While there are any, the event loop has it `look`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, buffer: memoryview) -> None:
@@ -88,7 +88,7 @@ def nothing() -> None:
 class PolledSocket:
     """One connected socket: what it brings goes to `received`, and once, last, `lost` is called."""
 
-    def __init__(self, poller: Poller, plain: socket.socket) -> None:
+    def __init__(self, poller: SocketPoller, plain: socket.socket) -> None:
         self.poller = poller
         self.plain = plain
         self.descriptor = plain.fileno()
