@@ -6,6 +6,8 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+from support.statements import statements
+
 SHARED = {"Broker"}
 """The broker itself, and what a user of `sluicemq.testing` knows it by."""
 
@@ -15,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "sluicemq"
 def test_a_class_has_its_name_to_itself() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
     shared = {

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from support.statements import statements
+
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "sluicemq"
 WORDS_MIN = 5
 
@@ -20,7 +22,7 @@ Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 def documented(tree: ast.AST) -> Iterator[tuple[Documented, str]]:
     """All public classes and functions, also nested ones, that have a docstring."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, Documented) and not node.name.startswith("_"):
             text = ast.get_docstring(node)
             if text is not None:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from support.statements import statements
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("src", "tests", "tools", "bench", "examples", "fuzz")
 GENERATED = {"src/sluicemq/amqp/methods.py"}
@@ -52,7 +54,7 @@ class Facts:
 def facts_of(path: Path) -> Facts:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     facts = Facts(bool(ast.get_docstring(tree)), [], [])
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             facts.functions.append((node.lineno, node.name, length))

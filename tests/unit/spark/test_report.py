@@ -38,6 +38,7 @@ from sluicemq.spark.pipeline.store import (
     result_tables,
     write_results,
 )
+from support.undrawn import nothing_drawn
 
 from .records import make_analysis, make_info, make_run, make_step
 
@@ -94,10 +95,22 @@ def results() -> Analysis:
 
 @pytest.fixture(scope="module")
 def page(results: Analysis) -> str:
-    return render(results)
+    """The report on both, without drawings."""
+    with nothing_drawn():
+        return render(results)
 
 
-def test_the_page_is_well_formed_and_needs_nothing_else(page: str) -> None:
+@pytest.fixture(scope="module")
+def drawn(results: Analysis) -> str:
+    """The report on one of them, with its drawings."""
+    return render(make_analysis(results.runs[1]))
+
+
+@pytest.mark.parametrize("kind", ["page", "drawn"])
+def test_the_page_is_well_formed_and_needs_nothing_else(
+    request: pytest.FixtureRequest, kind: str
+) -> None:
+    page: str = request.getfixturevalue(kind)
     tags = Tags()
     tags.feed(page)
     assert tags.open == []
@@ -128,8 +141,8 @@ def test_the_page_states_the_pipelines_rate(page: str) -> None:
     assert "3.0 s for starting the session" in page
 
 
-def test_pictures_take_their_colours_from_the_page(page: str) -> None:
-    svg = page[page.index("<svg") :]
+def test_pictures_take_their_colours_from_the_page(drawn: str) -> None:
+    svg = drawn[drawn.index("<svg") :]
     left = set(re.findall(r"#[0-9a-f]{6}\b", svg))
     assert not left.intersection(COLOURS.values())
     assert set(re.findall(r"var\(--([a-z0-9]+)\)", svg)) <= set(COLOURS)
@@ -239,9 +252,10 @@ def test_a_comparison_is_about_what_differs() -> None:
     assert "Let each publisher" not in page
 
 
-def test_ids_in_pictures_do_not_clash(page: str) -> None:
-    found = [re.findall(r'<clipPath id="([^"]+)"', svg) for svg in page.split("<svg")[1:]]
+def test_ids_in_pictures_do_not_clash(drawn: str) -> None:
+    found = [re.findall(r'<clipPath id="([^"]+)"', svg) for svg in drawn.split("<svg")[1:]]
     ids = [one for svg in found for one in set(svg)]
+    assert ids
     assert len(ids) == len(set(ids))
 
 
