@@ -1,7 +1,9 @@
 """One run of a scenario: the table's row scaled to a machine, with the run's own options.
 
-Scaling multiplies the rate and the figures that depend on it (in-flight limits, prefetch, ack
-interval), each of which stays at least 1; publishers, queues and consumers stay as they are.
+Scaling multiplies the rate and the figures that are counted in seconds of it (in-flight limits,
+prefetch, ack interval), each of which stays at least 1; publishers, queues and consumers stay as
+they are. So a limit is the same number of seconds' worth of messages at any scale; what that leaves
+unlike the original is in docs/claims.md.
 """
 
 from __future__ import annotations

@@ -211,6 +211,7 @@ def flow(node: Node) -> Row:
         facts["publishers_held_count"] = pacer.held_count
         facts["publishers_held_ms"] = pacer.held_ns(node.broker.world.clock.now_ns()) // 1_000_000
         facts["queues_lag_messages"] = pacer.lag
+        facts["queues_under_way_messages"] = pacer.under_way
     return facts
 
 

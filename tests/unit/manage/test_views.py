@@ -431,3 +431,4 @@ def test_chain_and_status_tell_that_publishers_are_held(bench: Bench) -> None:
     assert status["Flow control"]["publishers_held"] is True
     assert status["Flow control"]["publishers_held_count"] == 1
     assert status["Flow control"]["queues_lag_messages"] == 4900
+    assert status["Flow control"]["queues_under_way_messages"] == 600
