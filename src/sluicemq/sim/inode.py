@@ -38,7 +38,7 @@ class Inode:
         self.durable = bytearray()
         self.steps: list[FileChange] = []
         self.syncs = 0
-        """The number of syncs that may have changed what is durable."""
+        """The number of syncs, each of which may have changed what is durable."""
 
     def copy(self) -> Inode:
         """Return another file with the same content and steps."""
@@ -65,8 +65,6 @@ class Inode:
 
     def sync(self) -> None:
         """Make durable everything that was written."""
-        if not self.steps:
-            return
         self.syncs += 1
         durable = self.durable
         for step in self.steps:
