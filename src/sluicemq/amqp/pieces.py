@@ -7,7 +7,7 @@ from typing import Final
 PIECE_BYTES: Final = 4096
 """From so many octets on a piece is kept by itself: what an object takes beside them is little
 then."""
-PINNED: Final = 4
+PINNED: Final = 2
 """A piece that is a view of a read keeps all octets of that read in memory: at most so many times
 its own."""
 

@@ -47,15 +47,32 @@ class WriterClient(FlowActor):
 
 
 class Frames:
-    """Bytes to write. `cost` is what they take of delivery windows; `channel` is posted a
-    `DeliveriesFlushed`."""
+    """Bytes to write, in pieces as `joined` makes them. `cost` is what they take of delivery
+    windows; `channel` is posted a `DeliveriesFlushed`."""
 
-    __slots__ = ("channel", "cost", "data")
+    __slots__ = ("channel", "cost", "pieces", "size")
 
-    def __init__(self, data: bytes, channel: WriterClient | None = None, cost: int = 0) -> None:
-        self.data = data
+    def __init__(
+        self, pieces: list[bytes], channel: WriterClient | None = None, cost: int = 0
+    ) -> None:
+        self.pieces = pieces
+        self.size = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
         self.channel = channel
         self.cost = cost
+
+    def portions(self) -> list[Frames]:
+        """Return the same bytes in portions that are one write each; the last one has the cost."""
+        portions: list[Frames] = []
+        pieces: list[bytes] = []
+        size = 0
+        for piece in self.pieces:
+            if size >= WRITE_BYTES:
+                portions.append(Frames(pieces))
+                pieces, size = [], 0
+            pieces.append(piece)
+            size += len(piece)
+        portions.append(Frames(pieces, self.channel, self.cost))
+        return portions
 
 
 class DeliveriesFlushed:
@@ -124,9 +141,12 @@ class Writer(Actor):
     def take(self, frames: Frames) -> None:
         """Take frames of a channel or the reader, which are written at the end of the next turn.
         They are in one share with the writer, so that turn comes soon."""
-        if not (self.closed or (self.has_failed and not is_closing(frames.data))):
-            self.pending.append(frames)
-            self.pending_bytes += len(frames.data)
+        if not (self.closed or (self.has_failed and not is_closing(frames.pieces[0]))):
+            if frames.size < 2 * WRITE_BYTES:
+                self.pending.append(frames)
+            else:
+                self.pending += frames.portions()
+            self.pending_bytes += frames.size
             self.schedule()
 
     def receive(self, message: object) -> None:
@@ -174,8 +194,11 @@ class Writer(Actor):
         while pending and size < WRITE_BYTES:
             frames = pending.popleft()
             taken.append(frames)
-            size += len(frames.data)
-        pieces = joined([frames.data for frames in taken])
+            size += frames.size
+        if len(taken) == 1:
+            pieces = taken[0].pieces
+        else:
+            pieces = joined([piece for frames in taken for piece in frames.pieces])
         if len(pieces) == 1:
             self.choked = not self.net.write(self.connection, pieces[0])
         else:

@@ -506,7 +506,7 @@ class Checkers:
             promise(reader.accounted == held, reader.name, "counts", reader.accounted, held)
         writer = reader.writer
         if not writer.scheduled and not writer.inbox:
-            held = sum(len(frames.data) + FRAMES_BYTES for frames in writer.pending)
+            held = sum(frames.size + FRAMES_BYTES for frames in writer.pending)
             unsent = writer.accounted - held
             least = self.broker.world.net.unsent_bytes(reader.connection)
             least = least if writer.choked else 0

@@ -57,7 +57,7 @@ class Bench:
 def test_one_turn_is_one_write() -> None:
     bench = Bench()
     a, b = bench.channels
-    bench.post(Frames(b"1"), Frames(b"2", a, 10), Frames(b"3", b, 20), Frames(b"4", a, 1))
+    bench.post(Frames([b"1"]), Frames([b"2"], a, 10), Frames([b"3"], b, 20), Frames([b"4"], a, 1))
     assert bench.net.written == [b"1234"]
     assert (bench.flushed(0), bench.flushed(1)) == ([11], [20])
     assert (bench.writer.sent_bytes, bench.writer.sent_writes) == (4, 1)
@@ -66,34 +66,48 @@ def test_one_turn_is_one_write() -> None:
 def test_channel_hears_when_it_is_worth_a_turn() -> None:
     bench = Bench(notify_cost=10)
     a, b = bench.channels
-    bench.post(Frames(b"1", a, 9), Frames(b"2", b, 10))
+    bench.post(Frames([b"1"], a, 9), Frames([b"2"], b, 10))
     assert (bench.flushed(0), bench.flushed(1)) == ([], [10])
-    bench.post(Frames(b"3", a, 3))
+    bench.post(Frames([b"3"], a, 3))
     assert bench.flushed(0) == [12]
 
 
 def test_channel_that_is_gone_is_forgotten_with_the_next_write() -> None:
     bench = Bench(notify_cost=10)
     a, _ = bench.channels
-    bench.post(Frames(b"1", a, 9))
+    bench.post(Frames([b"1"], a, 9))
     a.gone = True
-    bench.post(Frames(b"close-ok"))
+    bench.post(Frames([b"close-ok"]))
     assert bench.writer.flushed == {}
 
 
 def test_large_writes_are_cut_between_frames() -> None:
     bench = Bench()
     half = bytes(WRITE_BYTES // 2)
-    bench.post(*[Frames(half, bench.channels[0], 1) for _ in range(5)])
+    bench.post(*[Frames([half], bench.channels[0], 1) for _ in range(5)])
     assert bench.net.written == [half] * 5
     assert bench.writer.sent_writes == 3
     assert bench.flushed() == [2, 2, 1]
 
 
+def test_what_comes_at_once_is_written_in_portions() -> None:
+    """Nothing more is written once the socket is full, and the last portion has the cost."""
+    bench = Bench()
+    half = bytes(WRITE_BYTES // 2)
+    bench.net.full = True
+    bench.post(Frames([half] * 5, bench.channels[0], 10))
+    assert bench.net.written == [half] * 2
+    assert bench.flushed() == []
+    bench.net.full = False
+    bench.post(Writable())
+    assert bench.net.written == [half] * 5
+    assert bench.flushed() == [10]
+
+
 def test_what_is_large_is_not_copied() -> None:
     bench = Bench()
     large = bytes(LARGE_BYTES)
-    bench.post(Frames(b"1"), Frames(b"2"), Frames(large), Frames(b"3"))
+    bench.post(Frames([b"1"]), Frames([b"2"]), Frames([large]), Frames([b"3"]))
     assert bench.net.written == [b"12", large, b"3"]
     assert bench.net.written[1] is large
     assert bench.writer.sent_writes == 1
@@ -102,10 +116,10 @@ def test_what_is_large_is_not_copied() -> None:
 def test_clogged_socket_gets_nothing_until_it_is_writable() -> None:
     bench = Bench()
     bench.net.full = True
-    bench.post(Frames(b"1", bench.channels[0], 1))
+    bench.post(Frames([b"1"], bench.channels[0], 1))
     assert bench.flushed() == [1], "it was handed over, though the socket says: no more"
-    bench.post(Frames(b"2", bench.channels[0], 1))
-    bench.post(Frames(b"3", bench.channels[0], 1))
+    bench.post(Frames([b"2"], bench.channels[0], 1))
+    bench.post(Frames([b"3"], bench.channels[0], 1))
     assert bench.net.written == [b"1"]
     assert bench.flushed() == []
     bench.post(Writable())
@@ -116,10 +130,10 @@ def test_clogged_socket_gets_nothing_until_it_is_writable() -> None:
 def test_backlog_shuts_the_gate_until_all_of_it_is_written() -> None:
     bench = Bench()
     bench.net.full = True
-    bench.post(Frames(b"1"))
-    bench.post(Frames(bytes(BACKLOG)))
+    bench.post(Frames([b"1"]))
+    bench.post(Frames([bytes(BACKLOG)]))
     assert not bench.gate.is_shut
-    bench.post(Frames(b"1"))
+    bench.post(Frames([b"1"]))
     assert bench.gate.is_shut
     bench.post(Writable())
     assert bench.gate.is_shut, "the socket has taken it and is clogged again"
@@ -132,12 +146,12 @@ def test_backlog_shuts_the_gate_until_all_of_it_is_written() -> None:
 def test_hanging_up_writes_everything_first_clogged_or_not() -> None:
     bench = Bench()
     bench.net.full = True
-    bench.post(Frames(b"1"))
-    bench.post(Frames(b"2"))
-    bench.post(Frames(b"3"), HangUp(500))
+    bench.post(Frames([b"1"]))
+    bench.post(Frames([b"2"]))
+    bench.post(Frames([b"3"]), HangUp(500))
     assert b"".join(bench.net.written) == b"123"
     assert bench.net.closed == [(7, 500)]
-    bench.post(Frames(b"4"), HangUp(500))
+    bench.post(Frames([b"4"]), HangUp(500))
     assert b"".join(bench.net.written) == b"123"
     assert bench.net.closed == [(7, 500)]
 
@@ -145,11 +159,11 @@ def test_hanging_up_writes_everything_first_clogged_or_not() -> None:
 def test_lost_connection_keeps_nothing_and_is_not_closed_again() -> None:
     bench = Bench()
     bench.net.full = True
-    bench.post(Frames(b"1"))
-    bench.post(Frames(b"2"))
+    bench.post(Frames([b"1"]))
+    bench.post(Frames([b"2"]))
     bench.writer.connection_lost()
     assert bench.writer.pending_bytes == 0
-    bench.post(Writable(), Frames(b"3"), HangUp(500))
+    bench.post(Writable(), Frames([b"3"]), HangUp(500))
     assert bench.net.written == [b"1"]
     assert bench.net.closed == []
 
@@ -180,7 +194,7 @@ def test_order_and_cost_are_kept_whatever_the_socket_does(
             data = bytes((number % 256,)) * size
             sent += data
             costs[channel] += size
-            bench.post(Frames(data, bench.channels[channel], size))
+            bench.post(Frames([data], bench.channels[channel], size))
         else:
             bench.net.full = what == "clog"
             bench.post(Writable())
@@ -206,7 +220,7 @@ class Stumbling(Writer):
 
 def test_after_a_fault_at_the_sockets_word_it_is_still_known_that_there_is_room() -> None:
     bench = Bench()
-    said = Frames(m.ConnectionClose(541, "INTERNAL_ERROR", 0, 0).frame(0))
+    said = Frames([m.ConnectionClose(541, "INTERNAL_ERROR", 0, 0).frame(0)])
 
     def end() -> None:
         writer.take(said)
@@ -214,12 +228,12 @@ def test_after_a_fault_at_the_sockets_word_it_is_still_known_that_there_is_room(
     writer = Stumbling(bench.scheduler, bench.net, 7, bench.gate, BACKLOG, broken=end)
     bench.writer = writer
     bench.net.full = True
-    bench.post(Frames(b"1"))
-    bench.post(Frames(b"2"))
+    bench.post(Frames([b"1"]))
+    bench.post(Frames([b"2"]))
     assert bench.net.written == [b"1"]
     bench.net.full = False
     bench.post(Writable())
-    assert bench.net.written == [b"1", said.data]
+    assert bench.net.written == [b"1", *said.pieces]
 
 
 def test_after_a_fault_only_the_end_of_the_connection_is_written() -> None:
@@ -229,5 +243,5 @@ def test_after_a_fault_only_the_end_of_the_connection_is_written() -> None:
     close = m.ConnectionClose(541, "INTERNAL_ERROR", 0, 0).frame(0)
     lost = [m.ConnectionUnblocked().frame(0), m.ChannelOpenOk().frame(1), HEARTBEAT_FRAME]
     for frame in (*lost, close, m.ConnectionCloseOk().frame(0)):
-        bench.post(Frames(frame))
+        bench.post(Frames([frame]))
     assert b"".join(bench.net.written) == close + m.ConnectionCloseOk().frame(0)

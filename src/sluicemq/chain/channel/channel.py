@@ -558,12 +558,8 @@ class Channel(WholeChannel):
             self.flush_confirms()
         out = self.out
         if out:
-            pieces = joined(out)
-            last = pieces.pop()
-            writer = self.reader.writer
-            for piece in pieces:
-                writer.take(Frames(piece))
-            writer.take(Frames(last, self if self.out_cost else None, self.out_cost))
+            channel = self if self.out_cost else None
+            self.reader.writer.take(Frames(joined(out), channel, self.out_cost))
             self.out = []
             self.out_cost = 0
         if self.queued_bytes != self.accounted:

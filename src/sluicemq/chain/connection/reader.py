@@ -410,7 +410,7 @@ class Reader(Severable):
             self.say(self.handshake.start())
         else:
             self.log("warning", f"this is not AMQP 0-9-1: {header!r}{stranger(header)}")
-            self.writer.take(Frames(PROTOCOL))
+            self.writer.take(Frames([PROTOCOL]))
             self.hang_up()
 
     def negotiate(self, method: Method) -> None:
@@ -494,7 +494,7 @@ class Reader(Severable):
         excused = self.intake.scheduled or self.throttle.stopped
         is_due = heartbeats.look(self.tap.received_bytes, taken, not self.tap.is_shut, excused)
         if is_due and not self.writer.choked:
-            self.writer.take(Frames(HEARTBEAT_FRAME))
+            self.writer.take(Frames([HEARTBEAT_FRAME]))
         if heartbeats.is_over:
             self.log("warning", f"no heartbeat for {self.handshake.heartbeat * 2} s, closing")
             self.drop()
@@ -526,7 +526,7 @@ class Reader(Severable):
 
     def say(self, method: Method) -> None:
         """Send the client a method on channel 0."""
-        self.writer.take(Frames(method.frame(0)))
+        self.writer.take(Frames([method.frame(0)]))
 
     def later(self, delay_ms: int, message: object) -> None:
         """Set the one timer for `message`, in place of an earlier one."""
