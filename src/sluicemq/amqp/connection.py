@@ -18,7 +18,6 @@ Contents of different channels may be mixed: each channel has its own `Unfinishe
 from __future__ import annotations
 
 import struct
-from collections import deque
 from collections.abc import Container
 from typing import Final
 
@@ -48,7 +47,7 @@ from sluicemq.amqp.frames import (
 )
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.methods import BasicAck, BasicDeliver, BasicPublish
-from sluicemq.amqp.pieces import Pieces
+from sluicemq.amqp.pieces import Pieces, Reads
 from sluicemq.amqp.properties import check_properties
 from sluicemq.amqp.runs import (
     ACK_SIZE,
@@ -133,14 +132,13 @@ class AmqpConnection:
         self._pos = 0
         self._need = 1
         self._pieces = Pieces()
-        self._chunks: deque[bytes] = deque()
-        self._chunk_bytes = 0
+        self._reads = Reads()
         self._offset = 0
         self._contents: dict[int, UnfinishedContent] = {}
         self._content_bytes = 0
         self._frame_begun: FrameInPieces | None = None
         self._largest = 0
-        self._ignored: set[int] = set()
+        self._ignored: dict[int, None] = {}
         # Keys are raw method frames; in a client, frames without their delivery tag. A frame that
         # was seen only once has no stencil yet: where each message has a key of its own, there is
         # never one.
@@ -155,8 +153,7 @@ class AmqpConnection:
     def receive_data(self, data: bytes) -> None:
         """Take bytes from the socket; `next_event` turns them into events."""
         if data and self._state != DEAF:
-            self._chunks.append(data)
-            self._chunk_bytes += len(data)
+            self._reads.add(data)
 
     def room(self) -> memoryview | None:
         """Return where the next octets from the socket may be read to, in place of `receive_data`;
@@ -165,7 +162,7 @@ class AmqpConnection:
         frame = self._frame_begun
         if frame is None or frame.content is None or not (frame.due and self.wants_content):
             return None
-        if self._pos < len(self._buf) or self._chunks:
+        if self._pos < len(self._buf) or self._reads.size:
             return None
         content = frame.content
         room = content.room(frame, self.room_bytes, self._largest)
@@ -183,7 +180,7 @@ class AmqpConnection:
     def held_bytes(self) -> int:
         """Return how many bytes of the peer's stream are in memory: unparsed ones, with the rest of
         the piece they came in, and incomplete contents."""
-        return self._content_bytes + self._chunk_bytes + self._pieces.size + len(self._buf)
+        return self._content_bytes + self._reads.size + self._pieces.size + len(self._buf)
 
     @property
     def content_bytes(self) -> int:
@@ -218,7 +215,7 @@ class AmqpConnection:
         again. Other methods come as before."""
         self._last_publish = self._last_ack = None
         self._forget_content(channel)
-        self._ignored.add(channel)
+        self._ignored[channel] = None
 
     def ignore_all(self) -> None:
         """Let only connection.close and close-ok through from now on: the owner closes the
@@ -238,26 +235,23 @@ class AmqpConnection:
 
     def _fill(self) -> bool:
         """Have at least `_need` octets at `_pos`. Returns False when they have not come yet."""
-        chunks = self._chunks
-        pieces = self._pieces
+        reads, pieces = self._reads, self._pieces
         if self._pos < len(self._buf):
             pieces.add(self._buf, self._pos, len(self._buf))
         self._buf = b""
         self._pos = 0
-        if not pieces.size and chunks:
-            self._buf = chunks.popleft()
-            self._chunk_bytes -= len(self._buf)
+        if not pieces.size and reads.size:
+            self._buf = reads.take()
             self._pos = self._offset
             self._offset = 0
             return True
-        while chunks and pieces.size < self._need:
-            chunk = chunks[0]
-            end = min(len(chunk), self._offset + self._need - pieces.size)
-            pieces.add(chunk, self._offset, end)
+        while reads.size and pieces.size < self._need:
+            read = reads.next()
+            end = min(len(read), self._offset + self._need - pieces.size)
+            pieces.add(read, self._offset, end)
             self._offset = end
-            if end == len(chunk):
-                chunks.popleft()
-                self._chunk_bytes -= end
+            if end == len(read):
+                reads.take()
                 self._offset = 0
         if not pieces.size or pieces.size < self._need:
             return False
@@ -273,8 +267,7 @@ class AmqpConnection:
         self._offset = 0
         self._frame_begun = None
         self._pieces.clear()
-        self._chunks.clear()
-        self._chunk_bytes = 0
+        self._reads.clear()
 
     # -- frames
 
@@ -444,7 +437,7 @@ class AmqpConnection:
             self._forget_content(channel)
         key: int = METHOD_IDS.unpack_from(self._buf, pos + FRAME_HEAD_SIZE)[0]
         if channel == 0 or (self.open_channels is not None and channel not in self.open_channels):
-            self._ignored.discard(channel)
+            self._ignored.pop(channel, None)
             return MethodFrame(channel, decode_method(self._buf, key, pos, end), self._buf[pos:end])
         if channel in self._ignored:
             return self._method_of_closed(key, channel, pos, end)
@@ -467,7 +460,7 @@ class AmqpConnection:
         if method.has_content:
             return None
         if key in (CHANNEL_OPEN, CHANNEL_OPEN_OK):
-            self._ignored.discard(channel)
+            self._ignored.pop(channel, None)
         return MethodFrame(channel, method, self._buf[pos:end])
 
     def _publish(self, channel: int, pos: int, end: int) -> Event | None:

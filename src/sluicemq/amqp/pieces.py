@@ -1,4 +1,4 @@
-"""Octets that came in several reads, until they are joined."""
+"""Octets that came in several reads: until they are joined, and until they are parsed."""
 
 from __future__ import annotations
 
@@ -50,4 +50,48 @@ class Pieces:
     def clear(self) -> None:
         """Forget all octets that were added."""
         self.parts.clear()
+        self.size = 0
+
+
+class Reads:
+    """What was read from a socket and waits to be parsed, in order. It is two lists, for an empty
+    deque takes 0.7 kB of an idle connection."""
+
+    __slots__ = ("_came", "_due", "size")
+
+    def __init__(self) -> None:
+        self._due: list[bytes] = []
+        """The first reads; the last of these is the next."""
+        self._came: list[bytes] = []
+        """Those behind them, in order."""
+        self.size = 0
+        """The number of octets."""
+
+    def add(self, read: bytes) -> None:
+        """Put a read, which is not empty, behind the others."""
+        self._came.append(read)
+        self.size += len(read)
+
+    def next(self) -> bytes:
+        """Return the first read; there must be one."""
+        if not self._due:
+            self._due, self._came = self._came, self._due
+            self._due.reverse()
+        return self._due[-1]
+
+    def take(self) -> bytes:
+        """Remove the first read, and return it; there must be one."""
+        read = self.next()
+        self._due.pop()
+        self.size -= len(read)
+        return read
+
+    def waiting(self) -> list[bytes]:
+        """Return the reads, in order."""
+        return [*reversed(self._due), *self._came]
+
+    def clear(self) -> None:
+        """Forget all reads that wait."""
+        self._due.clear()
+        self._came.clear()
         self.size = 0

@@ -8,7 +8,6 @@ replies) are bounded too: above WRITER_BACKLOG_BYTES the connection's reader sto
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -125,7 +124,7 @@ class Writer(Actor):
         self.written = written
         """Hears what deliveries cost that have been handed to the socket."""
         self.flushed: dict[WriterClient, int] = {}
-        self.pending: deque[Frames] = deque()
+        self.pending: list[Frames] = []
         self.pending_bytes = 0
         self.unsent_bytes = 0
         """Bytes that the socket had not taken when it was last asked; 0 while it takes
@@ -188,14 +187,14 @@ class Writer(Actor):
         """Write at most about WRITE_BYTES at once. Then notify channels for which enough has been
         written to be worth a turn, and those that are gone, for the last time."""
         pending = self.pending
-        taken: list[Frames] = []
         flushed = self.flushed
-        size = cost = 0
-        while pending and size < WRITE_BYTES:
-            frames = pending.popleft()
-            taken.append(frames)
-            size += frames.size
-        if len(taken) == 1:
+        size = count = cost = 0
+        while count < len(pending) and size < WRITE_BYTES:
+            size += pending[count].size
+            count += 1
+        taken = pending[:count]
+        del pending[:count]
+        if count == 1:
             pieces = taken[0].pieces
         else:
             pieces = joined([piece for frames in taken for piece in frames.pieces])

@@ -412,8 +412,9 @@ class Share(Actor):
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(scheduler)
-        self.members: deque[Actor] = deque()
-        """The members that wait for a turn."""
+        self.members: list[Actor] = []
+        """The members that wait for a turn: a list, for a deque takes ten times the memory while it
+        is empty, and most clients are idle."""
 
     def add(self, actor: Actor) -> None:
         """Queue a member that has something to do. Only `Actor.schedule` calls this."""
@@ -430,7 +431,7 @@ class Share(Actor):
         left = scheduler.share_work
         end_ns = scheduler.looked_ns + left * NS_A_UNIT
         while True:
-            member = members.popleft()
+            member = members.pop(0)
             try:
                 member.run_turn()
             except Exception as error:

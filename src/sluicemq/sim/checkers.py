@@ -98,7 +98,7 @@ def held_by(channel: Channel) -> int:
 
 def held_by_codec(amqp: AmqpConnection) -> int:
     """Return how many bytes of a client's stream its reader holds, recounted."""
-    unparsed = len(amqp._buf) + amqp._pieces.size + sum(map(len, amqp._chunks))
+    unparsed = len(amqp._buf) + amqp._pieces.size + sum(map(len, amqp._reads.waiting()))
     return unparsed + sum(content.size() for content in amqp._contents.values())
 
 

@@ -5,6 +5,7 @@ waiting; after each end the account is empty again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 import pytest
@@ -308,3 +309,10 @@ def test_half_a_publish_on_a_channel_that_a_queue_closes_counts_no_more() -> Non
         "channel.close"
     ]
     assert client.reader.accounted == client.reader.amqp.held_bytes == 0
+
+
+def test_an_idle_connection_has_nothing_that_is_large_when_it_is_empty() -> None:
+    reader = Broker().connect().reader
+    for part in (reader, reader.share, reader.writer, reader.amqp, reader.intake):
+        large = [name for name, each in vars(part).items() if isinstance(each, deque | set)]
+        assert large == [], part
