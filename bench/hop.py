@@ -3,9 +3,10 @@
     PYTHONPATH=tests .venv/bin/python bench/hop.py [--messages 100000] [--repeats 5]
 
 Two whole nodes in one process, without sockets: what goes from one to the other is made into
-frames, with checksums, and read again. Publishers use confirms, consumers acknowledge; what costs
-is the difference to both clients being at the queue's own node. The first hop is that of a publish,
-the second that of a delivery.
+frames, with checksums, and read again. Memory is taken as in the process of a node. Publishers use
+confirms, consumers acknowledge; what costs is the difference to both clients being at the queue's
+own node. The first hop is that of a publish, the second that of a delivery. The sources are
+measured, or with PYTHONPATH=build/compiled:tests the compiled build.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sluicemq.amqp.frames import content_frames
 from sluicemq.cluster.cluster_port import DATA, PeerMessage
 from sluicemq.cluster.frame import FrameDecoder, encode_frames
 from sluicemq.cluster.introduction import VERSION_MAX
+from sluicemq.host.memory import tune_allocator
 from support.paired import Group
 from unit.chain.client import NO_PROPERTIES, Client
 
@@ -84,6 +86,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
+    tune_allocator()
     cases = {"none": (2, 2), "publish": (1, 2), "delivery": (2, 1), "both": (1, 1)}
     found: dict[str, list[float]] = {case: [] for case in cases}
     for _ in range(options.repeats):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from google_crc32c import extend
 
+from sluicemq.amqp.pieces import Pieces
 from sluicemq.cluster.cluster_port import FRAME_TYPES, GRANTS, HEARTBEAT, PeerMessage
 from sluicemq.errors import SluiceError
 from sluicemq.kernel.address import ADDRESS_BYTES, NOBODY, decode_address
@@ -73,9 +74,11 @@ class FrameDecoder:
     def __init__(self, connection: PeerConnection, version: int) -> None:
         self.connection = connection
         self.version = version
-        self._data = bytearray()
+        self._data = b""
         self._at = 0
         """What is before it in `_data` is decoded."""
+        self._more = Pieces()
+        """What came behind `_data`; it is joined to it when a whole frame is there."""
         self._pieces: list[bytes] = []
         """The pieces of a message whose last one has not come yet."""
         self._pieces_bytes = 0
@@ -88,33 +91,45 @@ class FrameDecoder:
     @property
     def held_bytes(self) -> int:
         """Return how many received bytes are not decoded yet."""
-        return len(self._data) - self._at + self._pieces_bytes
+        return len(self._data) - self._at + self._more.size + self._pieces_bytes
 
     def receive(self, data: bytes) -> None:
         """Take received bytes, cut anywhere."""
-        if self._at:
-            del self._data[: self._at]
+        if self._at == len(self._data):
+            self._data = data
             self._at = 0
-        self._data += data
+        else:
+            self._more.add(data, 0, len(data))
 
     def next(self) -> PeerMessage | None:
         """Return the next message; None when it is incomplete. Raises BrokenFrame."""
-        while len(self._data) - self._at >= HEAD_BYTES:
+        while self._has(HEAD_BYTES):
             at = self._at
             length, number, flags, source, target = HEAD.unpack_from(self._data, at)
             frame_type = self._demanded_type(number)
             if length > LINK_PIECE_BYTES:
                 text = f"a frame {frame_type.name!r} of {length} bytes; at most {LINK_PIECE_BYTES}"
                 raise BrokenFrame(f"{text} are allowed")
-            end = at + HEAD_BYTES + length
-            if len(self._data) < end:
+            if not self._has(HEAD_BYTES + length):
                 return None
-            payload = self._checked(frame_type, at, end)
-            self._at = end
+            payload = self._checked(frame_type, self._at, length)
+            self._at += HEAD_BYTES + length
             message = self._joined(frame_type, flags, source + target, payload)
             if message is not None:
                 return message
         return None
+
+    def _has(self, size: int) -> bool:
+        """Have at least `size` bytes at `_at` in `_data`. Returns False when they have not come
+        yet."""
+        missing = size - (len(self._data) - self._at)
+        if missing > 0:
+            if missing > self._more.size:
+                return False
+            self._data = self._more.joined(self._data[self._at :])
+            self._at = 0
+            self._more.clear()
+        return True
 
     def _demanded_type(self, number: int) -> FrameType:
         frame_type = FRAME_TYPES.get(number)
@@ -128,13 +143,12 @@ class FrameDecoder:
             raise BrokenFrame(f"a frame {frame_type.name!r} on the {name} connection")
         return frame_type
 
-    def _checked(self, frame_type: FrameType, at: int, end: int) -> bytes:
-        """Return the payload of the frame that is from `at` to `end`."""
+    def _checked(self, frame_type: FrameType, at: int, length: int) -> bytes:
+        """Return the payload, of `length` bytes, of the frame at `at`."""
         middle = at + HEAD.size
         (crc,) = CRC.unpack_from(self._data, middle)
-        with memoryview(self._data) as view:
-            head = bytes(view[at:middle])
-            payload = bytes(view[middle + CRC.size : end])
+        head = self._data[at:middle]
+        payload = self._data[at + HEAD_BYTES : at + HEAD_BYTES + length]
         if extend(extend(0, head), payload) != crc:
             raise BrokenFrame(
                 f"a frame {frame_type.name!r} whose checksum is wrong: its bytes were changed on "

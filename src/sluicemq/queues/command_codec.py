@@ -78,14 +78,18 @@ class UnreadableCommand(SluiceError):
 
 
 class CommandBody:
-    """Reads the body of a command, from its beginning to its end; `flags` are those of its head,
-    `word` names the command in errors."""
+    """Reads the body of a command, which is in `data` from `start` to before `stop`, from its
+    beginning to its end; `flags` are those of its head, `word` names the command in errors."""
 
-    def __init__(self, word: str, flags: int, data: bytes) -> None:
+    def __init__(
+        self, word: str, flags: int, data: bytes, start: int = 0, stop: int | None = None
+    ) -> None:
         self.word = word
         self.flags = flags
         self.data = data
-        self.at = HEAD.size
+        self.at = start + HEAD.size
+        self.start = start
+        self.stop = len(data) if stop is None else stop
 
     def take(self, layout: Struct) -> tuple[Any, ...]:
         """Read the next fields, as `layout` has them. Raises UnreadableCommand when there are too
@@ -106,14 +110,15 @@ class CommandBody:
         """Pass over the next `size` bytes, and return where they are. Raises UnreadableCommand when
         there are fewer."""
         start, self.at = self.at, self.at + size
-        if self.at > len(self.data):
-            raise UnreadableCommand(f"a {self.word} ends too early, at byte {len(self.data)}")
+        if self.at > self.stop:
+            size = self.stop - self.start
+            raise UnreadableCommand(f"a {self.word} ends too early, at byte {size}")
         return start
 
     @property
     def left(self) -> int:
         """Return how many bytes are left."""
-        return len(self.data) - self.at
+        return self.stop - self.at
 
     def rest(self) -> bytes:
         """Read all bytes that are left, perhaps none."""
@@ -121,9 +126,8 @@ class CommandBody:
 
     def end(self) -> None:
         """Check that all was read. Raises UnreadableCommand when there is something left."""
-        if self.at < len(self.data):
-            left = len(self.data) - self.at
-            raise UnreadableCommand(f"a {self.word} has {left} bytes too many")
+        if self.at < self.stop:
+            raise UnreadableCommand(f"a {self.word} has {self.left} bytes too many")
 
 
 # -- to bytes
@@ -271,23 +275,23 @@ class CommandDecoder:
         self.link = link
         self.consumers: dict[Actor, dict[str, Consumer]] = {}
 
-    def decode(self, data: bytes) -> Command:
-        """Return the one command that `data` is. Raises UnreadableCommand when it is none, or not
-        known here; UnknownAddress when nobody here is, or stands for, an actor in it, and then it
-        may be read again when somebody does."""
-        if len(data) < HEAD.size:
-            raise UnreadableCommand(f"{len(data)} bytes are too few for a command")
-        kind, flags, length = HEAD.unpack_from(data)
+    def decode(self, data: bytes, start: int = 0, stop: int | None = None) -> Command:
+        """Return the one command that `data` is, from `start` to before `stop` or its end. Raises
+        UnreadableCommand when it is none, or not known here; UnknownAddress when nobody here is, or
+        stands for, an actor in it, and then it may be read again when somebody does."""
+        size = (len(data) if stop is None else stop) - start
+        if size < HEAD.size:
+            raise UnreadableCommand(f"{size} bytes are too few for a command")
+        kind, flags, length = HEAD.unpack_from(data, start)
         if kind not in DECODERS:
             text = f"command type {kind} is not known here: it is of a later version of SluiceMQ"
             raise UnreadableCommand(text)
         word, known, decode = DECODERS[kind]
         if flags & ~known:
             raise UnreadableCommand(f"flags {flags & ~known} of a {word} are not known here")
-        body = CommandBody(word, flags, data)
-        if length != len(data) - HEAD.size:
-            there = len(data) - HEAD.size
-            raise UnreadableCommand(f"a {word} of {length} bytes has {there}")
+        body = CommandBody(word, flags, data, start, stop)
+        if length != body.left:
+            raise UnreadableCommand(f"a {word} of {length} bytes has {body.left}")
         command: Command = decode(self, body)
         body.end()
         return command

@@ -23,7 +23,7 @@ from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.remote import remote_channel, remote_end
 from sluicemq.chain.remote import sections as s
 from sluicemq.chain.remote.queue_post import QueuePost, RemoteAnswer
-from sluicemq.chain.remote.remote_channel import RemoteAsk, RemoteChannel
+from sluicemq.chain.remote.remote_channel import RemoteChannel
 from sluicemq.chain.remote.remote_end import HeldDelivery, RemoteEnd
 from sluicemq.chain.remote.remote_queue import ANSWERED, RemoteQueue
 from sluicemq.cluster.cluster_port import QUEUE_ANSWERS, QUEUE_ASKS, NodeDown, NodeUp, PeerMessage
@@ -71,11 +71,11 @@ class UnderWay:
         self.add_all(group, home, node, is_ask=False)
         asks: list[object] = [] if channel is None else [*channel.inbox, *(channel.early or ())]
         for each in asks:
-            if isinstance(each, RemoteAsk):
+            if isinstance(each, s.SectionCame):
                 self.add(each.kind, each.body)
         for answer in end.queue.inbox:
             if isinstance(answer, RemoteAnswer) and answer.end is end:
-                self.add(answer.kind, answer.body)
+                self.add(answer.section.kind, answer.section.body)
 
     def add_all(self, group: Group, source: int, target: int, is_ask: bool) -> None:
         """Of the frames in one direction."""
@@ -86,9 +86,9 @@ class UnderWay:
         frames = [each for each in waiting if isinstance(each, PeerMessage)]
         payloads += [each.payload for each in frames if each.frame_type is frame_type]
         for payload in payloads:
-            for kind, flags, serial, body in s.sections(payload):
-                if serial == self.serial:
-                    self.add(kind, body, flags)
+            for each in s.sections(payload):
+                if each.serial == self.serial:
+                    self.add(each.kind, each.body, each.flags)
 
     def add(self, kind: int, body: bytes, flags: int = s.SAME_SIZE) -> None:
         if kind == s.COMMAND:

@@ -72,7 +72,7 @@ class ReplyPost(Actor):
         payload = message.payload
         node = message.source.node
         try:
-            reply = decode_delivery(payload[0] if payload else 0, payload[1:])
+            reply = decode_delivery(payload[0] if payload else 0, payload, 1, len(payload))
         except BrokenSection as error:
             text = f"node {node} has sent {error}: its link is set up again"
             self.services.world.log.write("error", text)

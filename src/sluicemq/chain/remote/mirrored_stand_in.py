@@ -16,8 +16,9 @@ from sluicemq.replication.ask_post import LeaderKnown
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.namespace_port import NamespacePort
-    from sluicemq.chain.remote.queue_post import QueuePost, RemoteAnswer
+    from sluicemq.chain.remote.queue_post import QueuePost
     from sluicemq.chain.remote.remote_end import RemoteEnd
+    from sluicemq.chain.remote.sections import SectionCame
     from sluicemq.metadata.events import DeclaredQueue
 
 NO_NODE: Final = 0
@@ -87,7 +88,7 @@ class MirroredStandIn(RemoteQueue):
         if home == self.home:
             self.wait_for_master()
 
-    def ended(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
+    def ended(self, end: RemoteEnd, answer: SectionCame) -> None:
         """Wait for another master, when the one that is known is one no more."""
         home = end.mail.node
         super().ended(end, answer)

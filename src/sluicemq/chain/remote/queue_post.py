@@ -17,7 +17,6 @@ from sluicemq.chain.remote.post_port import PostPort
 from sluicemq.chain.remote.queue_mail import QueueMail
 from sluicemq.chain.remote.remote_channel import (
     PeerLost,
-    RemoteAsk,
     RemoteChannel,
 )
 from sluicemq.chain.remote.remote_end import RemoteEnd
@@ -29,6 +28,7 @@ from sluicemq.chain.remote.sections import (
     OPEN,
     BrokenSection,
     QueueFigures,
+    SectionCame,
     decode_open,
     rows,
     sections,
@@ -58,13 +58,14 @@ QueuePlace: TypeAlias = "tuple[str, str]"
 """The virtual host and the name of a queue."""
 
 
-class RemoteAnswer(NamedTuple):
+class RemoteAnswer:
     """Posted to the stand-in of a queue: its node's answer to one of the ends there."""
 
-    end: RemoteEnd
-    kind: int
-    flags: int
-    body: bytes
+    __slots__ = ("end", "section")
+
+    def __init__(self, end: RemoteEnd, section: SectionCame) -> None:
+        self.end = end
+        self.section = section
 
 
 class HomeReached(NamedTuple):
@@ -223,28 +224,28 @@ class QueuePost(Actor, PostPort):
         source = frame.source
         is_ask = frame.frame_type is QUEUE_ASKS
         try:
-            for kind, flags, serial, body in sections(frame.payload):
+            for section in sections(frame.payload):
                 self.spend(1)
                 if is_ask:
-                    self._take_ask(source._replace(serial=serial), kind, flags, body)
+                    self._take_ask(source._replace(serial=section.serial), section)
                 else:
-                    self._take_answer(source.node, kind, flags, serial, body)
+                    self._take_answer(source.node, section)
         except BrokenSection as error:
             self.broken(source.node, error)
 
-    def _take_answer(self, node: int, kind: int, flags: int, serial: int, body: bytes) -> None:
-        if kind == FIGURES:
-            self._take_figures(body)
+    def _take_answer(self, node: int, section: SectionCame) -> None:
+        if section.kind == FIGURES:
+            self._take_figures(section.body)
             return
-        if kind == LAG:
+        if section.kind == LAG:
             if self.pacer is not None:
-                self.pacer.note_other(node, lags=bool(flags & LAGS))
+                self.pacer.note_other(node, lags=bool(section.flags & LAGS))
             return
-        end = self.ends.get(serial)
+        end = self.ends.get(section.serial)
         if end is None or end.mail.node != node:
             self.strays += 1
         else:
-            end.queue.post(RemoteAnswer(end, kind, flags, body))
+            end.queue.post(RemoteAnswer(end, section))
 
     def _take_figures(self, body: bytes) -> None:
         by_id = {each.declared.id: each for each in self.followers}
@@ -253,13 +254,13 @@ class QueuePost(Actor, PostPort):
             if follower is not None:
                 follower.told(QueueFigures(*row))
 
-    def _take_ask(self, address: ActorAddress, kind: int, flags: int, body: bytes) -> None:
+    def _take_ask(self, address: ActorAddress, section: SectionCame) -> None:
         channels = self.channels[address.node]
         channel = channels.get(address.serial)
-        if kind == OPEN:
+        if section.kind == OPEN:
             if channel is not None:
                 raise BrokenSection("an opening of what is open")
-            opened = decode_open(body)
+            opened = decode_open(section.body)
             mail = self.mail[address.node]
             channel = RemoteChannel(self.services, self, mail, address, opened)
             channels[address.serial] = channel
@@ -267,7 +268,7 @@ class QueuePost(Actor, PostPort):
         elif channel is None:
             self.strays += 1
         else:
-            channel.post(RemoteAsk(kind, flags, body))
+            channel.post(section)
 
     def turn_ended(self) -> None:
         for node, mail in self.mail.items():

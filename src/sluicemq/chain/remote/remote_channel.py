@@ -37,14 +37,6 @@ if TYPE_CHECKING:
     from sluicemq.kernel.address import ActorAddress
 
 
-class RemoteAsk(NamedTuple):
-    """Posted to the stand-in of a channel: a request from the channel's node."""
-
-    kind: int
-    flags: int
-    body: bytes
-
-
 class PeerLost(NamedTuple):
     """Posted to the stand-in of a channel: the link to that channel's node has ended."""
 
@@ -74,7 +66,7 @@ class RemoteChannel(FlowActor):
         self.name = opened.channel
         self.title = f"queue '{opened.queue}' in vhost '{opened.vhost}'"
         self.queue: Queue | None = None
-        self.early: list[RemoteAsk] | None = []
+        self.early: list[s.SectionCame] | None = []
         """What was asked before it was known whether there is such a queue; None: it is known."""
         self.link: PublishLink | None = None
         self.window: tuple[Outflow, Inflow] | None = None
@@ -128,9 +120,9 @@ class RemoteChannel(FlowActor):
     # -- the inbox
 
     def receive(self, message: object) -> None:
-        if isinstance(message, RemoteAsk):
+        if isinstance(message, s.SectionCame):
             if self.early is not None:
-                self.early.append(message)
+                self.early.append(message.by_itself())
             else:
                 self.asked(message)
         elif isinstance(message, e.Deliver):
@@ -150,11 +142,11 @@ class RemoteChannel(FlowActor):
         else:
             super().receive(message)
 
-    def asked(self, ask: RemoteAsk) -> None:
+    def asked(self, ask: s.SectionCame) -> None:
         """Handle a request of the other node; an unreadable one ends the link to it."""
         try:
             if ask.kind == s.COMMAND:
-                self.command(self.decoder.decode(ask.body))
+                self.command(self.decoder.decode(ask.frame, ask.start, ask.end))
             elif ask.kind == s.WINDOW:
                 [amount] = s.unpacked(s.AMOUNT, ask.body)
                 if self.window is not None and amount:

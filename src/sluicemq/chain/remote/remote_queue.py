@@ -388,28 +388,28 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
 
     def answered(self, answer: RemoteAnswer) -> None:
         """Handle an answer of the queue's node; an unreadable one ends the link to it."""
-        end = answer.end
+        end, section = answer.end, answer.section
         self.touched[end] = None
-        if end.is_over or (end.is_leaving and answer.kind != s.CREDIT):
+        if end.is_over or (end.is_leaving and section.kind != s.CREDIT):
             return
         try:
-            take_answer = ANSWERED.get(answer.kind)
+            take_answer = ANSWERED.get(section.kind)
             if take_answer is None:
-                raise s.BrokenSection(f"section {answer.kind} to a channel, which is not known")
-            take_answer(self, end, answer)
+                raise s.BrokenSection(f"section {section.kind} to a channel, which is not known")
+            take_answer(self, end, section)
         except s.BrokenSection as error:
             self.office.broken(end.mail.node, error)
 
-    def credited(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
+    def credited(self, end: RemoteEnd, answer: s.SectionCame) -> None:
         [amount] = s.unpacked(s.AMOUNT, answer.body)
         end.credit += amount
 
-    def confirmed(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
+    def confirmed(self, end: RemoteEnd, answer: s.SectionCame) -> None:
         for first_seq, count in s.rows(s.CONFIRM_ROW, answer.body):
             if end.unanswered.pop(first_seq, None) is not None and end.publish_link is not None:
                 self.confirm(end.publish_link, first_seq, count)
 
-    def rejected(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
+    def rejected(self, end: RemoteEnd, answer: s.SectionCame) -> None:
         first_seq, offset, count = s.unpacked(s.REJECTION, answer.body)
         left = end.unanswered.get(first_seq)
         if left is None or end.publish_link is None:
@@ -420,17 +420,17 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         mixed = bool(answer.flags & s.MIXED)
         end.actor.post(e.Rejected(end.publish_link, first_seq, offset, count, mixed))
 
-    def delivered_to(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
-        end.deliver(s.decode_delivery(answer.flags, answer.body))
+    def delivered_to(self, end: RemoteEnd, answer: s.SectionCame) -> None:
+        end.deliver(s.decode_delivery(answer.flags, answer.frame, answer.start, answer.end))
 
-    def consumed(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
+    def consumed(self, end: RemoteEnd, answer: s.SectionCame) -> None:
         consumer: Consumer = asked_by(end, c.Consume).consumer
         link = LinkId(*s.unpacked(s.LINK, answer.body))
         end.consumers[consumer.tag] = RemoteConsumer(consumer, link)
         consumer.active = True
         end.actor.post(e.Consumed(consumer, end.link))
 
-    def cancelled(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
+    def cancelled(self, end: RemoteEnd, answer: s.SectionCame) -> None:
         """Pass on that a consumer is gone; a channel that has cancelled a missing one is answered,
         too."""
         by_broker = bool(answer.flags & s.BY_BROKER)
@@ -440,21 +440,21 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         if consumer is not None:
             end.actor.post(e.Cancelled(consumer, by_broker))
 
-    def got(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
+    def got(self, end: RemoteEnd, answer: s.SectionCame) -> None:
         asked_by(end, c.Get)
         end.actor.post(end.got(s.decode_got(answer.flags, answer.body)))
 
-    def inspected(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
+    def inspected(self, end: RemoteEnd, answer: s.SectionCame) -> None:
         asked_by(end, c.Inspect)
         ready, consumers = s.unpacked(s.INSPECTION, answer.body)
         end.actor.post(e.Inspected(end.actor, ready, consumers))
 
-    def purged(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
+    def purged(self, end: RemoteEnd, answer: s.SectionCame) -> None:
         asked_by(end, c.Purge)
         [count] = s.unpacked(s.AMOUNT, answer.body)
         end.actor.post(e.Purged(end.actor, count))
 
-    def deleted(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
+    def deleted(self, end: RemoteEnd, answer: s.SectionCame) -> None:
         """Answer the channel that deleted the queue when it is not declared here any more, so that
         it can be declared anew."""
         asked_by(end, c.Delete)
@@ -466,13 +466,13 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         else:
             self.deletions.append(deleted)
 
-    def refused(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
+    def refused(self, end: RemoteEnd, answer: s.SectionCame) -> None:
         if not end.asked:
             raise s.BrokenSection("a refusal of what was not asked for")
         end.asked.popleft()
         end.actor.post(e.Refuse(end.actor, *s.decode_refusal(answer.body)))
 
-    def ended(self, end: RemoteEnd, answer: RemoteAnswer) -> None:
+    def ended(self, end: RemoteEnd, answer: s.SectionCame) -> None:
         """Handle that the queue was deleted, has failed, or has no member there any more: then
         everything unanswered is lost."""
         if answer.flags & s.IS_LOST:
@@ -633,7 +633,7 @@ def asked_by(end: RemoteEnd, kind: type) -> Any:
     return end.asked.popleft()
 
 
-ANSWERED: Final[dict[int, Callable[[RemoteQueue, RemoteEnd, RemoteAnswer], None]]] = {
+ANSWERED: Final[dict[int, Callable[[RemoteQueue, RemoteEnd, s.SectionCame], None]]] = {
     s.CREDIT: RemoteQueue.credited,
     s.CONFIRMS: RemoteQueue.confirmed,
     s.REJECTED: RemoteQueue.rejected,

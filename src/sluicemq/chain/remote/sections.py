@@ -94,6 +94,33 @@ class QueueFigures(NamedTuple):
     consumers: int = 0
 
 
+class SectionCame:
+    """A section as it came, about the end with that serial. Its body is in the frame, from `start`
+    to before `end`; large ones are read from there."""
+
+    __slots__ = ("end", "flags", "frame", "kind", "serial", "start")
+
+    def __init__(
+        self, serial: int, kind: int, flags: int, frame: bytes, start: int, end: int
+    ) -> None:
+        self.serial = serial
+        self.kind = kind
+        self.flags = flags
+        self.frame = frame
+        self.start = start
+        self.end = end
+
+    @property
+    def body(self) -> bytes:
+        """Return the body, which is cut out of the frame."""
+        return self.frame[self.start : self.end]
+
+    def by_itself(self) -> SectionCame:
+        """Return the same section without the rest of its frame, to be kept for long."""
+        body = self.body
+        return SectionCame(self.serial, self.kind, self.flags, body, 0, len(body))
+
+
 class MessagesOnWire(NamedTuple):
     """A delivery as it came. For the queue its messages are the contents of `run` from 0 on; run 0
     needs no acknowledgements. Each takes `cost_each` of the delivery window."""
@@ -128,9 +155,8 @@ def section(kind: int, serial: int, body: list[bytes], flags: int = 0) -> list[b
     return [SECTION.pack(kind, flags, sum(map(len, body)), serial), *body]
 
 
-def sections(payload: bytes) -> Iterator[tuple[int, int, int, bytes]]:
-    """Yield kind, flags, serial and body of each section. Raises BrokenSection where they do not
-    fit."""
+def sections(payload: bytes) -> Iterator[SectionCame]:
+    """Yield the sections of a frame. Raises BrokenSection where they do not fit."""
     at, end = 0, len(payload)
     while at < end:
         if end - at < SECTION.size:
@@ -139,7 +165,7 @@ def sections(payload: bytes) -> Iterator[tuple[int, int, int, bytes]]:
         at += SECTION.size
         if end - at < length:
             raise BrokenSection("a section that is longer than its frame")
-        yield kind, flags, serial, payload[at : at + length]
+        yield SectionCame(serial, kind, flags, payload, at, at + length)
         at += length
 
 
@@ -202,29 +228,32 @@ def encode_delivery(
     return flags, parts + contents
 
 
-def decode_delivery(flags: int, body: bytes) -> MessagesOnWire:
-    """Return a delivery as it came. Raises BrokenSection."""
+def decode_delivery(flags: int, data: bytes, start: int, end: int) -> MessagesOnWire:
+    """Return the delivery that came as the octets of `data` from `start` to before `end`. Raises
+    BrokenSection."""
+    size_bytes = end - start
     try:
         run, cost_each, count, size, envelope_size, number, tag_size = DELIVER_HEAD.unpack_from(
-            body
+            data, start
         )
-        at = DELIVER_HEAD.size + tag_size
-        tag = text_of(body[DELIVER_HEAD.size : at])
-        envelope = body[at : at + envelope_size]
+        at = start + DELIVER_HEAD.size
+        tag = text_of(data[at : at + tag_size])
+        at += tag_size
+        envelope = data[at : at + envelope_size]
         at += envelope_size
-        end = len(body)
         if flags & SAME_SIZE:
-            contents = [body[start : start + size] for start in range(at, end, size or 1)]
+            contents = [data[a : a + size] for a in range(at, end, size or 1)]
+            last = at + count * size
         else:
             sizes = Struct(f"<{count}I")
-            ends = [*accumulate(sizes.unpack_from(body, at), initial=at + sizes.size)]
-            contents = [body[a:b] for a, b in pairwise(ends)]
-            at, end = end, ends[-1]
+            ends = [*accumulate(sizes.unpack_from(data, at), initial=at + sizes.size)]
+            contents = [data[a:b] for a, b in pairwise(ends)]
+            last = ends[-1]
     except struct.error as error:
-        raise BrokenSection(f"a delivery of {len(body)} bytes: {error}") from error
-    if len(contents) != count or not count or not cost_each or end > len(body):
+        raise BrokenSection(f"a delivery of {size_bytes} bytes: {error}") from error
+    if len(contents) != count or not count or not cost_each or last > end:
         raise BrokenSection("a delivery with other messages than it says")
-    if flags & SAME_SIZE and end - at != count * size:
+    if flags & SAME_SIZE and last != end:
         raise BrokenSection("a delivery with other sizes than it says")
     traits = message_traits(envelope, number, bool(flags & PERSISTENT))
     return MessagesOnWire(tag, run, cost_each, contents, traits, bool(flags & REDELIVERED))
