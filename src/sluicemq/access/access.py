@@ -144,6 +144,10 @@ class Access:
         record = self.definitions.permissions.get((user, vhost))
         return record is not None and self._matches(record, permission, name)
 
+    def looks_at_topics(self, user: str, vhost: str, exchange: str) -> bool:
+        """Tell whether it depends on the routing key what the user may do at a topic exchange."""
+        return (user, vhost, exchange) in self.definitions.topic_permissions
+
     def allows_topic(
         self, user: str, vhost: str, exchange: str, permission: str, routing_key: str
     ) -> bool:
@@ -222,7 +226,7 @@ class Rights:
         self.user = user
         self.vhost = vhost
         self.epoch = access.epoch
-        self._allowed: set[tuple[str, ...]] = set()
+        self._allowed: dict[tuple[str, ...], None] = {}
 
     def check_queue(self, permission: str, name: str) -> None:
         """Raise ChannelViolation (403) unless the user has this permission for the queue `name`."""
@@ -245,6 +249,8 @@ class Rights:
     def check_topic(self, permission: str, exchange: str, routing_key: str) -> None:
         """Raise ChannelViolation (403) unless the user has this permission for the routing key at
         the topic exchange `exchange`."""
+        if not self.access.looks_at_topics(self.user, self.vhost, exchange):
+            return
         allowed = self._remembered()
         asked = (permission, exchange, routing_key)
         if asked in allowed:
@@ -252,7 +258,7 @@ class Rights:
         if not self.access.allows_topic(self.user, self.vhost, exchange, permission, routing_key):
             place = f"exchange '{exchange}' in vhost '{self.vhost}'"
             raise refused(f"topic '{routing_key}' in {place}", self.user)
-        allowed.add(asked)
+        allowed[asked] = None
 
     def _check(self, permission: str, kind: str, name: str) -> None:
         allowed = self._remembered()
@@ -261,9 +267,9 @@ class Rights:
             return
         if not self.access.allows(self.user, self.vhost, permission, name):
             raise refused(f"{kind} '{name}' in vhost '{self.vhost}'", self.user)
-        allowed.add(asked)
+        allowed[asked] = None
 
-    def _remembered(self) -> set[tuple[str, ...]]:
+    def _remembered(self) -> dict[tuple[str, ...], None]:
         """Return the granted permissions; refused ones are not remembered, because the first
         refusal closes the channel."""
         allowed = self._allowed

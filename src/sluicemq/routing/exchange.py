@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Final
 
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.model.definitions import BindingDefinition, Destination, ExchangeDefinition, Identity
 from sluicemq.routing.message import Message
 
@@ -23,6 +24,7 @@ PIECE: Final = 500
 """The number of bindings in a piece."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Exchange:
     """Base of the exchange types.
 

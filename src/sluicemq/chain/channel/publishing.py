@@ -555,7 +555,8 @@ class Publishing:
         method = route.method
         if not method.exchange:
             keys = (method.routing_key, *properties.further_keys)
-            dropped = send_replies(self.directory, keys, contents, route.traits)
+            traits = route.traits or route.traits_of(False, 0)
+            dropped = send_replies(self.directory, keys, contents, traits)
             self.services.counters.dropped += dropped
 
     def hear_replies(self, consumer: ReplyConsumer | None) -> None:

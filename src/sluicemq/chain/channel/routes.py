@@ -25,12 +25,14 @@ class LinkToCome(PublishLink):
 
 class Route:
     """Where the publishes of one raw method frame go. `targets` is None when that depends on more
-    than the method. `traits` are those of the last messages on this route. `lone` is the only
-    target, if there is just one and it takes ENVELOPED batches, else None. `replies` tells that
-    they go to the address of a reply consumer, which is not a queue. `traffic` is their exchange's.
+    than the method. `traits` are those of the last messages on this route; None: all were in
+    ENVELOPED batches so far, or there were none. `lone` is the only target, if there is just one
+    and it takes such batches, else None. `replies` tells that they go to the address of a reply
+    consumer, which is not a queue. `traffic` is their exchange's.
     """
 
     __slots__ = (
+        "channel_number",
         "envelope",
         "epoch",
         "lone",
@@ -54,8 +56,8 @@ class Route:
         self.method = method
         self.traffic = traffic
         self.envelope = raw_method[EXCHANGE_AT:-2]
-        copies = 0 if targets is None else len(targets)
-        self.traits = message_traits(self.envelope, channel_number, False, copies)
+        self.channel_number = channel_number
+        self.traits: MessageTraits | None = None
         self.mandatory = method.mandatory
         self.replies = not method.exchange and method.routing_key.startswith(ADDRESS)
         self.epoch = epoch
@@ -67,8 +69,8 @@ class Route:
     def traits_of(self, persistent: bool, copies: int) -> MessageTraits:
         """Return the traits of messages on this route to `copies` queues."""
         traits = self.traits
-        if traits.persistent is not persistent or traits.copies != copies:
+        if traits is None or traits.persistent is not persistent or traits.copies != copies:
             traits = self.traits = message_traits(
-                self.envelope, traits.channel_number, persistent, copies
+                self.envelope, self.channel_number, persistent, copies
             )
         return traits
