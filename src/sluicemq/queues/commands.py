@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from sluicemq.queues.consumers import Consumer
     from sluicemq.queues.settings import QueueSettings
 
-ACK, REQUEUE, REJECT = range(3)
+ACK: Final = 0
+REQUEUE: Final = 1
+REJECT: Final = 2
 """What becomes of messages that a channel is done with."""
 
 FIRST_TERM: Final = 1

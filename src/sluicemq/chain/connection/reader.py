@@ -69,11 +69,13 @@ if TYPE_CHECKING:
 EVENT_WORK: Final = 10
 """Units of work that an event costs its reader; see kernel/actor.py."""
 LARGE_BYTES: Final = 128
-"""Octets from which on a method costs more than EVENT_WORK to decode..."""
 LARGE_BYTES_PER_UNIT: Final = 4
-"""... a unit for each so many octets, as tables of small values do."""
+"""A method of LARGE_BYTES costs a unit for each so many octets, as tables of small values do."""
 
-HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
+HANDSHAKE: Final = 0
+RUNNING: Final = 1
+CLOSING: Final = 2
+CLOSED: Final = 3
 
 
 class Reader(Severable):

@@ -7,7 +7,7 @@ whose messages are in the message store may drop their bodies (spec 4.9, limit_r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from sluicemq.model.batch import footprint, size_of
 from sluicemq.queues.classic.chunk import Chunk
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.commands import LinkId
     from sluicemq.queues.consumers import Consumer
 
-PAGED = b""
+PAGED: Final = b""
 """Stands for a body that the run has dropped."""
 
 
