@@ -7,13 +7,15 @@ reader. The client writes ahead; what came and what was pulled must be what it w
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from typing import Any, cast
 
 import pytest
 
 from sluicemq.config import NetConfig
-from sluicemq.host.net import UNPARSED_BYTES_MAX, Connection, HostNet
+from sluicemq.host import net as module
+from sluicemq.host.net import UNPARSED_BYTES_MAX, Connection, HostNet, Incoming
 from sluicemq.kernel.endpoints import Peer
 from sluicemq.kernel.world import Closed, Log, Received
 
@@ -251,5 +253,47 @@ def test_beside_many_clients_the_socket_of_a_link_keeps_its_receive_buffer(
             assert now >= before
         writing.cancel()
         client.close()
+
+    asyncio.run(play())
+
+
+class Crowded:
+    """Stands for a listener on a machine that has no descriptor left, until it is asked again."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self.listener = listener
+        self.asked = 0
+
+    def fileno(self) -> int:
+        return self.listener.fileno()
+
+    def accept(self) -> tuple[socket.socket, object]:
+        self.asked += 1
+        if self.asked == 1:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return self.listener.accept()
+
+    def close(self) -> None:
+        self.listener.close()
+
+
+def test_who_waits_while_there_are_no_descriptors_is_taken_in_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "ACCEPT_PAUSE_S", 0.01)
+
+    async def play() -> None:
+        scene = Scene()
+        port = scene.net.listen(cast(Any, scene.door), "127.0.0.1", 0)
+        loop = asyncio.get_running_loop()
+        crowded: Any = Crowded(scene.net.listeners[0])
+        scene.net.listeners[0] = crowded
+        loop.remove_reader(crowded.fileno())
+        door = cast(Any, scene.door)
+        loop.add_reader(crowded, scene.net.accept, crowded, Incoming, door)
+        with socket.create_connection(("127.0.0.1", port)):
+            await scene.until(lambda: scene.door.readers)
+            assert crowded.asked > 1
+        scene.net.stop_listening()
 
     asyncio.run(play())
