@@ -124,7 +124,7 @@ def plant() -> None:
     at(Connection, "decoded", b"fault-socket", lambda _, data: data)
     at(Connection, "send", b"fault-writer", lambda _, data: data)
     at(Reader, "receive", b"fault-reader", lambda _, message: getattr(message, "data", b""))
-    at(Writer, "take", b"fault-frames", lambda _, frames: frames.data)
+    at(Writer, "take", b"fault-frames", lambda _, frames: b"".join(frames.pieces))
     at(DeadLetterHeaders, "letter", b"fault-letter", lambda _, content: content)
     run = Rounds.run
 
