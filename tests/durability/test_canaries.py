@@ -13,7 +13,8 @@ import pytest
 from durability import planted
 from durability.torture import Failed, Round
 
-SEEDS = range(20, 24)
+SEEDS = range(20, 28)
+"""Rounds, until one notices. Two of three notice a lost acknowledgement, so that four may not."""
 CYCLES = 8
 
 
