@@ -48,9 +48,10 @@ from sluicemq.chain.queue.quorum.status_post import StatusPost
 from sluicemq.chain.queue.republish_messages import RepublisherPort
 from sluicemq.chain.queue.vhost_port import NamedQueue
 from sluicemq.chain.remote.figures_teller import FiguresTeller
+from sluicemq.chain.remote.home_follower import HomeFollower
 from sluicemq.chain.remote.mirrored_stand_in import MirroredStandIn
 from sluicemq.chain.remote.pace_teller import PaceTeller
-from sluicemq.chain.remote.queue_post import HomeFollower, QueuePost
+from sluicemq.chain.remote.queue_post import QueuePost
 from sluicemq.chain.remote.remote_channel import RemoteChannel
 from sluicemq.chain.remote.remote_end import RemoteQueuePort
 from sluicemq.chain.remote.remote_queue import RemoteQueue
