@@ -62,9 +62,14 @@ class Election:
         return not configuration.has_majority(left)
 
 
-def loyal(member: RaftMember) -> bool:
-    """Whether a member wants no other leader, because it leads or hears one."""
-    return member.role == LEADER or member.is_loyal
+def loyal(member: RaftMember, candidate: int) -> bool:
+    """Whether a member wants no other leader, because it leads or hears one. A new member, which
+    has received no entry, may have no ticks yet by which it would notice that its leader has ceased
+    to lead; it does when that one stands for election."""
+    is_new = not member.log.configuration.voters
+    return member.role == LEADER or (
+        member.is_loyal and not (is_new and member.leader == candidate)
+    )
 
 
 def goes_first(member: RaftMember, request: VoteRequest) -> bool:
@@ -95,7 +100,8 @@ def answer(member: RaftMember, request: VoteRequest) -> bool:
     by now, or a lower one."""
     is_covered = member.log.is_covered_by(request.last_index, request.last_term)
     is_granted = is_grantable(member, request) and (
-        request.term == member.term or (request.is_pre and (request.is_forced or not loyal(member)))
+        request.term == member.term
+        or (request.is_pre and (request.is_forced or not loyal(member, request.sender)))
     )
     if is_granted and request.is_pre:
         member.give_way()

@@ -325,7 +325,7 @@ class Raft:
         member = self.member
         self._wake(request.sender)
         if not request.is_pre and request.term > member.term:
-            if election.loyal(member) and not request.is_forced:
+            if election.loyal(member, request.sender) and not request.is_forced:
                 return
             self._enter_term(request.term)
         is_granted = election.answer(member, request)

@@ -10,6 +10,7 @@ from itertools import combinations
 import pytest
 
 from sluicemq.errors import Refused
+from sluicemq.raft import election
 from sluicemq.raft.configuration import Configuration, decoded
 from sluicemq.raft.durable import Durable
 from sluicemq.raft.entry import CONFIGURATION, LogEntry, noop
@@ -103,6 +104,20 @@ def test_a_member_has_one_vote_a_term() -> None:
         one.adopt(1, 3)
     with pytest.raises(AssertionError, match="one vote a term"):
         one.adopt(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "wants_others"), [(THREE, False), (Configuration(learners=(1,)), True)]
+)
+def test_a_new_member_believes_its_leader_that_it_leads_no_more(
+    configuration: Configuration, wants_others: bool
+) -> None:
+    """It may have no ticks by which it would notice."""
+    durable = Durable(snapshot=LogSnapshot(0, 0, configuration))
+    one = RaftMember(1, durable, RaftSettings(), 1, lambda _: 0)
+    one.leader = 2
+    assert election.loyal(one, 3)
+    assert election.loyal(one, 2) != wants_others
 
 
 @pytest.mark.parametrize("size", range(1, 6))
