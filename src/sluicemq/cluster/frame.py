@@ -95,7 +95,7 @@ class FrameDecoder:
 
     def receive(self, data: bytes) -> None:
         """Take received bytes, cut anywhere."""
-        if self._at == len(self._data):
+        if self._at == len(self._data) and not self._more.size:
             self._data = data
             self._at = 0
         else:

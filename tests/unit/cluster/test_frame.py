@@ -85,6 +85,17 @@ def test_messages_come_out_as_they_went_in(sent: list[c.PeerMessage], data: st.D
     assert list(map(fields, decoded(*parts))) == list(map(fields, sent))
 
 
+def test_what_came_behind_a_whole_frame_stays_before_what_comes_next() -> None:
+    [raw] = frames(c.PeerMessage(c.RAFT_DATA, ONE, TWO, b"abc"))
+    decoder = FrameDecoder(c.DATA, 1)
+    decoder.receive(raw)
+    decoder.receive(raw[:5])
+    assert decoder.next() is not None
+    assert decoder.next() is None
+    decoder.receive(raw[5:])
+    assert decoder.next() is not None
+
+
 def test_byte_by_byte() -> None:
     sent = [c.PeerMessage(c.RAFT_DATA, ONE, TWO, b"abc"), c.PeerMessage(c.OPEN, ONE, TWO, b"")]
     raw = b"".join(part for message in sent for part in frames(message))
