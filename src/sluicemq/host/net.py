@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 from sluicemq.errors import Refused
 from sluicemq.host.poller import PolledSocket, SocketPoller
 from sluicemq.host.tls import TlsSession, reason_of
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.kernel.endpoints import Peer
 from sluicemq.kernel.world import Closed, Connected, Log, Net, Received, Writable
 
@@ -357,6 +358,7 @@ class TlsIncoming(Incoming):
         super().finish(linger_ms)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class HostNet(Net):
     """The network of this machine: the open connections by number."""
 

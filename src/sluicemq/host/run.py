@@ -107,6 +107,8 @@ class BrokerHost:
         self.log = self.make_log()
         room = shares(limit(), config.storage.file_handles_max, config.net.backlog)
         self.net = self.make_net(room.sockets)
+        self.journal_writer = ""
+        """Who writes the journal, for the log; "" when nobody does."""
         if config.tls.port is not None:
             from sluicemq.host.tls import TlsSettings  # noqa: PLC0415 (start-up time without TLS)
 
@@ -147,16 +149,16 @@ class BrokerHost:
 
     def make_ring(self) -> WriteRing | None:
         """Return the ring by which the system writes the journal; None when a thread is to write
-        it. The log is told which of the two writes."""
+        it."""
+        self.journal_writer = "by a thread"
         if self.config.storage.journal_writer == "thread":
             return None
         try:
             ring = WriteRing()
         except OSError as error:
-            why = errno_name(error)
-            self.log.write("info", f"a thread writes the journal, without io_uring ({why})")
+            self.journal_writer = f"by a thread, without io_uring ({errno_name(error)})"
             return None
-        self.log.write("info", "the journal is written by io_uring")
+        self.journal_writer = "by io_uring"
         return ring
 
     def make_net(self, sockets_max: int) -> HostNet:
@@ -179,6 +181,8 @@ class BrokerHost:
         self.control = ControlServer(begin, self.port)
         await self.control.start()
         self.log.write("info", f"data directory {self.disk.place}")
+        if self.journal_writer:
+            self.log.write("info", f"the journal is written {self.journal_writer}")
         if self.node.membership is not None:
             self.answer_nodes(self.node.membership, begin)
             self.listen_for_nodes(self.node.membership)

@@ -110,10 +110,13 @@ def victims(bench: Bench) -> dict[str, Actor]:
     }
 
 
+METHODS = {"reader": ("pump", "see_to_socket"), "writer": ("take", "turn_ended")}
+"""Where others than channels work: the reader, in the middle of a content, in turns of the intake."""
+
 PLACES = [
     (kind, method, after)
     for kind in ("reader", "writer", "consumer", "publisher", "transaction")
-    for method in ("take" if kind == "writer" else "receive", "turn_ended")
+    for method in METHODS.get(kind, ("receive", "turn_ended"))
     for after in (False, True)
 ]
 
