@@ -7,20 +7,17 @@ from typing import Final
 PIECE_BYTES: Final = 4096
 """From so many octets on a piece is kept by itself: what an object takes beside them is little
 then."""
-PINNED: Final = 2
-"""A piece that is a view of a read keeps all octets of that read in memory: at most so many times
-its own."""
 
 
 class Pieces:
-    """A sequence of octets in pieces. A large piece stays where it is, in the read that it came in,
-    if it is a fair part of that; small ones that follow each other are joined, so that many tiny
-    ones cost no more memory than one large one."""
+    """A sequence of octets in pieces. A large piece that is all of a read stays where it is, for a
+    part of one would keep the rest of that read in memory, too. Small ones that follow each other
+    are joined, so that many tiny ones cost no more memory than one large one."""
 
     __slots__ = ("parts", "size")
 
     def __init__(self) -> None:
-        self.parts: list[bytes | bytearray | memoryview] = []
+        self.parts: list[bytes | bytearray] = []
         self.size = 0
         """The number of octets."""
 
@@ -31,8 +28,7 @@ class Pieces:
         parts = self.parts
         last = parts[-1] if parts else None
         if size >= PIECE_BYTES:
-            is_fair = size * PINNED >= len(read)
-            parts.append(memoryview(read)[start:end] if is_fair else read[start:end])
+            parts.append(read[start:end])  # which is the read itself if it is all of it
         elif isinstance(last, bytearray):
             last += memoryview(read)[start:end]
         else:

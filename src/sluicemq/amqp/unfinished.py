@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.frames import BODY, END, FRAME, OVERHEAD, body_frames, frame_end
-from sluicemq.amqp.pieces import PIECE_BYTES, PINNED, Pieces
+from sluicemq.amqp.pieces import PIECE_BYTES, Pieces
 from sluicemq.amqp.room import Room
 
 if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
 
 FRAME_HEAD_SIZE: Final = 7
+GROWTH: Final = 2
+"""There is room for a content, larger than any before, of at most so many times what has come."""
 CONTENT_BYTES: Final = 400
 """Bytes of RAM that an unfinished content takes beside its octets: the object, its places in
 tables."""
@@ -70,7 +72,7 @@ class UnfinishedContent:
             rest = frame.due + self.left + OVERHEAD * more_frames
             come = len(self.header) + frames.size
             whole = come + rest
-            if rest < rest_min or whole > max(largest, come * PINNED):
+            if rest < rest_min or whole > max(largest, come * GROWTH):
                 return None
             frames = self.frames = Room(self.header, frames, whole)
         return frames.free() or None
