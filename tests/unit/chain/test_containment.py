@@ -111,7 +111,7 @@ def victims(bench: Bench) -> dict[str, Actor]:
 
 
 METHODS = {"reader": ("pump", "see_to_socket"), "writer": ("take", "turn_ended")}
-"""Where others than channels work: the reader, in the middle of a content, in turns of the intake."""
+"""Where others than channels work: a reader, amid a content, in turns of its intake."""
 
 PLACES = [
     (kind, method, after)
