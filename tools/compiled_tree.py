@@ -32,6 +32,7 @@ BELOW: Final = (
     "chain",
     "cluster",
     "flow",
+    "host",
     "kernel",
     "metadata",
     "model",

@@ -12,6 +12,7 @@ from dataclasses import field
 from typing import Final
 
 from sluicemq.cluster_config import ClusterConfig
+from sluicemq.definitions_config import DefinitionsConfig
 from sluicemq.errors import Refused
 from sluicemq.log_config import LogConfig
 from sluicemq.management_config import ManagementConfig, PrometheusConfig
@@ -167,6 +168,15 @@ class NetConfig(Section):
         low=KIB,
         high=GIB,
         default_words="the system's choice",
+    )
+    pause_max_ms: int = declared(
+        5,
+        "count",
+        "The longest time from one look at the sockets to the next while many clients send a little"
+        " each. What comes meanwhile is handled together, for less CPU time; the broker pauses only"
+        " as long as no less comes in by it. 0 never pauses, for the shortest answers.",
+        unit="milliseconds",
+        high=100,
     )
     product_name: str = declared(
         "SluiceMQ",
@@ -599,35 +609,6 @@ class AuthConfig(Section):
         "Which of the names of that kind is the user's name, counted from 0.",
         keys=("ssl_cert_login_san_index",),
         high=1000,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DefinitionsConfig(Section):
-    """Definitions that the broker imports when it starts, before it listens: virtual hosts, users,
-    queues and so on ([ctl.md](ctl.md#definitions))."""
-
-    load: str | None = declared(
-        None,
-        "text",
-        "A definitions file, RabbitMQ's JSON. With one the broker does not create the first user"
-        " and virtual host. A broker that cannot import the whole file does not start.",
-        keys=("load_definitions", "definitions.local.path", "management.load_definitions"),
-        default_words="none",
-    )
-    skip_if_unchanged: bool = declared(
-        False,
-        "switch",
-        "Whether to skip the import when the last one had the same content, so that later changes"
-        " are kept.",
-        keys=("definitions.skip_if_unchanged",),
-    )
-    import_backend: str = declared(
-        "local_filesystem",
-        "choice",
-        "Where definitions come from.",
-        keys=("definitions.import_backend",),
-        choices=("local_filesystem",),
     )
 
 

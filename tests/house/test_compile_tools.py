@@ -15,6 +15,7 @@ from sim.seed_pool import reports_of
 from support.build import BUILD
 
 ROOT = Path(__file__).resolve().parents[2]
+KNOWN = ("src/sluicemq/flow/gate.py", "src/sluicemq/host/net.py")
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "PACKAGE", tmp_path / "src" / "sluicemq")
     monkeypatch.setattr(module, "STAMP", tmp_path / "fingerprint")
-    for name in (*module.MAKERS, "src/sluicemq/flow/gate.py", "src/sluicemq/lab/run.py"):
+    for name in (*module.MAKERS, *KNOWN, "src/sluicemq/lab/run.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("before")
     (tmp_path / "fingerprint").write_text(module.fingerprint())
@@ -46,6 +47,7 @@ def test_a_compiled_build_of_these_sources_runs(
     [
         ("src/sluicemq/flow/gate.py", False),
         ("src/sluicemq/flow/new.py", False),
+        ("src/sluicemq/host/net.py", False),
         ("src/sluicemq/limits.py", False),
         ("tools/compiled.txt", False),
         ("src/sluicemq/lab/run.py", True),
@@ -107,9 +109,13 @@ def place_of_package(_: int) -> Path:
     return Path(str(importlib.import_module("sluicemq").__file__)).parents[1]
 
 
-def test_every_module_to_be_compiled_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_module_to_be_compiled_is_there_and_a_change_of_it_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     compile_hot = importlib.import_module("compile_hot")
+    compiled_tree = importlib.import_module("compiled_tree")
     modules = compile_hot.hot_modules()
     assert modules == sorted({*modules})
     assert all((ROOT / "src" / "sluicemq" / each).is_file() for each in modules)
+    assert {each.partition("/")[0] for each in modules} <= {*compiled_tree.BELOW}

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from sluicemq.errors import Refused
+from sluicemq.host.moderation import Moderation
 from sluicemq.host.poller import PolledSocket, SocketPoller
 from sluicemq.host.tls import TlsSession, reason_of
 from sluicemq.kernel.compiling import mypyc_attr
@@ -388,7 +389,7 @@ class HostNet(Net):
         """Whether each socket gets less when there are many. Not with RabbitMQ's profiles, where
         credit alone bounds waiting messages."""
         self.room = memoryview(bytearray(READ_BYTES_MAX))
-        self.poller = SocketPoller(loop, self.room)
+        self.poller = SocketPoller(loop, self.room, Moderation(config.pause_max_ms))
 
     def reserve(self, host: str, port: int, tls: bool = False) -> int:
         """Bind sockets to that address for the next `listen` to it; no one can connect to them yet.

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from sluicemq.host.moderation import Moderation
+
 READABLE: Final = 0x001
 """EPOLLIN; the end of the stream and errors of the socket come as readable, too."""
 WRITABLE: Final = 0x004
@@ -37,13 +39,19 @@ LOW_WATER_BYTES: Final = 1 << 18
 class SocketPoller:
     """The open sockets by descriptor. While there are any, the event loop has it `look`."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, buffer: memoryview) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, buffer: memoryview, moderation: Moderation
+    ) -> None:
         self.loop = loop
         self.buffer = buffer
         """What all sockets are read into; its size is the most that one read takes."""
+        self.moderation = moderation
+        """Says when to look again."""
         self.epoll = select.epoll()
         self.sockets: dict[int, PolledSocket] = {}
         self.is_looking = False
+        self.is_busy = False
+        """True while there is something else to do: nobody is to wait for the sockets then."""
         self.looked: Callable[[], None] = nothing
         """Called at the end of each look."""
 
@@ -61,11 +69,18 @@ class SocketPoller:
     def look(self) -> None:
         """Handle every socket that has something, or takes something again."""
         sockets = self.sockets
+        moderation = self.moderation
+        if not moderation.begin(self.is_busy):
+            return
+        epoch = moderation.epoch
         self.is_looking = True
         for descriptor, events in self.epoll.poll(0, EVENTS_MAX):
             found = sockets.get(descriptor)
             if found is None:
                 continue  # another one's events have closed it
+            if found.epoch != epoch:
+                found.epoch = epoch
+                moderation.sockets += 1
             try:
                 found.handle(events)
             except Exception as error:
@@ -95,6 +110,8 @@ class PolledSocket:
         """The socket's descriptor; -1 once it is closed."""
         self.events = 0
         """What the socket is watched for."""
+        self.epoch = 0
+        """The last epoch of the moderation in which it had something."""
         self.unsent: list[bytes | memoryview] = []
         """What the system has not taken yet, in order."""
         self.unsent_bytes = 0
@@ -173,6 +190,8 @@ class PolledSocket:
             if not size:
                 self.close()
                 return
+            poller.moderation.reads += 1
+            poller.moderation.read_bytes += size
             more = size == len(buffer)
             self.received(bytes(buffer[:size]))
             more = more and self.events & READABLE != 0

@@ -57,12 +57,12 @@ class Rounds:
     def schedule(self) -> None:
         """Have the event loop begin a round, when it has looked at everything else."""
         if not self.is_scheduled:
-            self.is_scheduled = True
+            self.is_scheduled = self.poller.is_busy = True
             self.loop.call_soon(self.begin)
 
     def begin(self) -> None:
         """Have the round that was scheduled."""
-        self.is_scheduled = False
+        self.is_scheduled = self.poller.is_busy = False
         self.run()
 
     def looked(self) -> None:

@@ -1,0 +1,154 @@
+"""How long sockets are left alone before the next look at them: interrupt moderation, as network
+cards have it.
+
+A look, the round behind it and a commit cost much the same whether they serve one message or fifty.
+When many clients bring a little each, and do not wait for an answer before they send more, a look
+every few milliseconds serves several messages of each together, for a fraction of the CPU time.
+Where clients do wait for answers the same pause would slow them down, and where each sends seldom
+it saves nothing. So it is tried step by step, and given up when less comes in with it than without,
+or when it does not pay (docs/decisions/0034-a-pause-before-the-next-look.md).
+"""
+
+from __future__ import annotations
+
+from time import perf_counter_ns, sleep, thread_time_ns
+from typing import Final
+
+NS_PER_MS: Final = 1_000_000
+
+FIRST_PAUSE_NS: Final = NS_PER_MS
+"""The pause that is tried first, in nanoseconds from one look to the next; then twice as long, and
+so on up to the longest that is permitted."""
+
+WAIT_MIN_NS: Final = 100_000
+"""What is left of a pause is not waited for when it is shorter: the system wakes nobody exactly."""
+
+EPOCH_NS: Final = 5 * NS_PER_MS
+"""A socket counts once in so many nanoseconds, however often it has something."""
+
+CROWD: Final = 12
+"""So many sockets at least must have something in an epoch, on average, for a pause to be worth
+it."""
+
+LITTLE_BYTES: Final = 4096
+"""At the most this much comes by a read, on average, when a pause is tried: with more there is
+enough to do at once already."""
+
+PERIOD_NS: Final = 100 * NS_PER_MS
+"""How long a pause is kept before what came in with it is judged."""
+
+LOSS: Final = 0.15
+"""The part of what comes in that may be missing by chance. When more is missing, clients wait for
+answers."""
+
+GAIN: Final = 0.1
+"""The part of the CPU time for each byte that a pause must save."""
+
+PROBE_NS: Final = 3_000 * NS_PER_MS
+"""After so long with a pause, a period without any shows whether more comes in then."""
+
+RETRY_MIN_NS: Final = 1_000 * NS_PER_MS
+"""How long a pause that was given up is not tried again; each further time twice as long..."""
+RETRY_MAX_NS: Final = 64_000 * NS_PER_MS
+"""... up to this."""
+
+
+class Moderation:
+    """Decides on the pause between two looks by what the looks bring in, and what that costs;
+    `pause_max_ms` is the longest in milliseconds, 0 for none at all."""
+
+    def __init__(self, pause_max_ms: int) -> None:
+        self.pause_max_ns = pause_max_ms * NS_PER_MS
+        self.pause_ns = 0
+        """Nanoseconds from one look to the next, at least."""
+        self.looked_ns = perf_counter_ns()
+        """When the last look began."""
+        self.epoch = 0
+        """The number of the epoch of that look."""
+        self.began_ns = self.looked_ns
+        """When the period under way began. Since then:"""
+        self.sockets = 0
+        """... the sockets that had something, each once an epoch."""
+        self.reads = 0
+        """... the reads that brought something."""
+        self.read_bytes = 0
+        """... the bytes that they brought."""
+        self.cpu_ns = 0
+        """The CPU time of this thread at the beginning of the period."""
+        self.rate = 0.0
+        """Bytes a second that come in without a pause, as far as it is known."""
+        self.cost = 0.0
+        """Nanoseconds of CPU time for each byte without a pause."""
+        self.kept_ns = 0
+        """The pause that is left out in this period, as a probe; 0: it is no probe."""
+        self.probe_at_ns = 0
+        self.retry_ns = RETRY_MIN_NS
+        self.retry_at_ns = 0
+
+    def begin(self, is_busy: bool) -> bool:
+        """Begin a look, after what is left of the pause. Returns False when it is not time yet and
+        the caller `is_busy`: nobody is to wait then."""
+        now = perf_counter_ns()
+        if self.pause_ns:
+            left = self.looked_ns + self.pause_ns - now
+            if left > WAIT_MIN_NS:
+                if is_busy:
+                    return False
+                sleep(left / 1e9)
+                now = perf_counter_ns()
+        self.looked_ns = now
+        self.epoch = now // EPOCH_NS
+        if now - self.began_ns >= PERIOD_NS:
+            self.judge(now)
+        return True
+
+    def judge(self, now: int) -> None:
+        """Decide on the pause for the period that begins now, by the one that ends."""
+        elapsed = now - self.began_ns
+        cpu_ns = thread_time_ns()
+        is_crowd = self.sockets * EPOCH_NS >= CROWD * elapsed
+        is_little = self.read_bytes <= self.reads * LITTLE_BYTES
+        rate = self.read_bytes * 1e9 / elapsed
+        cost = (cpu_ns - self.cpu_ns) / max(self.read_bytes, 1)
+        self.began_ns = now
+        self.cpu_ns = cpu_ns
+        self.sockets = self.reads = self.read_bytes = 0
+        if not is_crowd:
+            self.pause_ns = self.kept_ns = 0
+        elif self.kept_ns:
+            self.probed(rate, cost, now)
+        elif self.pause_ns:
+            self.paused(rate, cost, now)
+        elif is_little and now >= self.retry_at_ns and self.pause_max_ns:
+            self.rate = rate
+            self.cost = cost
+            self.pause_ns = min(FIRST_PAUSE_NS, self.pause_max_ns)
+
+    def paused(self, rate: float, cost: float, now: int) -> None:
+        """Judge a period in which there were pauses."""
+        is_longest = self.pause_ns == self.pause_max_ns
+        if rate < self.rate * (1 - LOSS) or (is_longest and cost > self.cost * (1 - GAIN)):
+            self.give_up(now)
+        elif not is_longest:
+            self.pause_ns = min(2 * self.pause_ns, self.pause_max_ns)
+            self.probe_at_ns = now + PROBE_NS
+        elif now >= self.probe_at_ns:
+            self.rate = rate
+            self.kept_ns, self.pause_ns = self.pause_ns, 0
+
+    def probed(self, rate: float, cost: float, now: int) -> None:
+        """Judge a period in which a pause was left out."""
+        self.pause_ns, self.kept_ns = self.kept_ns, 0
+        if self.rate < rate * (1 - LOSS):
+            self.give_up(now)
+            return
+        self.rate = rate
+        self.cost = cost
+        self.probe_at_ns = now + PROBE_NS
+        self.retry_ns = RETRY_MIN_NS
+
+    def give_up(self, now: int) -> None:
+        """Have no pause for some time."""
+        self.pause_ns = 0
+        self.retry_at_ns = now + self.retry_ns
+        self.retry_ns = min(2 * self.retry_ns, RETRY_MAX_NS)

@@ -1,0 +1,154 @@
+"""Goal: the pause between two looks is there where it saves CPU time and costs no throughput, and
+nowhere else.
+
+Method: clients and a broker by formula. A look costs LOOK_NS, and each message MESSAGE_NS; clients
+send at their own pace, or as soon as they are answered. A clock that only these move.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from sluicemq.host import moderation as module
+from sluicemq.host.moderation import NS_PER_MS, PERIOD_NS, PROBE_NS, Moderation
+
+PAUSE_MAX_MS = 5
+SIZE = 1_000
+MESSAGE_NS = 3_000
+LOOK_NS = 40_000
+REST_NS = 10_000
+"""From the end of a look to the next, at least."""
+
+
+class Bench:
+    """A broker, `clients` of which each sends a message every `pace_ns`; 0: as soon as it is
+    answered."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, clients: int, pace_ns: int) -> None:
+        self.now_ns = 0
+        self.cpu_ns = 0
+        self.look_ns = LOOK_NS
+        self.size = SIZE
+        self.pace_ns = pace_ns
+        monkeypatch.setattr(module, "perf_counter_ns", lambda: self.now_ns)
+        monkeypatch.setattr(module, "thread_time_ns", lambda: self.cpu_ns)
+        monkeypatch.setattr(module, "sleep", self.sleep)
+        self.moderation = Moderation(PAUSE_MAX_MS)
+        self.next_ns = [client * pace_ns // max(clients, 1) for client in range(clients)]
+        self.epochs = [0] * clients
+        self.messages = 0
+        self.looks = 0
+
+    def sleep(self, seconds: float) -> None:
+        assert 0 < seconds <= PAUSE_MAX_MS / 1e3
+        self.now_ns += round(seconds * 1e9)
+
+    def run(self, milliseconds: int) -> float:
+        """Have looks for so long; return the messages a millisecond."""
+        before = self.messages
+        end_ns = self.now_ns + milliseconds * NS_PER_MS
+        while self.now_ns < end_ns:
+            assert self.moderation.begin(False)
+            self.look()
+        return (self.messages - before) / milliseconds
+
+    def look(self) -> None:
+        moderation = self.moderation
+        used_ns = self.look_ns
+        self.looks += 1
+        for client, next_ns in enumerate(self.next_ns):
+            sent = self.sent(client, next_ns)
+            if sent:
+                moderation.sockets += self.epochs[client] != moderation.epoch
+                self.epochs[client] = moderation.epoch
+                moderation.reads += 1
+                moderation.read_bytes += sent * self.size
+                self.messages += sent
+                used_ns += sent * MESSAGE_NS
+        self.cpu_ns += used_ns
+        self.now_ns += used_ns + REST_NS
+
+    def sent(self, client: int, next_ns: int) -> int:
+        """The messages that a client has sent since it was looked at last."""
+        if next_ns > self.now_ns:
+            return 0
+        if not self.pace_ns:
+            self.next_ns[client] = self.now_ns + LOOK_NS
+            return 1
+        count = (self.now_ns - next_ns) // self.pace_ns + 1
+        self.next_ns[client] += count * self.pace_ns
+        return count
+
+
+def test_clients_that_send_at_their_pace_are_looked_at_seldom_and_none_of_it_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch, clients=20, pace_ns=NS_PER_MS)
+    bench.run(1_000)
+    assert bench.moderation.pause_ns == PAUSE_MAX_MS * NS_PER_MS
+    looks, cpu_ns = bench.looks, bench.cpu_ns
+    rate = bench.run(2_000)
+    assert rate == pytest.approx(20, rel=0.01)
+    assert bench.looks - looks <= 2_000 / PAUSE_MAX_MS + 1
+    assert bench.cpu_ns - cpu_ns < 0.8 * (2_000 * (LOOK_NS + 20 * MESSAGE_NS))
+
+
+def test_clients_that_wait_for_answers_lose_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, clients=20, pace_ns=0)
+    bench.moderation.retry_at_ns = 1 << 62
+    rate = bench.run(1_000)
+    bench.moderation.retry_at_ns = 0
+    assert bench.run(20_000) > 0.95 * rate
+    assert bench.moderation.pause_ns == 0
+    assert bench.moderation.retry_ns > 8 * module.RETRY_MIN_NS
+
+
+def test_clients_that_begin_to_wait_for_answers_are_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch, clients=20, pace_ns=NS_PER_MS)
+    bench.run(1_000)
+    assert bench.moderation.pause_ns
+    bench.pace_ns = 0
+    bench.run(2 * (PROBE_NS + PERIOD_NS) // NS_PER_MS)
+    assert bench.moderation.pause_ns == 0
+
+
+def test_a_pause_that_does_not_pay_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, clients=400, pace_ns=33 * NS_PER_MS)
+    bench.look_ns = 10
+    bench.run(1_000)
+    assert bench.moderation.pause_ns == 0
+    assert bench.moderation.retry_at_ns > 0
+
+
+@pytest.mark.parametrize(
+    ("clients", "size", "pause_max_ms"), [(2, SIZE, 5), (20, 100_000, 5), (20, SIZE, 0)]
+)
+def test_few_clients_or_large_messages_or_who_forbids_it_have_no_pause(
+    monkeypatch: pytest.MonkeyPatch, clients: int, size: int, pause_max_ms: int
+) -> None:
+    bench = Bench(monkeypatch, clients, pace_ns=NS_PER_MS)
+    bench.size = size
+    bench.moderation.pause_max_ns = pause_max_ms * NS_PER_MS
+    bench.run(1_000)
+    assert bench.moderation.pause_ns == 0
+    assert bench.moderation.retry_at_ns == 0
+
+
+def test_it_ends_with_the_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, clients=20, pace_ns=NS_PER_MS)
+    bench.run(1_000)
+    bench.next_ns = bench.next_ns[:3]
+    bench.run(2 * PERIOD_NS // NS_PER_MS)
+    assert bench.moderation.pause_ns == 0
+
+
+def test_who_is_busy_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, clients=20, pace_ns=NS_PER_MS)
+    bench.run(1_000)
+    before = bench.now_ns
+    assert not bench.moderation.begin(True)
+    assert bench.now_ns == before
+    assert bench.moderation.begin(False)
+    assert bench.now_ns > before
