@@ -49,6 +49,7 @@ from sluicemq.amqp.method import Method
 from sluicemq.amqp.methods import BasicAck, BasicDeliver, BasicPublish
 from sluicemq.amqp.pieces import Pieces, Reads
 from sluicemq.amqp.properties import check_properties
+from sluicemq.amqp.room import RoomStock
 from sluicemq.amqp.runs import (
     ACK_SIZE,
     SAME_SIZE_MIN,
@@ -104,7 +105,8 @@ copy them."""
 
 
 class AmqpConnection:
-    """One side of a connection. The owner may set:
+    """One side of a connection. Room for large contents comes from `stock`, if one is given. The
+    owner may set:
 
     frame_max         after tuning; 0: no limit but max_message_size
     max_message_size  announced bodies above this give ContentTooLarge
@@ -117,8 +119,9 @@ class AmqpConnection:
                       part of a content; what is behind it waits.
     """
 
-    def __init__(self, role: int) -> None:
+    def __init__(self, role: int, stock: RoomStock | None = None) -> None:
         self.role = role
+        self.stock = stock
         self.frame_max = UNTUNED_FRAME_MAX_BYTES
         self.max_message_size = MESSAGE_SIZE_MAX_BYTES
         self.run_max = RUN_MESSAGES_MAX
@@ -165,7 +168,9 @@ class AmqpConnection:
         if self._pos < len(self._buf) or self._reads.size:
             return None
         content = frame.content
-        room = content.room(frame, self.room_bytes, self._largest)
+        if self.stock is None:
+            self.stock = RoomStock(0)
+        room = content.room(frame, self.room_bytes, self._largest, self.stock)
         self._count(content)
         return room
 

@@ -3,10 +3,74 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING
+from sys import getrefcount
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from sluicemq.amqp.pieces import Pieces
+
+STOCK_BYTES_MAX: Final = 32 << 20
+"""The most memory that a stock keeps from the allocator."""
+STOCK_ROOMS_MAX: Final = 64
+"""The most rooms of it, each of which may have to be looked at."""
+
+
+class RoomStock:
+    """The last large contents of a node, whose memory becomes room for others when nobody else has
+    them any more. An allocator would cut small pieces from what is freed, and take other memory for
+    the next content, which the system has to clear page by page; and clear it once more if not.
+
+    That changes octets of `bytes`, which have no other owner then. Only a hash would outlive that,
+    so whole contents must not be keys."""
+
+    __slots__ = ("alone", "bytes_max", "is_used", "lent", "size")
+
+    def __init__(self, bytes_max: int = STOCK_BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+        self.lent: list[bytes] = []
+        """Contents, those kept last at the end."""
+        self.size = 0
+        """The number of their octets."""
+        self.is_used = False
+        """Has one been kept since the last `settle`?"""
+        self.alone = references([bytes(STOCK_ROOMS_MAX)], 0)
+
+    def take(self, size: int) -> bytes:
+        """Return `size` octets, of any value, that nobody else has: of the content that was kept
+        last of those that nobody has any more, for it is the likeliest to be in a processor's
+        cache."""
+        lent = self.lent
+        for at in range(len(lent) - 1, -1, -1):
+            if len(lent[at]) == size and references(lent, at) == self.alone:
+                self.size -= size
+                return lent.pop(at)
+        return bytes(size)
+
+    def keep(self, content: bytes) -> None:
+        """Keep a content in mind, and forget the oldest ones if it is too much."""
+        lent = self.lent
+        lent.append(content)
+        self.size += len(content)
+        self.is_used = True
+        while self.size > self.bytes_max or len(lent) > STOCK_ROOMS_MAX:
+            self.size -= len(lent.pop(0))
+
+    def settle(self) -> None:
+        """Give everything back to the allocator if nothing was kept since the last call."""
+        if not self.is_used:
+            self.clear()
+        self.is_used = False
+
+    def clear(self) -> None:
+        """Give everything back to the allocator that nobody else has."""
+        self.lent.clear()
+        self.size = 0
+
+
+def references(objects: list[bytes], at: int) -> int:
+    """Return how many references there are to an object in a list. Meant for comparisons with what
+    this returns for one that only its list has."""
+    return getrefcount(objects[at])
 
 
 class Room:
@@ -14,13 +78,14 @@ class Room:
     copied. Further octets are copied into it by `add`, or read into its `free` part by the system
     and noted by `filled`. What comes beyond its size makes it grow."""
 
-    __slots__ = ("before", "end", "given", "store", "view")
+    __slots__ = ("before", "end", "given", "stock", "store", "view")
 
-    def __init__(self, before: bytes, pieces: Pieces, size: int) -> None:
+    def __init__(self, before: bytes, pieces: Pieces, size: int, stock: RoomStock) -> None:
         """Begin with `before`, which is not counted as part of the sequence, and with all octets of
-        `pieces`; there is room for `size` octets in all."""
+        `pieces`; there is room for `size` octets in all, from `stock`."""
         self.before = len(before)
-        self.store = BytesIO(bytes(size))  # which takes these zeros over: nobody else has them
+        self.stock = stock
+        self.store = BytesIO(stock.take(size))  # which takes it over: nobody else has it
         self.view = self.store.getbuffer()
         self.given = self.view[:0]
         """The part that was handed out last. Only while there are no views can the store be handed
@@ -74,7 +139,10 @@ class Room:
         self.release()
         self.store.truncate(self.end)
         whole = self.store.getvalue()
-        return whole if before else whole[self.before :]
+        if not before:
+            return whole[self.before :]
+        self.stock.keep(whole)
+        return whole
 
     def release(self) -> None:
         """End the views of the store."""

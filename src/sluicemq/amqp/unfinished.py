@@ -10,6 +10,7 @@ from sluicemq.amqp.room import Room
 
 if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
+    from sluicemq.amqp.room import RoomStock
 
 FRAME_HEAD_SIZE: Final = 7
 GROWTH: Final = 2
@@ -62,10 +63,13 @@ class UnfinishedContent:
         self.left -= size
         return FrameInPieces(channel, size + OVERHEAD, self)
 
-    def room(self, frame: FrameInPieces, rest_min: int, largest: int) -> memoryview | None:
-        """Return where the octets may be read to that come next, if body frames follow that are as
-        large as `frame`, which is being read. None: fewer than `rest_min` are still to come; or too
-        few have come for as much memory, and the peer's `largest` content was smaller."""
+    def room(
+        self, frame: FrameInPieces, rest_min: int, largest: int, stock: RoomStock
+    ) -> memoryview | None:
+        """Return where the octets may be read to that come next, from `stock`, if body frames
+        follow that are as large as `frame`, which is being read. None: fewer than `rest_min` are
+        still to come; or too few have come for as much memory, and the peer's `largest` content was
+        smaller."""
         frames = self.frames
         if isinstance(frames, Pieces):
             more_frames = -(-self.left // (frame.size - OVERHEAD))
@@ -74,7 +78,7 @@ class UnfinishedContent:
             whole = come + rest
             if rest < rest_min or whole > max(largest, come * GROWTH):
                 return None
-            frames = self.frames = Room(self.header, frames, whole)
+            frames = self.frames = Room(self.header, frames, whole, stock)
         return frames.free() or None
 
     def filled(self, frame: FrameInPieces, count: int) -> bytes:

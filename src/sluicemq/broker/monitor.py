@@ -84,6 +84,8 @@ class Monitor(Actor):
             self.looks += 1
             if self.alarm.raised:
                 self.broker.stream_cache.clear()  # the cache must not keep an alarm up
+                self.broker.rooms.clear()
+            self.broker.rooms.settle()
             self.trim()
             self.look_at_unfinished()
             self.compare()

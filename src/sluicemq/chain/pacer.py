@@ -4,8 +4,8 @@ Publishers always come last (`Actor.is_patient`): they get the time that nobody 
 not enough when consumers are quick: while their acknowledgements are on the way there is time, and
 the messages taken in then delay the reading of those acknowledgements. So each queue with consumers
 that keep up counts its *lag*: how many more messages it has taken in than dealt out. When the lags
-of all queues together pass a limit, publishers are held: they get a little of each HELD_MS, until
-the lag is half the limit again. Intake so becomes equal to delivery.
+of all queues together pass a limit, of messages or of bytes, publishers are held: they get a little
+of each HELD_MS, until the lag is half the limit again. Intake so becomes equal to delivery.
 
 Messages of a replicated queue are under way first, until its members have agreed on them. That
 costs more than their intake did, so publishers are also held while more is under way on this node
@@ -43,6 +43,10 @@ LAG_MIN: Final = 500
 
 LAG_MS: Final = 50
 """Queues may lag behind by what all of them have dealt out in so many milliseconds."""
+
+LAG_BYTES: Final = 8 << 20
+"""Bytes that queues may lag behind: to deliver what is in no processor's cache any more costs
+more."""
 
 UNDER_WAY_MS: Final = 250
 """As many messages may be under way as are agreed on in so many milliseconds: a log that waits for
@@ -85,6 +89,7 @@ class QueuePace:
         "is_eager",
         "is_moving",
         "lag",
+        "lag_bytes",
         "not_agreed",
         "taken",
         "taken_before",
@@ -103,6 +108,8 @@ class QueuePace:
         self.lag = 0
         """Messages that were taken in and not dealt out since the queue last had dealt out all; 0
         unless it is eager."""
+        self.lag_bytes = 0
+        """About how many bytes these have."""
         self.agreed = 0
         self.agreed_before = 0
         self.is_moving = True
@@ -132,7 +139,8 @@ class Pacer(Actor):
         super().__init__(scheduler)
         self.clock = clock
         self.lag = 0
-        """The sum of the lags of all queues."""
+        """The sum of the lags of all queues; `lag_bytes` likewise."""
+        self.lag_bytes = 0
         self.limit = LAG_MIN
         self.lagging: dict[QueuePace, None] = {}
         self.dealt = 0
@@ -176,23 +184,27 @@ class Pacer(Actor):
         if counted != pace.under_way:
             self.set_under_way(pace, counted)
 
-    def note(self, pace: QueuePace, taken: int, dealt: int, waiting: int) -> None:
+    def note(
+        self, pace: QueuePace, taken: int, dealt: int, waiting: int, waiting_bytes: int = 0
+    ) -> None:
         """Note a queue's turn: `taken` and `dealt` are its totals of messages, `waiting` the ready
-        messages for which it has consumers."""
+        messages for which it has consumers, and `waiting_bytes` their size."""
         if pace.epoch != self.epoch:
             pace.begin_epoch(self.epoch)
         more, less = taken - pace.taken, dealt - pace.dealt
         pace.taken, pace.dealt = taken, dealt
         self.dealt += less
         lag = min(max(pace.lag + more - less, 0), waiting) if pace.is_eager else 0
-        if lag != pace.lag:
-            self.set_lag(pace, lag)
+        lag_bytes = waiting_bytes * lag // waiting if lag else 0
+        if lag != pace.lag or lag_bytes != pace.lag_bytes:
+            self.set_lag(pace, lag, lag_bytes)
 
-    def set_lag(self, pace: QueuePace, lag: int) -> None:
-        """Set the lag of one queue in messages; hold publishers, or release them, if it
-        is time to."""
+    def set_lag(self, pace: QueuePace, lag: int, lag_bytes: int) -> None:
+        """Set the lag of one queue in messages, and in bytes; hold publishers, or release them, if
+        it is time to."""
         self.lag += lag - pace.lag
-        pace.lag = lag
+        self.lag_bytes += lag_bytes - pace.lag_bytes
+        pace.lag, pace.lag_bytes = lag, lag_bytes
         self.decide(pace)
 
     def set_under_way(self, pace: QueuePace, under_way: int) -> None:
@@ -218,10 +230,12 @@ class Pacer(Actor):
             self.lagging[pace] = None
         else:
             self.lagging.pop(pace, None)
-        if self.lags:
-            lags = self.lag * 2 > self.limit or self.under_way * 2 > self.under_way_limit
-        else:
-            lags = self.lag > self.limit or self.under_way > self.under_way_limit
+        factor = 2 if self.lags else 1
+        lags = (
+            self.lag * factor > self.limit
+            or self.lag_bytes * factor > LAG_BYTES
+            or self.under_way * factor > self.under_way_limit
+        )
         if lags != self.lags:
             self.lags = lags
             for follower in self.followers:
@@ -300,5 +314,5 @@ class Pacer(Actor):
         self.epoch_since_ns = now_ns
         self.epoch += 1
         for pace in [each for each in self.lagging if each.epoch < self.epoch - 1]:
-            self.set_lag(pace, 0)
+            self.set_lag(pace, 0, 0)
             self.set_under_way(pace, 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.amqp.room import RoomStock
 from sluicemq.chain.pacer import Pacer
 from sluicemq.flow.alarm import AlarmBoard
 from sluicemq.flow.credit import LinkSpec
@@ -133,6 +134,8 @@ class Services:
         self.connection_window_max = CONNECTION_WINDOW
         self.queued_methods_max = QUEUED_METHODS_MAX
         self.writer_backlog_bytes = WRITER_BACKLOG_BYTES
+        self.rooms = RoomStock()
+        """Memory for large contents that clients publish."""
         self.alarms = AlarmBoard()
         self.definitions = recovery.declared or restored(
             recovery.definitions, recovery.next_queue_id

@@ -27,10 +27,15 @@ class Peer:
     @property
     def is_near(self) -> bool:
         """Tell whether the peer is on this machine, at a loopback address."""
-        return self.peer_host.startswith("127.") or self.peer_host == "::1"
+        return is_loopback(self.peer_host)
 
     @property
     def vouched_name(self) -> str | None:
         """Return the user named in the peer's certificate, "" when it has none; None
         without TLS."""
         return None if self.tls is None else self.certificate_name
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether a numeric address never leaves the machine."""
+    return address.startswith("127.") or address == "::1"

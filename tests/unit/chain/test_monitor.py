@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from sluicemq.amqp.room import RoomStock
 from sluicemq.broker.monitor import LookAtDisk, Monitor
 from sluicemq.broker.retargeting import LOOKED_AT_MAX, TOLD_MAX
 from sluicemq.chain.queue.classic import ClassicShell
@@ -158,6 +159,7 @@ class FakeBroker:
         self.accounted_bytes = 0
         self.memory_pressure = 0.0
         self.stream_cache = ChunkCache(LIMIT, self.memory_used)
+        self.rooms = RoomStock()
 
     def memory_used(self, change: int) -> None:
         self.accounted_bytes += change

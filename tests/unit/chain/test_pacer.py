@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sluicemq.chain.pacer import (
     EPOCH_NS,
     HELD_MS,
+    LAG_BYTES,
     LAG_MIN,
     OTHERS_NS,
     SPARING_TICKS,
@@ -53,6 +54,22 @@ def test_publishers_are_held_above_the_limit_and_let_go_below_half_of_it() -> No
     own.note(pace, LAG_MIN + 1, LAG_MIN // 2 + 1, LAG_MIN // 2)
     assert not scheduler.is_held
     assert own.held_count == 1
+
+
+def test_publishers_of_few_large_messages_are_held_above_a_limit_of_bytes() -> None:
+    scheduler, _, own = pacer()
+    pace = QueuePace()
+    own.note(pace, 8, 0, 8, LAG_BYTES)
+    assert not scheduler.is_held
+    own.note(pace, 10, 1, 9, LAG_BYTES + 9)
+    assert scheduler.is_held
+    own.note(pace, 10, 4, 6, LAG_BYTES // 2 + 6)
+    assert scheduler.is_held
+    own.note(pace, 12, 9, 3, LAG_BYTES // 2)
+    assert not scheduler.is_held
+    assert (own.lag, own.lag_bytes) == (3, LAG_BYTES // 2)
+    own.note(pace, 12, 12, 0)
+    assert (own.lag, own.lag_bytes) == (0, 0)
 
 
 def test_a_held_publisher_gets_its_turn_at_the_next_tick() -> None:

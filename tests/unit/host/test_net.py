@@ -107,6 +107,19 @@ def test_what_is_pulled_follows_what_came() -> None:
     asyncio.run(play())
 
 
+def test_nothing_is_paced_on_the_way_to_a_client_on_this_machine() -> None:
+    async def play() -> None:
+        scene = Scene()
+        client, inbox = await scene.open()
+        plain = scene.net.connections[1].plain
+        chosen = plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+        assert chosen.rstrip(b"\0") == b"reno"
+        client.close()
+        await scene.until(lambda: inbox.closed)
+
+    asyncio.run(play())
+
+
 def test_a_socket_rests_when_its_owner_says_so() -> None:
     """Until the owner has taken everything and does not pull."""
 

@@ -94,7 +94,7 @@ class Reader(Severable):
         self.peer = peer
         self.name = f"{peer.peer_host}:{peer.peer_port} -> {peer.host}:{peer.port}"
         self.net = broker.world.net
-        self.amqp = AmqpConnection(SERVER)
+        self.amqp = AmqpConnection(SERVER, broker.rooms)
         self.amqp.max_message_size = broker.config.net.max_message_size
         self.handshake = Handshake(broker.config, peer.is_near, broker.access, peer.vouched_name)
         self.keeper = ActorKeeper(broker.world.clock, self)

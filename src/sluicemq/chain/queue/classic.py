@@ -290,9 +290,9 @@ class ClassicShell(TimedQueue):
         """Tell the pacer, if there is one, how many messages were taken in and dealt out."""
         pacer = self.services.pacer
         if pacer is not None:
-            machine = self.machine
-            waiting = machine.depth.ready if machine.depth.consumers else 0
-            pacer.note(self.pace, self.published, self.delivered, waiting)
+            depth = self.machine.depth
+            waiting, waiting_bytes = (depth.ready, depth.ready_bytes) if depth.consumers else (0, 0)
+            pacer.note(self.pace, self.published, self.delivered, waiting, waiting_bytes)
 
     def make_real(self, effect: Effect) -> None:
         if isinstance(effect, Confirm):
