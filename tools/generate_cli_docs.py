@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from sluicemq.cli.main import sluicemq
+from sluicemq.cli.group import sluicemq
 from sluicemq.manage.tables import COLUMNS, DEFAULTS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from sluicemq.cli.main import sluicemq
+from sluicemq.cli.group import sluicemq
 from sluicemq.config import SECTIONS
 from sluicemq.options import options_of
 from support import broker

@@ -9,7 +9,7 @@ import subprocess
 
 from click.testing import CliRunner
 
-from sluicemq.cli.main import sluicemq
+from sluicemq.cli.group import sluicemq
 from sluicemq.errors import Refused
 
 

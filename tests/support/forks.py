@@ -29,7 +29,7 @@ from threading import Lock
 from typing import BinaryIO, Final
 
 IMPORTED: Final = (
-    "sluicemq.cli.serve",
+    "sluicemq.cli.start",
     "sluicemq.host.data_dir",
     "sluicemq.host.run",
     "uvloop",

@@ -119,14 +119,13 @@ def read_sets(sets: Sequence[str]) -> Iterator[Setting]:
 def read_environment(env: Mapping[str, str]) -> Iterator[Setting]:
     """Read variables such as SLUICEMQ_HEARTBEAT=30 and SLUICEMQ_FLOW_PROFILE=adaptive: a key in
     capitals, _ for every dot."""
-    names = {environment_name(key): key for key in _targets()}
-    for variable in sorted(env):
-        if variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(NOT_OPTIONS):
-            if variable not in names:
-                raise Refused(
-                    f"environment: {variable} is not an option{_nearest(variable, names)}"
-                )
-            yield Setting(variable, names[variable], env[variable])
+    given = [each for each in env if each.startswith(ENVIRONMENT_PREFIX)]
+    given = sorted(each for each in given if not each.startswith(NOT_OPTIONS))
+    names = {environment_name(key): key for key in _targets()} if given else {}
+    for variable in given:
+        if variable not in names:
+            raise Refused(f"environment: {variable} is not an option{_nearest(variable, names)}")
+        yield Setting(variable, names[variable], env[variable])
 
 
 def environment_name(key: str) -> str:

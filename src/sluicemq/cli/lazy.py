@@ -1,7 +1,6 @@
 """A command group that imports a command only when it is run.
 
-`sluicemq serve` must be ready in 300 ms and `sluicemq ctl` answer in 150; neither may wait for the
-imports of the lab or Spark.
+`sluicemq ctl` must answer in 150 ms; it may not wait for the imports of the lab or Spark.
 """
 
 from __future__ import annotations

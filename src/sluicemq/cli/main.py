@@ -1,67 +1,42 @@
-"""The command `sluicemq`: its subcommands, and the handling of errors."""
+"""The command `sluicemq`: starts what the command line names, and says in a line what it refuses.
+
+A broker is to be ready in a fifth of a second of CPU time, and click takes a twentieth of that to
+be imported. So `serve` goes without it, as long as its arguments are plain (plain_serve.py).
+"""
 
 from __future__ import annotations
 
+import gc
 import sys
-from typing import Final
 
-import click
-
-from sluicemq import __version__
-from sluicemq.cli.lazy import Later, LazyGroup
+from sluicemq.cli.plain_serve import plain
 from sluicemq.errors import Refused
-from sluicemq.host.build_kind import build_kind
 
-COMMANDS: Final = {
-    "serve": Later("sluicemq.cli.serve", "serve", "Run the broker."),
-    "ctl": Later("sluicemq.cli.ctl", "ctl", "Show and change the state of a running broker."),
-    "top": Later("sluicemq.cli.top", "top", "Show what a running broker does, live."),
-    "management": Later(
-        "sluicemq.cli.management", "management", "Serve the HTTP API and pages of a broker."
-    ),
-    "config": Later("sluicemq.cli.config", "config", "Check a configuration, or show it."),
-    "force-boot": Later(
-        "sluicemq.cli.force_boot",
-        "force_boot",
-        "Go on with one node of a cluster that lost its majority.",
-    ),
-    "fsck": Later("sluicemq.cli.fsck", "fsck", "Check a data directory."),
-    "inspect": Later(
-        "sluicemq.cli.inspect", "inspect", "Print the content of a file of a data directory."
-    ),
-    "lab": Later("sluicemq.cli.lab", "lab", "Run load tests against a broker, and report."),
-    "sim": Later("sluicemq.cli.sim", "sim", "Run the broker in a simulation, from a seed."),
-}
-
-
-def say_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
-    """Print the version and end, if `is_wanted`."""
-    if is_wanted:
-        click.echo(f"sluicemq {__version__} ({build_kind()})")
-        context.exit()
-
-
-@click.group(
-    cls=LazyGroup,
-    later=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=say_version,
-    help="Show the version, and whether it is pure Python or compiled.",
-)
-def sluicemq() -> None:
-    """SluiceMQ: an AMQP 0-9-1 broker, and a lab that measures any AMQP broker."""
+ABORTED = 1
+"""The exit code after ^C, as click has it."""
 
 
 def main() -> None:
     """Run the command line. A Refused is for the user to fix: one message, no traceback."""
     try:
-        sluicemq(prog_name="sluicemq")
+        run(sys.argv[1:])
     except Refused as refused:
-        click.echo(f"Error: {refused}", err=True)
+        print(f"Error: {refused}", file=sys.stderr)
         sys.exit(refused.exit_code)
+    except KeyboardInterrupt:
+        print("Aborted!", file=sys.stderr)
+        sys.exit(ABORTED)
+
+
+def run(arguments: list[str]) -> None:
+    """Run the command that the arguments name."""
+    if arguments[:1] == ["serve"]:
+        given = plain(arguments[1:])
+        if given is not None:
+            gc.disable()  # as `start` does, a little earlier
+            from sluicemq.cli.start import start  # noqa: PLC0415 (only what is asked for)
+
+            start(**given)
+    from sluicemq.cli.group import sluicemq  # noqa: PLC0415 (only what is asked for)
+
+    sluicemq(prog_name="sluicemq")

@@ -7,7 +7,6 @@ directory is a programming error, never a user's, so it is asserted.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -191,9 +190,13 @@ class HostFiles(Files):
 
     def delete_tree(self, path: str) -> None:
         assert path, "the data directory itself stays"
-        with as_disk_failure("delete", path):
+        place = self._place(path)
+        with as_disk_failure("delete", path), suppress(FileNotFoundError):
+            place.lstat()
+            import shutil  # noqa: PLC0415 (start-up time of who has nothing to delete)
+
             remove = partial(shutil.rmtree, onerror=_unless_missing)
-            self.handles.patiently(remove, self._place(path))
+            self.handles.patiently(remove, place)
         self.handles.deleted(path)
 
     def free_bytes(self) -> int:

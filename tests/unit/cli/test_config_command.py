@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sluicemq.cli.config_file import load, read_text
-from sluicemq.cli.main import sluicemq
+from sluicemq.cli.group import sluicemq
 from sluicemq.cli.rabbitmq_keys import why_passed_over
 from sluicemq.config import SECTIONS
 from sluicemq.errors import Refused

@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sluicemq.cli.ctl import ctl
-from sluicemq.cli.main import sluicemq
+from sluicemq.cli.group import sluicemq
 from sluicemq.errors import Refused
 from sluicemq.host.control_path import socket_to_bind
 from sluicemq.manage.tables import COLUMNS, DEFAULTS
