@@ -27,6 +27,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "PACKAGE", tmp_path / "src" / "sluicemq")
     monkeypatch.setattr(module, "STAMP", tmp_path / "fingerprint")
+    monkeypatch.setattr(module, "SEEN", tmp_path / "seen")
     for name in (*module.MAKERS, *KNOWN, "src/sluicemq/lab/run.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("before")
@@ -60,6 +61,38 @@ def test_it_runs_until_what_it_knows_of_changes(
     assert (tree.tree_to_run() == tree.TREE) is is_fresh
 
 
+def test_sources_that_look_as_they_did_are_not_read_again(
+    tree: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tree.is_fresh()
+    assert not tree.SEEN.exists()  # they have just been written, so they may look the same again
+    monkeypatch.setattr(tree, "SETTLED_NS", -1_000_000_000)
+    assert tree.is_fresh()
+    monkeypatch.setattr(tree, "fingerprint", lambda: "not what it was")
+    assert tree.is_fresh()
+    tree.STAMP.write_text("another build")
+    assert not tree.is_fresh()
+
+
+def test_every_change_of_looks_is_seen(tree: ModuleType, tmp_path: Path) -> None:
+    seen = tree.looks()
+    tree.note_seen("this build", seen)
+    assert tree.is_seen("this build")
+    assert {each.split(" ", 2)[2] for each in seen} == {
+        "src/sluicemq",
+        *(str(Path(name).parent) for name in KNOWN),
+        "src/sluicemq/lab",
+        *KNOWN,
+        *tree.MAKERS,
+    }
+    for number, each in enumerate(seen):
+        tree.note_seen("this build", [*seen[:number], f"1{each}", *seen[number + 1 :]])
+        assert not tree.is_seen("this build")
+    tree.note_seen("this build", seen)
+    (tmp_path / "src/sluicemq/flow/gate.py").unlink()
+    assert not tree.is_seen("this build")
+
+
 def test_without_a_compiled_build_the_sources_run(tree: ModuleType) -> None:
     tree.STAMP.unlink()
     assert tree.tree_to_run() == tree.SOURCES
@@ -83,6 +116,23 @@ def test_who_cannot_compile_or_does_not_want_to_is_told_and_goes_on(
     monkeypatch.setenv(variable, value)
     compile_hot.main()
     assert said in capsys.readouterr().out
+
+
+def test_functions_that_run_once_are_put_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    compile_hot = importlib.import_module("compile_hot")
+    once = (
+        "char CPyDef_gate_____top_level__(void) {\n",
+        "static bool\nCPyDef_gate___Gate_trait_vtable_setup(void)\n{\n",
+        "static int CPyExec_sluicemq___flow___gate__impl(PyObject *module)\n{\n",
+        "PyObject *CPyInit_sluicemq___flow___gate(void)\n{\n",
+    )
+    often = (
+        "char CPyDef_gate___Gate___open(PyObject *cpy_r_self) {\n",
+        "char CPyDef_gate_____top_level__(void);\n",
+    )
+    text = compile_hot.ONCE.sub(compile_hot.APART, "".join([*once, *often]))
+    assert text == "".join([*(compile_hot.APART + each for each in once), *often])
 
 
 def test_who_fails_to_compile_is_told_why_and_stops(monkeypatch: pytest.MonkeyPatch) -> None:
