@@ -56,7 +56,7 @@ def encode_frames(message: PeerMessage) -> Iterator[tuple[bytes, bytes]]:
     ends = message.source.encode(), message.target.encode()
     last = max(0, len(payload) - 1) // LINK_PIECE_BYTES * LINK_PIECE_BYTES
     for start in range(0, last + 1, LINK_PIECE_BYTES):
-        piece = payload[start : start + LINK_PIECE_BYTES]
+        piece = payload[start : start + LINK_PIECE_BYTES] if last else payload
         yield head_of(number, flags | (MORE if start < last else 0), *ends, piece), piece
 
 

@@ -141,7 +141,8 @@ class Journal:
         record = encode_record(self.file_id, self.offset, GROUP, self.sequence, parts)
         self.offset += len(record)
         self.bytes += len(record)
-        job = GroupWrite(journal_path(self.number), start, header + record, allocate)
+        data = header + record if header else record  # compiled, the sum would be another copy
+        job = GroupWrite(journal_path(self.number), start, data, allocate)
         if header and self.manifest is not None:
             self.manifest = self.manifest._replace(
                 generation=self.manifest.generation + 1, journal_last=self.number
