@@ -237,6 +237,26 @@ def test_what_a_channel_that_goes_was_not_sent_comes_back_as_if_nothing_had_been
     assert found == (fresh if single else [(b"one", True), (b"two", True), *fresh])
 
 
+def test_what_is_alike_is_delivered_together_whoever_has_published_it() -> None:
+    broker, client = ready()
+    other = broker.connect()
+    other.open(1)
+    for body in (b"one", b"two"):
+        client.publish(1, "q", body)
+        other.publish(1, "q", body)
+    client.publish(1, "q", b"longer")
+    client.events()
+    client.send(2, m.BasicConsume(queue="q", consumer_tag="c"))
+    wanted = [b"one", b"one", b"two", b"two", b"longer"]
+    assert [body for _, body, _ in deliveries(client)] == wanted
+    assert shell(broker).deliveries_due.next_run == 3, "not two runs of deliveries"
+    client.send(2, *(m.BasicAck(delivery_tag=tag) for tag in (2, 1, 4)))
+    client.send(2, m.ChannelClose(reply_code=200))
+    other.open(2)
+    other.send(2, m.BasicConsume(queue="q", consumer_tag="d"))
+    assert [body for _, body, _ in deliveries(other)] == [b"two", b"longer"]
+
+
 def test_what_a_channel_that_goes_gives_back_is_dealt_to_none_of_its_other_consumers() -> None:
     """It would come back once more then, and none of them was sent it twice."""
     broker, client = ready(x_delivery_limit=1)

@@ -1,5 +1,6 @@
 """Goal: of an entry that is trimmed the messages at the places that are needed stay as they were,
-and nothing else; to trim it in steps, or at once, is the same byte by byte.
+and nothing else; to trim it in steps, or at once, is the same byte by byte. What is cut out of an
+entry for a delivery is what the entry has there.
 
 Method: entries of any commands made by Hypothesis, trimmed to any places, held against all that is
 in the entry; any bytes at all; sizes are counted.
@@ -19,6 +20,7 @@ from sluicemq.model.batch import Batch
 from sluicemq.queues.command_codec import HEAD, UnreadableCommand
 from sluicemq.queues.quorum import commands as c
 from sluicemq.queues.quorum.command_codec import DECODERS, encode_entry, enqueue_of
+from sluicemq.queues.quorum.placed_contents import placed_in
 from sluicemq.queues.quorum.trimming import ENQUEUE, KEPT, bodies_of, trimmed
 from sluicemq.storage.bits import ranges_of
 from support.batches import batch_of
@@ -71,6 +73,24 @@ def test_what_is_needed_stays_and_nothing_else(data: bytes, needed: int) -> None
     assert [*by_place(left)] == sorted(by_place(left))
 
 
+@given(entries, bits, st.integers(1, 3))
+def test_what_is_cut_out_is_what_is_there(whole: bytes, needed: int, step: int) -> None:
+    for data in (whole, trimmed(whole, ranges_of(needed, 0))):
+        all_of_it = by_place(data)
+        found = placed_in(b"12345678" + data, 8)
+        assert [place for each in found for place in range(each.first, each.end)] == [*all_of_it]
+        for each in found:
+            for first in range(each.first, each.end):
+                places = range(first, each.end, step)
+                count = 1 + (len(places) - 1) // 2
+                contents = each.cut(places, count)
+                wanted = [all_of_it[place] for place in places[:count]]
+                assert [(content, each.traits) for content in contents] == [
+                    (content, traits) for content, traits, *_ in wanted
+                ]
+                assert not each.same_size or len({*map(len, contents)}) == 1
+
+
 @given(entries, bits, bits)
 def test_in_steps_is_as_at_once(data: bytes, first: int, second: int) -> None:
     before = ranges_of(first, 0)
@@ -84,9 +104,12 @@ def test_any_bytes_are_an_entry_or_are_refused(data: bytes, kind: int, flags: in
     raw = HEAD.pack(kind, flags, len(data)) + data
     try:
         assert bodies_of(raw) == [] or kind in (ENQUEUE, KEPT)
+        assert len(placed_in(raw, 0)) == len(bodies_of(raw))
     except UnreadableCommand:
         with pytest.raises(UnreadableCommand):
             trimmed(raw, [range(1)])
+        with pytest.raises(UnreadableCommand):
+            placed_in(raw, 0)
 
 
 @given(entries, bits, st.data())
@@ -97,6 +120,8 @@ def test_what_is_cut_is_refused(whole: bytes, needed: int, data: st.DataObject) 
         end = data.draw(st.integers(1, HEAD.size + length - 1))
         with pytest.raises(UnreadableCommand):
             bodies_of(left[:end])
+        with pytest.raises(UnreadableCommand):
+            placed_in(left[:end], 0)
 
 
 def test_a_message_of_a_hundred_costs_little_more_than_itself() -> None:

@@ -32,6 +32,15 @@ class CheckedOut:
         """Remove the messages with ids from `start` to before `end` that are here, and return them
         in the order of ids."""
         firsts, runs = self.firsts, self.runs
+        at = self._first_up_to(start, end)
+        if at:
+            if at == len(runs):
+                taken = self.take_all()
+            else:
+                taken = runs[:at]
+                del firsts[:at], runs[:at]
+                self.count -= end - start
+            return taken
         at = bisect_right(firsts, start) - 1
         if at >= 0 and firsts[at] < start < firsts[at] + len(runs[at].places):
             self._cut(at, start)
@@ -45,6 +54,17 @@ class CheckedOut:
         self.count -= sum([len(run.places) for run in taken])
         assert self.count >= 0 and (self.count > 0) is bool(runs), "a message was settled twice"
         return taken
+
+    def _first_up_to(self, start: int, end: int) -> int:
+        """Return how many of the first runs have exactly the ids from `start` to before `end`, as
+        mostly: who settles in the order of deliveries settles these. 0: no number of them has."""
+        for at, first_id in enumerate(self.firsts):
+            if first_id != start:
+                return 0
+            start += len(self.runs[at].places)
+            if start >= end:
+                return at + 1 if start == end else 0
+        return 0
 
     def take_all(self) -> list[MessageRun]:
         """Remove all messages, and return them in the order of ids."""

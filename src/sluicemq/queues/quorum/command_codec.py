@@ -271,17 +271,23 @@ ENCODERS: Final[dict[type, tuple[int, Callable[[Any], tuple[int, list[bytes]]]]]
 def decode_entry(data: bytes, at: int = 0) -> list[FifoCommand]:
     """Return the commands of an entry, without bodies; the entry is in `data` from `at` on. Raises
     UnreadableCommand when it is none, or has an unknown command."""
+    kind: int
+    flags: int
+    length: int
     found: list[FifoCommand] = []
+    head_of, readers = HEAD.unpack_from, USUAL
+    head_bytes: int = HEAD.size
     size = len(data)
     while at < size or not found:
-        if size - at < HEAD.size:
+        if size - at < head_bytes:
             raise UnreadableCommand(f"{size - at} bytes are too few for a command")
-        kind, flags, length = HEAD.unpack_from(data, at)
-        end = at + HEAD.size + length
-        usual = USUAL.get(kind)
+        kind, flags, length = head_of(data, at)
+        body_at = at + head_bytes
+        end = body_at + length
+        usual = readers.get(kind)
         command = None
         if usual is not None and end <= size:
-            command = usual(data, at + HEAD.size, end, flags)
+            command = usual(data, body_at, end, flags)
         found.append(decode_one(data, at) if command is None else command)
         at = end
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from sluicemq.kernel.address import NOBODY, ActorAddress
+from sluicemq.queues.by_value import ByValue
 from sluicemq.queues.commands import Configure
 
 if TYPE_CHECKING:
@@ -88,13 +89,21 @@ class CancelConsumer(NamedTuple):
     consumer: ConsumerKey
 
 
-class SettleDelivered(NamedTuple):
+class SettleDelivered(ByValue):
     """Settles messages that a consumer was delivered: those with the ids in each (start, end),
     `end` exclusive. `outcome` is ACK, REQUEUE, REJECT or UNSENT; settled ids are ignored."""
 
-    consumer: ConsumerKey
-    ids: tuple[tuple[int, int], ...]
-    outcome: int
+    __slots__ = ("consumer", "ids", "outcome")
+
+    def __init__(
+        self, consumer: ConsumerKey, ids: tuple[tuple[int, int], ...], outcome: int
+    ) -> None:
+        self.consumer = consumer
+        self.ids = ids
+        self.outcome = outcome
+
+    def values(self) -> tuple[object, ...]:
+        return self.consumer, self.ids, self.outcome
 
 
 class ResumeConsumer(NamedTuple):

@@ -69,11 +69,10 @@ class DeadLetterQueue:
 
     def die(self, run: MessageRun, reason: str, messages: ReadyMessages) -> None:
         """Let messages that are out die for `reason`; without an exchange they are dropped."""
-        batch, places, returns, redelivered, _ = run
-        run = MessageRun(batch, places, returns, redelivered, reason)
+        run = MessageRun(run.batch, run.places, run.returns, run.redelivered, reason)
         if self.must_arrive:
             self.pending.append(run)
-            self.count += len(places)
+            self.count += len(run.places)
             self.bytes += run.bytes
         else:
             self._let_go(run, messages)

@@ -10,19 +10,42 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from sluicemq.kernel.address import ActorAddress
+from sluicemq.queues.by_value import ByValue
 from sluicemq.queues.quorum.commands import ConsumerKey
 
 
-class DeliveredPart(NamedTuple):
+class DeliveredPart(ByValue):
     """Messages of the entry at `entry` of the log, with the ids from `first_id` on, in the order of
     `places`. Each has come back `returns` times in a way that counts; `redelivered`: they were
     delivered before."""
 
-    first_id: int
-    entry: int
-    places: range
-    returns: int
-    redelivered: bool
+    __slots__ = ("entry", "first_id", "places", "redelivered", "returns")
+
+    def __init__(
+        self, first_id: int, entry: int, places: range, returns: int, redelivered: bool
+    ) -> None:
+        self.first_id = first_id
+        self.entry = entry
+        self.places = places
+        self.returns = returns
+        self.redelivered = redelivered
+
+    def values(self) -> tuple[object, ...]:
+        return self.first_id, self.entry, self.places, self.returns, self.redelivered
+
+    @property
+    def end_id(self) -> int:
+        """Return the id behind the last one."""
+        return self.first_id + len(self.places)
+
+    def behind(self, count: int) -> DeliveredPart:
+        """Return the part without its first `count` messages."""
+        first_id, places = self.first_id + count, self.places[count:]
+        return DeliveredPart(first_id, self.entry, places, self.returns, self.redelivered)
+
+    def with_id(self, first_id: int) -> DeliveredPart:
+        """Return the same messages with other ids."""
+        return DeliveredPart(first_id, self.entry, self.places, self.returns, self.redelivered)
 
 
 class DeadPart(NamedTuple):
@@ -45,21 +68,30 @@ class EnqueuerRegistered(NamedTuple):
     rejects: bool
 
 
-class Enqueued(NamedTuple):
-    """Tells the sender that so many messages from `first_seq` on are safe."""
+class PublishAnswer(ByValue):
+    """Answers the sender for so many messages from `first_seq` on."""
 
-    sender: ActorAddress
-    first_seq: int
-    messages: int
+    __slots__ = ("first_seq", "messages", "sender")
+
+    def __init__(self, sender: ActorAddress, first_seq: int, messages: int) -> None:
+        self.sender = sender
+        self.first_seq = first_seq
+        self.messages = messages
+
+    def values(self) -> tuple[object, ...]:
+        return self.sender, self.first_seq, self.messages
 
 
-class EnqueueRejected(NamedTuple):
-    """Tells the sender that so many messages from `first_seq` on were rejected, because the queue
-    was full."""
+class Enqueued(PublishAnswer):
+    """Tells the sender that these messages are safe."""
 
-    sender: ActorAddress
-    first_seq: int
-    messages: int
+    __slots__ = ()
+
+
+class EnqueueRejected(PublishAnswer):
+    """Tells the sender that these messages were rejected, because the queue was full."""
+
+    __slots__ = ()
 
 
 class EnqueueRefused(NamedTuple):
@@ -99,13 +131,24 @@ class ConsumerGone(NamedTuple):
     by_broker: bool
 
 
-class FifoDelivered(NamedTuple):
+class FifoDelivered(ByValue):
     """Delivers messages to a consumer. `is_again`: the consumer has asked for them again, and drops
     those that it has."""
 
-    consumer: ConsumerKey
-    parts: list[DeliveredPart]
-    is_again: bool = False
+    __slots__ = ("consumer", "is_again", "parts")
+
+    def __init__(
+        self, consumer: ConsumerKey, parts: list[DeliveredPart], is_again: bool = False
+    ) -> None:
+        self.consumer = consumer
+        self.parts = parts
+        self.is_again = is_again
+
+    def values(self) -> tuple[object, ...]:
+        return self.consumer, self.parts, self.is_again
+
+    def __hash__(self) -> int:
+        return hash((self.consumer, *self.parts, self.is_again))
 
 
 class MessageGot(NamedTuple):

@@ -17,6 +17,7 @@ from sluicemq.queues.command_codec import UnreadableCommand
 from sluicemq.queues.log_content import LogContent
 from sluicemq.queues.quorum.command_codec import decode_entry, encode_entry
 from sluicemq.queues.quorum.commands import Enqueue, FifoCommand
+from sluicemq.queues.quorum.placed_contents import PlacedContents, of_commands, placed_in
 from sluicemq.queues.quorum.trimming import PlacedBatch, bodies_of, trimmed
 
 if TYPE_CHECKING:
@@ -112,6 +113,12 @@ class EntryContent(LogContent):
         if self.messages:
             self.stamp_ms, self.bodiless = stamp_ms, commands
         return stamp_ms, commands
+
+    def placed(self) -> list[PlacedContents]:
+        """Return the same as `batches`, with contents that are cut out when they are wanted."""
+        if self.commands is None:
+            return placed_in(bytes(self), STAMP.size)
+        return of_commands(self.commands)
 
     def batches(self) -> list[PlacedBatch]:
         """Return the batches with their bodies, in the order of their places. The entry may be

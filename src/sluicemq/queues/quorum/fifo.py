@@ -239,14 +239,17 @@ class Fifo(FifoState):
     ) -> None:
         """Give the messages of a run to these consumers, in turn, one each."""
         step = len(able)
-        batch, places, returns, redelivered, reason = run
+        batch, places, returns, redelivered = run.batch, run.places, run.returns, run.redelivered
+        reason = run.reason
         index = batch.index
         own, part = places, run
+        count = len(places)
         for at, consumer in enumerate(able):
             if step > 1:
-                own = places[at::step]
-                if not own:
+                if at >= count:
                     break
+                first = places[at]
+                own = range(first, first + 1) if count <= step else places[at::step]
                 part = MessageRun(batch, own, returns, redelivered, reason)
             first_id = consumer.next_id
             consumer.next_id = first_id + len(own)
@@ -254,7 +257,11 @@ class Fifo(FifoState):
             out.add(first_id, part)
             assert out.count <= consumer.prefetch, "more than it may hold"
             delivered = DeliveredPart(first_id, index, own, returns, redelivered)
-            dealt.setdefault(consumer, []).append(delivered)
+            parts = dealt.get(consumer)
+            if parts is None:
+                dealt[consumer] = [delivered]
+            else:
+                parts.append(delivered)
 
     def get(self, command: GetMessage, effects: list[FifoEffect]) -> None:
         """Give one message to a channel; consumers with room are served first."""
@@ -309,8 +316,8 @@ class Fifo(FifoState):
         """Put messages back, behind those that came back before. If it `counts`, those that have
         come back too often die."""
         limit = self.settings.delivery_limit
-        for batch, places, returns, _, _ in runs:
-            run = MessageRun(batch, places, returns + counts, redelivered=True)
+        for was in runs:
+            run = MessageRun(was.batch, was.places, was.returns + counts, redelivered=True)
             if counts and limit is not None and 0 <= limit < run.returns:
                 self.dead_letters.die(run, DELIVERY_LIMIT, self.messages)
             else:
@@ -414,9 +421,9 @@ class Fifo(FifoState):
         self.used_ms = self.now_ms
 
     def asked(self, command: Asked, effects: list[FifoEffect]) -> None:
-        self.is_repeat = not self.askers.is_new(*command)
+        self.is_repeat = not self.askers.is_new(command.asker, command.number)
         if not self.is_repeat:
-            effects.append(RowBegins(*command))
+            effects.append(RowBegins(command.asker, command.number))
 
     def compare(self, command: CompareState, effects: list[FifoEffect]) -> None:
         """Report if this state differed from the leader's, as far as that is known."""

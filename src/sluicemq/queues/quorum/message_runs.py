@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import NamedTuple
+
+from sluicemq.queues.by_value import ByValue
 
 
 class StoredBatch:
@@ -55,16 +56,29 @@ class StoredBatch:
         return min(len(places), short + 1)
 
 
-class MessageRun(NamedTuple):
+class MessageRun(ByValue):
     """Messages of one batch, in the order of `places`, that share one fate: each has come back
     `returns` times in a way that counts. `redelivered`: they have been delivered before; `reason`
     is why they have died, "" for the living."""
 
-    batch: StoredBatch
-    places: range
-    returns: int = 0
-    redelivered: bool = False
-    reason: str = ""
+    __slots__ = ("batch", "places", "reason", "redelivered", "returns")
+
+    def __init__(
+        self,
+        batch: StoredBatch,
+        places: range,
+        returns: int = 0,
+        redelivered: bool = False,
+        reason: str = "",
+    ) -> None:
+        self.batch = batch
+        self.places = places
+        self.returns = returns
+        self.redelivered = redelivered
+        self.reason = reason
+
+    def values(self) -> tuple[object, ...]:
+        return self.batch, self.places, self.returns, self.redelivered, self.reason
 
     def part(self, start: int, end: int) -> MessageRun:
         """Return the messages from the `start`th to before the `end`th, counted from 0."""

@@ -224,10 +224,18 @@ class ServiceQueue:
             return able, able[0].credit
         if messages == 1:
             return [next(iter(ring))], 1
-        able = [consumer for consumer, _ in zip(ring, range(messages), strict=False)]
-        if len(able) < len(ring):
-            return able, 1
-        return able, min(consumer.credit for consumer in able)
+        if messages >= len(ring):
+            able = [*ring]
+            credit = able[0].credit
+            for consumer in able:
+                credit = min(credit, consumer.credit)
+            return able, credit
+        able = []
+        for consumer in ring:
+            able.append(consumer)
+            if len(able) == messages:
+                break
+        return able, 1
 
     def dealt(self, able: list[QueueConsumer], count: int) -> None:
         """Account for `count` messages that went to these consumers in turn: consumers without

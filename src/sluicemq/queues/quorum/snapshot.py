@@ -173,10 +173,11 @@ def consumer_row(consumer: QueueConsumer) -> tuple[object, ...]:
 
 
 def run_row(run: MessageRun, numbers: dict[StoredBatch, int]) -> RunRow:
-    batch, places, returns, redelivered, reason = run
+    places = run.places
     count = len(places)
     step = places.step if count > 1 else 1  # equal ranges may end differently
-    return numbers[batch], places.start, count, step, returns, redelivered, reason
+    number = numbers[run.batch]
+    return number, places.start, count, step, run.returns, run.redelivered, run.reason
 
 
 def written(

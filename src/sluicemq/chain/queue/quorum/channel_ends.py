@@ -33,11 +33,14 @@ class PendingBatch(NamedTuple):
     confirm: bool
 
 
-class DueDelivery(NamedTuple):
+class DueDelivery:
     """Messages that were assigned to a consumer and have not been sent."""
 
-    consumer: Consumer
-    part: DeliveredPart
+    __slots__ = ("consumer", "part")
+
+    def __init__(self, consumer: Consumer, part: DeliveredPart) -> None:
+        self.consumer = consumer
+        self.part = part
 
 
 class DeliveredRun:
@@ -61,6 +64,7 @@ class ChannelEnd:
         "address",
         "consumers",
         "dealt",
+        "last_key",
         "link",
         "next_seq",
         "outbox",
@@ -85,6 +89,8 @@ class ChannelEnd:
         self.dealt: dict[str, int] = {}
         """By tag, the id behind the last one known to be assigned, if the queue has members on
         several nodes."""
+        self.last_key = ConsumerKey(address, "")
+        """The key of a consumer that was last asked for: it is mostly the same one."""
         self.outbox: deque[DueDelivery] = deque()
         self.runs: dict[int, DeliveredRun] = {}
         """Its deliveries, by the numbers of their runs."""
@@ -94,7 +100,9 @@ class ChannelEnd:
     def key(self, tag: str) -> ConsumerKey:
         """Return the key of its consumer with that tag; the tag of messages it got by basic.get is
         ""."""
-        return ConsumerKey(self.address, tag)
+        if self.last_key.tag != tag:
+            self.last_key = ConsumerKey(self.address, tag)
+        return self.last_key
 
     @property
     def heard_seq(self) -> int:

@@ -7,7 +7,7 @@ room and their bodies are in RAM. basic.get and dead letters wait for bodies onl
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.queue.delivery_counts import counted, with_count
 from sluicemq.chain.queue.quorum.channel_ends import DeliveredRun, DueDelivery
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
     from sluicemq.chain.queue.quorum.quorum_port import QuorumPort
     from sluicemq.flow.credit import Outflow
-    from sluicemq.model.batch import Batch
     from sluicemq.queues.consumers import Consumer
     from sluicemq.queues.quorum.effects import DeadPart, DeliveredPart, MessageGot
     from sluicemq.storage.raft.reading import RaftEntriesRead
@@ -43,12 +42,24 @@ MESSAGES_A_UNIT: Final = 8
 """A delivery costs DELIVERY_WORK units of work, and one more for so many messages in it."""
 
 
-class CutPart(NamedTuple):
+class CutPart:
     """Those of the assigned messages that are in one batch, in order."""
 
-    contents: list[bytes]
-    traits: MessageTraits
-    same_size: bool
+    __slots__ = ("contents", "same_size", "traits")
+
+    def __init__(self, contents: list[bytes], traits: MessageTraits, same_size: bool) -> None:
+        self.contents = contents
+        self.traits = traits
+        self.same_size = same_size
+
+    def is_like(self, other: CutPart) -> bool:
+        """Tell whether the messages of both may be delivered as one batch."""
+        return (
+            self.same_size
+            and other.same_size
+            and self.traits == other.traits
+            and len(self.contents[0]) == len(other.contents[0])
+        )
 
 
 class QuorumDeliveries:
@@ -102,7 +113,9 @@ class QuorumDeliveries:
 
     def dealt(self, end: ChannelEnd, consumer: Consumer, parts: list[DeliveredPart]) -> None:
         """Queue messages that the state has assigned to a consumer."""
-        end.outbox.extend(DueDelivery(consumer, part) for part in parts)
+        outbox = end.outbox
+        for part in parts:
+            outbox.append(DueDelivery(consumer, part))
         self.of_window[consumer.window] = end
         self.moving[end] = None
 
@@ -132,11 +145,12 @@ class QuorumDeliveries:
             self.read()
 
     def send_some(self, end: ChannelEnd) -> bool:
-        """Send the first part in an outbox, as far as the window has room. Returns True if more may
-        fit."""
+        """Send the first part in an outbox, and those behind it that are like it, as far as the
+        window has room. Returns True if more may fit."""
         if not end.outbox:  # its consumer was cancelled meanwhile
             return False
-        consumer, part = end.outbox[0]
+        due = end.outbox[0]
+        consumer, part = due.consumer, due.part
         window = consumer.window
         if window.is_shut or window.waits():
             return False
@@ -147,10 +161,41 @@ class QuorumDeliveries:
         whole = len(part.places)
         end.outbox.popleft()
         if count < whole:
-            rest = part._replace(first_id=part.first_id + count, places=part.places[count:])
-            end.outbox.appendleft(DueDelivery(consumer, rest))
+            end.outbox.appendleft(DueDelivery(consumer, part.behind(count)))
+        elif end.outbox and not part.returns:
+            count = self.join_more(end, consumer, part, cut)
         self.deliver(end, consumer, part, cut, count)
         return bool(end.outbox)
+
+    def join_more(
+        self, end: ChannelEnd, consumer: Consumer, part: DeliveredPart, cut: CutPart
+    ) -> int:
+        """Add to `cut`, which is all of `part`, the next messages of the same consumer that are
+        like it, as far as the window has room for all of each part. Of an entry a consumer mostly
+        has some messages of each publisher. Returns how many there are now."""
+        outbox = end.outbox
+        count = len(cut.contents)
+        first = part.first_id
+        room = consumer.window.credit // cost_of(len(cut.contents[0])) if cut.same_size else 0
+        while outbox:
+            due = outbox[0]
+            more = due.part
+            size = len(more.places)
+            if (
+                due.consumer is not consumer
+                or more.first_id != first + count
+                or more.returns
+                or more.redelivered != part.redelivered
+                or count + size > room
+            ):
+                break
+            next_cut = self.cut(more)
+            if next_cut is None or len(next_cut.contents) != size or not cut.is_like(next_cut):
+                break
+            outbox.popleft()
+            cut.contents += next_cut.contents
+            count += size
+        return count
 
     def deliver(
         self, end: ChannelEnd, consumer: Consumer, part: DeliveredPart, cut: CutPart, count: int
@@ -186,14 +231,15 @@ class QuorumDeliveries:
     def cut(self, part: DeliveredPart | DeadPart) -> CutPart | None:
         """Return the first messages of a part, those in one batch; None if they have to be read
         first."""
-        batches = self.bodies.find(part.entry)
-        if batches is None:
+        found = self.bodies.find(part.entry)
+        if found is None:
             return None
         places = part.places
-        for first, end, batch in batches:
-            if first <= places.start < end:
-                count = min(len(places), -(-(end - places.start) // places.step))
-                return cut_of(batch, places, count, first)
+        start = places.start
+        for each in found:
+            if each.first <= start < each.end:
+                count = min(len(places), -(-(each.end - start) // places.step))
+                return CutPart(each.cut(places, count), each.traits, each.same_size)
         raise AssertionError(f"entry {part.entry} has no message at place {places.start}")
 
     def read(self) -> None:
@@ -372,15 +418,6 @@ class ReadAgain:
 
 class DamagedLog(Exception):
     """Messages that a queue has to deliver cannot be read; the text says what is damaged."""
-
-
-def cut_of(batch: Batch, places: range, count: int, first: int) -> CutPart:
-    """Return the messages at the first `count` places of a batch that begins at the
-    place `first`.
-    """
-    start, step = places.start - first, places.step
-    contents = batch.contents[start : start + count * step : step]
-    return CutPart(contents, batch.traits, batch.same_size)
 
 
 def room_for(cut: CutPart, credit: int) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sluicemq.queues.quorum.entry_content import EntryContent
 
 if TYPE_CHECKING:
-    from sluicemq.queues.quorum.trimming import PlacedBatch
+    from sluicemq.queues.quorum.placed_contents import PlacedContents
 
 PARSED_MAX: Final = 8
 """The most entries whose contents are kept parsed, because they are delivered message by
@@ -41,7 +41,7 @@ class EntryBodies:
         self.stored: OrderedDict[int, EntryContent] = OrderedDict()
         """Likewise, but segments have them, too. They are before all fresh ones."""
         self.read_back: OrderedDict[int, EntryContent] = OrderedDict()
-        self.parsed: OrderedDict[int, list[PlacedBatch]] = OrderedDict()
+        self.parsed: OrderedDict[int, list[PlacedContents]] = OrderedDict()
         self.ram_bytes = self.messages = self.body_bytes = 0
         self.wanted: dict[int, None] = {}
         """Entries that have to be read."""
@@ -78,8 +78,8 @@ class EntryBodies:
         """Tell whether an entry is in RAM, even if it was read back."""
         return self.keeps(index) or index in self.read_back
 
-    def find(self, index: int) -> list[PlacedBatch] | None:
-        """Return the batches of an entry; None if it has to be read first: it is then added to
+    def find(self, index: int) -> list[PlacedContents] | None:
+        """Return the messages of an entry; None if it has to be read first: it is then added to
         `wanted`."""
         parsed = self.parsed.get(index)
         if parsed is not None:
@@ -91,7 +91,7 @@ class EntryBodies:
         if content is None:
             self.wanted[index] = None
             return None
-        parsed = content.batches()
+        parsed = content.placed()
         self.parsed[index] = parsed
         if len(self.parsed) > PARSED_MAX:
             self.parsed.popitem(last=False)

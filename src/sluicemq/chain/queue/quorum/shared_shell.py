@@ -399,9 +399,9 @@ class SharedShell(MemberShell, SnapshotTaker):
     def delivered_to(self, effect: qe.FifoDelivered) -> None:
         end = self.ends_at.get(effect.consumer.channel)
         if end is not None:
-            last = effect.parts[-1]
-            end.dealt[effect.consumer.tag] = last.first_id + len(last.places)
-            super().delivered_to(effect)
+            tag = effect.consumer.tag
+            end.dealt[tag] = effect.parts[-1].end_id
+            self.deliveries_due.dealt(end, end.consumers[tag], effect.parts)
 
     def message_got(self, effect: qe.MessageGot) -> None:
         end = self.ends_at[effect.channel]
@@ -413,7 +413,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             if question.no_ack:
                 ids = ((part.first_id, part.first_id + 1),)
                 self.submit_settle(q.SettleDelivered(end.key(""), ids, c.ACK))
-                effect = effect._replace(part=part._replace(first_id=NO_ID))
+                effect = effect._replace(part=part.with_id(NO_ID))
         super().message_got(effect)
 
     def refused_publish(self, effect: qe.EnqueueRefused) -> None:
