@@ -64,9 +64,11 @@ def test_it_runs_until_what_it_knows_of_changes(
 def test_sources_that_look_as_they_did_are_not_read_again(
     tree: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hour_ns = 3_600_000_000_000
+    monkeypatch.setattr(tree, "SETTLED_NS", hour_ns)
     assert tree.is_fresh()
     assert not tree.SEEN.exists()  # they have just been written, so they may look the same again
-    monkeypatch.setattr(tree, "SETTLED_NS", -1_000_000_000)
+    monkeypatch.setattr(tree, "SETTLED_NS", -hour_ns)
     assert tree.is_fresh()
     monkeypatch.setattr(tree, "fingerprint", lambda: "not what it was")
     assert tree.is_fresh()
