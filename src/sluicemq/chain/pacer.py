@@ -44,7 +44,7 @@ LAG_MIN: Final = 500
 LAG_MS: Final = 50
 """Queues may lag behind by what all of them have dealt out in so many milliseconds."""
 
-LAG_BYTES: Final = 8 << 20
+LAG_BYTES: Final = 2 << 20
 """Bytes that queues may lag behind: to deliver what is in no processor's cache any more costs
 more."""
 

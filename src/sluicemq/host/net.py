@@ -68,6 +68,8 @@ class Connection(PolledSocket):
         self.rests = False
         """True while the socket is not read because enough bytes wait: until the owner has parsed
         them, or pulls."""
+        self.pulled = 0
+        """Bytes that were pulled since it last began to rest."""
         self.goodbye: asyncio.TimerHandle | None = None
         """The timer that ends the socket when its peer does not."""
         self.owner: SocketOwner | None = None
@@ -114,6 +116,15 @@ class Connection(PolledSocket):
         here = self.plain.getsockname()
         return Peer(self.address, self.peer_port, str(here[0]), int(here[1]))
 
+    def read(self) -> None:
+        """Read what has come; or let the owner pull it, who has pulled much before there was
+        nothing left for a moment: then it is not copied from the buffer of all sockets."""
+        if self.pulled >= UNPARSED_BYTES_MAX and self.owner is not None:
+            self.rest()
+            self.owner.post(Received(b""))
+        else:
+            super().read()
+
     def received(self, data: bytes) -> None:
         self.unparsed += len(data)
         if self.unparsed >= self.net.unparsed_max and not self.rests:
@@ -131,6 +142,7 @@ class Connection(PolledSocket):
     def rest(self) -> None:
         """Read nothing more before the owner has parsed what was read, or pulls."""
         self.rests = True
+        self.pulled = 0
         self.clamp()
         self.pause_reading()
 
@@ -174,6 +186,7 @@ class Connection(PolledSocket):
         if not data:
             self.rest_no_more()
             return b""
+        self.pulled += len(data)
         return self.decoded(data)
 
     def pull_into(self, room: memoryview) -> int:
@@ -187,6 +200,7 @@ class Connection(PolledSocket):
             count = 0
         if not count:
             self.rest_no_more()
+        self.pulled += count
         return count
 
     def rest_no_more(self) -> None:

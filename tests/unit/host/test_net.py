@@ -107,6 +107,37 @@ def test_what_is_pulled_follows_what_came() -> None:
     asyncio.run(play())
 
 
+def test_an_owner_that_has_pulled_much_is_left_what_comes_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It hears of it by nothing that was received. What little it pulls then ends that."""
+
+    async def play() -> None:
+        scene = Scene()
+        client, inbox = await scene.open()
+        scene.net.rest(1)
+        client.sendall(WRITTEN)
+        await asyncio.sleep(0.01)
+        pulled = b""
+        while len(pulled) < len(WRITTEN):
+            pulled += scene.net.pull(1, 1 << 20)
+        assert not scene.net.pull(1, 1 << 20)
+        client.sendall(b"more")
+        await scene.until(lambda: inbox.reads)
+        assert not inbox.data
+        await scene.still(inbox)
+        assert scene.net.taken(1, True)
+        assert scene.net.pull(1, 1 << 20) == b"more"
+        assert not scene.net.pull(1, 1 << 20)
+        client.sendall(b"and more")
+        await scene.until(lambda: inbox.data == b"and more")
+        client.close()
+        await scene.until(lambda: inbox.closed)
+
+    monkeypatch.setattr(module, "UNPARSED_BYTES_MAX", len(WRITTEN))
+    asyncio.run(play())
+
+
 def test_nothing_is_paced_on_the_way_to_a_client_on_this_machine() -> None:
     async def play() -> None:
         scene = Scene()
