@@ -18,40 +18,92 @@ from sluicemq.limits import TRAITS_MAX
 NAME: Final = "x-stream-offset"
 FIELD: Final = bytes([len(NAME)]) + NAME.encode() + b"l"
 """The field's name and type; its value is a signed 64-bit number."""
-FIELD_SIZE: Final = len(FIELD) + 8
+OFFSET_SIZE: Final = 8
+FIELD_SIZE: Final = len(FIELD) + OFFSET_SIZE
 PACK_OFFSET: Final = struct.Struct(">Q").pack
 LENGTH: Final = struct.Struct(">I")
 PROPERTIES_AT: Final = 19
 """The offset of the properties: behind the frame's head, class, weight and body size."""
+HEADER_SIZE_MIN: Final = 22
+"""The octets of a header frame without any property."""
+CUT_MAX: Final = 128
+"""The most contents that are cut at once, a power of two."""
 LAYOUTS_MAX: Final = 64
 """The number of layouts that are remembered, of some kilobytes each."""
 
 
 class Headless(NamedTuple):
-    """Contents that all begin with the same header frame, which `rests` lack, and that all have the
-    same length."""
+    """Contents of one length whose header frames are the same up to the headers: with their offsets
+    they are `before`, the offset, and one of the `rests`."""
 
-    header: bytes
+    before: bytes
     rests: list[bytes]
 
 
 def headless(data: bytes | memoryview, at: int, size: int, count: int) -> Headless | None:
     """Return the `count` contents of `size` octets each that stand one behind the other at
-    data[at:] without their header frame; None when they have different ones. It looks at all of
-    them at once, at a tenth of what it costs to cut them one by one."""
-    length = 8 + LENGTH.unpack_from(data, at + 3)[0] if size >= 8 else 0
-    if not 8 <= length <= size:
+    data[at:] as Headless; None when they are not alike. It looks at many of them at once, at a
+    tenth of what it costs to cut them one by one."""
+    before, length = front(data, at, size)
+    if not length:
         return None
-    pieces = layout(length, size - length, count).unpack_from(data, at)
-    headers = pieces[::2]
-    if headers.count(headers[0]) != count:
-        return None
-    return Headless(headers[0], list(pieces[1::2]))
+    header = bytes(data[at : at + length])
+    rests: list[bytes] = []
+    step = CUT_MAX
+    while len(rests) < count:
+        while step > count - len(rests):
+            step >>= 1
+        pieces = layout(length, size - length, step).unpack_from(data, at)
+        if pieces[::2].count(header) != step:
+            return None
+        rests += pieces[1::2]
+        at += step * size
+    return Headless(before, rests)
+
+
+def front(data: bytes | memoryview, at: int, size: int) -> tuple[bytes, int]:
+    """Return what stands before the offset of the content of `size` octets at data[at:], and how
+    many of its own octets that replaces; 0 when it does not begin with a header frame."""
+    length: int = 8 + LENGTH.unpack_from(data, at + 3)[0] if size >= 8 else 0
+    if not HEADER_SIZE_MIN <= length <= size:
+        return b"", 0
+    before, after = around_offset(bytes(data[at : at + length]))
+    return before, length - len(after)
+
+
+class Packed:
+    """Contents of `size` octets each, `count` of them, that stand one behind the other in `data`
+    from `at` on, and are cut when they are wanted."""
+
+    __slots__ = ("at", "count", "data", "size")
+
+    def __init__(self, data: bytes | memoryview, at: int, size: int, count: int) -> None:
+        self.data = data
+        self.at = at
+        self.size = size
+        self.count = count
+
+    def cut(self) -> list[bytes]:
+        """Return all contents."""
+        end = self.at + self.size * self.count
+        return [bytes(self.data[at : at + self.size]) for at in range(self.at, end, self.size)]
+
+    def headless(self, start: int, count: int) -> Headless | None:
+        """Return `count` contents from the one at index `start` on; None when they are not
+        alike."""
+        return headless(self.data, self.at + start * self.size, self.size, count)
+
+    def length(self, index: int) -> int:
+        """Return the octets of the content at `index` with its offset; 0 when it does not begin
+        with a header frame."""
+        before, length = front(self.data, self.at + index * self.size, self.size)
+        return len(before) + OFFSET_SIZE + self.size - length if length else 0
 
 
 @lru_cache(maxsize=LAYOUTS_MAX)
 def layout(header: int, rest: int, count: int) -> struct.Struct:
-    """Return the layout of so many contents, each a header frame and the rest of these lengths."""
+    """Return the layout of `count` contents, each of what all begin with and the rest, of these
+    lengths."""
     return struct.Struct(f"{header}s{rest}s" * count)
 
 

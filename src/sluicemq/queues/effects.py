@@ -9,6 +9,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from sluicemq.amqp.stream_offsets import Headless
     from sluicemq.flow.link import Link
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
@@ -70,29 +71,28 @@ class Deliver:
 
 
 class StampedDeliver(Deliver):
-    """A Deliver of a stream whose contents lack the same header frame. Instead of it each gets
-    `before`, its offset in eight octets and `after`; the offset of the first is `first`."""
+    """A Deliver of a stream whose contents begin alike: in place of that they get `before` and
+    their offset in eight octets; the offset of the first is `first`."""
 
-    __slots__ = ("after", "before", "first")
+    __slots__ = ("before", "first")
 
     def __init__(
         self,
         consumer: Consumer,
         run: int,
-        contents: list[bytes],
+        found: Headless,
         traits: MessageTraits,
         cost: int,
-        stamp: tuple[bytes, bytes],
         first: int,
     ) -> None:
-        super().__init__(consumer, run, contents, traits, False, cost)
-        self.before, self.after = stamp
+        super().__init__(consumer, run, found.rests, traits, False, cost)
+        self.before = found.before
         self.first = first
 
     def whole(self) -> list[bytes]:
-        before, after = self.before, self.after
+        before = self.before
         return [
-            b"".join((before, PACK_OFFSET(offset), after, rest))
+            b"".join((before, PACK_OFFSET(offset), rest))
             for offset, rest in enumerate(self.contents, self.first)
         ]
 

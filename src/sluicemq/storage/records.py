@@ -203,6 +203,12 @@ def size_of_record(length: int) -> int:
     return RECORD_HEAD_SIZE + length + -length % ALIGNMENT
 
 
+def length_of(data: bytes, at: int) -> int:
+    """Return the bytes of payload that the record at data[at:] says it has, valid or not."""
+    length: int = U32.unpack_from(data, at + BEGINNING.size)[0]
+    return length
+
+
 def seed_of(file_id: bytes, offset: int) -> int:
     """Return the seed of every crc of the record at `offset` of a file."""
     seed: int = extend(0, file_id + U64.pack(offset))
@@ -224,6 +230,17 @@ def encode_record(
 ) -> bytes:
     """Return the bytes of a whole record, for exactly this offset of this file; `parts` are its
     payload."""
+    return b"".join(record_in_pieces(file_id, offset, type, sequence, parts))
+
+
+def record_in_pieces(
+    file_id: bytes,
+    offset: int,
+    type: int,  # noqa: A002
+    sequence: int,
+    parts: list[bytes],
+) -> list[bytes]:
+    """Return a record as `encode_record` does, but in pieces that are yet to be joined."""
     length = sum(map(len, parts))
     seed = seed_of(file_id, offset)
     head = HEAD.pack(length, type, 0, check_of(seed, length, type, sequence), sequence)
@@ -232,9 +249,9 @@ def encode_record(
         crc = seed
         for part in whole:
             crc = extend(crc, part)
-        return b"".join([BEGINNING.pack(RECORD_MAGIC, crc or NEVER), *whole])
+        return [BEGINNING.pack(RECORD_MAGIC, crc or NEVER), *whole]
     body = b"".join(whole)
-    return BEGINNING.pack(RECORD_MAGIC, extend(seed, body) or NEVER) + body
+    return [BEGINNING.pack(RECORD_MAGIC, extend(seed, body) or NEVER), body]
 
 
 def pieces_of_records(
@@ -282,9 +299,17 @@ def read_head(data: bytes, at: int, file_id: bytes, offset: int) -> RecordHead |
 def read_record(data: bytes, at: int, file_id: bytes, base_offset: int = 0) -> Record | None:
     """Return the record at data[at:]; None when it is not valid. `base_offset` is the offset in the
     file of data[0]."""
+    head = read_head(data, at, file_id, base_offset + at)
+    return None if head is None else read_body(head, data, at, file_id, base_offset)
+
+
+def read_body(
+    head: RecordHead, data: bytes, at: int, file_id: bytes, base_offset: int
+) -> Record | None:
+    """Return the record at data[at:] whose head was read; None when it is not valid. `base_offset`
+    is the offset in the file of data[0]."""
     offset = base_offset + at
-    head = read_head(data, at, file_id, offset)
-    if head is None or head.size > len(data) - at:
+    if head.size > len(data) - at:
         return None
     body = data[at + BEGINNING.size : at + head.size]
     if (extend(seed_of(file_id, offset), body) or NEVER) != head.crc:

@@ -17,10 +17,10 @@ from itertools import accumulate, pairwise
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.stream_offsets import headless
+from sluicemq.amqp.stream_offsets import Packed
 from sluicemq.errors import Corrupt
 from sluicemq.model.traits import message_traits
-from sluicemq.storage.records import CHUNK, encode_record
+from sluicemq.storage.records import CHUNK, record_in_pieces
 
 if TYPE_CHECKING:
     from sluicemq.model.traits import MessageTraits
@@ -46,10 +46,10 @@ class ChunkHead:
 
 
 class StreamChunk(ChunkHead):
-    """A chunk with its contents, which are raw frames as they came. `header` is a header frame that
-    all begin with and `rests` lack; it is empty when `rests` are the contents."""
+    """A chunk with its contents, which are raw frames as they came: they are `packed`, or a list,
+    `loose`."""
 
-    __slots__ = ("header", "rests", "traits")
+    __slots__ = ("loose", "packed", "traits")
 
     def __init__(
         self,
@@ -57,27 +57,25 @@ class StreamChunk(ChunkHead):
         group: int,
         timestamp_ms: int,
         traits: MessageTraits,
-        rests: list[bytes],
-        header: bytes = b"",
+        loose: list[bytes],
+        packed: Packed | None = None,
     ) -> None:
-        super().__init__(first, len(rests), group, timestamp_ms)
+        super().__init__(first, len(loose) if packed is None else packed.count, group, timestamp_ms)
         self.traits = traits
-        self.rests = rests
-        self.header = header
+        self.loose = loose
+        self.packed = packed
 
     @property
     def contents(self) -> list[bytes]:
-        """Return the contents as they came, with their header frames."""
-        if not self.header:
-            return self.rests
-        return [self.header + rest for rest in self.rests]
+        """Return the contents as they came."""
+        return self.loose if self.packed is None else self.packed.cut()
 
-    def encode(self, file_id: bytes, position: int) -> bytes:
-        """Return the record for exactly this position of this file."""
+    def encode(self, file_id: bytes, position: int) -> list[bytes]:
+        """Return the record for exactly this position of this file, in pieces."""
         contents = self.contents
         traits = self.traits
-        sizes = list(map(len, contents))
-        same_size = min(sizes) == max(sizes)
+        sizes = [len(content) for content in contents]
+        same_size = sizes.count(sizes[0]) == len(sizes)
         head = CHUNK_HEAD.pack(
             self.group,
             self.timestamp_ms,
@@ -91,7 +89,7 @@ class StreamChunk(ChunkHead):
         if not same_size:
             parts.append(Struct(f"<{len(sizes)}I").pack(*sizes))
         parts += contents
-        return encode_record(file_id, position, CHUNK, self.first, parts)
+        return record_in_pieces(file_id, position, CHUNK, self.first, parts)
 
 
 def decode_head(record: Record) -> ChunkHead:
@@ -107,7 +105,12 @@ def decode_head(record: Record) -> ChunkHead:
 
 def decode_chunk(record: Record) -> StreamChunk:
     """Return the chunk in a valid record of type CHUNK. Raises Corrupt when it makes no sense."""
-    head = decode_head(record)
+    return decode_contents(record, decode_head(record))
+
+
+def decode_contents(record: Record, head: ChunkHead) -> StreamChunk:
+    """Return the chunk in a valid record of type CHUNK, whose head was read. Raises Corrupt when it
+    makes no sense."""
     payload = record.payload
     *_, size, channel_number, length, zero = CHUNK_HEAD.unpack_from(payload)
     envelope = bytes(payload[CHUNK_HEAD.size : CHUNK_HEAD.size + length])
@@ -116,19 +119,14 @@ def decode_chunk(record: Record) -> StreamChunk:
     if size:
         if zero or at + size * head.count != len(payload):
             raise Corrupt("the contents of a chunk do not fill it")
-        found = headless(payload, at, size, head.count)
-        if found is not None:
-            return StreamChunk(
-                head.first, head.group, head.timestamp_ms, traits, found.rests, found.header
-            )
-        ends = list(range(at, len(payload) + 1, size))
-    else:
-        layout = Struct(f"<{head.count}I")
-        if len(payload) < at + layout.size:
-            raise Corrupt("the sizes of a chunk are cut")
-        ends = list(accumulate(layout.unpack_from(payload, at), initial=at + layout.size))
-        if zero or ends[-1] != len(payload):
-            raise Corrupt("the contents of a chunk do not fill it")
+        packed = Packed(payload, at, size, head.count)
+        return StreamChunk(head.first, head.group, head.timestamp_ms, traits, [], packed)
+    layout = Struct(f"<{head.count}I")
+    if len(payload) < at + layout.size:
+        raise Corrupt("the sizes of a chunk are cut")
+    ends = list(accumulate(layout.unpack_from(payload, at), initial=at + layout.size))
+    if zero or ends[-1] != len(payload):
+        raise Corrupt("the contents of a chunk do not fill it")
     raw = bytes(payload)
     contents = [raw[start:end] for start, end in pairwise(ends)]
     return StreamChunk(head.first, head.group, head.timestamp_ms, traits, contents)

@@ -256,8 +256,8 @@ class StreamLog:
         parts: list[bytes] = []
         for chunk in job.chunks:
             record = chunk.encode(segment.file_id, position)
-            parts.append(record)
-            position += len(record)
+            parts += record
+            position += sum(map(len, record))
             job.ends.append(position)
         job.data = b"".join(parts)
         self.written_bytes += len(job.data)

@@ -8,7 +8,7 @@ from sluicemq.errors import Corrupt
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.limits import STREAM_READ_BYTES
 from sluicemq.storage.records import CHUNK, FILE_HEADER_SIZE
-from sluicemq.storage.stream_chunk import StreamChunk, decode_chunk, decode_head
+from sluicemq.storage.stream_chunk import StreamChunk, decode_contents, decode_head
 from sluicemq.storage.stream_segment import ChunkPlaces, StreamSegment, Walk, read_places
 
 ANYWHERE: Final = 0
@@ -59,7 +59,9 @@ class StreamRead(DiskJob):
         return places.of_offset(self.offset)
 
     def run(self, files: Files) -> None:
-        """Read until there are `piece` wanted bytes, or the segment ends."""
+        """Read until there are `piece` wanted bytes, or the segment ends, or what was read at once
+        has no further whole chunk: the next job would read the rest of that again, and this one
+        would read beyond it."""
         if self.position == ANYWHERE:
             file_id = self.segment.file_id
             self.position = self._look_up(read_places(files, self.path, file_id, self.limit))
@@ -67,7 +69,7 @@ class StreamRead(DiskJob):
             files, self.path, self.segment.file_id, self.position, self.limit, piece=self.piece
         )
         size = 0
-        while size < self.piece:
+        while size < self.piece and (not self.chunks or walk.is_at_hand()):
             record = walk.next()
             if record is None:
                 self.is_over = True
@@ -77,7 +79,7 @@ class StreamRead(DiskJob):
             try:
                 head = decode_head(record)
                 if head.end > self.offset and head.timestamp_ms >= self.timestamp_ms:
-                    self.chunks.append(decode_chunk(record))
+                    self.chunks.append(decode_contents(record, head))
                     self.ends.append(record.end)
                     size += record.end - record.offset
             except Corrupt:

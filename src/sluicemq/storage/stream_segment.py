@@ -35,7 +35,9 @@ from sluicemq.storage.records import (
     RECORD_HEAD_SIZE,
     FileHeader,
     encode_record,
+    length_of,
     next_magic,
+    read_body,
     read_head,
     read_record,
     size_of_record,
@@ -241,6 +243,17 @@ class Walk:
         self.position = record.end
         return record
 
+    def is_at_hand(self) -> bool:
+        """Tell whether `next` would have to read nothing: the whole record was read before, or
+        there is none."""
+        position = self.position
+        loaded = self.base + len(self.data)
+        if position + RECORD_HEAD_SIZE > self.limit:
+            return True
+        if position < self.base or position + RECORD_HEAD_SIZE > loaded:
+            return False
+        return position + size_of_record(length_of(self.data, position - self.base)) <= loaded
+
     def _load(self, position: int, size: int) -> None:
         """Load `size` bytes from `position` on, as far as the file has them."""
         size = min(size, self.limit - position)
@@ -258,7 +271,7 @@ class Walk:
         if head is None or position + head.size > self.limit:
             return None
         self._load(position, head.size)
-        return read_record(self.data, position - self.base, self.file_id, self.base)
+        return read_body(head, self.data, position - self.base, self.file_id, self.base)
 
     def _search(self, position: int) -> Record | None:
         """Return the first valid record at or behind a position."""

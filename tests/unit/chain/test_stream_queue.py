@@ -390,9 +390,10 @@ def test_messages_of_many_routing_keys_come_with_their_own() -> None:
     client.events()
     consume(client, prefetch=100)
     got = [
-        (chunk.traits.envelope, content_body(chunk.header + content))
+        (chunk.traits.envelope, content_body(content))
         for chunk in broker.node.broker.stream_cache.chunks.values()
-        for content in chunk.contents
+        if chunk.packed is not None
+        for content in chunk.packed.cut()
     ]
     assert got == [(b"\x09amq.topic\x03" + key.encode(), key.encode()) for key in keys]
     assert len(offsets(client)) == 50

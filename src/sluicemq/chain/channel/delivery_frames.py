@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.frames import LARGE_BYTES, fit, joined, on_channel
+from sluicemq.amqp.frames import END_OCTET, LARGE_BYTES, fit, joined, on_channel
 from sluicemq.limits import ENVELOPES_MAX
 from sluicemq.model.batch import ENVELOPED, separate
 from sluicemq.queues.effects import StampedDeliver
@@ -18,6 +18,36 @@ if TYPE_CHECKING:
 PACK_TAG: Final = struct.Struct(">Q").pack
 DELIVER: Final = b"\x00\x3c\x00\x3c"
 GET_OK: Final = b"\x00\x3c\x00\x47"
+
+
+OCTETS: Final = [bytes((value,)) for value in range(256)]
+"""All single octets: Python has each of them once."""
+
+
+def with_high_octets(before: bytes, first: int, count: int) -> list[bytes]:
+    """Return, for each of `count` numbers from `first` on, `before` and all but the last of the
+    eight octets of the number. For 256 numbers at a time it is the same object."""
+    pieces: list[bytes] = []
+    number, end = first, first + count
+    while number < end:
+        following = min((number | 255) + 1, end)
+        pieces += [before + PACK_TAG(number)[:7]] * (following - number)
+        number = following
+    return pieces
+
+
+def low_octets(first: int, count: int) -> list[bytes]:
+    """Return the last octet of each of `count` numbers from `first` on."""
+    start = first & 255
+    octets = OCTETS if start + count <= 256 else OCTETS * (1 + (start + count) // 256)
+    return octets[start : start + count]
+
+
+def pieces_of(parts: list[bytes], contents: list[bytes]) -> list[bytes]:
+    """Return `parts` as `joined` does; of them only the contents, which are as long as these or
+    shorter, may be large."""
+    is_small = max(map(len, contents)) < LARGE_BYTES
+    return [b"".join(parts)] if is_small else joined(parts)
 
 
 def short_string(text: str) -> bytes:
@@ -61,9 +91,11 @@ class DeliveryEncoder:
         behind it when the message is redelivered."""
         ends = self.known.get(envelope)
         if ends is None:
-            size = 4 + len(self.tag) + 9 + len(envelope)
-            head = struct.pack(">BHI", 1, self.number, size) + DELIVER + self.tag
-            ends = (head, b"\x00" + envelope + b"\xce", b"\x01" + envelope + b"\xce")
+            ends = (
+                self.head(len(envelope)),
+                b"\x00" + envelope + b"\xce",
+                b"\x01" + envelope + b"\xce",
+            )
             if len(self.known) >= ENVELOPES_MAX:
                 self.known.clear()
             self.known[envelope] = ends
@@ -74,7 +106,7 @@ class DeliveryEncoder:
         on, as pieces for the socket."""
         traits = deliver.traits
         if traits.envelope == ENVELOPED:
-            return joined(self.enveloped_frames(deliver, first_tag))
+            return pieces_of(self.enveloped_frames(deliver, first_tag), deliver.contents)
         is_moved = traits.channel_number != self.number
         if isinstance(deliver, StampedDeliver) and not (is_moved or self.refit):
             return self.stamped_frames(deliver, first_tag)
@@ -91,40 +123,59 @@ class DeliveryEncoder:
             if len(content) < LARGE_BYTES:
                 return [head + PACK_TAG(first_tag) + tail + content]
             return joined([head, PACK_TAG(first_tag), tail, content])
-        parts = [head] * (4 * count)
-        parts[1::4] = map(PACK_TAG, range(first_tag, first_tag + count))
-        parts[2::4] = [tail] * count
+        parts = [tail] * (4 * count)
+        parts[0::4] = with_high_octets(head, first_tag, count)
+        parts[1::4] = low_octets(first_tag, count)
         parts[3::4] = contents
-        return joined(parts)
+        return pieces_of(parts, contents)
 
     def stamped_frames(self, deliver: StampedDeliver, first_tag: int) -> list[bytes]:
         """Return all frames of a delivery of a stream, with consecutive tags from `first_tag` on,
         as pieces for the socket."""
         head, tail, _ = self.ends(deliver.traits.envelope)
         count = len(deliver.contents)
-        parts = [head] * (6 * count)
-        parts[1::6] = map(PACK_TAG, range(first_tag, first_tag + count))
-        parts[2::6] = [tail + deliver.before] * count
-        parts[3::6] = map(PACK_TAG, range(deliver.first, deliver.first + count))
-        parts[4::6] = [deliver.after] * count
-        parts[5::6] = deliver.contents
-        return [b"".join(parts)] if len(deliver.contents[0]) < LARGE_BYTES else joined(parts)
+        parts = [b""] * (5 * count)
+        parts[0::5] = with_high_octets(head, first_tag, count)
+        parts[1::5] = low_octets(first_tag, count)
+        parts[2::5] = with_high_octets(tail + deliver.before, deliver.first, count)
+        parts[3::5] = low_octets(deliver.first, count)
+        parts[4::5] = deliver.contents
+        return pieces_of(parts, deliver.contents[:1])
 
     def enveloped_frames(self, deliver: Deliver | DirectReply, first_tag: int) -> list[bytes]:
         """Return the parts of all frames of a delivery whose contents begin with their envelopes,
-        with consecutive tags from `first_tag` on."""
-        which = 2 if deliver.redelivered else 1
+        with consecutive tags from `first_tag` on. Envelopes are not remembered, because most come
+        once."""
+        flag = b"\x01" if deliver.redelivered else b"\x00"
         moved = deliver.traits.channel_number != self.number
+        heads: dict[int, bytes] = {}
+        """The octets before the delivery tag, by the length of the envelope."""
+        tags = map(PACK_TAG, range(first_tag, first_tag + len(deliver.contents)))
         parts: list[bytes] = []
-        for tag, enveloped in enumerate(deliver.contents, first_tag):
-            envelope, content = separate(enveloped)
+        for tag, enveloped in zip(tags, deliver.contents, strict=True):
+            key_at = 1 + enveloped[0]
+            size = key_at + 1 + enveloped[key_at]
+            content = enveloped[size:]
             if moved:
                 content = on_channel(content, self.number)
             if self.refit:
                 content = fit(content, self.frame_max)
-            ends = self.ends(envelope)
-            parts += (ends[0], PACK_TAG(tag), ends[which], content)
+            head = heads.get(size)
+            if head is None:
+                head = heads[size] = self.head(size)
+            parts.append(head)
+            parts.append(tag)
+            parts.append(flag)
+            parts.append(enveloped[:size])
+            parts.append(END_OCTET)
+            parts.append(content)
         return parts
+
+    def head(self, envelope_size: int) -> bytes:
+        """Return the octets of the method frame before the delivery tag, for an envelope of that
+        size."""
+        size = 4 + len(self.tag) + 9 + envelope_size
+        return struct.pack(">BHI", 1, self.number, size) + DELIVER + self.tag
 
 
 def got_frames(got: Got, number: int, tag: int, frame_max: int) -> bytes:

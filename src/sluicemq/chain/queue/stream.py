@@ -32,7 +32,7 @@ from sluicemq.limits import (
     UNHURRIED_GROUP_BYTES,
 )
 from sluicemq.queues.commands import COMMANDS, FIRST_TERM, Down, Publish
-from sluicemq.queues.effects import Deleted, Deliver
+from sluicemq.queues.effects import DeadLetter, Deleted, Deliver, Remove, Write
 from sluicemq.queues.settings import settings_of
 from sluicemq.queues.stream.machine import Stream
 from sluicemq.storage.entries import StreamFiles
@@ -42,7 +42,6 @@ from sluicemq.storage.stream_reads import StreamRead
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.vhost_port import VhostPort
-    from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
@@ -72,7 +71,6 @@ class LookAtEnd:
 class StreamShell(LocalQueue[Stream]):
     """The shell around a stream: it handles credit and its files, and makes effects real."""
 
-    takes_enveloped = False
     has_state = False
 
     def __init__(
@@ -102,6 +100,10 @@ class StreamShell(LocalQueue[Stream]):
         self.watching = False
         """A `LookAtEnd` is on its way."""
         self.configure(self.policy)
+
+    @property
+    def takes_enveloped(self) -> bool:
+        return False
 
     def recover(self, found: StreamRecovery) -> None:
         """Begin at the start of the node with the recovered log."""
@@ -185,7 +187,7 @@ class StreamShell(LocalQueue[Stream]):
         elif isinstance(message, Forgotten):
             self.forgotten = True
             self.services.world.disk.submit(FilesGone([], self.log.directory), self, self.strand)
-        elif isinstance(message, StreamDrop | FilesGone):
+        elif isinstance(message, (StreamDrop, FilesGone)):
             if message.failure is not None:
                 text = f"{self.title}: cannot delete unused files yet: {message.failure}"
                 self.services.world.log.write("warning", text)
@@ -233,9 +235,9 @@ class StreamShell(LocalQueue[Stream]):
         elif isinstance(effect, Deleted):
             self.leave(effect)
             return
-        channel: Actor | None = effect.channel  # type: ignore[union-attr]
-        if channel is not None:
-            channel.post(effect)
+        assert not isinstance(effect, (DeadLetter, Write, Remove)), "a stream keeps its messages"
+        if effect.channel is not None:
+            effect.channel.post(effect)
             self.at = None
 
     # -- the disk

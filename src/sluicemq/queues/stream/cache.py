@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from sluicemq.amqp.stream_offsets import around_offset, headless, with_offsets
-from sluicemq.model.batch import footprint
+from sluicemq.amqp.stream_offsets import Headless, Packed, with_offsets
+from sluicemq.model.batch import OVERHEAD_BYTES, size_of
 
 if TYPE_CHECKING:
     from sluicemq.storage.stream_chunk import StreamChunk
     from sluicemq.storage.stream_segment import StreamSegment
-
-OFFSET_BYTES: Final = 8
 
 
 class CachedChunk:
     """A chunk of a stream in RAM. `position` is the byte behind it in its segment; `holders` counts
     those that keep it in RAM.
 
-    From `prepare` on its contents are as consumers get them, with the header that has their
-    offsets; or there is a `stamp`: the same octets stand before and behind each offset, and the
-    contents are what follows them.
+    Contents of one length are `packed`, and cut at each delivery: what is cut is gone right after
+    it, where the processor's caches still have it. Those that differ, in their length or in their
+    header frames, are `loose`: from `prepare` on they are as consumers get them, with the header
+    that has their offsets.
     """
 
     __slots__ = (
-        "contents",
         "count",
         "first",
-        "header",
         "holders",
         "is_prepared",
+        "loose",
+        "packed",
         "position",
         "segment",
         "size",
-        "stamp",
         "traits",
     )
 
@@ -42,12 +40,14 @@ class CachedChunk:
         self.first = chunk.first
         self.count = chunk.count
         self.traits = chunk.traits
-        self.header = chunk.header
-        self.contents = chunk.rests
-        self.stamp: tuple[bytes, bytes] | None = None
+        self.packed: Packed | None = chunk.packed
+        self.loose = chunk.loose
         self.is_prepared = False
-        alike = bool(chunk.header)
-        self.size = footprint(chunk.rests, alike, 1) + len(chunk.header) * chunk.count
+        self.size = OVERHEAD_BYTES * chunk.count
+        if chunk.packed is None:
+            self.size += size_of(chunk.loose, False)
+        else:
+            self.size += chunk.packed.size * chunk.count
         self.holders = 0
         self.segment = segment
         self.position = position
@@ -61,24 +61,30 @@ class CachedChunk:
         """Make the contents ready for consumers, when the first of them gets some."""
         if self.is_prepared:
             return
-        if not self.header and len({*map(len, self.contents)}) == 1:
-            size = len(self.contents[0])
-            found = headless(b"".join(self.contents), 0, size, self.count)
-            if found is not None:
-                self.header, self.contents = found
-        if self.header:
-            self.stamp = around_offset(self.header)
-        else:
-            self.contents = with_offsets(self.contents, self.first)
         self.is_prepared = True
+        if self.packed is None:
+            size = len(self.loose[0])
+            if any(len(content) != size for content in self.loose):
+                self.loose = with_offsets(self.loose, self.first)
+                return
+            self.packed = Packed(b"".join(self.loose), 0, size, self.count)
+            self.loose = []
 
     def length(self, index: int) -> int:
         """Return the octets of the content at `index`, as consumers get it."""
-        length = len(self.contents[index])
-        if self.stamp is not None:
-            before, after = self.stamp
-            length += len(before) + OFFSET_BYTES + len(after)
-        return length
+        return len(self.loose[index]) if self.packed is None else self.packed.length(index)
+
+    def headless(self, start: int, count: int) -> Headless | None:
+        """Return `count` contents from the one at index `start` on; None when they are loose, as
+        they are from then on when they turn out to be unlike each other."""
+        packed = self.packed
+        if packed is None:
+            return None
+        found = packed.headless(start, count)
+        if found is None:
+            self.loose = with_offsets(packed.cut(), self.first)
+            self.packed = None
+        return found
 
 
 class ChunkCache:

@@ -306,19 +306,19 @@ class Stream(QueueMachine):
             count = min(reader.room(cost_each), chunk.count - start)
             if count <= 0:
                 return
-            part = chunk.contents[start : start + count]
-            if chunk.stamp is None:
+            found = chunk.headless(start, count)
+            part: list[bytes] = []
+            if found is None:
+                part = chunk.loose[start : start + count]
                 part = part[: alike(part, cost_each)]
-            count = len(part)
+                count = len(part)
             self.depth.unacked += count
             cost = reader.take(count, cost_each)
-            consumer, run = reader.consumer, reader.run
-            if chunk.stamp is None:
-                effects.append(Deliver(consumer, run, part, chunk.traits, False, cost))
+            consumer, run, traits = reader.consumer, reader.run, chunk.traits
+            if found is None:
+                effects.append(Deliver(consumer, run, part, traits, False, cost))
             else:
-                effects.append(
-                    StampedDeliver(consumer, run, part, chunk.traits, cost, chunk.stamp, offset)
-                )
+                effects.append(StampedDeliver(consumer, run, found, traits, cost, offset))
 
     def next_reads(self) -> list[StreamRead]:
         """Return read jobs to be submitted, as many as are allowed; at most STREAM_READS_MAX are
