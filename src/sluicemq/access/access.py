@@ -319,8 +319,15 @@ class Rights:
         be internal, and at a topic exchange with this key; 404 when there is no such exchange."""
         self.check_exchange(WRITE, exchange)
         topology.check_publish(exchange)
-        if exchange and topology.exchanges[exchange].definition.type == TOPIC:
+        if self.looks_at_keys(topology, exchange):
             self.check_topic(WRITE, exchange, routing_key)
+
+    def looks_at_keys(self, topology: Topology, exchange: str) -> bool:
+        """Tell whether it depends on the routing key whether the user may publish to an existing
+        exchange."""
+        if not exchange or topology.exchanges[exchange].definition.type != TOPIC:
+            return False
+        return self.access.looks_at_topics(self.user, self.vhost, exchange)
 
     @property
     def is_impersonator(self) -> bool:

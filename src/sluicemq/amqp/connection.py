@@ -549,13 +549,14 @@ class AmqpConnection:
         if len(methods) >= MIXED_KEY_METHODS_MAX:
             methods.clear()
         count = len(contents)
-        raws, more, self._pos = cut_mixed_keys(
+        raws, found, more, self._pos = cut_mixed_keys(
             self._buf, self._pos, contents[-1], methods, self.run_max - count
         )
         if not raws:
             return Publishes(channel, raw, method, contents, count * len(contents[0]), True, True)
-        found = [*[method] * count, *map(methods.__getitem__, raws)]
-        return MixedKeyPublishes(channel, [*[raw] * count, *raws], found, contents + more)
+        return MixedKeyPublishes(
+            channel, [raw] * count + raws, [method] * count + found, contents + more
+        )
 
     def _deliver(self, channel: int, pos: int, end: int) -> Event | None:
         raw = self._buf[pos:end]

@@ -45,8 +45,6 @@ EXCHANGE_AT: Final = 13
 SMALLEST_PUBLISH: Final = 17
 PUBLISH_IDS: Final = b"\x00\x3c\x00\x28"
 IDS_AT: Final = 7
-SIZE: Final = struct.Struct(">I")
-SIZE_AT: Final = 3
 
 TAG: Final = struct.Struct(">Q")
 ACK_SIZE: Final = 21
@@ -133,29 +131,34 @@ def read_publish(raw: bytes) -> BasicPublish | None:
 
 def cut_mixed_keys(
     buf: bytes, pos: int, content: bytes, methods: dict[bytes, BasicPublish], run_max: int
-) -> tuple[list[bytes], list[bytes], int]:
+) -> tuple[list[bytes], list[BasicPublish], list[bytes], int]:
     """Cut at most `run_max` publishes from `pos` on, with any routing key, whose header frames
     equal that of `content`, the one before them.
 
-    Returns their raw method frames, all of which are in `methods` then, their contents, and where
-    the last of them ends.
+    Returns their raw method frames, the methods in these, which are in `methods` then, their
+    contents, and where the last of them ends.
     """
     raws: list[bytes] = []
+    found: list[BasicPublish] = []
     contents: list[bytes] = []
-    head = b"\x01" + content[1:3]
+    head = b"\x01" + content[1:3] + b"\0\0"
+    """With the higher octets of the frame's size, which two short strings leave zero."""
     size = len(content)
     last = len(buf) - SMALLEST_PUBLISH - size
     if pos > last or not buf.startswith(head, pos):
-        return raws, contents, pos
+        return raws, found, contents, pos
     look = content[: find_body(content, 0, size)]
     repeated = 0
     while pos <= last and len(contents) < run_max:
-        at = pos + OVERHEAD + SIZE.unpack_from(buf, pos + SIZE_AT)[0]
+        at = pos + OVERHEAD + (buf[pos + 5] << 8 | buf[pos + 6])
         end = at + size
         if not buf.startswith(look, at) or end > len(buf) or buf[end - 1] != END:
             break
         raw = buf[pos:at]
-        if not raw.startswith(head) or (raw not in methods and not learn(raw, methods)):
+        if raw[:5] != head:
+            break
+        method = methods.get(raw) or learn(raw, methods)
+        if method is None:
             break
         if raws and raw == raws[-1]:
             repeated += 1
@@ -164,21 +167,21 @@ def cut_mixed_keys(
         else:
             repeated = 0
         raws.append(raw)
+        found.append(method)
         contents.append(buf[at:end])
         pos = end
-    return raws, contents, pos
+    return raws, found, contents, pos
 
 
-def learn(raw: bytes, methods: dict[bytes, BasicPublish]) -> bool:
-    """Keep the method of a frame in `methods`. Returns False when it is not a valid
+def learn(raw: bytes, methods: dict[bytes, BasicPublish]) -> BasicPublish | None:
+    """Keep the method of a frame in `methods`, and return it; None when it is not a valid
     basic.publish."""
-    method = None
-    if raw[-1] == END and raw.startswith(PUBLISH_IDS, IDS_AT):
-        method = read_publish(raw)
-    if method is None:
-        return False
-    methods[raw] = method
-    return True
+    if raw[-1] != END or not raw.startswith(PUBLISH_IDS, IDS_AT):
+        return None
+    method = read_publish(raw)
+    if method is not None:
+        methods[raw] = method
+    return method
 
 
 class RunStencil:

@@ -84,7 +84,7 @@ class Packed:
         self.count = count
 
     def cut(self) -> list[bytes]:
-        """Return all contents."""
+        """Return all contents, each as an object of its own."""
         end = self.at + self.size * self.count
         return [bytes(self.data[at : at + self.size]) for at in range(self.at, end, self.size)]
 

@@ -1,9 +1,20 @@
-"""Cuts a run of publishes in two: when credit does not go further, or to handle it in pieces."""
+"""Cuts a run of publishes: in two, when credit does not go further, or to handle it in pieces; and
+into stretches of messages that are treated alike.
+"""
 
 from __future__ import annotations
 
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeVar
+
 from sluicemq.amqp.events import AnyPublishes, MixedKeyPublishes, Publishes
 from sluicemq.model.batch import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+T = TypeVar("T")
+K = TypeVar("K")
 
 
 def split(run: AnyPublishes, count: int) -> tuple[AnyPublishes, AnyPublishes]:
@@ -31,3 +42,13 @@ def split_mixed_keys(
         MixedKeyPublishes(channel, raws[:count], methods[:count], contents[:count]),
         MixedKeyPublishes(channel, raws[count:], methods[count:], contents[count:]),
     )
+
+
+def stretches(keys: Iterable[K], items: list[T]) -> Iterator[tuple[K, list[T]]]:
+    """Yield the items in stretches of equal keys, each with its key. Items beyond the last key are
+    left out."""
+    start = 0
+    for key, some in groupby(keys):
+        end = start + sum(1 for _ in some)
+        yield key, items[start:end]
+        start = end

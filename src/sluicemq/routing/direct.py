@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from sluicemq.model.definitions import BindingDefinition, Destination, ExchangeDefinition
 from sluicemq.routing.exchange import Exchange, Targets, distinct
 
@@ -10,6 +12,7 @@ class DirectExchange(Exchange):
     """The exchange type direct, which costs one dict look-up a message."""
 
     __slots__ = ("table",)
+    goes_by_key: ClassVar[bool] = True
 
     def __init__(self, definition: ExchangeDefinition) -> None:
         super().__init__(definition)

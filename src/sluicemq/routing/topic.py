@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from sluicemq.model.definitions import BindingDefinition, Destination, ExchangeDefinition
 from sluicemq.routing.exchange import Exchange, Targets, distinct
@@ -87,6 +87,7 @@ class TopicExchange(Exchange):
     """The exchange type topic: it matches by walking a trie of patterns."""
 
     __slots__ = ("crowds", "root")
+    goes_by_key: ClassVar[bool] = True
 
     def __init__(self, definition: ExchangeDefinition) -> None:
         super().__init__(definition)

@@ -110,6 +110,27 @@ class Topology:
                     ahead.append(self._found(self.exchanges[name], message))
         return tuple(queues)
 
+    def queues_by_key(self, exchange_name: str, key: str) -> tuple[str, ...] | None:
+        """Return what `route_message` does for every message with that key and no other, if the
+        exchange goes by the key alone and sends it to queues; None if more has to be asked."""
+        if exchange_name == DEFAULT:
+            return (key,) if key in self.queues else ()
+        exchange = self.existing(exchange_name)
+        if not exchange.goes_by_key:
+            return None
+        found = exchange.match(key)
+        if len(found) == 1:
+            kind, name = found[0]
+            return (name,) if kind == QUEUE else None
+        if not found or len(found) > VAST:
+            return None
+        names: list[str] = []
+        for kind, name in found:
+            if kind != QUEUE:
+                return None
+            names.append(name)
+        return tuple(names)
+
     def _found(self, exchange: Exchange, message: Message) -> list[Destination]:
         """Return the destinations that an exchange finds for a message or, if there are none, those
         that its alternate exchange finds."""

@@ -10,6 +10,8 @@ from typing import Any, Final
 import pytest
 
 from sluicemq.chain.queue.local_queue import LocalQueue
+from sluicemq.routing.message import Message
+from sluicemq.routing.topology import Topology
 from support.late import Late
 
 LATE_TOO: Final = {
@@ -31,6 +33,27 @@ AT_ONCE: Final = {
     "test_auto_delete_queue_goes_with_its_last_consumer_and_takes_no_other": "later it takes one",
 }
 """What is so only at once, and what it is otherwise."""
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The exchanges of all questions to the topology that it has answered."""
+    exchanges: list[str] = []
+    by_message, by_key = Topology.route_message, Topology.queues_by_key
+
+    def asked_by_message(self: Topology, exchange: str, message: Message) -> tuple[str, ...]:
+        exchanges.append(exchange)
+        return by_message(self, exchange, message)
+
+    def asked_by_key(self: Topology, exchange: str, key: str) -> tuple[str, ...] | None:
+        found = by_key(self, exchange, key)
+        if found is not None:
+            exchanges.append(exchange)
+        return found
+
+    monkeypatch.setattr(Topology, "route_message", asked_by_message)
+    monkeypatch.setattr(Topology, "queues_by_key", asked_by_key)
+    return exchanges
 
 
 def late(queue: LocalQueue) -> Late[Any, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import cycle
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,8 +19,6 @@ from sluicemq.amqp.types import FieldValue, Table
 from sluicemq.chain.channel.channel import Channel
 from sluicemq.limits import CHOICES_MAX, REMEMBERED_BYTES_MAX, TRAITS_MAX
 from sluicemq.queues.commands import Publish
-from sluicemq.routing.message import Message
-from sluicemq.routing.topology import Topology
 from support.thorough import examples
 
 from .client import NO_PROPERTIES, PERSISTENT, Broker, Client
@@ -153,20 +150,6 @@ def test_each_message_goes_where_the_model_says(
                 seen.pop("BCC", None)
             assert properties.headers == seen
             assert properties.delivery_mode == all_sent[number].mode
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The exchanges of all questions to the topology."""
-    exchanges: list[str] = []
-    original = Topology.route_message
-
-    def counted(self: Topology, exchange: str, message: Message) -> tuple[str, ...]:
-        exchanges.append(exchange)
-        return original(self, exchange, message)
-
-    monkeypatch.setattr(Topology, "route_message", counted)
-    return exchanges
 
 
 def test_what_repeats_is_asked_once(asked: list[str]) -> None:

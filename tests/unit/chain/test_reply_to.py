@@ -17,8 +17,6 @@ from sluicemq.chain.channel import reply_to
 from sluicemq.chain.channel.channel import Channel
 from sluicemq.chain.channel.reply_to import listener
 from sluicemq.model.reply_address import ADDRESS, PSEUDO_QUEUE
-from sluicemq.routing.message import Message
-from sluicemq.routing.topology import Topology
 from support.thorough import examples
 
 from .client import NO_PROPERTIES, Broker, Client
@@ -111,19 +109,11 @@ def test_a_client_that_does_not_read_loses_replies_and_holds_up_nobody(
     assert not channel_of(server).keeper.gates_shut
 
 
-def test_requests_ask_the_topology_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_ask_the_topology_once(asked: list[str]) -> None:
     """Though no two have the same properties; and so do replies."""
     broker = Broker()
     client = listening(broker)
     client.call(1, m.QueueDeclare(queue="q"))
-    asked: list[str] = []
-    original = Topology.route_message
-
-    def counted(self: Topology, exchange: str, message: Message) -> tuple[str, ...]:
-        asked.append(exchange)
-        return original(self, exchange, message)
-
-    monkeypatch.setattr(Topology, "route_message", counted)
     for key in ("q", address_of(client)):
         asked.clear()
         for number in range(20):

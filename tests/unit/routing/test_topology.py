@@ -183,6 +183,25 @@ def test_routes_through_exchanges_each_queue_once_in_order() -> None:
     assert topology.route("amq.topic", "other") == ("a",)
 
 
+def test_what_the_key_alone_decides_is_said_without_a_message() -> None:
+    topology = make("a", "b")
+    declare(topology, "other", "fanout")
+    topology.bind(to_queue("other", "a"))
+    for exchange in ("amq.direct", "amq.topic"):
+        topology.bind(to_queue(exchange, "b", "k"))
+        topology.bind(to_queue(exchange, "b", "two"))
+        topology.bind(to_queue(exchange, "a", "two"))
+        topology.bind(to_exchange(exchange, "other", "on"))
+        for key, queues in (("k", ("b",)), ("two", ("b", "a")), ("on", None), ("none", None)):
+            assert topology.queues_by_key(exchange, key) == queues
+            assert queues is None or topology.route(exchange, key) == queues
+    assert topology.queues_by_key("", "a") == ("a",) == topology.route("", "a")
+    assert topology.queues_by_key("", "none") == () == topology.route("", "none")
+    assert topology.queues_by_key("other", "") is None
+    with pytest.raises(ChannelViolation):
+        topology.queues_by_key("missing", "")
+
+
 @pytest.mark.parametrize("kind", ["direct", "fanout", "headers", "topic"])
 def test_among_very_many_bindings_only_who_has_time_finds_a_way(kind: str) -> None:
     topology = make("last")

@@ -18,10 +18,8 @@ in one of two ways, depending on the run and its route:
 from __future__ import annotations
 
 import struct
-from collections import Counter, defaultdict, deque
-from itertools import groupby
-from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from collections import deque
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sluicemq.amqp.events import MixedKeyPublishes, Publishes
 from sluicemq.amqp.methods import BasicReturn
@@ -31,6 +29,7 @@ from sluicemq.chain.channel.routes import LinkToCome, Route
 from sluicemq.chain.channel.transaction_port import PendingPublishes, TransactionPort
 from sluicemq.chain.property_traits import BASIC_PUBLISH, traits_in, undecodable
 from sluicemq.chain.queue.queue import TARGET_WORK, TARGETS_MAX
+from sluicemq.chain.splitting import stretches
 from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation, ProtocolViolation
 from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.limits import CHOICES_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX, TRAITS_MAX
@@ -52,8 +51,6 @@ if TYPE_CHECKING:
     from sluicemq.model.traits import PropertyTraits
     from sluicemq.queues.effects import Confirm, Rejected
 
-Asked: TypeAlias = "tuple[str, tuple[str, ...], bytes]"
-
 
 NS_PER_S: Final = 1_000_000_000
 
@@ -61,7 +58,6 @@ LARGE_BYTES_PER_UNIT: Final = 8
 """Octets of large properties that are looked at for a unit of work."""
 
 T = TypeVar("T")
-K = TypeVar("K")
 
 
 class Spent(Exception):
@@ -104,21 +100,6 @@ class Search:
         return [link(each.queue) for each in self.targets]
 
 
-def asked(exchange: str, message: Message) -> Asked:
-    """Return a key that messages share which are routed alike, unless chance decides."""
-    return exchange, message.keys, message.raw
-
-
-def stretches(keys: Iterable[K], items: list[T]) -> Iterator[tuple[K, list[T]]]:
-    """Yield the items in stretches of equal keys, each with its key. Items beyond the last key are
-    left out."""
-    start = 0
-    for key, some in groupby(keys):
-        end = start + sum(1 for _ in some)
-        yield key, items[start:end]
-        start = end
-
-
 class Publishing:
     """The publishing half of one channel: its routes, its links to queues, and its confirms."""
 
@@ -137,6 +118,10 @@ class Publishing:
         self.destinations: dict[tuple[str, ...], Targets] = {}
         self.links: dict[Queue, PublishLink] = {}
         self.access_epoch = -1
+        self.checked: str | None = None
+        """The exchange to which the user may publish with any key; None: none is known."""
+        self.checked_epoch = 0
+        """The topology's epoch in which that was so."""
         self.user: str | None = ""
         """In whose name messages are published; None: in anybody's."""
         self.confirming = False
@@ -154,7 +139,7 @@ class Publishing:
         """See `gather`."""
         self.wanted: Search | None = None
         """What the next message cannot go out without."""
-        self.found: dict[Asked, Search] = {}
+        self.found: dict[tuple[str, tuple[str, ...], bytes], Search] = {}
         """What was; it is forgotten when the message is out."""
         self.watched_seq = 0
         """The number of the message that is watched for how long its confirm takes; 0: none is."""
@@ -186,7 +171,8 @@ class Publishing:
                 yield from search.pieces(self.vhost, self.channel)
             except Malformed as error:
                 raise undecodable(error) from error
-            self.found[asked(search.exchange, search.message)] = search
+            message = search.message
+            self.found[search.exchange, message.keys, message.raw] = search
 
     def publish(self, event: Publishes) -> int:
         """Route a run with one method frame, and return how many of its messages went out. A
@@ -229,16 +215,17 @@ class Publishing:
         out."""
         contents = event.contents
         properties = self.read_properties(contents[0])
-        routes, refusal = self.gather(
-            map(self.route_of, event.raw_methods, event.methods, contents)
-        )
-        by_link: dict[PublishLink | None, list[bytes]] = defaultdict(list)
+        routes, refusal = self.routes_of(event)
+        by_link: dict[PublishLink | None, list[bytes]] = {}
         large = len(contents[0]) >= self.services.large_from_bytes
         if large or not properties.is_plain or self.transaction is not None:
             by_link[None] = []
         else:
             for route, content in zip(routes, contents, strict=False):
-                by_link[route.lone].append(route.envelope + content)
+                some = by_link.get(route.lone)
+                if some is None:
+                    some = by_link[route.lone] = []
+                some.append(route.envelope + content)
         if None in by_link:
             scheduler = self.channel.scheduler
             for done, (route, content) in enumerate(zip(routes, contents, strict=False)):
@@ -249,9 +236,9 @@ class Publishing:
                 except Spent:
                     return done
         elif routes:
-            for traffic, count in Counter(map(TRAFFIC_OF, routes)).items():
-                traffic.publish_in += count
-                traffic.publish_out += count
+            for route in routes:
+                route.traffic.publish_in += 1
+                route.traffic.publish_out += 1
             self.send_divided(by_link, len(routes), properties)
         if refusal is not None:
             raise refusal
@@ -406,13 +393,26 @@ class Publishing:
                 yield TARGET_WORK * len(some)
             pending.popleft()
 
-    def route_of(self, raw_method: bytes, method: BasicPublish, content: bytes) -> Route:
-        """Return the route of that method frame, from the cache or from `resolve`, and raise as
-        that does."""
-        route = self.routes.get(raw_method)
-        if route is None or route.epoch != self.topology.epoch:
-            route = self.resolve(raw_method, method, content)
-        return route
+    def routes_of(self, event: MixedKeyPublishes) -> tuple[list[Route], ProtocolViolation | None]:
+        """Return the routes of messages with a method frame each, from the cache or from `resolve`,
+        as far as the turn's work goes; and the violation of the message behind these, None when it
+        was not refused."""
+        routes: list[Route] = []
+        self.gathered = routes
+        methods, contents = event.methods, event.contents
+        try:
+            for index, raw_method in enumerate(event.raw_methods):
+                route = self.routes.get(raw_method)
+                if route is None or route.epoch != self.topology.epoch:
+                    route = self.resolve(raw_method, methods[index], contents[index])
+                routes.append(route)
+        except Spent:
+            pass
+        except ProtocolViolation as violation:
+            return routes, violation
+        finally:
+            self.gathered = ()
+        return routes, None
 
     def resolve(self, raw_method: bytes, method: BasicPublish, content: bytes) -> Route:
         """Ask the topology for the route of a method frame, make missing links, and cache the
@@ -427,26 +427,51 @@ class Publishing:
             self.access_epoch = rights.access.epoch
             self.user = None if rights.is_impersonator else rights.user
             self.known_properties.clear()
-        try:
-            rights.check_publish(topology, method.exchange, method.routing_key)
-        except ChannelViolation as violation:
-            violation.class_id, violation.method_id = BASIC_PUBLISH
-            raise
+            self.checked = None
+        if self.checked != method.exchange or self.checked_epoch != topology.epoch:
+            self.check(method)
         if len(self.routes) >= ROUTES_MAX or self.routes_epoch != topology.epoch:
             self.routes.clear()  # stale ones would keep deleted queues
             self.choices.clear()
             self.destinations.clear()
             self.routes_epoch = topology.epoch
-        message = self.message(method, (), properties_of(content))
-        targets: Targets | None = self.targets_of(method, message)
-        if message.read_content or message.by_chance:
-            targets = None
-        found = self.found_for(method.exchange, message)
-        epoch = topology.epoch if found is None else found.epoch
+        epoch = topology.epoch
+        targets = None if self.found else self.targets_by_key(method)
+        if targets is None:
+            message = self.message(method, (), properties_of(content))
+            targets = self.targets_of(method, message)
+            if message.read_content or message.by_chance:
+                targets = None
+            found = self.found_for(method.exchange, message)
+            if found is not None:
+                epoch = found.epoch
         traffic = self.vhost.traffic_of(method.exchange)
         route = Route(raw_method, method, self.channel.number, epoch, targets, traffic)
         self.routes[raw_method] = route
         return route
+
+    def check(self, method: BasicPublish) -> None:
+        """Raise ChannelViolation when there is no such exchange (404) or the user may not publish
+        to it (403) with that key."""
+        rights, topology = self.channel.rights, self.topology
+        try:
+            rights.check_publish(topology, method.exchange, method.routing_key)
+        except ChannelViolation as violation:
+            violation.class_id, violation.method_id = BASIC_PUBLISH
+            raise
+        self.checked = None if rights.looks_at_keys(topology, method.exchange) else method.exchange
+        self.checked_epoch = topology.epoch
+
+    def targets_by_key(self, method: BasicPublish) -> Targets | None:
+        """Return the targets of all messages with that exchange and key; None when more has to be
+        asked to find them. Raises Spent when the turn has no work left."""
+        self.look_up()
+        there = self.topology.queues_by_key(method.exchange, method.routing_key)
+        if there is None:
+            return None
+        names = self.here(there)
+        self.channel.spend(len(names) + (len(there) + 1 if len(there) > 1 else 1))
+        return self.targets_named(names, None)
 
     def message(self, method: BasicPublish, further_keys: tuple[str, ...], raw: bytes) -> Message:
         """Return what exchanges may look at in one message with these raw properties, which goes by
@@ -476,6 +501,13 @@ class Publishing:
                 message.by_chance = True  # others like it may go elsewhere
                 return found.linked(self.link)
             names = found.names
+        targets = self.targets_named(names, found)
+        self.channel.spend(len(names) + len(message.keys) + message.work)
+        return targets
+
+    def targets_named(self, names: tuple[str, ...], found: Search | None) -> Targets:
+        """Return links to the queues of these names, made if there are none; the same list for the
+        same names. With a search that has `found` the queues they are those that it knows."""
         targets = self.destinations.get(names)
         if targets is None:
             if len(self.destinations) >= CHOICES_MAX:
@@ -488,7 +520,6 @@ class Publishing:
             else:
                 targets = [self.link(queues[name]) for name in names]
             self.destinations[names] = targets
-        self.channel.spend(len(names) + len(message.keys) + message.work)
         return targets
 
     def here(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -501,7 +532,7 @@ class Publishing:
 
     def found_for(self, exchange: str, message: Message) -> Search | None:
         """Return the finished search for that message's targets; None when there was none."""
-        return self.found.get(asked(exchange, message)) if self.found else None
+        return self.found.get((exchange, message.keys, message.raw)) if self.found else None
 
     def choose(
         self, route: Route, properties: PropertyTraits, content: bytes
@@ -664,8 +695,6 @@ class Publishing:
         self.choices.clear()
         self.destinations.clear()
 
-
-TRAFFIC_OF: Final = attrgetter("traffic")
 
 CONFIRM: Final = struct.Struct(">BHIHHQBB").pack
 """A whole basic.ack or basic.nack frame; the bits octet is multiple alone."""
