@@ -12,8 +12,10 @@ import pytest
 
 from sluicemq.chain.queue.mirrored.member import MirrorMember
 from sluicemq.cluster.cluster_port import STOPS
-from sluicemq.kernel.address import node_of
+from sluicemq.kernel.address import node_of, number_of
 from sluicemq.limits import MIRROR_PROMOTE_MS
+from sluicemq.raft.messages import RaftMessage
+from sluicemq.replication.raft_post import RaftPost
 from support.linked_brokers import LinkedBroker
 from support.mirrored_brokers import Mirrored, Turned, bodies_left, numbered
 
@@ -136,6 +138,30 @@ def test_who_is_left_of_more_goes_on_with_all_messages(
     run.no_faults()
 
 
+def test_who_goes_on_sends_again_what_new_mirrors_have_not_got(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Mirrored({"ha-mode": "exactly", "ha-params": 3, "ha-promote-on-failure": ALWAYS}, size=5)
+    run.in_sync(3)
+    mirrors = [each for each in run.brokers if run.is_mirror(each)]
+    original = RaftPost.send
+    lost: set[int] = set()
+
+    def send(self: RaftPost, group: int, messages: list[RaftMessage]) -> None:
+        new = {each.to for each in messages if number_of(each.to)} - lost
+        lost.update(new)
+        original(self, group, [each for each in messages if each.to not in new])
+
+    monkeypatch.setattr(RaftPost, "send", send)
+    for each in mirrors[:-1]:
+        each.crash(power=True)
+    run.until(lambda: run.masters() == mirrors[-1:])
+    master = run.member(mirrors[-1])
+    run.until(lambda: len(master.in_sync) == 3 and all(map(number_of, master.in_sync)))
+    assert len(lost) >= 2
+    run.no_faults()
+
+
 def test_who_has_nothing_takes_over_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     run = held(MANUAL | {"ha-promote-on-failure": ALWAYS})
     run.brokers[0].crash()
@@ -170,4 +196,24 @@ def test_a_minority_of_the_cluster_promotes_nobody() -> None:
     before = members(run, 2)
     run.rest(LONG_MS)
     assert members(run, 2) == before and run.masters() == []
+    run.no_faults()
+
+
+def test_what_a_minority_wanted_is_forgotten_when_it_is_back() -> None:
+    run = Mirrored({"ha-mode": "exactly", "ha-params": 3, "ha-promote-on-failure": ALWAYS}, size=5)
+    run.in_sync(3)
+    mirrors = [each for each in run.brokers if run.is_mirror(each)]
+    former, before = run.master_broker(), members(run)
+    others = [each for each in run.brokers if each is not former]
+    run.cut_off(former)
+    run.until(lambda: any(each in run.masters() for each in others))
+    client = next(each for each in mirrors if each is not former).connect()
+    client.publish(*numbered(0, 30))
+    run.until(client.all_confirmed)
+    run.rest(2 * MIRROR_PROMOTE_MS)
+    run.network.cut({})
+    run.rest(5000)
+    assert members(run) == before
+    fresh = former.connect()
+    assert [body for body, _ in bodies_left(fresh, 30)] == numbered(0, 30)
     run.no_faults()

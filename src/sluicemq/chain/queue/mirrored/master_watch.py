@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.kernel.address import node_of
 from sluicemq.limits import MIRROR_PROMOTE_MS
 from sluicemq.metadata.changes import PromoteMember
@@ -66,11 +67,25 @@ class MasterWatch:
 
         def tell(found: dict[int, MemberStatus]) -> None:
             own = node_of(changes.raft.member.name)
-            if heir_of(found) == own:
+            if heir_of(found) == own and self.reaches_majority:
                 place = changes.vhost, changes.queue, changes.queue_id
                 self.services.agreement.propose(PromoteMember(*place, own, members))
 
         post.ask(changes.queue_id, map(node_of, members), tell)
+
+    @property
+    def reaches_majority(self) -> bool:
+        """Tell whether this node reaches a majority of the cluster. Otherwise what it proposes
+        could be agreed on when it is back, while the others have had a master for long."""
+        ask_post = self.services.ask_post
+        assert ask_post is not None, "a member without its posts"
+        cluster = ask_post.cluster
+        up = [
+            node
+            for node in cluster.nodes
+            if node == cluster.node or cluster.standing(node) is NodeStanding.UP
+        ]
+        return len(up) > len(cluster.nodes) // 2
 
     def wants_heir(self, mirroring: Mirroring | None) -> bool:
         """Tell whether the policy wants a master that may lack messages, given how the last one

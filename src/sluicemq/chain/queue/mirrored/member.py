@@ -601,6 +601,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         self.say("warning", f"goes on with the {there} messages that are here: {text}")
         self.end_master()
         self.raft_post.close(self.id)
+        self.is_ticking = False  # no more: the post has forgotten it
         self.raft.go_on_alone(name, term_of_promotion(name))
         self.own = name
         self.members_known = None
