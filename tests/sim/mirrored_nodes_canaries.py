@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import pytest
 
+from sluicemq.broker.mirrored_queues import MirroredQueues
 from sluicemq.chain.channel import channel
 from sluicemq.chain.queue.mirrored import member
 from sluicemq.chain.queue.mirrored.master import MasterShell
 from sluicemq.chain.queue.mirrored.member import MirrorMember
 from sluicemq.chain.remote.mirrored_stand_in import MirroredStandIn
+from sluicemq.kernel.address import number_of
+from sluicemq.metadata.events import DeclaredQueue
 from sluicemq.queues.effects import Confirm, Effect, Write
+from sluicemq.queues.mirrored import promotion
 from sluicemq.queues.mirrored.delivery_marks import DeliveryMarks
 from sluicemq.replication import mirrored_master
 from sluicemq.replication.ask_post import LeaderKnown
@@ -98,3 +102,28 @@ def removals_are_forgotten(patch: pytest.MonkeyPatch) -> None:
         original(self)
 
     patch.setattr(MasterShell, "propose", propose)
+
+
+@canary
+def who_was_left_behind_keeps_what_it_has(patch: pytest.MonkeyPatch) -> None:
+    """It goes on when another mirror was promoted."""
+    original = MirroredQueues.change
+
+    def change(self: MirroredQueues, declared: DeclaredQueue) -> None:
+        member, name = self.members.get(declared.id), self.member_name(declared)
+        if name or member is None or not number_of(min(declared.members)):
+            original(self, declared)
+
+    patch.setattr(MirroredQueues, "change", change)
+
+
+@canary
+def the_oldest_log_goes_on(patch: pytest.MonkeyPatch) -> None:
+    """Of those that are left."""
+    newest = promotion.newest
+
+    def oldest(found: Mapping[str, Any]) -> tuple[int, int]:
+        term, index = newest(found)
+        return -term, -index
+
+    patch.setattr(promotion, "newest", oldest)

@@ -19,7 +19,9 @@ from sluicemq.sim.nodes.book import (
     ClusterStream,
     Outages,
 )
+from sluicemq.sim.nodes.groups import GroupHistory
 from sluicemq.sim.nodes.plan import PlannedQueue, nodes_plan
+from sluicemq.sim.nodes.promotions import Promotion, Promotions
 from sluicemq.sim.records import ACKED, PromiseBroken
 from sluicemq.sim.timeline import Timeline
 
@@ -33,8 +35,11 @@ class Bench:
         self.births: dict[int, int] = {}
         self.timeline = Timeline()
         self.outages = Outages()
+        self.promotions = Promotions()
         plan = replace(nodes_plan(0), queues=queues)
-        self.book = ClusterBook(plan, self.timeline, self.outages, lambda: 0, self.births)
+        self.book = ClusterBook(
+            plan, self.timeline, self.outages, lambda: 0, self.births, self.promotions
+        )
         self.stream: ClusterStream = self.book.stream("publisher", 1, confirms=True)
 
     def publish(self, queue: str) -> MessageId:
@@ -106,3 +111,37 @@ def test_an_offset_has_one_message_and_there_are_no_gaps() -> None:
     book.read("log", 2, second)
     with pytest.raises(PromiseBroken, match="has nothing at 1"):
         book.all_is_well()
+
+
+def promoted(bench: Bench) -> None:
+    """Have a mirror of `q` go on that lacks what the others agreed on from 200 on; these served
+    until 300."""
+    former = GroupHistory(1, bench.timeline)
+    former.commits = [(5, 100), (6, 200)]
+    former.served_ns = 300
+    bench.promotions.of_queues["q"] = [Promotion(9, former, 5)]
+
+
+def test_what_only_mirrors_had_that_were_left_behind_may_be_lost() -> None:
+    bench = Bench(
+        PlannedQueue(name="q", is_quorum=False, is_mirrored=True, promotes=True),
+        PlannedQueue(name="other", is_quorum=False, is_mirrored=True),
+    )
+    promoted(bench)
+    bench.timeline.now_ns = 250
+    bench.publish("q")
+    bench.book.all_is_well()
+    assert bench.book.figures["lost by promotions"] == 1
+    bench.publish("other")
+    with pytest.raises(PromiseBroken, match=r"\(0, 1\) is lost in other"):
+        bench.book.all_is_well()
+
+
+@pytest.mark.parametrize("at_ns", [150, 350], ids=["before", "afterwards"])
+def test_what_who_goes_on_had_or_got_may_not_be_lost(at_ns: int) -> None:
+    bench = Bench(PlannedQueue(name="q", is_quorum=False, is_mirrored=True, promotes=True))
+    promoted(bench)
+    bench.timeline.now_ns = at_ns
+    bench.publish("q")
+    with pytest.raises(PromiseBroken, match="is lost in q"):
+        bench.book.all_is_well()

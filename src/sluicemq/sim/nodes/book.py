@@ -2,7 +2,8 @@
 
     lost         a confirmed message is seen by a consumer of each of its queues, in the end; a
                  transient one only if the queue's node has not ended since; not in queues that
-                 are deleted meanwhile
+                 are deleted meanwhile; nor those that only mirrors had that were left behind when
+                 another went on without a majority
     revived      a message confirmed before its queue was redeclared is not seen in the new queue
     invented     every message seen was published to that queue, is unchanged to the last bit, and
                  not rolled back
@@ -27,6 +28,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.sim.nodes.promotions import Promotions
 from sluicemq.sim.records import ACKED, BROKEN, ENDED_WELL, OUT, REJECTED, REQUEUED, promise
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ FIGURES: Final = (
     "deletions",
     "read",
     "buried",
+    "lost by promotions",
 )
 NEVER_NS: Final = 1 << 62
 """The time of something that has not happened."""
@@ -82,9 +85,10 @@ class Outages:
 class SentToCluster:
     """One published message: its queues, and the answer to its publisher."""
 
-    __slots__ = ("confirmed_ns", "is_persistent", "queues", "state")
+    __slots__ = ("confirmed_ns", "is_persistent", "queues", "sent_ns", "state")
 
-    def __init__(self, queues: tuple[str, ...], is_persistent: bool) -> None:
+    def __init__(self, queues: tuple[str, ...], is_persistent: bool, sent_ns: int) -> None:
+        self.sent_ns = sent_ns
         self.confirmed_ns = NEVER_NS
         self.queues = queues
         self.is_persistent = is_persistent
@@ -124,12 +128,19 @@ class BookedConsumer:
     """One consumer on a holder's channel. `limit` is its prefetch, 0 for none. `life` is the lowest
     id that its queue can have."""
 
-    __slots__ = ("held", "holder", "last_of", "life", "limit", "queue", "standing")
+    __slots__ = ("began_ns", "held", "holder", "last_of", "life", "limit", "queue", "standing")
 
     def __init__(
-        self, holder: ChannelHolder, queue: BookedQueue, limit: int, standing: Standing, life: int
+        self,
+        holder: ChannelHolder,
+        queue: BookedQueue,
+        limit: int,
+        standing: Standing,
+        life: int,
+        began_ns: int,
     ) -> None:
         self.holder = holder
+        self.began_ns = began_ns
         self.queue = queue
         self.limit = limit
         self.life = life
@@ -144,11 +155,12 @@ class BookedConsumer:
 class BookedDelivery:
     """One message delivered to a consumer."""
 
-    __slots__ = ("consumer", "message", "state")
+    __slots__ = ("at_ns", "consumer", "message", "state")
 
-    def __init__(self, message: MessageId, consumer: BookedConsumer) -> None:
+    def __init__(self, message: MessageId, consumer: BookedConsumer, at_ns: int) -> None:
         self.message = message
         self.consumer = consumer
+        self.at_ns = at_ns
         self.state = OUT
 
 
@@ -220,6 +232,7 @@ class ClusterBook:
         outages: Outages,
         changes: Callable[[], int],
         births: dict[int, int],
+        promotions: Promotions,
     ) -> None:
         self.timeline = timeline
         self.outages = outages
@@ -227,6 +240,7 @@ class ClusterBook:
         """How often groups have had another leader or other members."""
         self.births = births
         """When queues were declared, by their ids; later ids are higher."""
+        self.promotions = promotions
         self.is_calm = False
         """No fault has happened yet, and all nodes are up."""
         self.streams: list[ClusterStream] = []
@@ -249,7 +263,7 @@ class ClusterBook:
     ) -> MessageId:
         """Note a message that is about to be sent."""
         self.figures["published"] += 1
-        sent = SentToCluster(queues, is_persistent)
+        sent = SentToCluster(queues, is_persistent, self.timeline.now_ns)
         stream.sent.append(sent)
         if stream.confirms:
             stream.unconfirmed[len(stream.sent)] = sent
@@ -276,7 +290,8 @@ class ClusterBook:
     def consumer(self, holder: ChannelHolder, name: str, limit: int, life: int) -> BookedConsumer:
         """Begin the record of a consumer of the queue of that name, with that id or a later one."""
         queue = self.queues[name]
-        return BookedConsumer(holder, queue, limit, self._standing(queue, holder.node), life)
+        standing = self._standing(queue, holder.node)
+        return BookedConsumer(holder, queue, limit, standing, life, self.timeline.now_ns)
 
     def _standing(self, queue: BookedQueue, node: int) -> Standing:
         """Return the outages of a queue that the clients at `node` have seen: for a quorum queue
@@ -305,9 +320,8 @@ class ClusterBook:
             buried = queue.grave is not None and message in queue.grave.seen
             promise(not buried, message, "comes from", queue.name, "and has died there")
         if before and not copies:
-            promise(
-                redelivered or is_late, message, "comes again to", holder, "without being flagged"
-            )
+            may = redelivered or is_late or self._were_hidden(before)
+            promise(may, message, "comes again to", holder, "without being flagged")
         elif redelivered and not before:
             may = queue.was_given_back or not (self.is_calm and self.outages.are_none)
             promise(may, message, "is flagged, but nobody can have had it")
@@ -319,7 +333,7 @@ class ClusterBook:
         self.figures["delivered"] += 1
         self.figures["redelivered"] += redelivered
         self.figures["buried"] += queue.source is not None
-        delivery = BookedDelivery(message, consumer)
+        delivery = BookedDelivery(message, consumer, self.timeline.now_ns)
         before.append(delivery)
         consumer.held += 1
         limit = consumer.limit
@@ -377,6 +391,15 @@ class ClusterBook:
         else:
             promise(holder.ended == BROKEN, where, "after", holder, "acknowledged it")
 
+    def _were_hidden(self, deliveries: list[BookedDelivery]) -> bool:
+        """Tell whether all of these may have been made by a master left behind, and not have been
+        known to the mirror that went on."""
+        may_have_hidden = self.promotions.may_have_hidden
+        return all(
+            may_have_hidden(each.consumer.queue.name, each.consumer.began_ns, each.at_ns)
+            for each in deliveries
+        )
+
     def settle(self, delivery: BookedDelivery, state: str) -> None:
         """Note that the client sends ack or nack."""
         assert delivery.state == OUT
@@ -399,9 +422,17 @@ class ClusterBook:
             for sequence, sent in enumerate(stream.sent):
                 for name in sent.queues:
                     queue = self.queues[name]
-                    if self._must_be_seen(stream, sent, queue):
-                        message = stream.number, sequence
-                        promise(queue.has_arrived(message), message, "is lost in", name)
+                    has_arrived = queue.has_arrived((stream.number, sequence))
+                    if self._must_be_seen(stream, sent, queue) and not has_arrived:
+                        where = (stream.number, sequence), "is lost in", name
+                        promise(self._may_be_left(sent, name), *where)
+                        self.figures["lost by promotions"] += 1
+
+    def _may_be_left(self, sent: SentToCluster, queue: str) -> bool:
+        """Tell whether a confirmed message may have been left behind with mirrors of its queue."""
+        is_confirmed = sent.state == CONFIRMED
+        times = sent.sent_ns, sent.confirmed_ns
+        return is_confirmed and self.promotions.may_have_lost(queue, *times)
 
     def _has_no_gaps(self, queue: BookedQueue) -> None:
         last: dict[int, int] = {}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sluicemq.raft.messages import RaftMessage
     from sluicemq.raft.raft import Raft
     from sluicemq.sim.durable_image import DurableImage
+    from sluicemq.sim.timeline import Timeline
 
 
 class GroupMember(NamedTuple):
@@ -51,8 +52,9 @@ class GroupMember(NamedTuple):
 class GroupHistory:
     """Everything that has happened in one group."""
 
-    def __init__(self, group: int) -> None:
+    def __init__(self, group: int, timeline: Timeline) -> None:
         self.title = f"group {group}"
+        self.timeline = timeline
         self.members: dict[int, GroupMember] = {}
         """The present members by node."""
         self.leaders: dict[int, int] = {}
@@ -67,11 +69,36 @@ class GroupHistory:
         self.digests: dict[int, int] = {}
         """By index, the digest of the state after applying it."""
         self.commit = 0
+        self.commits: list[tuple[int, int]] = []
+        """The values of `commit`, and when it got them."""
+        self.served_ns = -1
+        """When a member last served the queue, if it is a mirrored one; -1: none has."""
         self.seen: dict[int, tuple[int, ...]] = {}
         """By node, the state of its member when last checked, in the present life."""
         self.commit_seen: dict[int, int] = {}
         self.led: dict[int, int] = {}
         """By node, the last term in which it led."""
+
+    def go_on_from(self, former: GroupHistory, upto: int) -> None:
+        """Begin with what another group has agreed on, up to this index: a member of it goes on as
+        this one."""
+        self.title = f"{former.title} after a promotion"
+        self.known = {**former.known}
+        self.committed = {at: what for at, what in former.committed.items() if at <= upto}
+        self.digests = {at: what for at, what in former.digests.items() if at <= upto}
+        self.commit = upto
+        for commit, at_ns in former.commits:
+            self.commits.append((min(commit, upto), at_ns))
+            if commit >= upto:
+                break
+
+    def upto(self, raft: Raft) -> int:
+        """Return how much of what this group has agreed on a member has."""
+        log = raft.member.log
+        upto = min(log.last_index, self.commit)
+        while upto > log.snapshot.index and log.term_at(upto) != self.committed[upto][0]:
+            upto -= 1
+        return upto
 
     # -- a member after a turn of its node
 
@@ -137,6 +164,7 @@ class GroupHistory:
                 for index in range(self.commit + 1, log.commit + 1):
                     self.committed[index] = log.term_at(index), led
                 self.commit = log.commit
+                self.commits.append((log.commit, self.timeline.now_ns))
         known = log.commit <= self.commit
         promise(known, self.title, "node", each.node, "takes for committed", log.commit)
         for index in range(first, log.commit + 1):

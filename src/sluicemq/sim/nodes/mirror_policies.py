@@ -1,4 +1,6 @@
-"""The policy of the mirrored queues of a run: set before they are declared, and often changed."""
+"""The policies of the mirrored queues of a run: set before they are declared, and one often
+changed.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,31 @@ if TYPE_CHECKING:
 
     from sluicemq.node import Node
     from sluicemq.sim.nodes.host import NodeHost
+    from sluicemq.sim.nodes.plan import NodesPlan
 
 FIRST: Final[dict[str, Any]] = {"ha-mode": "all"}
 
 
-def is_set(node: Node) -> bool:
-    """Tell whether a node has the policy."""
+def are_set(node: Node, plan: NodesPlan) -> bool:
+    """Tell whether a node has the policies."""
     host = node.broker.definitions.hosts.get("/")
-    return host is not None and len(host.topology.policies) > 0
+    return host is not None and len(host.topology.policies) > bool(plan.promoting)
+
+
+def set_policies(node: Node, plan: NodesPlan) -> None:
+    """Have an operator at a node set the first policy, and another one for the queues that go on
+    with what a mirror has that is left."""
+    set_policy(node, FIRST)
+    if plan.promoting:
+        definition = {
+            "ha-mode": "exactly",
+            "ha-params": plan.promoting_mirrors,
+            "ha-promote-on-failure": "always",
+            "ha-promote-on-shutdown": "always",
+        }
+        names = f"^({'|'.join(plan.promoting)})$"
+        policy = Policy("/", "promoting", names, "queues", definition, 1)
+        node.broker.agreement.propose(UpsertRecord(policy))
 
 
 def set_policy(node: Node, definition: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from sluicemq.queues.mirrored.snapshot import digest_of
 from sluicemq.queues.quorum.commands import FifoCommand
 from sluicemq.queues.quorum.effects import FifoEffect
 from sluicemq.sim.nodes.groups import GroupHistory, GroupMember
+from sluicemq.sim.records import promise
 from sluicemq.sim.touched import RecordedTurns
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sluicemq.raft.messages import RaftMessage
     from sluicemq.raft.raft import Raft
     from sluicemq.sim.nodes.host import NodeHost
+    from sluicemq.sim.nodes.promotions import Promotions
     from sluicemq.sim.timeline import Timeline
 
 COMPARED_EVERY: Final = 8
@@ -82,13 +84,18 @@ class ComparedFifo(Replicated[FifoCommand, FifoEffect]):
 
 
 class NodeGroups:
-    """All Raft groups of a run."""
+    """All Raft groups of a run. A group whose member goes on without the others by a promotion is
+    a new one, with what that member had."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, promotions: Promotions) -> None:
         self.timeline = timeline
+        self.promotions = promotions
         self.births: dict[int, int] = {}
         """When the first node had each queue declared, by the queues' ids."""
-        self.histories: dict[int, GroupHistory] = {}
+        self.histories: dict[tuple[int, int], GroupHistory] = {}
+        """By group, and the id by which a promotion has begun it; 0: none has."""
+        self.declared: dict[int, set[int]] = {}
+        """The members that each mirrored queue was ever declared with."""
         self.owners: dict[int, dict[Actor, None]] = {}
         """By node, the actors that own a member of a group, or will own one."""
         self.had_turns: dict[int, dict[Actor, None]] = {}
@@ -103,6 +110,8 @@ class NodeGroups:
         """The last formation of each member."""
         self.serving: dict[int, dict[int, Raft]] = {}
         """By node and group, the members that channels used at the last look."""
+        self.promotes: frozenset[str] = frozenset()
+        """The queues that a mirror may serve without a majority."""
         self.departures = 0
         """How often channels have stopped using a member."""
 
@@ -124,13 +133,23 @@ class NodeGroups:
             if known == group:
                 member = self._member(host, group, raft)
                 for message in messages:
-                    self.histories[group].says(member, message)
+                    self.history(group, raft).says(member, message)
                 return
 
-    def _member(self, host: NodeHost, group: int, raft: Raft) -> GroupMember:
-        history = self.histories.get(group)
+    def history(self, group: int, raft: Raft) -> GroupHistory:
+        """Return the history of the group to which a member belongs."""
+        return self._history(group, self.promotions.latest(group, raft.member.name))
+
+    def _history(self, group: int, since: int) -> GroupHistory:
+        history = self.histories.get((group, since))
         if history is None:
-            history = self.histories[group] = GroupHistory(group)
+            history = self.histories[group, since] = GroupHistory(group, self.timeline)
+        return history
+
+    def _member(self, host: NodeHost, group: int, raft: Raft) -> GroupMember:
+        history = self.history(group, raft)
+        if not history.members:
+            self.promotions.goes_on(group, raft, history)
         member = history.members.get(host.number)
         if member is None or member.raft is not raft:
             member = GroupMember(group, host.number, raft, host.image)
@@ -149,6 +168,38 @@ class NodeGroups:
         if not owners.keys().isdisjoint(had_turns):
             self._look_at_members(host, had_turns)
         had_turns.clear()
+        if self.promotes:
+            self._look_at_masters(host)
+
+    def _look_at_masters(self, host: NodeHost) -> None:
+        """Note which groups have a member that serves on this node."""
+        for group, raft, shell in members_of(host.node):
+            if isinstance(shell, MirrorMember) and shell.served_term:
+                self.history(group, raft).served_ns = self.timeline.now_ns
+
+    def _look_at_promotions(self, agreement: ClusterAgreement) -> None:
+        """Find out which queues have got a new member alone since the last look: a promotion."""
+        for declared in queues_with_members(agreement.state):
+            if not declared.is_mirrored:
+                continue
+            known = self.declared.setdefault(declared.id, {*declared.members})
+            (*others, name) = sorted(declared.members)
+            if not others and not declared.leaving and name > max(known):
+                former = self._history(declared.id, self.promotions.latest(declared.id, name))
+                queue = declared.definition.name
+                promise(queue in self.promotes, queue, "goes on with a part of its mirrors")
+                self.promotions.began(declared.id, queue, name, former)
+            known.update(declared.members)
+
+    def _has_left_none(self, host: NodeHost, agreement: ClusterAgreement) -> None:
+        """Check that no member goes on of which a node knows that it was left behind."""
+        since = {
+            declared.id: self.promotions.latest(declared.id, min(declared.members))
+            for declared in queues_with_members(agreement.state)
+        }
+        for group, raft, _ in members_of(host.node):
+            has_heard = raft.member.name >= since.get(group, 0)
+            promise(has_heard, f"group {group} goes on at", host.name, "and was left behind")
 
     def _look_at_members(self, host: NodeHost, had_turns: dict[Actor, None]) -> None:
         """Check the members whose owners had turns, and all those of queues after a turn in which
@@ -159,6 +210,9 @@ class NodeGroups:
         is_decided = definitions is not None and not agreement.undecided
         applied = definitions.applied if definitions is not None and is_decided else 0
         has_applied = is_decided and applied != self.applied.get(host.number)
+        if has_applied and self.promotes:
+            self._look_at_promotions(agreement)
+            self._has_left_none(host, agreement)
         was = self.serving.get(host.number, {})
         serving: dict[int, Raft] = {}
         for group, raft, shell in members_of(host.node):
@@ -183,7 +237,7 @@ class NodeGroups:
 
     def _check(self, host: NodeHost, group: int, raft: Raft) -> None:
         member = self._member(host, group, raft)
-        self.histories[group].look(member)
+        self.history(group, raft).look(member)
 
     def _look_at_queue(
         self, host: NodeHost, group: int, raft: Raft, shell: SharedShell | MirrorMember
@@ -202,24 +256,24 @@ class NodeGroups:
     def _compare_declared(self, node: int, agreement: ClusterAgreement) -> None:
         """Compare a node's definitions with those of other nodes after the same entry."""
         assert agreement.member is not None
-        history = self.histories[DEFINITIONS_GROUP]
+        history = self._history(DEFINITIONS_GROUP, 0)
         history.applied(node, agreement.member.applied, agreement.state.snapshot())
 
     def _watch_state(self, node: int, group: int, shell: SharedShell | MirrorMember) -> None:
         """Compare the state of a queue with those of its other members, every so often, before it
         applies the next entry."""
-        history = self.histories[group]
         if isinstance(shell, SharedShell):
             self.states[shell.fifo] = None
+            history = self.history(group, shell.raft)
             shell.replicator.machine = ComparedFifo(shell.fifo, node, history)
             return
-        state = shell.mirror
+        state, raft = shell.mirror, shell.raft
         self.states[state] = None
         original = state.entered
 
         def entered(index: int, stamp_ms: int) -> None:
             if state.index % COMPARED_EVERY == 0:
-                history.applied(node, state.index, digest_of(state))
+                self.history(group, raft).applied(node, state.index, digest_of(state))
             original(index, stamp_ms)
 
         state.entered = entered  # type: ignore[method-assign]
@@ -234,14 +288,14 @@ class NodeGroups:
         """Return a node that does not know all committed entries of its groups; "" without one."""
         for host in hosts:
             for group, raft, _ in members_of(host.node):
-                history = self.histories[group]
+                history = self.history(group, raft)
                 if raft.member.log.commit < history.commit:
                     return f"{host.name} does not know all that {history.title} has"
         return ""
 
     def disagreement(self, hosts: list[NodeHost]) -> str:
         """Return a node that is behind with the definitions; "" when all have applied the same."""
-        upto = self.histories[DEFINITIONS_GROUP].commit
+        upto = self._history(DEFINITIONS_GROUP, 0).commit
         for host in hosts:
             agreement = host.node.broker.clustered
             assert agreement is not None

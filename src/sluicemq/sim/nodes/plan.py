@@ -24,6 +24,11 @@ DYING_ONE_IN: Final = 4
 """In one run in this many the last queue dead-letters messages to another one."""
 LOG_ONE_IN: Final = 5
 """One run in this many has a stream, too."""
+PROMOTING_ONE_IN: Final = 6
+"""In one run of mirrored queues in this many a policy lets some of them go on with what a mirror
+has that is left."""
+PROMOTING_NODES: Final = 5
+"""A run of so few nodes could not lose a majority of mirrors and keep one of nodes."""
 PASSING_ONE_IN: Final = 4
 """In one run in this many the first queue is deleted and redeclared while in use."""
 
@@ -38,6 +43,8 @@ class PlannedQueue:
     is_quorum: bool
     members: int = 0
     is_mirrored: bool = False
+    promotes: bool = False
+    """True when a policy lets a mirror go on without a majority."""
     passes: bool = False
     """True when clients delete and redeclare it."""
     is_log: bool = False
@@ -120,6 +127,11 @@ class NodesPlan:
     """How often a client at each node deletes or redeclares passing queues."""
     moves_members: bool
     """True when quorum queues get and lose members, and leaders move."""
+    promoting_mirrors: int = 0
+    """The mirrors of each queue that one of them may serve without a majority, so that a majority
+    of them is lost for long at first; 0: there is no such queue."""
+    hoards: bool = False
+    """True when nobody consumes from these queues before the end."""
     moves_nodes: bool = False
     """True when nodes join the cluster, and some are removed. Then queues get members, and lose
     them only with their nodes."""
@@ -152,9 +164,19 @@ class NodesPlan:
         return [each for each in self.queues if not each.is_log]
 
     @property
+    def consumed(self) -> list[PlannedQueue]:
+        """Return the queues that clients consume from before the end."""
+        return [each for each in self.work if not (self.hoards and each.promotes)]
+
+    @property
     def targets(self) -> list[PlannedQueue]:
         """Return the queues that clients publish to: all except those for dead letters."""
         return [each for each in self.queues if not each.source]
+
+    @property
+    def promoting(self) -> list[str]:
+        """Return the names of the queues that a mirror may serve without a majority."""
+        return [each.name for each in self.queues if each.promotes]
 
     @property
     def fanned(self) -> list[PlannedQueue]:
@@ -214,7 +236,25 @@ def mirrored_plan(seed: int, nodes: int | None = None) -> NodesPlan:
         PlannedQueue(name=f"mirrored{nth}", is_quorum=False, is_mirrored=True)
         for nth in range(len(plan.queues))
     )
-    return replace(plan, queues=queues, moves_members=False)
+    plan = replace(plan, queues=queues, moves_members=False)
+    dice = Random(f"promotes {seed}")
+    promotes = dice.randrange(PROMOTING_ONE_IN) == 0 and nodes in (None, PROMOTING_NODES)
+    return promoting_plan(plan, dice) if promotes else plan
+
+
+def promoting_plan(plan: NodesPlan, dice: Random) -> NodesPlan:
+    """Return the plan with queues that go on with what a mirror has that is left."""
+    count = dice.choice((1, 1, len(plan.queues)))
+    queues = [replace(each, promotes=True) for each in plan.queues[:count]]
+    return replace(
+        plan,
+        nodes=PROMOTING_NODES,
+        is_calm_at_first=True,
+        queues=(*queues, *plan.queues[count:]),
+        promoting_mirrors=dice.choice((2, 3, 3, 4)),
+        messages_each=dice.choice((60, 120)),
+        hoards=dice.randrange(2) == 0,
+    )
 
 
 def moving_plan(seed: int, nodes: int | None = None) -> NodesPlan:

@@ -3,6 +3,7 @@ everything is healed, all confirmed messages are delivered, the queues are empty
 
 founding   the nodes start, in any order; faults begin after some time, founded or not, or when
            all nodes are up
+siege      in runs with queues that may go on with what is left: a majority of mirrors is lost
 faults     clients and faults, for so long as the plan says
 healing    no more faults: all nodes hear each other, and clients can connect everywhere, and all
            have the same definitions
@@ -35,8 +36,10 @@ from sluicemq.sim.nodes.plan import (
     nodes_plan,
     shortened,
 )
+from sluicemq.sim.nodes.promotions import Promotions
 from sluicemq.sim.nodes.registers import RegisterBook
 from sluicemq.sim.nodes.rest import kept_of_mirrors, kept_of_streams, unrest
+from sluicemq.sim.nodes.siege import Siege
 from sluicemq.sim.nodes.site import ClientSite
 from sluicemq.sim.nodes.watch import LinkWatch
 from sluicemq.sim.records import promise
@@ -50,6 +53,9 @@ FOUNDING_MS: Final = 300
 """Faults begin within that time."""
 CALM_MS: Final = 500
 """Time without faults at first, in runs that are calm at first."""
+HEIR_IN_TIME_MS: Final = 30_000
+"""Virtual time within which a mirror has to go on when most are lost: it takes 10 seconds to notice
+that a node is cut off or frozen, and then 15."""
 IN_TIME_MS: Final = 30_000
 """Virtual time within which each phase after the faults must end."""
 LOOK_MS: Final = 20
@@ -100,9 +106,11 @@ class NodesRun:
         self.network = PipeNetwork(self.timeline, Random(f"network {plan.seed}"))
         self.outages = Outages()
         self.registers = RegisterBook()
-        self.groups = NodeGroups(self.timeline)
-        groups = self.groups
-        self.book = ClusterBook(plan, self.timeline, self.outages, groups.changes, groups.births)
+        self.promotions = Promotions()
+        self.groups = groups = NodeGroups(self.timeline, self.promotions)
+        groups.promotes = frozenset(plan.promoting)
+        records = self.outages, groups.changes, groups.births, self.promotions
+        self.book = ClusterBook(plan, self.timeline, *records)
         self.phase = "founding"
         self.finding: Exception | None = None
         """A fault in a turn of a node."""
@@ -172,6 +180,9 @@ class NodesRun:
         if self.plan.is_calm_at_first:
             self._until_nothing(self.not_up)
             self._pass(CALM_MS)
+        if self.plan.promoting:
+            self.phase = "siege"
+            self._besiege()
         self.phase = "faults"
         self.nemesis.begin()
         self._pass(self.plan.faults_ms)
@@ -192,6 +203,18 @@ class NodesRun:
         self._until_nothing(lambda: self.groups.disagreement(self.hosts))
         self.book.all_is_well()
         self.registers.check()
+
+    def _besiege(self) -> None:
+        """Take most mirrors of a queue, until another one serves it."""
+        plan, nemesis = self.plan, self.nemesis
+        siege = Siege(plan, self.network, self.hosts, self.sites, nemesis, self.promotions)
+        self._until_nothing(siege.unready)
+        siege.begin()
+        self._pass(siege.lag_ms)
+        siege.strike()
+        self._until_nothing(siege.unserved, HEIR_IN_TIME_MS)
+        self._pass(siege.reign_ms)
+        siege.end()
 
     def _start(self, asked: object) -> None:
         assert isinstance(asked, NodeHost)
@@ -218,9 +241,10 @@ class NodesRun:
                 look_ns = self.timeline.now_ns + LOOK_MS * MS
                 self._look()
 
-    def _until_nothing(self, hinders: Callable[[], str]) -> None:
-        """Go on until nothing hinders any more, for a bounded time."""
-        deadline_ns = self.timeline.now_ns + IN_TIME_MS * MS
+    def _until_nothing(self, hinders: Callable[[], str], in_time_ms: int = 0) -> None:
+        """Go on until nothing hinders any more, for a bounded time: IN_TIME_MS, unless another one
+        is given."""
+        deadline_ns = self.timeline.now_ns + (in_time_ms or IN_TIME_MS) * MS
         while hindrance := hinders():
             late = self.timeline.now_ns > deadline_ns or self.timeline.happened > EVENTS_MAX
             promise(not late, "not in time:", hindrance)
@@ -325,6 +349,7 @@ def simulated(plan: NodesPlan) -> NodesReport:
     report.figures["terms"] = sum(len(each.leaders) for each in histories)
     report.figures["entries"] = sum(each.commit for each in histories)
     hosts = [*run.hosts, *run.departed]
+    report.figures["promotions"] = sum(map(len, run.promotions.of_groups.values()))
     report.figures["lives"] = sum(host.lives for host in hosts)
     report.figures["failed starts"] = sum(host.failed_starts for host in hosts)
     report.figures["joined nodes"] = sum(isinstance(host, Newcomer) for host in hosts)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.amqp import methods as m
 from sluicemq.sim.nodes.clients import AWAY, GONE, TO_ALL, UNAGREED, SiteRole
-from sluicemq.sim.nodes.mirror_policies import FIRST, is_set, set_policy
+from sluicemq.sim.nodes.mirror_policies import are_set, set_policies
 from sluicemq.sim.records import promise
 from sluicemq.sim.units import MS
 
@@ -36,8 +36,8 @@ class SiteSetup(SiteRole):
         """Go on with the next queue, if there is one."""
         if self.is_asking:
             return
-        if self.site.plan.has_mirrors and not is_set(self.site.node):
-            set_policy(self.site.node, FIRST)
+        if self.site.plan.has_mirrors and not are_set(self.site.node, self.site.plan):
+            set_policies(self.site.node, self.site.plan)
             self.wake()
             return
         self.is_asking = True

@@ -125,11 +125,11 @@ class ClientSite(SitePort):
             yield SiteDefiner(self, plan.moves_each)
         for _ in range(1 + self.random.randrange(plan.publishers)):
             yield SitePublisher(self, self.name("publisher"), plan.messages_each)
-        for _ in range(1 + self.random.randrange(plan.consumers)):
-            queue = self.random.choice(plan.work).name
+        for _ in range(1 + self.random.randrange(plan.consumers) if plan.consumed else 0):
+            queue = self.random.choice(plan.consumed).name
             yield SiteConsumer(self, self.name("consumer"), queue, drains=False)
-        for _ in range(self.random.randrange(plan.getters + 1)):
-            queue = self.random.choice(plan.work).name
+        for _ in range(self.random.randrange(plan.getters + 1) if plan.consumed else 0):
+            queue = self.random.choice(plan.consumed).name
             yield SiteGetter(self, self.name("getter"), queue)
         if plan.log is not None:
             for _ in range(self.random.randrange(plan.readers + 1)):
