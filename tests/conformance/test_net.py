@@ -17,7 +17,8 @@ import uvloop
 from sluicemq.config import NetConfig
 from sluicemq.errors import Refused
 from sluicemq.host.net import HostNet
-from sluicemq.kernel.world import Closed, Connected, Log, Net, Received, Writable
+from sluicemq.kernel.socket_messages import Closed, Connected, Received, Writable
+from sluicemq.kernel.world import Log, Net
 from sluicemq.sim.cluster.net import PipeNet, PipeNetwork
 from sluicemq.sim.net import Network, SimNet
 from sluicemq.sim.swarm import swarm_of

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from sluicemq.kernel.actor import Actor, Scheduler
-from sluicemq.kernel.world import Writable
+from sluicemq.kernel.socket_messages import Writable
 from sluicemq.replication.alone import Alone
 from sluicemq.replication.replicator import Replicator, Role
 from sluicemq.replication.state_owner import StateOwner

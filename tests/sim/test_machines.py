@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluicemq.kernel.actor import Actor
-from sluicemq.kernel.world import Closed, Connected, Received, Writable
+from sluicemq.kernel.socket_messages import Closed, Connected, Received, Writable
 from sluicemq.sim.machine import Machine
 from sluicemq.sim.net import Network
 from sluicemq.sim.swarm import Swarm, swarm_of

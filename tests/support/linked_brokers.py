@@ -20,7 +20,8 @@ from sluicemq.config import Config
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.containment import traceback_text
 from sluicemq.kernel.endpoints import Peer
-from sluicemq.kernel.world import Closed, Received, World
+from sluicemq.kernel.socket_messages import Closed, Received
+from sluicemq.kernel.world import World
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.node_post import NodePost
 from sluicemq.manage.task import start

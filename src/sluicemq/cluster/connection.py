@@ -21,7 +21,7 @@ from sluicemq.cluster.handshake import (
 from sluicemq.cluster.outbox import LinkOutbox
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.compiling import mypyc_attr
-from sluicemq.kernel.world import Closed, Connected, Received, Writable
+from sluicemq.kernel.socket_messages import Closed, Connected, Received, Writable
 from sluicemq.limits import (
     LINK_HANDSHAKE_BYTES,
     LINK_LINGER_MS,

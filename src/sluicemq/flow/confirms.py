@@ -15,13 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from sluicemq.flow.link import Link
 
 Range: TypeAlias = tuple[int, int]
 """(first, count) of consecutive sequence numbers."""
+
+WATCH_EVERY: Final = 16
+"""Of so many messages of a channel at most one is watched for how long its confirm takes: where
+each comes alone, two looks at the clock would be a fortieth of its cost."""
 
 COUNT = itemgetter(1)
 """The index of the count in a Range."""

@@ -23,7 +23,8 @@ from sluicemq.host.poller import PolledSocket, SocketPoller
 from sluicemq.host.tls import TlsSession, reason_of
 from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.kernel.endpoints import Peer, is_loopback
-from sluicemq.kernel.world import Closed, Connected, Log, Net, Received, Writable
+from sluicemq.kernel.socket_messages import Closed, Connected, Received, Writable
+from sluicemq.kernel.world import Log, Net
 
 if TYPE_CHECKING:
     from sluicemq.config import NetConfig

@@ -19,7 +19,7 @@ from collections import deque
 from errno import EAGAIN, ECANCELED, EINTR, errorcode
 from queue import SimpleQueue
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.host.file_handles import UNSUPPORTED, Handle
 from sluicemq.host.files import DSYNC, HostFiles
@@ -57,14 +57,17 @@ class Jobs:
         self.queue.put(item)
 
 
-class UnderWay(NamedTuple):
+class UnderWay:
     """A write that the ring has; the system reads `data` meanwhile."""
 
-    item: Item
-    handle: Handle
-    offset: int
-    data: bytes
-    began_ns: int
+    __slots__ = ("began_ns", "data", "handle", "item", "offset")
+
+    def __init__(self, item: Item, handle: Handle, offset: int, data: bytes, began_ns: int) -> None:
+        self.item = item
+        self.handle = handle
+        self.offset = offset
+        self.data = data
+        self.began_ns = began_ns
 
 
 class SyncStrand:
@@ -99,7 +102,7 @@ class SyncStrand:
         if written == len(write.data):
             self._count(write)
             self.files.handles.end_write(write.handle)
-        elif written >= 0 or -written in (*NOT_DONE, *UNSUPPORTED):
+        elif written >= 0 or -written in NOT_DONE or -written in UNSUPPORTED:
             self.files.handles.end_write(write.handle)
             if -written in UNSUPPORTED:
                 self._give_up(errorcode[-written])

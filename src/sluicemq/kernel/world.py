@@ -194,34 +194,3 @@ class World:
         self.net = net
         self.memory = memory
         self.log = log or Log()
-
-
-class Connected:
-    """Posted to the owner of a connection: it is made."""
-
-    __slots__ = ()
-
-
-class Received:
-    """Posted to the owner of a connection: `data` came from the peer."""
-
-    __slots__ = ("data",)
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-
-class Writable:
-    """Posted to a connection's writer: the socket's buffer has drained below its low-water mark."""
-
-    __slots__ = ()
-
-
-class Closed:
-    """Posted to the owner of a connection: it is gone, or could not be made; `reason` is for the
-    log."""
-
-    __slots__ = ("reason",)
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason

@@ -17,7 +17,8 @@ from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.writer import Writer
 from sluicemq.errors import Refused
 from sluicemq.kernel.endpoints import Peer as Address
-from sluicemq.kernel.world import Closed, Connected, Net, Received, Writable
+from sluicemq.kernel.socket_messages import Closed, Connected, Received, Writable
+from sluicemq.kernel.world import Net
 from sluicemq.sim.records import promise
 from sluicemq.sim.units import MS
 

@@ -69,6 +69,8 @@ U64_MAX: Final = (1 << 64) - 1
 RUN_HEAD: Final = Struct("<BBHIQQQIIIHH")
 EXPIRY: Final = Struct("<Q")
 ACK_HEAD: Final = Struct("<IIQ")
+ONE_RANGE: Final = Struct("<IIQQII")
+"""An ack of one range, which nearly all are where messages come alone."""
 DELIVERED_ENTRY: Final = Struct("<IIQQ")
 DEFINITION_HEAD: Final = Struct("<II")
 QUEUE_DELETED_ENTRY: Final = Struct("<IIQ")
@@ -250,6 +252,10 @@ def encode_run(parts: list[bytes], run: Run) -> int:
 def encode_ack(parts: list[bytes], queue: int, ranges: list[range]) -> int:
     """Append the acknowledged positions, as ascending ranges, to `parts`, and return the number of
     bytes appended."""
+    if len(ranges) == 1 and ranges[0]:
+        only = ranges[0]
+        parts.append(ONE_RANGE.pack(ACK, 1, queue, only.start, only.step, len(only)))
+        return ONE_RANGE.size
     ranges = [each for each in ranges if each]
     count = len(ranges)
     assert count <= COUNT_MAX

@@ -115,6 +115,8 @@ class Journal:
         self.first = number
         """The oldest file that still exists."""
         self.number = number
+        self.path = journal_path(number)
+        """The path of the file that the next group goes to, unless it has reached its limit."""
         self.offset = 0
         self.file_id = b""
         self.sequence = 0
@@ -142,7 +144,7 @@ class Journal:
         self.offset += len(record)
         self.bytes += len(record)
         data = header + record if header else record  # compiled, the sum would be another copy
-        job = GroupWrite(journal_path(self.number), start, data, allocate)
+        job = GroupWrite(self.path, start, data, allocate)
         if header and self.manifest is not None:
             self.manifest = self.manifest._replace(
                 generation=self.manifest.generation + 1, journal_last=self.number
@@ -156,7 +158,7 @@ class Journal:
         if not self.offset or self.offset + RECORD_HEAD_SIZE > self.size_limit:
             return None
         data = encode_record(self.file_id, self.offset, SEAL, self.sequence, [])
-        return SealWrite(journal_path(self.number), self.offset, data)
+        return SealWrite(self.path, self.offset, data)
 
     def rotate(self) -> bool:
         """Begin a new file if this one has reached its limit, and tell whether it had."""
@@ -169,6 +171,7 @@ class Journal:
         """Begin a new file, unless this one is still empty, so that the next group goes there."""
         if self.offset:
             self.number += 1
+            self.path = journal_path(self.number)
             self.offset = 0
             self.marks[self.number] = {}
 

@@ -195,7 +195,9 @@ class Scan(NamedTuple):
 
 
 FEW_PARTS: Final = 64
-"""At most this many parts of a record are checked one by one."""
+"""At most this many parts of a record are checked one by one..."""
+SMALL_BYTES: Final = 4096
+"""... unless they have so few bytes together that copying them twice costs less."""
 
 
 def size_of_record(length: int) -> int:
@@ -245,7 +247,7 @@ def record_in_pieces(
     seed = seed_of(file_id, offset)
     head = HEAD.pack(length, type, 0, check_of(seed, length, type, sequence), sequence)
     whole = [head, *parts, bytes(-length % ALIGNMENT)]
-    if len(whole) < FEW_PARTS:  # then they are not copied twice
+    if length > SMALL_BYTES and len(whole) < FEW_PARTS:  # then they are not copied twice
         crc = seed
         for part in whole:
             crc = extend(crc, part)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.host.net import HostNet
 from sluicemq.host.poller import HIGH_WATER_BYTES
-from sluicemq.kernel.world import Writable
+from sluicemq.kernel.socket_messages import Writable
 
 if TYPE_CHECKING:
     import asyncio

@@ -16,7 +16,7 @@ from sluicemq.chain.store.group_commit import CommitDue, HoldOver
 from sluicemq.chain.store.messages import TryAgain
 from sluicemq.config import KIB, MIB, Config, StorageConfig
 from sluicemq.kernel.endpoints import Peer
-from sluicemq.kernel.world import Closed, Received
+from sluicemq.kernel.socket_messages import Closed, Received
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.task import CommandAnswer, start
 from sluicemq.metadata.changes import DeclareQueue

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from sluicemq.chain.queue.quorum.lease import DeliveryLease
-from sluicemq.kernel.world import Writable
+from sluicemq.kernel.socket_messages import Writable
 from support.linked_brokers import Cluster, LinkedBroker, LinkedClient
 
 BODY = b"x" * 12_000

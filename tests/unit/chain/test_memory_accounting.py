@@ -20,7 +20,7 @@ from sluicemq.chain.channel.channel import Channel
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.connection.unfinished import Unfinished
 from sluicemq.errors import ConnectionViolation
-from sluicemq.kernel.world import Writable
+from sluicemq.kernel.socket_messages import Writable
 from sluicemq.limits import (
     QUEUED_BYTES_MAX,
     UNFINISHED_PATIENCE_NS,

@@ -20,7 +20,7 @@ from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import TARGETS_MAX
 from sluicemq.chain.queue.vhost_port import BINDINGS_MAX
 from sluicemq.chain.republish.republisher import Republisher
-from sluicemq.kernel.world import Closed
+from sluicemq.kernel.socket_messages import Closed
 from sluicemq.model.definitions import QUEUE, Destination
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.routing import fanout, headers

@@ -15,7 +15,7 @@ from sluicemq.amqp.frames import HEARTBEAT_FRAME, LARGE_BYTES
 from sluicemq.chain.writer import DeliveriesFlushed, Frames, HangUp, Writer
 from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.kernel.actor import Actor, Scheduler
-from sluicemq.kernel.world import Writable
+from sluicemq.kernel.socket_messages import Writable
 from sluicemq.limits import WRITE_BYTES
 from support.fakes import FakeClock, FakeNet, drain
 

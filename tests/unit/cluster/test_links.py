@@ -14,7 +14,7 @@ from sluicemq.cluster import cluster_port as c
 from sluicemq.cluster.bounds import LinkBounds
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.address import ActorAddress
-from sluicemq.kernel.world import Closed, Connected, Received
+from sluicemq.kernel.socket_messages import Closed, Connected, Received
 from sluicemq.limits import LINK_HALF_OPEN_ADDRESS_MAX
 from sluicemq.sim.cluster.net import PipeNet
 from support.linked import PORT, Inbox, Machine, Run

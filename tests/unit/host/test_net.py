@@ -17,7 +17,8 @@ from sluicemq.config import NetConfig
 from sluicemq.host import net as module
 from sluicemq.host.net import UNPARSED_BYTES_MAX, Connection, HostNet, Incoming
 from sluicemq.kernel.endpoints import Peer
-from sluicemq.kernel.world import Closed, Log, Received
+from sluicemq.kernel.socket_messages import Closed, Received
+from sluicemq.kernel.world import Log
 
 UNPARSED_MAX = 1000
 WRITTEN = bytes(range(250)) * 40

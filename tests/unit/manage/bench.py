@@ -20,7 +20,8 @@ from sluicemq.config import Config
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob
 from sluicemq.kernel.endpoints import Peer
-from sluicemq.kernel.world import Clock, Memory, Net, Received, World
+from sluicemq.kernel.socket_messages import Received
+from sluicemq.kernel.world import Clock, Memory, Net, World
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.gateway import GATEWAY
 from sluicemq.manage.task import CommandAnswer, start

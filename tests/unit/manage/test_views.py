@@ -30,7 +30,7 @@ from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.pacer import QueuePace
 from sluicemq.errors import Refused
 from sluicemq.flow.alarm import MEMORY
-from sluicemq.kernel.world import Closed
+from sluicemq.kernel.socket_messages import Closed
 from sluicemq.manage.lists import LISTS
 from sluicemq.manage.tables import COLUMNS, DEFAULTS
 from sluicemq.manage.views import pieces

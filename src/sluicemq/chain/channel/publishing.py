@@ -31,7 +31,7 @@ from sluicemq.chain.property_traits import BASIC_PUBLISH, traits_in, undecodable
 from sluicemq.chain.queue.queue import TARGET_WORK, TARGETS_MAX
 from sluicemq.chain.splitting import stretches
 from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation, ProtocolViolation
-from sluicemq.flow.confirms import Unconfirmed
+from sluicemq.flow.confirms import WATCH_EVERY, Unconfirmed
 from sluicemq.limits import CHOICES_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX, TRAITS_MAX
 from sluicemq.model.batch import ENVELOPED, Batch, size_of
 from sluicemq.model.content import properties_of, with_properties
@@ -143,8 +143,8 @@ class Publishing:
         """What was; it is forgotten when the message is out."""
         self.watched_seq = 0
         """The number of the message that is watched for how long its confirm takes; 0: none is."""
-        self.watched_ns = 0
-        """When it was published."""
+        self.watch_from = 0  # the smallest number that may be watched next
+        self.watched_ns = 0  # when it was published
 
     def publish_any(self, event: AnyPublishes) -> int:
         """Route a run of either kind, and return how many of its messages went out. The rest is
@@ -329,8 +329,9 @@ class Publishing:
         self.vhost.traffic.publish += count
         first_seq = self.next_seq
         self.next_seq = first_seq + count
-        if self.confirming and not self.watched_seq:
+        if self.confirming and not self.watched_seq and first_seq >= self.watch_from:
             self.watched_seq = first_seq
+            self.watch_from = first_seq + WATCH_EVERY
             self.watched_ns = self.services.world.clock.now_ns()
         if self.confirming or self.transaction is not None:
             self.unconfirmed.expect(first_seq, count, links, to_come)
@@ -655,8 +656,7 @@ class Publishing:
         ]
 
     def watch(self) -> None:
-        """Measure the time to the confirm of the watched message, when it has come; the next one
-        that is published is watched then."""
+        """Measure the time to the confirm of the watched message, when it has come."""
         smallest = self.unconfirmed.smallest()
         if smallest is None or smallest > self.watched_seq:
             passed_ns = self.services.world.clock.now_ns() - self.watched_ns

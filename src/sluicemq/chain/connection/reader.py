@@ -54,7 +54,7 @@ from sluicemq.flow.delivery_window import ConnectionWindow
 from sluicemq.flow.gate import Gate
 from sluicemq.flow.throttle import NOTHING, SEND_BLOCKED, Throttle
 from sluicemq.kernel.actor import Share
-from sluicemq.kernel.world import Closed, Received
+from sluicemq.kernel.socket_messages import Closed, Received
 from sluicemq.limits import CLOSING_TIMEOUT_MS, LINGER_MS, SILENT_CLOSE_DELAY_MS
 
 if TYPE_CHECKING:

@@ -300,4 +300,6 @@ def parted(gathered: list[Append], count_max: int) -> tuple[list[Append], list[A
 
 def in_order(gathered: list[Append]) -> list[Append]:
     """Return the appends with declarations first; otherwise as they came."""
+    if len(gathered) == 1:
+        return gathered
     return sorted(gathered, key=lambda append: not append.is_declaration)

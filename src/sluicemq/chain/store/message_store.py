@@ -385,11 +385,13 @@ class MessageStore(StorePort):
 
     def page_bodies(self) -> None:
         """Write the bodies that were paged out since the last such job."""
+        if not self.paged_bytes:
+            return
         job = self.transient.take_job()
         if job is not None:
             self.paging_bytes, self.paged_bytes = self.paged_bytes, 0
             self.disk.submit(job, self, MESSAGES_STRAND)
-        elif self.paged_bytes and not self.transient.buffer:
+        elif not self.transient.buffer:
             self.services.memory_used(-self.paged_bytes)  # all removed before they were written
             self.paged_bytes = 0
 

@@ -94,7 +94,7 @@ class StoreGroup(Append):
             encode_ack(parts, queue.id, ranges)
             encode_deliver(parts, queue.id, self.delivered[queue])
             journal.mark(queue.id, 0)
-            self.checkpoints.touch(queue)
+            self.touch(queue)
 
     def before(self) -> MessageWrites | None:
         """Return the job that writes large bodies, None if there are none: all of them, or those of
@@ -109,6 +109,11 @@ class StoreGroup(Append):
             if not write.cancelled:
                 yield from body_ids_of(write)
 
+    def touch(self, queue: StoreClient) -> None:
+        """Have the next checkpoint look at this queue, if that is not noted yet."""
+        if queue not in self.checkpoints.touched:
+            self.checkpoints.touch(queue)
+
     def appended(self) -> None:
         """Tell the queues that their messages are durable, in the order of writing, and release
         bodies that nobody needs any more."""
@@ -116,12 +121,13 @@ class StoreGroup(Append):
             self.bodies.finished(self.bodies_job)
         by_queue: dict[StoreClient, list[Receipt]] = {}
         for write in self.writes:
-            self.checkpoints.touch(write.queue)
+            self.touch(write.queue)
             if write.receipt is not None and not write.cancelled:
                 by_queue.setdefault(write.queue, []).append(write.receipt)
         for queue, receipts in by_queue.items():
             queue.post(Written(receipts))
-        self.bodies.remove(self.gone_bodies)
+        if self.gone_bodies:
+            self.bodies.remove(self.gone_bodies)
         for removed in self.collect:
             removed.queue.post(Collect(removed.empty))
 

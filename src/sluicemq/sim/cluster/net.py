@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import Refused
 from sluicemq.kernel.endpoints import Peer
-from sluicemq.kernel.world import Closed, Connected, Net, Received, Writable
+from sluicemq.kernel.socket_messages import Closed, Connected, Received, Writable
+from sluicemq.kernel.world import Net
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
