@@ -27,6 +27,11 @@ from support.thorough import thorough
 SEEDS: Final = range(200)
 SHORT: Final = thorough(True, False)
 REPLAYED: Final = (1, 16, 23)
+ONCE_FAILED: Final = {
+    31000141: "a node that was told of a newer life of another one than it had met kept it out",
+    31001234: "the same",
+}
+"""Seeds of whole runs that once failed, and why."""
 
 ENGAGED: Final = {
     "confirmed": 3_200,
@@ -84,6 +89,12 @@ def digests(hash_seed: str) -> list[str]:
 def test_no_promise_is_broken() -> None:
     failed = [report.line() for report in reports() if report.failure]
     assert not failed, f"replay with `python -m sluicemq.sim.nodes SEED{' --short' * SHORT}`"
+
+
+@pytest.mark.parametrize("seed", ONCE_FAILED)
+def test_a_seed_that_once_failed_passes(seed: int) -> None:
+    report = simulate_nodes(seed)
+    assert not report.failure, f"{ONCE_FAILED[seed]}\n{report.trace}"
 
 
 @pytest.mark.timeout(1800)

@@ -51,6 +51,13 @@ class Member:
         """Forget the node that was met: another one may come in its place."""
         self.name, self.home, self.incarnation, self.start = self.listed_name, b"", 0, b""
 
+    def recall(self, name: str, home: bytes, incarnation: int) -> None:
+        """Set the identity that was kept. If that is another life than the one in which it was met,
+        the mark of its start is not known yet."""
+        if (home, incarnation) != (self.home, self.incarnation):
+            self.start = b""
+        self.name, self.home, self.incarnation = name, home, incarnation
+
 
 class MemberBook:
     """Keeps the identities of members that were met; this base class keeps nothing."""

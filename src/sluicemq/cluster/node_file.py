@@ -134,8 +134,7 @@ class NodeFile(MemberBook):
         for member in members:
             known = met.get(member.number)
             if known is not None:
-                member.name, member.home = known.name, bytes.fromhex(known.home)
-                member.incarnation = known.incarnation
+                member.recall(known.name, bytes.fromhex(known.home), known.incarnation)
 
     def write(self, members: Iterable[Member], actor: Actor) -> bool:
         if not self.record.cluster:

@@ -12,6 +12,7 @@ import pytest
 
 from sluicemq.cluster import cluster_port as c
 from sluicemq.cluster.bounds import LinkBounds
+from sluicemq.cluster.node_file import MetMember, begin_life
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.address import ActorAddress
 from sluicemq.kernel.socket_messages import Closed, Connected, Received
@@ -192,6 +193,31 @@ def test_a_newer_life_replaces_the_older_at_once() -> None:
     ups = [each for each in two.inbox.kept if isinstance(each, c.NodeUp | c.NodeDown)]
     assert [type(each) for each in ups] == [c.NodeUp, c.NodeDown, c.NodeUp]
     assert [each.incarnation for each in ups] == [1, 1, 2]
+
+
+def test_a_newer_life_of_which_only_the_founder_has_told_is_let_in() -> None:
+    """A node is cut off and starts again, and the other one joins a cluster with its next life
+    while the link to the last one is still there."""
+    run = Run()
+    one, two = run.machine(1, cluster=""), run.machine(2, cluster="")
+    run.until(lambda: one.up(2) and two.up(1))
+    run.network.cut({("h1", "h2"): None, ("h2", "h1"): None})
+    one.net.crash()
+    one.is_frozen = True
+    book = two.cluster.book = begin_life(two.world, "", "n2", 2)
+    home = one.cluster.roster.own.home
+    members = [MetMember(1, "n1", home.hex(), 2)]
+    book.join("test", ["h1:1", "h2:2"], members, two.inbox)
+    two.cluster.join("test")
+    assert not two.up(1)
+    run.network.cut({})
+    newer = run.machine(1, cluster="test", incarnation=2, start=b"again".ljust(16))
+    run.until(lambda: newer.up(2) and two.up(1), limit_ms=5000)
+    newer.net.crash()
+    newer.is_frozen = True
+    run.until(lambda: not two.up(1))
+    other = run.machine(1, cluster="test", incarnation=2, start=b"another".ljust(16))
+    run.until(lambda: other.said("so was another process"))
 
 
 class Stranger:
