@@ -22,7 +22,7 @@ from sluicemq.sim.nodes.book import (
 from sluicemq.sim.nodes.groups import GroupHistory
 from sluicemq.sim.nodes.plan import PlannedQueue, nodes_plan
 from sluicemq.sim.nodes.promotions import Promotion, Promotions
-from sluicemq.sim.records import ACKED, PromiseBroken
+from sluicemq.sim.records import ACKED, REJECTED, PromiseBroken
 from sluicemq.sim.timeline import Timeline
 
 FIRST_LIFE, SECOND_LIFE = 1, 7
@@ -97,6 +97,40 @@ def test_what_clients_of_a_node_that_stops_acknowledge_may_come_again() -> None:
         book.deliver(message, elsewhere, redelivered=True)
     bench.outages.stopping.add(1)
     book.deliver(message, elsewhere, redelivered=True)
+
+
+def test_what_is_in_flight_to_a_node_that_hangs_up_may_come_elsewhere_before() -> None:
+    bench = Bench(PlannedQueue(name="q", is_quorum=False))
+    book = bench.book
+    first, second, third = (bench.publish("q") for _ in range(3))
+    book.is_calm = False
+    elsewhere = book.consumer(ChannelHolder("elsewhere", 2), "q", 0, FIRST_LIFE)
+    late = bench.consumer("q")
+    for message in (first, second):
+        book.settle(book.deliver(message, elsewhere, redelivered=True), ACKED)
+    book.settle(book.deliver(third, elsewhere, redelivered=False), ACKED)
+    for redelivered in (False, True):
+        with pytest.raises(PromiseBroken, match="acknowledged"):
+            book.deliver(first, late, redelivered=redelivered)
+    bench.outages.stopping.add(1)
+    book.deliver(first, late, redelivered=False)
+    book.deliver(second, late, redelivered=True)
+    with pytest.raises(PromiseBroken, match="acknowledged"):
+        book.deliver(third, late, redelivered=True)
+
+
+def test_what_dies_elsewhere_may_still_be_in_flight_to_a_node_that_hangs_up() -> None:
+    bench = Bench(
+        PlannedQueue(name="q", is_quorum=True, grave="g", must_arrive=False),
+        PlannedQueue(name="g", is_quorum=False, source="q"),
+    )
+    book, message = bench.book, bench.publish("q")
+    book.is_calm = False
+    elsewhere = book.consumer(ChannelHolder("elsewhere", 2), "q", 0, FIRST_LIFE)
+    book.settle(book.deliver(message, elsewhere, redelivered=True), REJECTED)
+    book.deliver(message, bench.consumer("g"), redelivered=False)
+    bench.outages.stopping.add(1)
+    book.deliver(message, bench.consumer("q"), redelivered=False)
 
 
 def test_an_offset_has_one_message_and_there_are_no_gaps() -> None:

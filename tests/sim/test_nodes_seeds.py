@@ -30,6 +30,9 @@ REPLAYED: Final = (1, 16, 23)
 ONCE_FAILED: Final = {
     31000141: "a node that was told of a newer life of another one than it had met kept it out",
     31001234: "the same",
+    31000520: "what was in flight to a node that stops came again before; the checker was wrong",
+    32000183: "the same, and without the flag",
+    32000979: "the same as 31000520",
 }
 """Seeds of whole runs that once failed, and why."""
 

@@ -10,7 +10,8 @@
     confirms     each number once, and only numbers that were used; a refusal only after an outage
     duplicates   a message comes again only when its holder requeued it or is gone, or its node
                  stops, or after an outage between it and the queue; and flagged then, unless it
-                 was in flight to its receiver before an outage
+                 was in flight to its receiver before an outage, or before the receiver's node hung
+                 up to stop, and the others got it flagged
     dead         a message is in its queue or in the grave; in both, or twice, only after an outage,
                  and if it must arrive; lost only after an outage, and if it need not
     streams      each offset has one message for ever, there are no gaps, and messages of one
@@ -64,8 +65,8 @@ class Outages:
         self.ends: Counter[int] = Counter()
         self.links: Counter[frozenset[int]] = Counter()
         self.stopping: set[int] = set()
-        """Nodes about to stop in order. They close their clients' connections first, and may leave
-        sent bytes unread."""
+        """Nodes that have hung up on their clients, because they stop in order. They may leave
+        sent bytes unread, and what is in flight to their clients is given back."""
 
     @property
     def are_none(self) -> bool:
@@ -153,13 +154,16 @@ class BookedConsumer:
 
 
 class BookedDelivery:
-    """One message delivered to a consumer."""
+    """One message delivered to a consumer, flagged as redelivered or not."""
 
-    __slots__ = ("at_ns", "consumer", "message", "state")
+    __slots__ = ("at_ns", "consumer", "is_flagged", "message", "state")
 
-    def __init__(self, message: MessageId, consumer: BookedConsumer, at_ns: int) -> None:
+    def __init__(
+        self, message: MessageId, consumer: BookedConsumer, is_flagged: bool, at_ns: int
+    ) -> None:
         self.message = message
         self.consumer = consumer
+        self.is_flagged = is_flagged
         self.at_ns = at_ns
         self.state = OUT
 
@@ -318,9 +322,11 @@ class ClusterBook:
             for earlier in (*before, *elsewhere):
                 self._may_come_again(message, earlier, consumer)
             buried = queue.grave is not None and message in queue.grave.seen
-            promise(not buried, message, "comes from", queue.name, "and has died there")
+            is_left = holder.node in self.outages.stopping
+            promise(is_left or not buried, message, "comes from", queue.name, "and has died there")
         if before and not copies:
             may = redelivered or is_late or self._were_hidden(before)
+            may = may or all(self._overtook(each, consumer) for each in before)
             promise(may, message, "comes again to", holder, "without being flagged")
         elif redelivered and not before:
             may = queue.was_given_back or not (self.is_calm and self.outages.are_none)
@@ -333,7 +339,7 @@ class ClusterBook:
         self.figures["delivered"] += 1
         self.figures["redelivered"] += redelivered
         self.figures["buried"] += queue.source is not None
-        delivery = BookedDelivery(message, consumer, self.timeline.now_ns)
+        delivery = BookedDelivery(message, consumer, redelivered, self.timeline.now_ns)
         before.append(delivery)
         consumer.held += 1
         limit = consumer.limit
@@ -383,7 +389,7 @@ class ClusterBook:
         is_buried = earlier.state == REJECTED and to.queue.source is consumer.queue
         if earlier.state == REQUEUED or is_buried or consumer.standing != standing:
             return
-        if holder.node in self.outages.stopping:
+        if holder.node in self.outages.stopping or self._overtook(earlier, to):
             return
         where = f"{message} comes from {to.queue.name} to {to.holder}"
         if earlier.state == OUT:
@@ -399,6 +405,12 @@ class ClusterBook:
             may_have_hidden(each.consumer.queue.name, each.consumer.began_ns, each.at_ns)
             for each in deliveries
         )
+
+    def _overtook(self, earlier: BookedDelivery, to: BookedConsumer) -> bool:
+        """Tell whether a delivery may have been dealt after the one that `to` gets now: that was in
+        flight when the node of `to` hung up, so it was given back, and dealt again with the flag.
+        """
+        return earlier.is_flagged and to.holder.node in self.outages.stopping
 
     def settle(self, delivery: BookedDelivery, state: str) -> None:
         """Note that the client sends ack or nack."""

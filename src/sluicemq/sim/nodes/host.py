@@ -132,6 +132,8 @@ class NodeHost:
         """Called when a node has been made, before it does anything."""
         self.on_open: Callable[[NodeHost], None]
         """Called when the node lets clients connect."""
+        self.on_hang_up: Callable[[NodeHost], None]
+        """Called before the node closes all connections of clients, because it stops."""
         self.on_end: Callable[[NodeHost], None]
         """Called when its process has ended."""
 
@@ -276,6 +278,7 @@ class NodeHost:
         if is_frozen or (self.node.has_heirs and not is_late):
             self.timeline.after(5 * MS, self.name, "hands over", self._wait_for_heirs, asked)
         else:
+            self.on_hang_up(self)
             self.node.shut_down()
             self._wait_for_stop((self.lives, self.timeline.now_ns + 2000 * MS))
 

@@ -142,6 +142,7 @@ class NodesRun:
 
     def _hear(self, host: NodeHost) -> None:
         host.on_begin, host.on_open, host.on_end = self._begun, self._opened, self._ended
+        host.on_hang_up = self._hangs_up
 
     # -- news from hosts
 
@@ -158,6 +159,9 @@ class NodesRun:
 
     def _opened(self, host: NodeHost) -> None:
         self.sites[host.number].opened()
+
+    def _hangs_up(self, host: NodeHost) -> None:
+        self.outages.stopping.add(host.number)
 
     def _ended(self, host: NodeHost) -> None:
         self.outages.ends[host.number] += 1

@@ -178,10 +178,9 @@ class ClientSite(SitePort):
         self.book.outages.stopping.discard(self.number)
 
     def node_stops(self) -> None:
-        """Note that the node begins to stop: it closes the clients' connections."""
+        """Note that the node begins to stop: it will close the clients' connections."""
         self.is_up = False
         self.stopping = True
-        self.book.outages.stopping.add(self.number)
 
     def channel_closed(self, peer: SimPeer, channel: int, role: Role) -> None:
         successor = role.successor() if isinstance(role, SiteRole) else None
