@@ -33,6 +33,7 @@ ONCE_FAILED: Final = {
     31000520: "what was in flight to a node that stops came again before; the checker was wrong",
     32000183: "the same, and without the flag",
     32000979: "the same as 31000520",
+    32001575: "a publish over the link to a deleted queue was confirmed over the next link",
 }
 """Seeds of whole runs that once failed, and why."""
 

@@ -17,6 +17,7 @@ from sluicemq.chain.remote.remote_end import RemoteEnd
 from sluicemq.chain.remote.remote_queue import RemoteQueue
 from sluicemq.cluster.cluster_port import QUEUE_ANSWERS, QUEUE_ASKS, REPLIES
 from sluicemq.model.reply_address import ADDRESS, PSEUDO_QUEUE
+from sluicemq.queues.commands import Publish
 from support.paired import Group
 from unit.chain.client import PERSISTENT, Client
 
@@ -245,6 +246,31 @@ def test_dead_letters_go_to_a_queue_of_another_node() -> None:
 def lost(group: Group) -> None:
     group.cut(1, 2)
     group.run()
+
+
+def test_what_is_on_its_way_when_the_queue_is_deleted_is_confirmed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The stand-in hears of it just before a publish comes, and long before the definitions say so;
+    the next publish takes another link."""
+    group, one, _ = pair()
+    one.call(1, m.ConfirmSelect())
+    one.publish(1, "q", b"1", raw=PERSISTENT)
+    group[2].wait()
+    assert said(one) == [m.BasicAck(delivery_tag=1)]
+    original = RemoteQueue.publish
+
+    def publish(queue: RemoteQueue, message: Publish) -> None:
+        if message.first_seq == 2:
+            queue.let_go(queue.ends[message.link.sender])
+        original(queue, message)
+
+    monkeypatch.setattr(RemoteQueue, "publish", publish)
+    one.publish(1, "q", b"2", raw=PERSISTENT)
+    one.publish(1, "q", b"3", raw=PERSISTENT)
+    group[2].wait()
+    assert said(one) == [m.BasicAck(delivery_tag=2), m.BasicAck(delivery_tag=3)]
+    assert inspected(one) == (2, 0)
 
 
 def test_when_the_link_is_lost_exactly_what_waits_for_that_queue_is_rejected() -> None:

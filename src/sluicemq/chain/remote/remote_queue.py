@@ -53,12 +53,14 @@ if TYPE_CHECKING:
 class RemoteLink(CreditLink):
     """A link to a queue of another node, which ends at its stand-in here."""
 
-    __slots__ = ("is_lost",)
+    __slots__ = ("is_let_go", "is_lost")
 
     def __init__(self, sender: FlowActor, queue: RemoteQueue) -> None:
         super().__init__(sender, queue)
         self.is_lost = False
         """Its sender was told that it answers nothing more."""
+        self.is_let_go = False
+        """Its sender was told that the queue is deleted: what still comes over it is dropped."""
 
 
 class QueueUndeclared:
@@ -237,6 +239,8 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         self.published += len(publish.batch.contents)
         if self.machine.deleted:
             self.link_ended(link, is_lost=False)
+            self.publish_to_deleted(publish)
+        elif link.is_let_go:  # its sender may use another link by now
             self.publish_to_deleted(publish)
         elif link.is_lost:
             self.drop(publish)
@@ -493,6 +497,8 @@ class RemoteQueue(RemoteQueuePort, FormerQueue, HomeFollower):
         link, end.publish_link = end.publish_link, None
         if link is None:
             return
+        assert isinstance(link, RemoteLink)
+        link.is_let_go = True
         self.link_ended(link, is_lost=False)
         for first_seq, count in end.unanswered.items():
             self.confirm(link, first_seq, count)
