@@ -23,7 +23,8 @@ from sluicemq.chain.connection.reader import Reader
 from sluicemq.config import Config, StorageConfig
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.endpoints import Peer
-from sluicemq.kernel.world import Closed, Log, Memory, Received
+from sluicemq.kernel.socket_messages import Closed, Received
+from sluicemq.kernel.world import Log, Memory
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.lists import LISTS
 from sluicemq.manage.task import CommandAnswer, start

@@ -19,7 +19,7 @@ from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import Timestamp
 from sluicemq.config import Config, StorageConfig
 from sluicemq.kernel.endpoints import Peer
-from sluicemq.kernel.world import Closed, Received
+from sluicemq.kernel.socket_messages import Closed, Received
 from targets import method as method_target
 from targets.choices import Choices
 from targets.target import Target
