@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 READ_BYTES: Final = 1 << 16
-LOOKS: Final = 20
+LOOKS: Final = 500
 LOOK_S: Final = 0.02
 Place = tuple[str, int]
 Way = tuple[int, int]

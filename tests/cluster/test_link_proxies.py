@@ -24,6 +24,7 @@ def pair() -> Iterator[tuple[LinkProxies, socket.socket, socket.socket]]:
     shown, real = ([(host, PORT) for host in own_hosts(2, first)] for first in (31, 41))
     proxies = LinkProxies(shown, real, lambda number: os.getpid() if number == 1 else None)
     with socket.create_server(real[1]) as listener:
+        listener.settimeout(60)
         near = socket.create_connection(shown[1], 60)
         far, _ = listener.accept()
         with near, far:
