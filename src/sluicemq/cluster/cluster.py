@@ -401,6 +401,11 @@ class NodeCluster(Actor, ClusterPort, ClusterShell, ConnectionKeeper[LinkConnect
         link = None if peer is None else peer.up
         return None if link is None else link.contact_ns
 
+    def up_ns(self, node: int) -> int | None:
+        peer = self.peers.get(node)
+        link = None if peer is None else peer.up
+        return None if link is None else link.up_ns
+
     @property
     def nodes(self) -> tuple[int, ...]:
         return (*sorted([self.node, *self.peers]),)

@@ -238,6 +238,11 @@ class ClusterPort:
         answered over the present link; None when there is none. A lease counts from there."""
         raise NotImplementedError
 
+    def up_ns(self, node: int) -> int | None:
+        """Return since when there is the present link to that node, by this node's own clock; None
+        when there is none."""
+        raise NotImplementedError
+
     @property
     def nodes(self) -> tuple[int, ...]:
         """Return the numbers of all known nodes, including this one's, in order."""

@@ -217,3 +217,60 @@ def test_what_a_minority_wanted_is_forgotten_when_it_is_back() -> None:
     fresh = former.connect()
     assert [body for body, _ in bodies_left(fresh, 30)] == numbered(0, 30)
     run.no_faults()
+
+
+class LateMirror:
+    """Five nodes, and the queue `q` with three mirrors. One of them, `late`, has not heard of the
+    master for `waited_ms`, and reaches two nodes without mirrors or, as it `is_alone`, nobody."""
+
+    def __init__(self, waited_ms: float, *, is_alone: bool) -> None:
+        policy = {"ha-mode": "exactly", "ha-params": 3, "ha-promote-on-failure": ALWAYS}
+        self.run = run = Mirrored(policy, size=5)
+        run.in_sync(3)
+        self.mirrors = [each for each in run.brokers if run.is_mirror(each)]
+        self.before = members(run)
+        self.master = run.master_broker()
+        self.late = next(each for each in self.mirrors if each is not self.master)
+        self.ask_post = run.member(self.late).ask_post
+        if is_alone:
+            run.cut_off(self.late)
+        else:
+            self.cut_off_from_mirrors()
+        run.until(lambda: not self.ask_post.leader_of(run.member(self.late).id))
+        run.rest(waited_ms)
+
+    def cut_off_from_mirrors(self) -> None:
+        """Let nothing through between it and the other mirrors, and all else."""
+        others = [each for each in self.mirrors if each is not self.late]
+        ways = [(self.late.host, each.host) for each in others]
+        self.run.network.cut(dict.fromkeys([*ways, *((other, one) for one, other in ways)]))
+
+    def comes_back(self) -> None:
+        """Let everything through again, and check that nothing is lost."""
+        run = self.run
+        client = self.master.connect()
+        client.publish(*numbered(0, 30))
+        run.until(client.all_confirmed)
+        run.network.cut({})
+        run.rest(LONG_MS)
+        assert members(run) == self.before
+        fresh = self.late.connect()
+        assert [body for body, _ in bodies_left(fresh, 30)] == numbered(0, 30)
+        run.no_faults()
+
+
+def test_who_stood_still_while_it_waited_waits_anew() -> None:
+    cluster = LateMirror(1000, is_alone=False)
+    cluster.late.freeze()
+    cluster.run.cut_off(cluster.late)
+    cluster.run.rest(MIRROR_PROMOTE_MS)
+    cluster.late.freeze(is_frozen=False)
+    cluster.run.rest(1500)
+    cluster.comes_back()
+
+
+def test_who_has_just_come_back_waits_anew() -> None:
+    cluster = LateMirror(MIRROR_PROMOTE_MS - 5000, is_alone=True)
+    cluster.cut_off_from_mirrors()
+    cluster.run.rest(7000)
+    cluster.comes_back()

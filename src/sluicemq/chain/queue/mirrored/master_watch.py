@@ -2,14 +2,15 @@
 whether a member has to go on alone, and which one.
 
     no master for MIRROR_PROMOTE_MS --> asks all nodes with members what they have
-    no majority of them is up, and this one has most --> PromoteMember, which the cluster agrees on
+    no majority of them is up, and this one has most
+        in touch with a majority of the cluster --> PromoteMember, which the cluster agrees on
+        otherwise --> waits as long again
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.kernel.address import node_of
 from sluicemq.limits import MIRROR_PROMOTE_MS
 from sluicemq.metadata.changes import PromoteMember
@@ -17,10 +18,18 @@ from sluicemq.queues.mirrored.promotion import heir_of
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.group.member_changes import MemberChanges
+    from sluicemq.cluster.cluster_port import ClusterPort
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.mirroring import Mirroring
     from sluicemq.replication.ask_post import LeaderKnown
     from sluicemq.replication.member_status import MemberStatus
+
+ANSWERED_NS: Final = 2_000_000_000
+"""An answered heartbeat that is no older shows that the other node is in touch; there are ten a
+second."""
+SETTLED_NS: Final = 10_000_000_000
+"""When links have been up for so long, those to all other nodes in reach are, too, and what nodes
+tell of masters has come: the pause before the next attempt and a link's setup take 7 s at most."""
 
 
 class MasterMissing(NamedTuple):
@@ -67,7 +76,8 @@ class MasterWatch:
 
         def tell(found: dict[int, MemberStatus]) -> None:
             own = node_of(changes.raft.member.name)
-            if heir_of(found) == own and self.reaches_majority:
+            has_master = ask_post.leader_of(changes.queue_id) != 0
+            if heir_of(found) == own and self.reaches_majority and not has_master:
                 place = changes.vhost, changes.queue, changes.queue_id
                 self.services.agreement.propose(PromoteMember(*place, own, members))
 
@@ -75,17 +85,14 @@ class MasterWatch:
 
     @property
     def reaches_majority(self) -> bool:
-        """Tell whether this node reaches a majority of the cluster. Otherwise what it proposes
-        could be agreed on when it is back, while the others have had a master for long."""
+        """Tell whether this node is in touch with a majority of the cluster, and has been for a
+        while. Otherwise what it proposes could be agreed on when it is back, while the others have
+        had a master for long."""
         ask_post = self.services.ask_post
         assert ask_post is not None, "a member without its posts"
-        cluster = ask_post.cluster
-        up = [
-            node
-            for node in cluster.nodes
-            if node == cluster.node or cluster.standing(node) is NodeStanding.UP
-        ]
-        return len(up) > len(cluster.nodes) // 2
+        cluster, now_ns = ask_post.cluster, self.services.world.clock.now_ns()
+        touched = [node for node in cluster.nodes if is_in_touch(cluster, node, now_ns)]
+        return len(touched) > len(cluster.nodes) // 2
 
     def wants_heir(self, mirroring: Mirroring | None) -> bool:
         """Tell whether the policy wants a master that may lack messages, given how the last one
@@ -97,3 +104,15 @@ class MasterWatch:
         ask_post = self.services.ask_post
         was_stopped = ask_post is not None and self.last_master in ask_post.stopped
         return mirroring.after_shutdown if was_stopped else mirroring.after_failure
+
+
+def is_in_touch(cluster: ClusterPort, node: int, now_ns: int) -> bool:
+    """Tell whether a node has just answered, over a link that was up for long. A node that itself
+    stood still takes its links for up, but nobody has answered it since. One that has just come
+    back may not have heard yet who is master."""
+    if node == cluster.node:
+        return True
+    answered_ns, up_ns = cluster.contact_ns(node), cluster.up_ns(node)
+    if answered_ns is None or up_ns is None:
+        return False
+    return now_ns - answered_ns <= ANSWERED_NS and now_ns - up_ns >= SETTLED_NS
