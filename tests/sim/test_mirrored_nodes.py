@@ -21,7 +21,10 @@ from support.thorough import thorough
 
 BUSY: Final = (2, 3, 4, 8, 10, 13, 83)
 """Seeds with faults while much is published. In some a mirror goes on without a majority."""
-RUN: Final = thorough(BUSY, range(100))
+ONCE_FAILED: Final = (525, 654)
+"""Seeds that once failed: the member that had gone on alone did not count for what its former group
+had committed; a node that had stood still had its member go on alone, though there was a master."""
+RUN: Final = (*thorough(BUSY, range(100)), *ONCE_FAILED)
 ENGAGED: Final = thorough(
     {"promotions": 3, "lost by promotions": 2}, {"promotions": 15, "lost by promotions": 4}
 )

@@ -26,17 +26,14 @@ if TYPE_CHECKING:
 
 
 class GroupMember(NamedTuple):
-    """A member of a group in the present life of its node. `disk` is its durable state."""
+    """A member of a group in the present life of its node. `disk` is its durable state, and `name`
+    what the group knows it by, also when it has gone on alone by another name."""
 
     group: int
     node: int
     raft: Raft
     disk: DurableImage
-
-    @property
-    def name(self) -> int:
-        """Return its name in the group."""
-        return self.raft.member.name
+    name: int
 
     def has(self, index: int, term: int) -> bool:
         """Tell whether it has this entry on its disk. It has everything below its snapshot, and

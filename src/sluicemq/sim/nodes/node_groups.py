@@ -152,7 +152,7 @@ class NodeGroups:
             self.promotions.goes_on(group, raft, history)
         member = history.members.get(host.number)
         if member is None or member.raft is not raft:
-            member = GroupMember(group, host.number, raft, host.image)
+            member = GroupMember(group, host.number, raft, host.image, raft.member.name)
             history.begin(member)
             settings = raft.member.settings
             at_once = min(settings.append_entries, host.plan.append_entries)
