@@ -34,6 +34,7 @@ ONCE_FAILED: Final = {
     32000183: "the same, and without the flag",
     32000979: "the same as 31000520",
     32001575: "a publish over the link to a deleted queue was confirmed over the next link",
+    31002339: "a dead letter to be sent at most once was sent again after its link was lost",
 }
 """Seeds of whole runs that once failed, and why."""
 

@@ -12,10 +12,12 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.events import Acks, ContentMethod, Deliveries, MethodFrame
+from sluicemq.chain.queue.quorum.shell import SETTLES_WAIT_MS
 from sluicemq.chain.remote.remote_channel import RemoteChannel
 from sluicemq.chain.remote.remote_end import RemoteEnd
 from sluicemq.chain.remote.remote_queue import RemoteQueue
 from sluicemq.cluster.cluster_port import QUEUE_ANSWERS, QUEUE_ASKS, REPLIES
+from sluicemq.limits import RETRY_REFUSED_MS
 from sluicemq.model.reply_address import ADDRESS, PSEUDO_QUEUE
 from sluicemq.queues.commands import Publish
 from support.paired import Group
@@ -290,6 +292,45 @@ def test_when_the_link_is_lost_exactly_what_waits_for_that_queue_is_rejected() -
     one.publish(1, "q", b"5")
     assert said(one) == [m.BasicAck(delivery_tag=5)]
     assert inspected(one)[0] == 3, "what had come is kept, though it was rejected"
+
+
+@pytest.mark.parametrize("strategy", ["at-most-once", "at-least-once"])
+def test_dead_letters_that_may_have_arrived_over_a_lost_link_come_again_as_promised(
+    strategy: str,
+) -> None:
+    arguments = {
+        "x-queue-type": "quorum",
+        "x-overflow": "reject-publish",
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "dead",
+        "x-dead-letter-strategy": strategy,
+    }
+    group, one, two = pair(arguments=arguments)
+    group.declare("dead", home=1)
+
+    def die(body: bytes) -> None:
+        two.publish(1, "q", body, raw=PERSISTENT)
+        group[2].wait()
+        two.send(1, m.BasicGet(queue="q"))
+        group[2].wait()
+        [got] = said(two)
+        assert isinstance(got, m.BasicGetOk)
+        two.send(1, m.BasicReject(delivery_tag=got.delivery_tag, requeue=False))
+        group[2].world.clock.advance(SETTLES_WAIT_MS)
+        group[2].wait()
+        group[1].wait()
+
+    group.held.add((1, 2))
+    die(b"arrives, and that is not heard")
+    assert inspected(one, "dead") == (1, 0)
+    lost(group)
+    die(b"cannot be sent yet")
+    group.link(1, 2)
+    group[2].world.clock.advance(RETRY_REFUSED_MS)
+    group.run()
+    copies = strategy == "at-least-once"
+    assert inspected(one, "dead") == (2 + copies, 0)
+    assert group.queue(2, "q").services.counters.dropped == (not copies)
 
 
 def test_when_the_link_is_lost_deliveries_come_back_and_count_for_no_limit() -> None:

@@ -39,10 +39,16 @@ class DeadLettering:
         assert queue is not None, "a queue's dead letters without the queue"
         return queue
 
-    def pass_on(self, effect: DeadLetter, settings: QueueSettings, done: Settle | None) -> None:
+    def pass_on(
+        self,
+        effect: DeadLetter,
+        settings: QueueSettings,
+        done: Settle | None,
+        at_most_once: bool = False,
+    ) -> None:
         """Hand dead letters to the broker's own publisher, which posts `done` to the queue when all
         are safe. They are dropped without a dead-letter exchange, and, if `done` is None, when too
-        many are in line."""
+        many are in line; if `at_most_once`, also when they may or may not have arrived."""
         queue = self.queue
         count = len(effect.contents)
         exchange = settings.dead_letter_exchange
@@ -57,7 +63,14 @@ class DeadLettering:
         letters = self.letters(effect, settings)
         traits = effect.traits
         self.republisher.post(
-            Republish(exchange, letters, traits.channel_number, traits.persistent, done)
+            Republish(
+                exchange,
+                letters,
+                traits.channel_number,
+                traits.persistent,
+                done,
+                at_most_once=at_most_once,
+            )
         )
 
     def letters(self, effect: DeadLetter, settings: QueueSettings) -> list[RepublishMessage]:

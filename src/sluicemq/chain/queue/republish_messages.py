@@ -43,9 +43,10 @@ class Done(Protocol):
 class Republish:
     """Asks to publish letters to an exchange; `done` is posted to the source when all are safe;
     None: it need not know. `channel_number` and `persistent` are as in MessageTraits, `ttl_ms` is
-    as in PropertyTraits."""
+    as in PropertyTraits. With `at_most_once` nothing that may have arrived is sent again."""
 
     __slots__ = (
+        "at_most_once",
         "channel_number",
         "done",
         "exchange",
@@ -63,6 +64,7 @@ class Republish:
         persistent: bool,
         done: Done | None,
         ttl_ms: int | None = None,
+        at_most_once: bool = False,
     ) -> None:
         self.exchange = exchange
         self.letters = letters
@@ -70,6 +72,7 @@ class Republish:
         self.persistent = persistent
         self.done = done
         self.ttl_ms = ttl_ms
+        self.at_most_once = at_most_once
         self.open = 0
         """Its batches that are not yet safe in one of their queues."""
 

@@ -2,7 +2,8 @@
 
 Dead letters and delayed messages stay where they are until every queue they are routed to has made
 them safe; then the source is told, and may remove them. So nothing is lost when the broker is
-killed in between, but messages that had arrived already come a second time.
+killed in between, but messages that had arrived already come a second time. Dead letters that are
+sent at most once have left their source: they never come a second time, and may be lost.
 
 A message that a queue refuses (reject-publish) is offered to it again after a while. The source
 bounds what is under way: it passes on only a certain amount that is not answered; links to queues
@@ -315,13 +316,17 @@ class Republisher(RepublisherPort):
     def link_ended(self, message: LinkEnded) -> None:
         """End the link to a queue that was deleted, or has failed: it holds up nobody. A deleted
         queue still answers what it has not answered yet; what a failed one has not answered is
-        offered to its successor."""
+        offered to its successor, unless it is sent at most once: it may have arrived."""
         link = message.link
         if self.links.get(message.queue) is link:
             self.links.pop(message.queue).end()
         if message.is_lost:
             lost = [first_seq for first_seq, sent in self.sent.items() if sent.link is link]
             for sent in map(self.sent.pop, lost):
+                if sent.republish.at_most_once:
+                    self.services.counters.dropped += sent.left
+                    self.settled(sent.republish)
+                    continue
                 sent.batch = part_of(sent.batch, 0, sent.left)
                 self.keep_for_later(sent)
 

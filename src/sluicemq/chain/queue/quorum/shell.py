@@ -390,7 +390,7 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
         if letter.run:
             parts = [(letter.run, 0, len(letter.contents))]
             done = c.Settle(self.machine.own_link, parts, c.ACK)
-        self.dead_lettering.pass_on(letter, self.settings, done)
+        self.dead_lettering.pass_on(letter, self.settings, done, at_most_once=done is None)
 
     def deleted(self, effect: qe.FifoDeleted) -> None:
         """Answer all channels because the queue is deleted, and leave. Some of them may have
