@@ -46,6 +46,8 @@ class Agreement:
     """Whoever follows has heard of a change or has not: a fault in between ends the node."""
     applies_at_once = True
     """A change is applied when `propose` returns, though it may not be durable."""
+    is_ready = True
+    """This node has all that was agreed on before it started."""
 
     def __init__(self, state: DeclaredState) -> None:
         self.state = state
@@ -61,6 +63,10 @@ class Agreement:
         for event in events:
             for function in self._followers.get(type(event), ()):
                 function(event)
+
+    def when_ready(self, function: Callable[[], None]) -> None:
+        """Call the function when this node has all definitions; at once if it has."""
+        function()
 
     def check_ready(self, change: Change) -> None:
         """Raise NoAgreement when it is known already that this cannot be agreed on now."""

@@ -220,7 +220,6 @@ class ClusterAgreement(Actor, Agreement):
             self.member.is_over = True
 
     def when_ready(self, function: Callable[[], None]) -> None:
-        """Call the function when this node has all definitions; at once if it has."""
         if self.is_ready:
             function()
         else:

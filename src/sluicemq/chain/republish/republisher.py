@@ -5,6 +5,10 @@ them safe; then the source is told, and may remove them. So nothing is lost when
 killed in between, but messages that had arrived already come a second time. Dead letters that are
 sent at most once have left their source: they never come a second time, and may be lost.
 
+A node that has just started may lack queues and bindings that its cluster has agreed on meanwhile,
+and what is routed to no queue is dropped. So what the source still has waits until the node has all
+definitions.
+
 A message that a queue refuses (reject-publish) is offered to it again after a while. The source
 bounds what is under way: it passes on only a certain amount that is not answered; links to queues
 have credit as those of channels do.
@@ -94,6 +98,8 @@ class Republisher(RepublisherPort):
         self.ending = False
         self.publishing: Republish | None = None
         """What is being published."""
+        if not services.agreement.is_ready:
+            services.agreement.when_ready(self.schedule)
 
     def receive(self, message: object) -> None:
         """Take messages from the source, answers of queues, and grants."""
@@ -118,15 +124,22 @@ class Republisher(RepublisherPort):
     def turn_ended(self) -> None:
         """Publish what waits, as far as credit goes, and in pieces; close when the source is gone
         and all is done."""
-        if self.underway is None and self.waiting and not self.keeper.gates_shut:
+        if self.underway is None and self.may_publish():
             self.begin(self.publish_waiting())
         if self.ending and not (self.waiting or self.publishing or self.sent or self.refused):
             self.close()
 
+    def may_publish(self) -> bool:
+        """Tell whether the first of what waits may be published now. What has left its source waits
+        for no definitions: much of it would be dropped."""
+        if not self.waiting or self.keeper.gates_shut:
+            return False
+        return self.services.agreement.is_ready or self.waiting[0].done is None
+
     def publish_waiting(self) -> Iterator[int]:
         """Publish what waits, one Republish after the other, while there is credit. Each step gives
         its units of work."""
-        while self.waiting and not self.keeper.gates_shut:
+        while self.may_publish():
             yield from self.publish(self.waiting.popleft())
 
     def publish(self, republish: Republish) -> Iterator[int]:
