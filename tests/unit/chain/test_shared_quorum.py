@@ -6,12 +6,18 @@ Method: whole brokers that are linked over the pipes of the simulation.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
 from sluicemq.chain.queue.quorum import member_shell
+from sluicemq.config import Config, RaftConfig
+from sluicemq.kernel.actor import Actor
+from sluicemq.kernel.disk import DiskJob
 from sluicemq.queues.quorum.commands import Enqueue
+from sluicemq.storage.raft.reading import RaftEntriesRead
 from support.linked_brokers import Cluster
 
 
@@ -206,6 +212,40 @@ def test_what_a_deleted_queue_has_not_taken_is_not_accounted_for() -> None:
     run.until(client.all_confirmed)
     run.until(lambda: not any(broker.has("q") for broker in run.brokers))
     run.until(lambda: not any(broker.node.broker.accounted_bytes for broker in run.brokers))
+    run.no_faults()
+
+
+def test_what_was_read_for_a_laggard_is_dropped_when_the_queue_is_deleted_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raft = RaftConfig(segment_max_entries=3)
+    run = Cluster(config=replace(Config(), storage=Config.tiny().storage, raft=raft))
+    run.declare(x_max_in_memory_length=0)
+    leader = run.leader()
+    laggard = next(broker for broker in run.brokers if broker is not leader)
+    client = leader.connect()
+    laggard.crash()
+    for body in numbered(0, 40):
+        client.publish(body + bytes(1000))
+        run.until(client.all_confirmed)
+    submit = leader.disk.submit
+    reads: list[tuple[DiskJob, Actor]] = []
+
+    def submit_others(job: DiskJob, actor: Actor, strand: int) -> None:
+        if isinstance(job, RaftEntriesRead):
+            job.run(leader.files)
+            reads.append((job, actor))
+        else:
+            submit(job, actor, strand)
+
+    monkeypatch.setattr(leader.disk, "submit", submit_others)
+    laggard.start()
+    run.until(lambda: reads)
+    client.call(1, m.QueueDelete(queue="q"), m.QueueDeleteOk)
+    for job, actor in reads:
+        actor.post(job)
+    run.until(lambda: not any(broker.has("q") for broker in run.running))
+    run.rest(50)
     run.no_faults()
 
 

@@ -134,13 +134,20 @@ class MemberMail:
         if isinstance(message, SnapshotPiece):
             self.raft.send_anew(message.to)
 
+    def close(self) -> None:
+        """Drop the messages that wait for reads, because the member takes no part any more."""
+        self.waiting.clear()
+        self.content = None
+
     def was_read(self, job: MailRead) -> bool:
-        """Send the messages that have waited for a read. Returns False if the read was not of this
-        object."""
+        """Send the messages that have waited for a read, unless they were dropped meanwhile.
+        Returns False if the read was not of this object."""
         to = self.reading.pop(job, 0)
         if not to:
             return False
-        waiting = self.waiting[to]
+        waiting = self.waiting.get(to)
+        if waiting is None:
+            return True
         message = waiting[0]
         if isinstance(job, RaftContentRead) and job.content is not None:
             self.content = (job.record.snapshot, job.content)

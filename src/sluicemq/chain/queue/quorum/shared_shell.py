@@ -675,6 +675,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         super().finish(answer)
 
     def forget_log(self, *, is_deleted: bool = True) -> None:
+        self.shared_log.mail.close()
         self.raft_post.close(self.id)
         self.ask_post.close(self.id, is_deleted=is_deleted)
         super().forget_log(is_deleted=is_deleted)
