@@ -36,6 +36,7 @@ ONCE_FAILED: Final = {
     32001575: "a publish over the link to a deleted queue was confirmed over the next link",
     31002339: "a dead letter to be sent at most once was sent again after its link was lost",
     35000286: "a node that had just started dropped dead letters to a queue it had not heard of",
+    33000484: "a member whose node had forgotten it became a voter, and nobody could be elected",
     35001078: "what was read for a member that lagged came after its queue was deleted",
 }
 """Seeds of whole runs that once failed, and why."""

@@ -151,10 +151,12 @@ class Leading:
                 raise Refused(f"member {member} has not caught up")
 
     def has_caught_up(self, name: int) -> bool:
-        """Whether a follower has nearly all of this log."""
+        """Whether a follower has nearly all of this log. One that was never heard has nothing, even
+        if the log is short: it may not be there any more."""
         progress = self.progress.get(name)
+        match = 0 if progress is None else progress.match
         lag = self.member.settings.promote_lag_entries
-        return progress is not None and progress.match + lag >= self.member.log.last_index
+        return match > 0 and match + lag >= self.member.log.last_index
 
     def follow_configuration(self) -> None:
         """Send the log to all present members, and to nobody else."""

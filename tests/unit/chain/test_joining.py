@@ -245,7 +245,11 @@ def test_who_was_down_while_another_joined_that_leads_now_finds_it(
 
 
 def eager(raft: Raft, nodes: JoinedNodes, _: object) -> None:
-    """Lets a node vote as soon as it is known."""
+    """Lets a node vote as soon as it is known, though it was never heard."""
+    if raft.leading is not None:
+        for name in raft.configuration.learners:
+            progress = raft.leading.progress[name]
+            progress.match = max(progress.match, 1)
     follow_nodes(raft, nodes, dict.fromkeys(nodes.added, 1))
 
 
