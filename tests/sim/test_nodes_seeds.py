@@ -37,6 +37,8 @@ ONCE_FAILED: Final = {
     31002339: "a dead letter to be sent at most once was sent again after its link was lost",
     35000286: "a node that had just started dropped dead letters to a queue it had not heard of",
     33000484: "a member whose node had forgotten it became a voter, and nobody could be elected",
+    38000635: "a run ended before a stream had written what nobody waits for: the checker",
+    37001269: "a node got its data back on a full disk, after everything was healed: the same",
     35001078: "what was read for a member that lagged came after its queue was deleted",
 }
 """Seeds of whole runs that once failed, and why."""

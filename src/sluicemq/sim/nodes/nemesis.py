@@ -400,7 +400,6 @@ class NodesNemesis:
     def _heal(self, host: NodeHost) -> None:
         host.cpu.healed = host.disk.healed = True
         host.disk.stalled_until_ns = host.clock.offset_ms = 0
-        host.disk.files.capacity = None
         if host.is_frozen:
             host.thaw()
         may_fail = self.sites[host.number].storage_may_fail
@@ -408,5 +407,6 @@ class NodesNemesis:
             host.crash(power=False)
         if host.lost_files is not None:
             host.find_files()
+        host.disk.files.capacity = None  # what was lost was on a disk that may have been full
         if not host.is_running:
             host.start()

@@ -15,6 +15,7 @@ from sluicemq.sim.records import PromiseBroken, promise
 if TYPE_CHECKING:
     from sluicemq.broker.broker import Broker
     from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.queue.queue import Queue
     from sluicemq.node import Node
 
 ANY: Final = 1 << 30
@@ -29,6 +30,15 @@ def unrest(node: Node) -> str:
     except PromiseBroken as broken:
         return str(broken)
     return ""
+
+
+def to_deliver(queue: Queue) -> int:
+    """Return how many messages of a queue wait for consumers. A stream also has those for readers
+    that it is still to write: nobody waits for a message without a confirm."""
+    ready: int = queue.machine.depth.ready
+    if isinstance(queue, StreamShell):
+        ready += queue.log.next_offset - queue.log.durable_end
+    return ready
 
 
 def kept_of_streams(broker: Broker) -> int:

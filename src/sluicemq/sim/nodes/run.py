@@ -38,7 +38,7 @@ from sluicemq.sim.nodes.plan import (
 )
 from sluicemq.sim.nodes.promotions import Promotions
 from sluicemq.sim.nodes.registers import RegisterBook
-from sluicemq.sim.nodes.rest import kept_of_mirrors, kept_of_streams, unrest
+from sluicemq.sim.nodes.rest import kept_of_mirrors, kept_of_streams, to_deliver, unrest
 from sluicemq.sim.nodes.siege import Siege
 from sluicemq.sim.nodes.site import ClientSite
 from sluicemq.sim.nodes.watch import LinkWatch
@@ -295,8 +295,9 @@ class NodesRun:
                 depth = queue.machine.depth
                 booked = self.book.queues.get(queue.name)
                 read = booked.read_to if booked is not None else 0
-                if depth.ready > read or depth.unacked:
-                    return f"{queue.name} has {depth.ready} ready and {depth.unacked} unacked"
+                ready = to_deliver(queue)
+                if ready > read or depth.unacked:
+                    return f"{queue.name} has {ready} ready and {depth.unacked} unacked"
             if hindrance := unrest(host.node):
                 return hindrance
         return unmoved(self.hosts) or unmirrored(self.hosts)
