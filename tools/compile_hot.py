@@ -100,8 +100,10 @@ COMMAND: Final = """\
 \"\"\"`sluicemq` of a checkout: the compiled build if it is of these sources, else these.
 
 A broker needs the packages of this environment, and none of what they do as Python starts.
+Processes that it starts, as the lab its nodes, run the same build.
 \"\"\"
 
+import os
 import sys
 
 if sys.argv[1:2] == ["serve"]:
@@ -116,6 +118,8 @@ sys.path.insert(0, {tools!r})
 from compiled_tree import tree_to_run
 
 sys.path[0] = str(tree_to_run())
+paths = [sys.path[0], *filter(None, [os.environ.get("PYTHONPATH")])]
+os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
 from sluicemq.cli.main import main
 

@@ -67,8 +67,9 @@ def await_cluster(api: str, target: str) -> None:
 
 
 def play(out: Path, options: Sequence[str]) -> None:
-    """Run `sluicemq lab post`; ends when that fails or is interrupted."""
-    command = [sys.executable, "-m", "sluicemq", "lab", "post", str(out), *options]
+    """Run `sluicemq lab post`, of the compiled build if there is one; ends when that fails or is
+    interrupted."""
+    command = [Path(sys.executable).with_name("sluicemq"), "lab", "post", str(out), *options]
     code = subprocess.call(command)
     if code:
         raise SystemExit(code)

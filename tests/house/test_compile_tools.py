@@ -6,6 +6,8 @@ Method: the tools that `make setup` runs, on a small package in a folder of the 
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +17,10 @@ from sim.seed_pool import reports_of
 from support.build import BUILD
 
 ROOT = Path(__file__).resolve().parents[2]
+STARTS_ITSELF = """
+import subprocess, sys
+def main(): subprocess.check_call([sys.executable, "-m", "sluicemq"])
+"""
 KNOWN = ("src/sluicemq/flow/gate.py", "src/sluicemq/host/net.py")
 
 
@@ -171,3 +177,24 @@ def test_every_module_to_be_compiled_is_there_and_a_change_of_it_counts(
     assert modules == sorted({*modules})
     assert all((ROOT / "src" / "sluicemq" / each).is_file() for each in modules)
     assert {each.partition("/")[0] for each in modules} <= {*compiled_tree.BELOW}
+
+
+@pytest.mark.parametrize("arguments", [["serve"], ["lab"]])
+def test_what_the_command_of_a_checkout_starts_is_of_the_same_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    compile_hot = importlib.import_module("compile_hot")
+    build = tmp_path / "build"
+    (build / "sluicemq" / "cli").mkdir(parents=True)
+    (build / "sluicemq" / "__init__.py").touch()
+    (build / "sluicemq" / "cli" / "__init__.py").touch()
+    (build / "sluicemq" / "__main__.py").write_text("print(__file__)")
+    (build / "sluicemq" / "cli" / "main.py").write_text(STARTS_ITSELF)
+    (tmp_path / "compiled_tree.py").write_text(f"def tree_to_run(): return {str(build)!r}")
+    command = tmp_path / "command"
+    places = {"tools": str(tmp_path), "packages": str(tmp_path)}
+    command.write_text(compile_hot.COMMAND.format(python=sys.executable, **places))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    said = subprocess.check_output([sys.executable, "-S", command, *arguments], text=True)
+    assert said.strip() == str(build / "sluicemq" / "__main__.py")
