@@ -9,6 +9,9 @@ if TYPE_CHECKING:
 
 MemberStatus: TypeAlias = dict[str, Any]
 """A member's view of its group, by the names of columns."""
+StatusTeller: TypeAlias = "Callable[[dict[int, MemberStatus], dict[int, int]], None]"
+"""Takes, by node, what its member knows, or why it does not say; and of those that have answered
+which node leads the group, as far as it knows; 0: it knows none."""
 
 
 class TellsStatus:
@@ -26,7 +29,7 @@ class AsksMembers(Protocol):
         self,
         group: int,
         nodes: Iterable[int],
-        tell: Callable[[dict[int, MemberStatus]], None],
+        tell: StatusTeller,
     ) -> None:
         """Ask these nodes about a group, and call `tell` with all answers, in a second at the
         latest."""

@@ -259,6 +259,21 @@ class LateMirror:
         run.no_faults()
 
 
+def test_who_reaches_no_other_mirror_asks_the_nodes_that_reach_the_master() -> None:
+    cluster = LateMirror(2 * MIRROR_PROMOTE_MS, is_alone=False)
+    assert members(cluster.run) == cluster.before
+    cluster.comes_back()
+
+
+def test_who_reaches_no_other_mirror_takes_over_when_nobody_reaches_the_master() -> None:
+    cluster = LateMirror(2 * MIRROR_PROMOTE_MS, is_alone=False)
+    for each in cluster.mirrors:
+        if each is not cluster.late:
+            each.crash(power=True)
+    cluster.run.until(lambda: cluster.run.masters() == [cluster.late])
+    cluster.run.no_faults()
+
+
 def test_who_stood_still_while_it_waited_waits_anew() -> None:
     cluster = LateMirror(1000, is_alone=False)
     cluster.late.freeze()

@@ -1,5 +1,5 @@
 """Goal: only the member with most goes on alone, and nobody while somebody leads, could be elected,
-or does not say what it has.
+is known to lead elsewhere, or does not say what it has.
 
 Method: what the nodes with members have answered, and who is chosen.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sluicemq.queues.mirrored.promotion import heir_of
+from sluicemq.queues.mirrored.promotion import heir_of, may_be_led
 
 
 def has(
@@ -68,3 +68,18 @@ NONE = {"raft_state": "noproc"}
 )
 def test_who_goes_on_alone(found: dict[int, dict[str, Any]], heir: int) -> None:
     assert heir_of(found) == heir
+
+
+@pytest.mark.parametrize(
+    ("found", "leaders", "may_lead"),
+    [
+        ({1: DOWN, 2: DOWN, 3: has(3), 4: NONE, 5: NONE}, {3: 0, 4: 0, 5: 0}, False),
+        ({1: DOWN, 2: DOWN, 3: has(3), 4: NONE, 5: NONE}, {3: 0, 4: 0, 5: 2}, True),
+        ({1: DOWN, 2: has(2), 3: has(3), 4: NONE}, {2: 0, 3: 0, 4: 2}, False),  # it leads no more
+        ({1: DOWN, 2: DOWN, 3: has(3), 4: {"raft_state": "timeout"}}, {3: 0}, True),
+    ],
+)
+def test_who_may_lead_out_of_reach(
+    found: dict[int, dict[str, Any]], leaders: dict[int, int], may_lead: bool
+) -> None:
+    assert may_be_led(found, leaders) == may_lead

@@ -159,7 +159,7 @@ def quorum_status(task: Task, given: Given) -> None:
         )
         return
 
-    def on_answers(found: dict[int, MemberStatus]) -> None:
+    def on_answers(found: dict[int, MemberStatus], _: object) -> None:
         rows = [status_row(queue.services, node, each) for node, each in sorted(found.items())]
         task.finish(sorted(rows, key=lambda row: row["raft_state"] != "leader"))
 

@@ -14,6 +14,8 @@ from sluicemq.raft.raft import Raft
 
 NODE_DOWN: Final = "nodedown"
 """The state of a member that cannot be asked, or says nothing any more."""
+TIMEOUT: Final = "timeout"
+"""The state of a member whose node is up, but does not answer."""
 
 
 def status_of(raft: Raft) -> dict[str, Any]:
@@ -41,6 +43,16 @@ def heir_of(found: Mapping[int, Mapping[str, Any]]) -> int:
         if voters and len(reached.intersection(voters)) > len(voters) // 2:
             return 0
     return max(members, key=lambda node: (*newest(members[node]), -node), default=0)
+
+
+def may_be_led(found: Mapping[int, Mapping[str, Any]], leaders: Mapping[int, int]) -> bool:
+    """Tell, from the answers of all nodes of the cluster, whether one that is out of reach may have
+    the master: another node names it, or is up and does not answer. `leaders` has whom those name
+    that have answered. Of these each knows best whether it leads itself."""
+    named = {*leaders.values()} - {0}
+    return not named <= leaders.keys() or any(
+        each["raft_state"] == TIMEOUT for each in found.values()
+    )
 
 
 def newest(member: Mapping[str, Any]) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """What a member does when its queue has had no master for long: if a policy wants it, it finds out
 whether a member has to go on alone, and which one.
 
-    no master for MIRROR_PROMOTE_MS --> asks all nodes with members what they have
-    no majority of them is up, and this one has most
+    no master for MIRROR_PROMOTE_MS --> asks all nodes what they have, and whom they know as master
+    no majority of the members is up, this one has most, and nobody knows a master
         in touch with a majority of the cluster --> PromoteMember, which the cluster agrees on
         otherwise --> waits as long again
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sluicemq.kernel.address import node_of
 from sluicemq.limits import MIRROR_PROMOTE_MS
 from sluicemq.metadata.changes import PromoteMember
-from sluicemq.queues.mirrored.promotion import heir_of
+from sluicemq.queues.mirrored.promotion import heir_of, may_be_led
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.group.member_changes import MemberChanges
@@ -61,8 +61,9 @@ class MasterWatch:
             self.lost(known.term)
 
     def look(self, term: int, mirroring: Mirroring | None) -> None:
-        """Ask all nodes with members what they have, if there has been no master since that of
-        `term`, and the policy wants one at any cost."""
+        """Ask all nodes what they have, and whom they know as master, if there has been no master
+        since that of `term`, and the policy wants one at any cost. Nodes without members are asked
+        because a master may reach these that this node does not reach."""
         ask_post, post, changes = self.services.ask_post, self.services.status_post, self.changes
         assert ask_post is not None, "a member without its posts"
         known = ask_post.leaders.get(changes.queue_id)
@@ -74,14 +75,17 @@ class MasterWatch:
             return
         members = declared.members
 
-        def tell(found: dict[int, MemberStatus]) -> None:
+        nodes = [*map(node_of, members)]
+
+        def tell(found: dict[int, MemberStatus], leaders: dict[int, int]) -> None:
             own = node_of(changes.raft.member.name)
-            has_master = ask_post.leader_of(changes.queue_id) != 0
-            if heir_of(found) == own and self.reaches_majority and not has_master:
+            heir = heir_of({node: found[node] for node in nodes})
+            has_master = ask_post.leader_of(changes.queue_id) != 0 or may_be_led(found, leaders)
+            if heir == own and self.reaches_majority and not has_master:
                 place = changes.vhost, changes.queue, changes.queue_id
                 self.services.agreement.propose(PromoteMember(*place, own, members))
 
-        post.ask(changes.queue_id, map(node_of, members), tell)
+        post.ask(changes.queue_id, {*nodes, *ask_post.cluster.nodes}, tell)
 
     @property
     def reaches_majority(self) -> bool:

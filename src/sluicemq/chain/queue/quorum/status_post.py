@@ -6,7 +6,7 @@ Each node of a cluster has one, so that any node can show what members know of t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, ValidationError, convert
@@ -15,7 +15,7 @@ from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.cluster.cluster_port import QUORUM_STATUS, NodeStanding, PeerMessage
 from sluicemq.kernel.actor import Actor
 from sluicemq.queues.quorum.snapshot import MACHINE_VERSION
-from sluicemq.replication.member_status import MemberStatus, TellsStatus
+from sluicemq.replication.member_status import MemberStatus, StatusTeller, TellsStatus
 
 if TYPE_CHECKING:
     from sluicemq.cluster.cluster_port import ClusterPort
@@ -65,11 +65,13 @@ def nothing_known(why: str) -> MemberStatus:
 
 class StatusMessage(Struct):
     """The content of a frame: question `number` about a group; or, with `answer`, its answer, which
-    is empty where there is no such member."""
+    is empty where there is no such member. `leader` is the node that leads the group, as far as the
+    one that answers knows; 0: it knows none."""
 
     number: int
     group: int
     answer: MemberStatus | None = None
+    leader: int = 0
 
 
 class StatusQuestion:
@@ -77,12 +79,15 @@ class StatusQuestion:
     wants them.
     """
 
-    def __init__(
-        self, nodes: Iterable[int], tell: Callable[[dict[int, MemberStatus]], None]
-    ) -> None:
+    def __init__(self, nodes: Iterable[int], tell: StatusTeller) -> None:
         self.awaited = set(nodes)
         self.found: dict[int, MemberStatus] = {}
-        self.tell = tell
+        self.leaders: dict[int, int] = {}
+        self.teller = tell
+
+    def tell(self) -> None:
+        """Call the function with all answers."""
+        self.teller(self.found, self.leaders)
 
 
 class StatusTimeout:
@@ -123,7 +128,7 @@ class StatusPost(Actor):
         self,
         group: int,
         nodes: Iterable[int],
-        tell: Callable[[dict[int, MemberStatus]], None],
+        tell: StatusTeller,
     ) -> None:
         """Ask these nodes about a group, and call `tell` with all answers, in a second at the
         latest."""
@@ -133,7 +138,7 @@ class StatusPost(Actor):
         payload = encoded(StatusMessage(number, group))
         for node in [*question.awaited]:
             if node == self.cluster.node:
-                self.take(question, node, self.own_status(group))
+                self.take(question, node, self.own_status(group), self.ask_post.leader_of(group))
             elif self.cluster.standing(node) is NodeStanding.DOWN or not self.cluster.send(
                 node, QUORUM_STATUS, payload
             ):
@@ -144,12 +149,16 @@ class StatusPost(Actor):
             if len(self.questions) > QUESTIONS_MAX:
                 self.give_up(min(self.questions))
         else:
-            tell(question.found)
+            question.tell()
 
-    def take(self, question: StatusQuestion, node: int, status: MemberStatus) -> None:
-        """Note a node's answer, or why there is none."""
+    def take(
+        self, question: StatusQuestion, node: int, status: MemberStatus, leader: int | None = None
+    ) -> None:
+        """Note a node's answer and the leader that it names; or why there is no answer."""
         question.awaited.discard(node)
         question.found[node] = status or nothing_known("noproc")
+        if leader is not None:
+            question.leaders[node] = leader
 
     def receive(self, message: object) -> None:
         if isinstance(message, StatusTimeout):
@@ -165,15 +174,17 @@ class StatusPost(Actor):
             self.cluster.end_link(node, text)
             return
         if said.answer is None:
-            answer = StatusMessage(said.number, said.group, self.own_status(said.group))
+            group = said.group
+            status, leader = self.own_status(group), self.ask_post.leader_of(group)
+            answer = StatusMessage(said.number, group, status, leader)
             self.cluster.send(node, QUORUM_STATUS, encoded(answer))
             return
         question = self.questions.get(said.number)
         if question is not None and node in question.awaited:
-            self.take(question, node, said.answer)
+            self.take(question, node, said.answer, said.leader)
             if not question.awaited:
                 del self.questions[said.number]
-                question.tell(question.found)
+                question.tell()
 
     def give_up(self, number: int) -> None:
         """Stop waiting for nodes that have not answered."""
@@ -181,12 +192,12 @@ class StatusPost(Actor):
         if question is not None:
             for node in [*question.awaited]:
                 self.take(question, node, nothing_known("timeout"))
-            question.tell(question.found)
+            question.tell()
 
 
 def encoded(message: StatusMessage) -> bytes:
     """Return a message as the payload of a frame."""
     fields: dict[str, Any] = {"number": message.number, "group": message.group}
     if message.answer is not None:
-        fields["answer"] = message.answer
+        fields |= {"answer": message.answer, "leader": message.leader}
     return json.dumps(fields).encode()
