@@ -14,6 +14,7 @@ from sluicemq.chain.queue.mirrored.member import MirrorMember
 from sluicemq.cluster.cluster_port import STOPS
 from sluicemq.kernel.address import node_of, number_of
 from sluicemq.limits import MIRROR_PROMOTE_MS
+from sluicemq.metadata.changes import MoveLeader
 from sluicemq.raft.messages import RaftMessage
 from sluicemq.replication.raft_post import RaftPost
 from support.linked_brokers import LinkedBroker
@@ -176,6 +177,28 @@ def test_who_has_nothing_takes_over_after_a_restart(monkeypatch: pytest.MonkeyPa
     [other] = [each for each in run.running if each is not heir]
     run.until(lambda: run.listed(other)["state"] == "running")
     assert other.connect().depth() == 0
+    run.no_faults()
+
+
+def test_a_master_that_loses_its_majority_goes_on_though_another_mirror_has_as_much() -> None:
+    policy = {"ha-mode": "exactly", "ha-params": 4, "ha-promote-on-failure": ALWAYS}
+    run = Mirrored(policy | {"ha-promote-on-shutdown": ALWAYS}, size=5)
+    run.in_sync(4)
+    mirrors = [each for each in run.brokers if run.is_mirror(each)]
+    first, master = mirrors[0], mirrors[-1]
+    move = MoveLeader("/", "q", run.member(first).id, master.number)
+    first.node.broker.agreement.propose(move)
+    run.until(lambda: run.masters() == [master])
+    client = master.connect()
+    client.publish(*numbered(0, 30))
+    run.until(client.all_confirmed)
+    for each in mirrors[1:-1]:
+        each.crash(power=True)
+    run.until(lambda: not run.masters())
+    run.until(lambda: run.masters() == [master])
+    run.until(lambda: run.listed(first)["state"] == "running")
+    fresh = first.connect()
+    assert [body for body, _ in bodies_left(fresh, 30)] == numbered(0, 30)
     run.no_faults()
 
 

@@ -70,6 +70,12 @@ def test_who_goes_on_alone(found: dict[int, dict[str, Any]], heir: int) -> None:
     assert heir_of(found) == heir
 
 
+def test_of_two_that_have_most_the_one_that_asks_goes_on() -> None:
+    group = (1, 2, 3, 4)
+    found = {1: has(1, group), 2: DOWN, 3: DOWN, 4: has(4, group)}
+    assert [heir_of(found, own) for own in (0, 1, 4)] == [1, 1, 4]
+
+
 @pytest.mark.parametrize(
     ("found", "leaders", "may_lead"),
     [

@@ -30,10 +30,11 @@ def status_of(raft: Raft) -> dict[str, Any]:
     }
 
 
-def heir_of(found: Mapping[int, Mapping[str, Any]]) -> int:
+def heir_of(found: Mapping[int, Mapping[str, Any]], own: int = 0) -> int:
     """Return the node whose member should go on alone, from the answers of the nodes with members;
     0: none, because a member leads or could be elected, or a node that is up does not tell what it
-    has."""
+    has. Of several that have most it is `own`, which asks: the others may not know that there is no
+    master, for one that leads no more tells nobody."""
     members = {node: each for node, each in found.items() if each["raft_state"] != NODE_DOWN}
     reached = {each.get("member") for each in members.values()}
     for each in members.values():
@@ -42,7 +43,7 @@ def heir_of(found: Mapping[int, Mapping[str, Any]]) -> int:
             return 0
         if voters and len(reached.intersection(voters)) > len(voters) // 2:
             return 0
-    return max(members, key=lambda node: (*newest(members[node]), -node), default=0)
+    return max(members, key=lambda node: (*newest(members[node]), node == own, -node), default=0)
 
 
 def may_be_led(found: Mapping[int, Mapping[str, Any]], leaders: Mapping[int, int]) -> bool:

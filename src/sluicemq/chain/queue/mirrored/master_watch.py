@@ -79,7 +79,7 @@ class MasterWatch:
 
         def tell(found: dict[int, MemberStatus], leaders: dict[int, int]) -> None:
             own = node_of(changes.raft.member.name)
-            heir = heir_of({node: found[node] for node in nodes})
+            heir = heir_of({node: found[node] for node in nodes}, own)
             has_master = ask_post.leader_of(changes.queue_id) != 0 or may_be_led(found, leaders)
             if heir == own and self.reaches_majority and not has_master:
                 place = changes.vhost, changes.queue, changes.queue_id
