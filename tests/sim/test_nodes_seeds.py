@@ -39,6 +39,7 @@ ONCE_FAILED: Final = {
     33000484: "a member whose node had forgotten it became a voter, and nobody could be elected",
     38000635: "a run ended before a stream had written what nobody waits for: the checker",
     37001269: "a node got its data back on a full disk, after everything was healed: the same",
+    42000892: "what came as a queue's node heard of the queue overtook what had waited for that",
     35001078: "what was read for a member that lagged came after its queue was deleted",
 }
 """Seeds of whole runs that once failed, and why."""

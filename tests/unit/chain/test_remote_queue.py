@@ -16,6 +16,7 @@ from sluicemq.chain.queue.quorum.shell import SETTLES_WAIT_MS
 from sluicemq.chain.remote.remote_channel import RemoteChannel
 from sluicemq.chain.remote.remote_end import RemoteEnd
 from sluicemq.chain.remote.remote_queue import RemoteQueue
+from sluicemq.chain.remote.sections import SectionCame
 from sluicemq.cluster.cluster_port import QUEUE_ANSWERS, QUEUE_ASKS, REPLIES
 from sluicemq.limits import RETRY_REFUSED_MS
 from sluicemq.model.reply_address import ADDRESS, PSEUDO_QUEUE
@@ -423,6 +424,27 @@ def test_who_asks_before_the_queues_node_has_heard_of_it_waits() -> None:
         m.QueueDeclareOk(queue="late", message_count=1, consumer_count=0),
         m.BasicAck(delivery_tag=1),
     ]
+
+
+def test_requests_stay_in_order_when_the_queues_node_hears_of_it_as_one_comes() -> None:
+    group, one, two = pair()
+    change = group.change("late", home=2)
+    group.apply(change, but=2)
+    one.publish(1, "late", b"1")
+    original, queues = RemoteChannel.post, group[2].node.broker.vhosts["/"].queues
+
+    def post(self: RemoteChannel, message: object) -> None:
+        original(self, message)
+        if isinstance(message, SectionCame) and "late" not in queues:
+            group.apply(change, but=1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RemoteChannel, "post", post)
+        one.publish(1, "late", b"2")
+    consume(two, "late")
+    deliveries = [each for each in two.events() if isinstance(each, Deliveries)]
+    contents = [content for each in deliveries for content in each.contents]
+    assert [content[-2:-1] for content in contents] == [b"1", b"2"]
 
 
 def test_a_queue_that_has_had_a_fault_goes_on() -> None:

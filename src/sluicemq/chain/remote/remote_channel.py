@@ -41,6 +41,16 @@ class PeerLost(NamedTuple):
     """Posted to the stand-in of a channel: the link to that channel's node has ended."""
 
 
+class QueueFound:
+    """Tells the stand-in of a channel which queue it asks, which this node has heard of only now;
+    None: it is deleted."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: Queue | None) -> None:
+        self.queue = queue
+
+
 class RemoteChannel(FlowActor):
     """Stands for the channel that `opened` describes, at `address` of another node."""
 
@@ -83,9 +93,16 @@ class RemoteChannel(FlowActor):
     # -- its queue
 
     def found(self, queue: Queue | None) -> None:
-        """Continue with the waiting requests: this is the queue; None when it is deleted. If it is
-        on another node by now, the other side has to look there itself, or two nodes might forward
-        requests in a circle."""
+        """Ask this queue from now on; None: it is deleted. Requests that have come already are
+        handled first, also those that are still in the inbox."""
+        if self.early or self.inbox:
+            self.post(QueueFound(queue))
+        else:
+            self.begin_with(queue)
+
+    def begin_with(self, queue: Queue | None) -> None:
+        """Handle the requests that have waited for the queue. If that is on another node by now,
+        the other side has to look there itself, or two nodes might forward requests in a circle."""
         early, self.early = self.early, None
         if queue is not None and not queue.is_local:
             self.say(s.ENDED, [], s.IS_LOST)
@@ -93,7 +110,7 @@ class RemoteChannel(FlowActor):
             return
         self.queue = queue
         for message in early or ():
-            self.post(message)
+            self.asked(message)
 
     def latest(self) -> Queue | None:
         """Return the queue, or its successor after a fault, which knows none of the earlier windows
@@ -135,6 +152,8 @@ class RemoteChannel(FlowActor):
             self.say(s.REJECTED, [row], s.MIXED * message.mixed)
         elif isinstance(message, PeerLost):
             self.end(is_lost=True)
+        elif isinstance(message, QueueFound):
+            self.begin_with(message.queue)
         elif isinstance(message, LinkEnded):
             self.link_ended(message)
         elif isinstance(message, ANSWERS):
