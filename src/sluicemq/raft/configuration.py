@@ -20,7 +20,7 @@ class Configuration:
     voters: tuple[int, ...] = ()
     learners: tuple[int, ...] = ()
     removed_max: int = 0
-    """The highest id of a former member."""
+    """The highest id of a former member, or of one that was ruled out."""
 
     def __post_init__(self) -> None:
         assert tuple(sorted({*self.voters})) == self.voters, self.voters
@@ -31,6 +31,11 @@ class Configuration:
     def members(self) -> tuple[int, ...]:
         """All members: these are sent the log."""
         return (*self.voters, *self.learners)
+
+    @property
+    def newest(self) -> int:
+        """The highest id of a present or former member, or of one that was ruled out."""
+        return max((self.removed_max, *self.members))
 
     @property
     def majority(self) -> int:
@@ -53,7 +58,7 @@ class Configuration:
         or may have been before."""
         if member in self.members:
             raise Refused(f"member {member} is in the group already")
-        if member <= max(self.removed_max, *self.members):
+        if member <= self.newest:
             raise Refused(f"member {member} may have been in the group before")
         return replace(self, learners=(*sorted((*self.learners, member)),))
 
@@ -65,6 +70,13 @@ class Configuration:
             raise Refused(f"member {member} is not a learner of the group")
         learners = (*(each for each in self.learners if each != member),)
         return replace(self, voters=(*sorted((*self.voters, member)),), learners=learners)
+
+    def ruling_out(self, member: int) -> Configuration:
+        """This configuration, to which neither that member nor one with a lower id can be added any
+        more. Raises Refused if it is in the group."""
+        if member in self.members:
+            raise Refused(f"member {member} is in the group")
+        return replace(self, removed_max=max(self.removed_max, member))
 
     def without(self, member: int) -> Configuration:
         """This configuration without that member. Raises Refused if it is not in the group, or is
@@ -97,7 +109,7 @@ class Configuration:
         """Return the configurations, one member apart, that lead from this one to a group of one
         new member alone. Raises Refused if it may have been in the group before."""
         if not self.voters:
-            return [Configuration((newcomer,), (), max((self.removed_max, *self.members)))]
+            return [Configuration((newcomer,), (), self.newest)]
         learning = self.with_learner(newcomer)
         steps = [learning, learning.with_promoted(newcomer)]
         for member in self.members:
@@ -111,7 +123,7 @@ class Configuration:
     def has_no_former(self, before: Configuration) -> bool:
         """Whether no member that joined since `before` may have been in the group earlier, and
         every member that left is counted as removed."""
-        newest = max(before.removed_max, *before.members)
+        newest = before.newest
         new = {*self.members} - {*before.members}
         gone = {*before.members} - {*self.members}
         return all(name > newest for name in new) and self.removed_max >= max(

@@ -124,7 +124,7 @@ class Raft:
 
     def add_learner(self, name: int) -> int:
         """Add a member that is sent the log and does not vote; returns the index of the change.
-        Raises Refused, as the next three do, when that is not possible now."""
+        Raises Refused, as the next four do, when that is not possible now."""
         return self._change(self.configuration.with_learner(name))
 
     def promote(self, name: int) -> int:
@@ -135,6 +135,11 @@ class Raft:
         """Remove a member; returns the index of the change. A leader that removes itself leads
         until that is committed."""
         return self._change(self.configuration.without(name))
+
+    def rule_out(self, name: int) -> int:
+        """Have no leader ever add a member that is not in the group; returns the index of the
+        change."""
+        return self._change(self.configuration.ruling_out(name))
 
     def transfer(self, heir: int) -> None:
         """Let another voter lead; give up if it does not take over within an election timeout."""

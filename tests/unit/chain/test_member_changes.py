@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-from sluicemq.chain.queue.group.member_changes import MemberStep, next_step
+from sluicemq.chain.queue.group.member_changes import MemberStep, may_be_added, next_step
 from sluicemq.kernel.address import member_name
 from sluicemq.metadata.changes import ONLY_LIFE
 from sluicemq.metadata.events import DeclaredQueue
@@ -23,8 +23,8 @@ AGAIN = member_name(10, 3)
 """A second one of node 3."""
 
 
-def declared(*members: int) -> DeclaredQueue:
-    return DeclaredQueue(1, QueueDefinition("q", True), ONLY_LIFE, 1, members)
+def declared(*members: int, leaving: Collection[int] = ()) -> DeclaredQueue:
+    return DeclaredQueue(1, QueueDefinition("q", True), ONLY_LIFE, 1, members, (*leaving,))
 
 
 def step(
@@ -35,9 +35,11 @@ def step(
     caught_up: Collection[int] = (),
     lost: Collection[int] = (),
     held: Collection[int] = (),
+    leaving: Collection[int] = (),
 ) -> str:
+    wishes = declared(*wished, leaving=leaving)
     found = next_step(
-        declared(*wished), group, own, lambda name: name < known, caught_up.__contains__, lost, held
+        wishes, group, own, lambda name: name < known, caught_up.__contains__, lost, held
     )
     return "" if found is None else f"{found.kind} {found.name}"
 
@@ -94,6 +96,27 @@ def test_whoever_was_removed_is_not_added_again_by_who_has_not_heard_of_it() -> 
     group = THREE.with_learner(FOURTH).without(FOURTH)
     assert not step((1, 2, 3, FOURTH), group)
     assert step((1, 2, AGAIN), group.without(3)) == f"add {AGAIN}"
+
+
+def test_whoever_leaves_and_never_was_in_the_group_is_ruled_out_first() -> None:
+    wishes = declared(1, 2, 3, leaving=(FOURTH,))
+    assert step((1, 2, 3), THREE, leaving=(FOURTH,)) == f"rule out {FOURTH}"
+    assert may_be_added(FOURTH, wishes, THREE)
+    ruled_out = THREE.ruling_out(FOURTH)
+    assert not step((1, 2, 3), ruled_out, leaving=(FOURTH,))
+    assert not may_be_added(FOURTH, wishes, ruled_out)
+    assert not step((1, 2, 3, FOURTH), ruled_out), "by a leader that has not heard of it"
+    assert step((1, 2, 3, AGAIN), ruled_out) == f"add {AGAIN}"
+
+
+def test_nobody_is_ruled_out_before_all_with_lower_ids_are_added_unless_they_are_held() -> None:
+    wished = (1, 2, 3, FOURTH)
+    wishes = declared(*wished, leaving=(AGAIN,))
+    assert step(wished, THREE, leaving=(AGAIN,)) == f"add {FOURTH}"
+    assert may_be_added(AGAIN, wishes, THREE)
+    assert step(wished, THREE.with_learner(FOURTH), leaving=(AGAIN,)) == f"rule out {AGAIN}"
+    assert not step(wished, THREE, leaving=(AGAIN,), held=(FOURTH,))
+    assert not may_be_added(AGAIN, wishes, THREE, held=(FOURTH,))
 
 
 def steps(wished: Collection[int], group: Configuration, own: int) -> Iterator[MemberStep]:

@@ -273,6 +273,23 @@ def test_a_node_that_has_had_a_member_gets_another_one_under_another_id() -> Non
     run.no_faults()
 
 
+def test_a_member_that_goes_before_it_came_can_never_be_added() -> None:
+    run = Grouped(2)
+    [added] = {1, 2, 3}.difference(run.nodes())
+    run.change(AddMember, added)
+    run.change(RemoveMember, added)
+    run.until(lambda: run.declared().leaving)
+    [name] = run.declared().leaving
+    run.until(lambda: not run.declared().leaving)
+    [leader] = run.leading()
+    configuration = leader.shell().raft.configuration
+    assert configuration.removed_max == name
+    assert added not in map(node_of, configuration.members)
+    run.change(AddMember, added)
+    run.until(lambda: run.has_members(1, 2, 3))
+    run.no_faults()
+
+
 def test_a_member_that_was_added_goes_on_learning_after_a_restart() -> None:
     run = Grouped(2)
     [added] = {1, 2, 3}.difference(run.nodes())

@@ -163,6 +163,18 @@ def test_the_id_of_a_member_is_given_once() -> None:
     assert log.configuration.removed_max == 3
 
 
+def test_who_is_ruled_out_is_never_added() -> None:
+    without = THREE.ruling_out(5)
+    assert decoded(without.encoded()) == without
+    assert without.members == THREE.members
+    with pytest.raises(Refused, match="may have been in the group before"):
+        without.with_learner(5)
+    assert without.with_learner(6).learners == (6,)
+    assert without.ruling_out(4) == without
+    with pytest.raises(Refused, match="member 3 is in the group"):
+        THREE.ruling_out(3)
+
+
 def test_a_change_that_cannot_be_is_refused() -> None:
     with pytest.raises(Refused, match="in the group already"):
         THREE.with_learner(3)

@@ -3,11 +3,12 @@
     declared, not in it yet  added as a learner, which is sent the log or a snapshot
     learner, caught up       promoted
     not declared any more    removed; if it leads itself, it hands over first
+    leaving, never in it     the group agrees to add it never
     leaving, out of it       the definitions hear that it is gone, and its node forgets the queue
 
 The declaration is the wish, and a leader sees it late. One that has not heard of the newest wishes
 does no harm: it leaves members alone that it does not know, and the group itself refuses to add one
-that may have been in it before.
+that may have been in it before, or that was ruled out.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 class MemberStep(NamedTuple):
     """The next step for the member `name`."""
 
-    kind: Literal["add", "promote", "remove", "transfer"]
+    kind: Literal["add", "promote", "remove", "transfer", "rule out"]
     name: int
 
 
@@ -49,13 +50,18 @@ def next_step(
 
     A member that can be reached joins before others leave. No member is removed when those that are
     left and can be reached would be no majority: nothing more would be committed. If `is_known`
-    denies a member, the definitions here may not have its newest state.
+    denies a member, the definitions here may not have its newest state. Members with lower ids are
+    added before one is ruled out, because it rules them out, too.
     """
     wished = declared.members
+    newest = configuration.newest
+    coming = min((each for each in wished if each > newest), default=0)
+    for name in sorted(declared.leaving):
+        if newest < name and (name < coming or not coming):
+            return MemberStep("rule out", name)
     for name in configuration.learners:
         if name in wished and has_caught_up(name):
             return MemberStep("promote", name)
-    newest = max(configuration.removed_max, *configuration.members)
     for name in sorted(wished):
         if name > newest and name not in configuration.members:
             if name in held:
@@ -72,6 +78,16 @@ def next_step(
             continue
         return MemberStep("transfer" if name == own else "remove", name)
     return None
+
+
+def may_be_added(
+    name: int, declared: DeclaredQueue, configuration: Configuration, held: Container[int] = ()
+) -> bool:
+    """Tell whether a member that is leaving, and never was in the group, may still be added by a
+    leader that has not heard that it is leaving. None does if one with a lower id is held."""
+    newest = configuration.newest
+    coming = min((each for each in declared.members if each > newest), default=name)
+    return name > newest and not (coming < name and coming in held)
 
 
 def update_nodes(
@@ -125,7 +141,7 @@ class MemberChanges:
         self.is_done = False
         if declared is None or not raft.is_settled:
             return
-        self.look_who_left(declared)
+        self.look_who_left(declared, held)
         next_id = self.services.definitions.next_queue_id
         step = next_step(
             declared,
@@ -154,16 +170,21 @@ class MemberChanges:
         elif step.kind == "promote":
             raft.promote(step.name)
             log.write("info", f"the new member of {title} on node {node_of(step.name)} has it all")
+        elif step.kind == "rule out":
+            raft.rule_out(step.name)
         elif step.kind == "remove":
             raft.remove(step.name)
             log.write("info", f"the member of {title} on node {node_of(step.name)} is removed")
         elif heir := raft.best_heir(wished):
             raft.transfer(heir)
 
-    def look_who_left(self, declared: DeclaredQueue) -> None:
-        """Report members that have left the group for good to the definitions."""
+    def look_who_left(self, declared: DeclaredQueue, held: Container[int]) -> None:
+        """Report members that are out of the group for good to the definitions."""
+        configuration = self.raft.configuration
         for name in declared.leaving:
-            if name not in self.raft.configuration.members and name not in self.gone:
+            is_out = name not in configuration.members
+            is_out = is_out and not may_be_added(name, declared, configuration, held)
+            if is_out and name not in self.gone:
                 self.gone.add(name)
                 change = MemberLeft(self.vhost, self.queue, self.queue_id, name)
                 self.services.agreement.propose(change)
