@@ -24,6 +24,12 @@ IN_TIME_MS: Final = 15_000
 """What a bug holds up is not waited for as long as elsewhere."""
 
 
+ONCE_FAILED: Final = {
+    42100017: "a queue was declared with a member on a node that was removed just before",
+}
+"""Seeds that once failed, and why."""
+
+
 @cache
 def report(seed: int) -> NodesReport:
     """That of a seed, once a test run."""
@@ -33,6 +39,11 @@ def report(seed: int) -> NodesReport:
 @pytest.mark.parametrize("seed", RUN)
 def test_no_promise_is_broken(seed: int) -> None:
     assert not report(seed).failure, "\n".join(report(seed).lines())
+
+
+@pytest.mark.parametrize("seed", ONCE_FAILED)
+def test_a_seed_that_once_failed_passes(seed: int) -> None:
+    assert not report(seed).failure, "\n".join([ONCE_FAILED[seed], *report(seed).lines()])
 
 
 @pytest.mark.parametrize("figure", ["joined nodes", "departed nodes"])

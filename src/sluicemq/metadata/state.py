@@ -393,13 +393,24 @@ class DeclaredState(RecordTables):
         self.check_room(asked.vhost, asked.name)
         validate_queue(asked, asked.vhost)
         outcome = Applied(lasts=asked.durable)
-        life = change.life
+        home, members = self._places(change)
+        life = change.life if home == change.home or asked.durable else Life(home, 0)
         if life.incarnation < self.incarnations.get(life.node, 0):
             life = Life(life.node, self.incarnations[life.node])  # it has begun anew meanwhile
         queue_id = change.queue_id or self.queue_id()
-        queue = DeclaredQueue(queue_id, asked, life, change.home, change.members)
+        queue = DeclaredQueue(queue_id, asked, life, home, members)
         self._add_queue(host, queue, outcome)
         return outcome
+
+    def _places(self, change: DeclareQueue) -> tuple[int, tuple[int, ...]]:
+        """Return the home and the members of a queue that is declared, without nodes that were
+        removed after its proposer had chosen them. If none is left, another node has it."""
+        home, is_gone = change.home, self.nodes.is_gone
+        members = (*(each for each in change.members if not is_gone(node_of(each))),)
+        if is_gone(home):
+            there = (node for node in self.incarnations if not is_gone(node))
+            home = node_of(members[0]) if members else min(there)
+        return home, members or (home,) * bool(change.members)
 
     def _add_queue(self, host: VhostState, queue: DeclaredQueue, outcome: Applied) -> None:
         """Make a queue known from now on; one that holds messages back for an exchange is known

@@ -13,8 +13,10 @@ from sluicemq.kernel.address import member_name, node_of
 from sluicemq.metadata.changes import (
     AddMember,
     DeclareQueue,
+    Life,
     MemberLeft,
     MoveLeader,
+    NodeStarted,
     PromoteMember,
     RemoveMember,
     RemoveNode,
@@ -55,6 +57,35 @@ def test_members_come_with_ids_that_nobody_had(state: DeclaredState) -> None:
     state.apply(AddMember(*PLACE, 3))
     assert q(state).members == (1, 2, member_name(3, 3))
     assert state.next_queue_id == 4, "the id of a queue is not that of a member"
+
+
+@pytest.mark.parametrize(
+    ("home", "members", "home_then", "members_then"),
+    [
+        (1, (1, 2, 3), 1, (1, 3)),
+        (2, (2, 3, 1), 3, (3, 1)),
+        (2, (2,), 1, (1,)),
+        (2, (), 1, ()),
+        (3, (), 3, ()),
+    ],
+)
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_queue_is_on_no_node_that_was_removed_before_it_was_agreed_on(
+    home: int,
+    members: tuple[int, ...],
+    home_then: int,
+    members_then: tuple[int, ...],
+    durable: bool,
+    state: DeclaredState,
+) -> None:
+    for node in (1, 2, 3):
+        state.apply(NodeStarted(Life(node, 7)))
+    state.apply(RemoveNode(2, "n2", "00"))
+    queue = QueueDefinition("late", durable=durable, vhost="v")
+    state.apply(DeclareQueue(queue, life=Life(home, 7), home=home, members=members))
+    found = state.hosts["v"].queues["late"]
+    assert (found.home, found.members) == (home_then, members_then)
+    assert durable or found.life == Life(home_then, 7)
 
 
 def test_what_makes_no_sense_is_refused(state: DeclaredState) -> None:
