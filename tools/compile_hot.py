@@ -57,22 +57,35 @@ FLAGS: Final = (
 makes a tenth less of them, and what only errors need stands apart. `-Og` by itself would call even
 the functions of two instructions that Python's headers and mypyc have for reference counts."""
 
-OWN: Final = ROOT / "tools" / "shortcuts.c"
-OWN_FLAGS: Final = ("-O2", "-w", "-fPIC", "-fvisibility=hidden", "-DNDEBUG", f"-I{HEADERS}")
-"""What stands in for slower ways of Python and mypyc."""
-
 BEFORE: Final = f"""\
-#include "{OWN.with_suffix(".h")}"
+#include <Python.h>
+#include <frameobject.h>
+#include <structmember.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#define COLD __attribute__((cold))
+COLD void CPy_AddTraceback(const char *, const char *, int, PyObject *);
+COLD void CPy_TypeError(const char *, PyObject *);
+COLD void CPy_TypeErrorTraceback(
+    const char *, const char *, int, PyObject *, const char *, PyObject *);
+COLD void CPy_AttributeError(
+    const char *, const char *, const char *, const char *, int, PyObject *);
+COLD static void CPy_DecRef(PyObject *);
+COLD static void CPy_XDecRef(void *);
+COLD void CPyError_OutOfMemory(void);
+COLD void CPy_Raise(PyObject *);
+COLD void PyErr_SetString(PyObject *, const char *);
+COLD void PyErr_SetNone(PyObject *);
 #pragma GCC visibility push(hidden)
+#include <CPy.h>
 #include "__native_internal_{GROUP}.h"
 #pragma GCC visibility pop
 """
-"""How each part of the library begins."""
-
-OF_MODULE: Final = re.compile(
-    r"(= CPyStatic_\w*globals;\n +\w+ = CPyStatics\[\d+\];[^\n]*\n +\w+ = )CPyDict_GetItem(?=\()"
-)
-"""Where mypyc's C code looks a global up in its module."""
+"""How each part of the library begins. What leads to functions that only errors need, a third of
+the code, is put away from what does not; what the library has in itself, also in another part, is
+called without a detour."""
 
 RELOCATIONS: Final = "-Wl,-z,pack-relative-relocs"
 """Has the linker note where there are addresses in a bit each instead of 24 bytes, all of which a
@@ -188,8 +201,7 @@ def generate() -> tuple[list[Path], dict[str, Path]]:
             raise Failed(f"mypyc has refused the sources:\n{said.getvalue()}") from None
     made = [Path(each) for each in library.sources]
     for path in made:
-        code = ONCE.sub(APART, with_weak_references(path.read_text()))
-        path.write_text(OF_MODULE.sub(r"\1short_global", code))
+        path.write_text(ONCE.sub(APART, with_weak_references(path.read_text())))
     return made, {each.name: Path(each.sources[0]) for each in shims}
 
 
@@ -240,14 +252,11 @@ def compile_library(sources: list[Path]) -> None:
     of_mypyc = [each for each in sources if not each.name.startswith("__native")]
     parts.append(C_FILES / "of_mypyc.c")
     parts[-1].write_text("".join(f'#include "{each}"\n' for each in of_mypyc))
-    parts.append(OWN)
     objects = [C_FILES / f"{each.stem}.o" for each in parts]
-    command = [*COMPILER, "-c", f"-I{include_dir()}", f"-I{C_FILES}"]
+    command = [*COMPILER, "-c", *FLAGS, f"-I{include_dir()}", f"-I{C_FILES}"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = [
-            pool.submit(
-                run, [*command, *(OWN_FLAGS if part == OWN else FLAGS), str(part), "-o", str(made)]
-            )
+            pool.submit(run, [*command, str(part), "-o", str(made)])
             for part, made in zip(parts, objects, strict=True)
         ]
         for done, job in enumerate(as_completed(jobs), 1):

@@ -55,13 +55,7 @@ BELOW: Final = (
 """The packages that hot modules are in, or know of: constants and types of these are compiled in.
 (Those above them, in the order of .importlinter, they cannot know.)"""
 
-MAKERS: Final = (
-    "requirements.lock",
-    "tools/compile_hot.py",
-    "tools/compiled.txt",
-    "tools/shortcuts.c",
-    "tools/shortcuts.h",
-)
+MAKERS: Final = ("requirements.lock", "tools/compile_hot.py", "tools/compiled.txt")
 """What else decides what comes out."""
 
 

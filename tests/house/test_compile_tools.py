@@ -143,19 +143,6 @@ def test_functions_that_run_once_are_put_apart(monkeypatch: pytest.MonkeyPatch) 
     assert text == "".join([*(compile_hot.APART + each for each in once), *often])
 
 
-def test_only_globals_are_looked_up_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    compile_hot = importlib.import_module("compile_hot")
-    of_module = (
-        "    cpy_r_r10 = CPyStatic_rounds___globals;\n"
-        "    cpy_r_r11 = CPyStatics[27]; /* 'perf_counter_ns' */\n"
-        "    cpy_r_r12 = CPyDict_GetItem(cpy_r_r10, cpy_r_r11);\n"
-    )
-    of_another = "    cpy_r_r3 = CPyDict_GetItem(cpy_r_r1, cpy_r_r2);\n"
-    text = compile_hot.OF_MODULE.sub(r"\1short_global", of_module + of_another)
-    assert text == of_module.replace("CPyDict_GetItem", "short_global") + of_another
-
-
 def test_who_fails_to_compile_is_told_why_and_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     compile_hot = importlib.import_module("compile_hot")
