@@ -45,7 +45,8 @@ def late(queue: LocalQueue) -> Counted:
 
 @pytest.fixture(autouse=True)
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LocalQueue, "replicate", late)
+    for kind in (LocalQueue, ClassicShell):
+        monkeypatch.setattr(kind, "replicate", late)
     monkeypatch.setattr(Counted, "batches", 0)
 
 

@@ -155,7 +155,10 @@ class AmqpConnection:
 
     def receive_data(self, data: bytes) -> None:
         """Take bytes from the socket; `next_event` turns them into events."""
-        if data and self._state != DEAF:
+        is_next = self._pos == len(self._buf) and not (self._reads.size or self._pieces.size)
+        if data and self._state != DEAF and is_next:
+            self._buf, self._pos = data, 0  # as `_fill` would do
+        elif data and self._state != DEAF:
             self._reads.add(data)
 
     def room(self) -> memoryview | None:
@@ -287,7 +290,7 @@ class AmqpConnection:
                 if event is None:
                     self._pos = pos
                 return event
-        if self._last_ack is not None and buf.startswith(self._last_ack[0], pos):
+        if self._last_ack is not None and buf[pos : pos + METHOD_ARGS] == self._last_ack[0]:
             return self._cut_acks(self._last_ack[1], pos)
         return None
 

@@ -50,7 +50,8 @@ TAG: Final = struct.Struct(">Q")
 ACK_SIZE: Final = 21
 ACK: Final = struct.Struct(">11sQ2s")
 UNPACK_ACK: Final = ACK.unpack_from
-NO_ACK: Final = (b"", 0, b"")
+SMALL_TAG: Final = b"\0\0\0\0"
+"""The octets with which a delivery tag begins that is less than 2 ** 32."""
 SINGLE: Final = b"\x00\xce"
 """The octets with which a basic.ack ends that is not multiple."""
 
@@ -215,7 +216,8 @@ class RunStencil:
         """Tell whether the first octets of the message at `pos` equal the known ones, except in the
         spans that vary."""
         if not self.varying:
-            return buf.startswith(self.prefix, pos)
+            prefix = self.prefix
+            return buf[pos : pos + len(prefix)] == prefix
         return all(buf.startswith(piece, pos + at) for at, piece in self.fixed)
 
     def is_begun(self, buf: bytes, pos: int) -> bool:
@@ -412,9 +414,13 @@ def cut_acks(buf: bytes, pos: int) -> list[int]:
     not multiple. Each takes ACK_SIZE octets."""
     head = buf[pos : pos + 11]
     end = pos + ACK_SIZE
-    if not buf.startswith(head, end):  # one alone
-        _, tag, rest = UNPACK_ACK(buf, pos) if end <= len(buf) else NO_ACK
-        return [tag] if rest == SINGLE else []
+    if len(buf) < end + 11 or buf[end : end + 11] != head:  # one alone
+        if end > len(buf) or buf[end - 2] or buf[end - 1] != END:
+            return []
+        if buf[pos + 11 : pos + 15] == SMALL_TAG:
+            at = pos + 15
+            return [buf[at] << 24 | buf[at + 1] << 16 | buf[at + 2] << 8 | buf[at + 3]]
+        return [UNPACK_ACK(buf, pos)[1]]
     fits = min(RUN_ACKS_MAX, (len(buf) - pos) // ACK_SIZE)
     tags: list[int] = []
     add = tags.append

@@ -254,11 +254,17 @@ class Services:
     def memory_used(self, change_bytes: int) -> None:
         """Account for `change_bytes` more RAM of a queue's messages (less when negative). The alarm
         does not wait for its next regular check when much has changed."""
-        self.accounted_bytes += change_bytes
-        self.unseen_bytes += change_bytes
-        if abs(self.unseen_bytes) > ACCOUNT_STEP_BYTES:
-            self.unseen_bytes = 0
-            self.monitor()
+        account(self, change_bytes)
+
+
+def account(services: Services, change_bytes: int) -> None:
+    """Account for memory as `memory_used` does. A compiled caller finds a function at once, but a
+    method, which a subclass that is not compiled might override, by its name."""
+    services.accounted_bytes += change_bytes
+    services.unseen_bytes += change_bytes
+    if not -ACCOUNT_STEP_BYTES <= services.unseen_bytes <= ACCOUNT_STEP_BYTES:
+        services.unseen_bytes = 0
+        services.monitor()
 
 
 def ignore(*_: object) -> None:

@@ -188,6 +188,10 @@ class Writer(Actor):
         """Write at most about WRITE_BYTES at once. Then notify channels for which enough has been
         written to be worth a turn, and those that are gone, for the last time."""
         pending = self.pending
+        if len(pending) == 1:
+            self.pending = []
+            self.write_lone(pending[0])
+            return
         flushed = self.flushed
         size = count = cost = 0
         while count < len(pending) and size < WRITE_BYTES:
@@ -199,13 +203,7 @@ class Writer(Actor):
             pieces = taken[0].pieces
         else:
             pieces = joined([piece for frames in taken for piece in frames.pieces])
-        if len(pieces) == 1:
-            self.choked = not self.net.write(self.connection, pieces[0])
-        else:
-            self.choked = not self.net.write_pieces(self.connection, pieces)
-        self.pending_bytes -= size
-        self.sent_bytes += size
-        self.sent_writes += 1
+        self.give(pieces, size)
         for frames in taken:
             if frames.channel is not None:
                 flushed[frames.channel] = flushed.get(frames.channel, 0) + frames.cost
@@ -214,6 +212,32 @@ class Writer(Actor):
             return
         if cost:
             self.written(cost)
+        self.notify()
+
+    def write_lone(self, frames: Frames) -> None:
+        """Write frames behind which no others wait, as `write_some` does."""
+        self.give(frames.pieces, frames.size)
+        channel = frames.channel
+        if channel is not None:
+            self.flushed[channel] = self.flushed.get(channel, 0) + frames.cost
+            if frames.cost:
+                self.written(frames.cost)
+        if self.flushed:
+            self.notify()
+
+    def give(self, pieces: list[bytes], size: int) -> None:
+        """Hand pieces to the socket, together `size` bytes."""
+        if len(pieces) == 1:
+            self.choked = not self.net.write(self.connection, pieces[0])
+        else:
+            self.choked = not self.net.write_pieces(self.connection, pieces)
+        self.pending_bytes -= size
+        self.sent_bytes += size
+        self.sent_writes += 1
+
+    def notify(self) -> None:
+        """Tell channels for which enough has been written, and those that are gone."""
+        flushed = self.flushed
         for channel in [c for c, cost in flushed.items() if cost >= self.notify_cost or c.gone]:
             channel.post(DeliveriesFlushed(flushed.pop(channel)))
 

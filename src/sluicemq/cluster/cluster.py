@@ -24,7 +24,7 @@ from sluicemq.cluster.strangers import Strangers
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.address import NOBODY, ActorAddress
 from sluicemq.kernel.disk import DiskJob
-from sluicemq.kernel.world import Acceptor
+from sluicemq.kernel.socket_owner import Acceptor
 from sluicemq.limits import (
     CLOCK_OFF_MS,
     INTERVIEWS_MAX,

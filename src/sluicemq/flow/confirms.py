@@ -169,6 +169,18 @@ class Unconfirmed:
             self._oldest = list(expected)
             self._head = 0
 
+    def take_lone(self) -> int:
+        """Return the number of the message if the confirm of a single one is all that `drain` would
+        return; it does so no more. 0: there are others, or none."""
+        acks = self._confirmed
+        if len(acks) != 1 or self._rejected:
+            return 0
+        first_seq, count = acks[0]
+        if count != 1:
+            return 0
+        self._confirmed = []
+        return first_seq
+
     def drain(self) -> list[Frame]:
         """Return the frames for all answers since the last call."""
         acks = self._confirmed

@@ -43,11 +43,15 @@ class TurnGroups(Generic[M]):
 
     def popleft(self) -> M:
         """Remove and return the next actor; at least one must be waiting."""
-        if not self.called:
-            self.called = self.waiting.pop(next(iter(self.waiting)))
-            self.called.reverse()
         self.count -= 1
-        return self.called.pop()
+        if self.called:
+            return self.called.pop()
+        group = self.waiting.pop(next(iter(self.waiting)))
+        if len(group) > 1:
+            group.reverse()
+            self.called = group
+            return group.pop()
+        return group[0]
 
     def clear(self) -> None:
         """Forget all actors that wait for a turn."""

@@ -7,14 +7,17 @@ work that takes time comes back as a message in the asking actor's inbox.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from sluicemq.kernel.compiling import mypyc_attr
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import Disk
-    from sluicemq.kernel.endpoints import Peer
+    from sluicemq.kernel.socket_owner import Acceptor, SocketOwner
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Clock:
     """The broker's clock: it tells the time, and posts messages as timers."""
 
@@ -31,6 +34,7 @@ class Clock:
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Dice:
     """The source of the broker's random numbers."""
 
@@ -43,38 +47,7 @@ class Dice:
         raise NotImplementedError
 
 
-class SocketOwner(Protocol):
-    """The actor that owns a connection. `Connected`, `Received` and `Closed` are posted to it,
-    `Writable` to its `writer`, which may be the same actor."""
-
-    @property
-    def shares_room(self) -> bool:
-        """Tell whether the connection shares the room for what was read and not parsed: the more
-        do, the less is read of each at once, and the smaller its receive buffer becomes. Clients
-        do; a link between nodes carries what many of them wait for."""
-
-    @property
-    def writer(self) -> Actor:
-        """Return the actor that writes to the connection."""
-
-    def post(self, message: object) -> None:
-        """Put `message` into the owner's inbox, as `Actor.post` does."""
-
-
-class Acceptor(Protocol):
-    """Takes in the connections to a listener."""
-
-    def admits(self, address: str) -> bool:
-        """Tell whether one more peer may connect from that numeric address. After True either
-        `accept` or `gave_up` follows."""
-
-    def accept(self, connection: int, peer: Peer) -> SocketOwner:
-        """Take in a connection; return its owner."""
-
-    def gave_up(self, address: str) -> None:
-        """Note that a peer that was admitted has gone before it could be accepted."""
-
-
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Net:
     """Sockets. A connection is a positive int that the World chooses; an actor owns it.
 
@@ -153,6 +126,7 @@ class Net:
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Memory:
     """The figures of the memory alarm: the process's memory."""
 
@@ -169,6 +143,7 @@ class Memory:
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Log:
     """The log, line by line; this base class writes nothing."""
 
@@ -176,6 +151,7 @@ class Log:
         """Write one line. `level` is info, warning or error; `text` must contain no secrets."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class World:
     """Everything outside the broker: clock, dice, disk, network, memory and log."""
 

@@ -364,6 +364,12 @@ class ConsumerGroups:
         while self.busy:
             key = self.busy[0]
             ring = self.rings[key]
+            if len(ring) == 1 and not self.lines:
+                consumer = ring[0]
+                if consumer.place == IN_RING and not consumer.is_limited:
+                    room = consumer.room(cost_each, queue)
+                    if room:
+                        return [consumer], min(room, CREDIT_MAX_MESSAGES)
             able, each, asks = self._ask(ring, cost_each, queue, most, asks)
             if able:
                 return able, each
@@ -422,7 +428,9 @@ class ConsumerGroups:
             self.wake(able[0].window)
         if count > len(able):
             count %= len(able)
-        self.rings[-able[0].priority].rotate(-count)
+        ring = self.rings[-able[0].priority]
+        if len(ring) > 1:
+            ring.rotate(-count)
 
 
 def rank(consumer: Consumer) -> tuple[bool, int]:

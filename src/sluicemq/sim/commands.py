@@ -179,7 +179,7 @@ class Steward:
         if self.plant_next is not None:
             plant, self.plant_next = self.plant_next, None
             self.mistaken[number] = None
-            plant(next(e for e in reversed(node.scheduler.ready) if isinstance(e, Task)))
+            plant([each for each in node.scheduler.ready if isinstance(each, Task)][-1])
 
     # -- answers
 

@@ -23,7 +23,7 @@ from sluicemq.sim.records import promise
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
-    from sluicemq.kernel.world import Acceptor, SocketOwner
+    from sluicemq.kernel.socket_owner import Acceptor, SocketOwner
     from sluicemq.sim.timeline import Timeline
 
 AMQP_PORT: Final = 5672

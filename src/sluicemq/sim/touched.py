@@ -4,23 +4,24 @@ message. An actor without either is unchanged, except for what other actors do t
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
-from sluicemq.kernel.actor import Actor
+from sluicemq.kernel.actor import TurnLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluicemq.kernel.actor import Scheduler
+    from sluicemq.kernel.actor import Actor, Scheduler
 
 
-class RecordedTurns(deque[Actor]):
+class RecordedTurns(TurnLine):
     """The run queue of a scheduler, which notes every actor taken out of it, because that actor has
     a turn then."""
 
-    def __init__(self, actors: Iterable[Actor], had_turns: dict[Actor, None]) -> None:
-        super().__init__(actors)
+    def __init__(self, line: TurnLine, had_turns: dict[Actor, None]) -> None:
+        """The actors of `line` wait here from now on, and `had_turns` gets those taken out."""
+        super().__init__()
+        self.first, self.last = line.first, line.last
         self.had_turns = had_turns
 
     def popleft(self) -> Actor:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.local_queue import LocalQueue
 from sluicemq.routing.message import Message
 from sluicemq.routing.topology import Topology
@@ -66,7 +67,8 @@ def agreement(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """When commands of queues are agreed on: "at once" or "later"."""
     when: str = getattr(request, "param", "at once")
     if when == "later":
-        monkeypatch.setattr(LocalQueue, "replicate", late)
+        for kind in (LocalQueue, ClassicShell):
+            monkeypatch.setattr(kind, "replicate", late)
     return when
 
 

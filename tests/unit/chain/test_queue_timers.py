@@ -169,7 +169,7 @@ def test_a_dead_letter_is_never_lost(reason: str, size: int) -> None:
     steps = 0
     while broker.node.run(1) or broker.world.disk.jobs:
         waiting = broker.node.scheduler.ready
-        if waiting and isinstance(waiting[0], Republisher):
+        if isinstance(waiting.first, Republisher):
             shell(broker, "source").schedule()
             node.store.commits.urgent = True
             node.store.schedule()

@@ -136,7 +136,10 @@ class Interpreter:
             effects: list[Effect] = []
             serve(queue.machine, effects)
             lines += self.answered(queue, effects)
-            self.scheduler.ready.remove(actor)
+            others = [each for each in self.scheduler.ready if each is not actor]
+            self.scheduler.ready.clear()
+            for each in others:
+                self.scheduler.ready.append(each)
             actor.scheduled = False
             for resume in resumes:
                 assert isinstance(resume, Resume)

@@ -70,6 +70,7 @@ class Consuming:
 
     def __init__(self, channel: ChannelPort) -> None:
         self.channel = channel
+        self.vhost_traffic = channel.vhost.traffic
         self.subscriptions: dict[str, ChannelConsumer] = {}
         self.windows: dict[Queue, tuple[Outflow, Inflow]] = {}
         self.windows_max = REMEMBERED_MIN
@@ -187,14 +188,17 @@ class Consuming:
     def traffics(self, queue: Queue) -> tuple[Traffic, ...]:
         """Return the traffic counters for messages from a queue: its own, the channel's, and the
         virtual host's."""
-        return queue.traffic, self.channel.traffic, self.channel.vhost.traffic
+        return queue.traffic, self.channel.traffic, self.vhost_traffic
 
     def ack_run(self, tags: Sequence[int], method_id: int) -> None:
         """Acknowledge these tags one by one, in order. A tag that is not outstanding is refused
         with 406, which blames the method `method_id`."""
         count = len(tags)
         if count == 1:
-            self.ack_tags([(tags[0], tags[0])], method_id)
+            if self.transaction is None:
+                self.ack_one(tags[0], method_id)
+            else:
+                self.ack_tags([(tags[0], tags[0])], method_id)
             return
         first = tags[0]
         last = tags[-1]
@@ -205,6 +209,22 @@ class Consuming:
             self.ack_tags([(first, last)], method_id)
         else:
             self.ack_tags([(tag, tag) for tag in tags], method_id)
+
+    def ack_one(self, tag: int, method_id: int) -> None:
+        """Acknowledge one tag, outside a transaction. Raises ChannelViolation (406) when it is not
+        outstanding."""
+        span = self.unacked.settle_one(tag)
+        if span is None:
+            raise unknown_tag(tag, method_id)
+        channel = self.channel
+        channel.spend(TAG_WORK)
+        channel.services.counters.acknowledged += 1
+        channel.traffic.ack += 1
+        self.vhost_traffic.ack += 1
+        source = span.source
+        source.queue.traffic.ack += 1
+        offset = tag - span.first
+        source.queue.post(Settle(source.link, [(span.run, offset, offset + 1)], ACK))
 
     def ack_in_pieces(self, tags: Sequence[int], in_order: bool, method_id: int) -> Iterator[int]:
         """Acknowledge the tags, TAGS_MAX at most in each piece, and yield its work. `in_order` says
@@ -287,7 +307,7 @@ class Consuming:
             self.channel.services.counters.acknowledged += settlement.count
         if outcome == ACK:
             self.channel.traffic.ack += settlement.count
-            self.channel.vhost.traffic.ack += settlement.count
+            self.vhost_traffic.ack += settlement.count
         for source, parts in settlement.by_source.items():
             queue = source.queue
             if outcome == ACK:

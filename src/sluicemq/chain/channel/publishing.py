@@ -17,13 +17,13 @@ in one of two ways, depending on the run and its route:
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sluicemq.amqp.events import MixedKeyPublishes, Publishes
 from sluicemq.amqp.methods import BasicReturn
 from sluicemq.amqp.types import Malformed
+from sluicemq.chain.channel.confirm_frames import ConfirmFrames
 from sluicemq.chain.channel.reply_to import ReplyConsumer, send_replies
 from sluicemq.chain.channel.routes import LinkToCome, Route
 from sluicemq.chain.channel.transaction_port import PendingPublishes, TransactionPort
@@ -111,6 +111,7 @@ class Publishing:
         self.directory = channel.directory
         self.vhost = channel.vhost
         self.topology = channel.vhost.topology
+        self.vhost_traffic = channel.vhost.traffic
         self.routes: dict[bytes, Route] = {}
         self.routes_epoch = 0
         self.known_properties: dict[bytes, PropertyTraits] = {}
@@ -125,6 +126,7 @@ class Publishing:
         self.user: str | None = ""
         """In whose name messages are published; None: in anybody's."""
         self.confirming = False
+        self.confirm_frames = ConfirmFrames(channel.number)
         self.unnumbered = 0
         """Messages that were published before there were confirms: they have numbers here, which
         the client does not know of."""
@@ -326,7 +328,7 @@ class Publishing:
         later. Returns the first number."""
         self.services.counters.published += count
         self.channel.traffic.publish += count
-        self.vhost.traffic.publish += count
+        self.vhost_traffic.publish += count
         first_seq = self.next_seq
         self.next_seq = first_seq + count
         if self.confirming and not self.watched_seq and first_seq >= self.watch_from:
@@ -605,11 +607,11 @@ class Publishing:
             if not route.replies:
                 counters.dropped += len(contents)
                 self.channel.traffic.drop_unroutable += len(contents)
-                self.vhost.traffic.drop_unroutable += len(contents)
+                self.vhost_traffic.drop_unroutable += len(contents)
             return
         counters.returned += len(contents)
         self.channel.traffic.return_unroutable += len(contents)
-        self.vhost.traffic.return_unroutable += len(contents)
+        self.vhost_traffic.return_unroutable += len(contents)
         method = route.method
         returned = BasicReturn(
             reply_code=NO_ROUTE,
@@ -641,17 +643,19 @@ class Publishing:
         to its commit."""
         if self.transaction is not None:
             return self.transaction.answers()
-        confirmed, rejected = self.unconfirmed.answered
+        lone = self.unconfirmed.take_lone()
+        confirmed, rejected = (1, 0) if lone else self.unconfirmed.answered
         self.services.counters.confirmed += confirmed
         self.channel.traffic.confirm += confirmed
-        self.vhost.traffic.confirm += confirmed
+        self.vhost_traffic.confirm += confirmed
         if self.watched_seq and (confirmed or rejected):
             self.watch()
         self.services.counters.nacked += rejected
-        number = self.channel.number
-        before = self.unnumbered
+        frames, before = self.confirm_frames, self.unnumbered
+        if lone:
+            return [frames.lone(lone - before)]
         return [
-            CONFIRM(1, number, 13, 60, 120 if nack else 80, last - before, multiple, 0xCE)
+            frames.frame(last - before, multiple, nack)
             for last, multiple, nack in self.unconfirmed.drain()
         ]
 
@@ -694,7 +698,3 @@ class Publishing:
         self.routes.clear()
         self.choices.clear()
         self.destinations.clear()
-
-
-CONFIRM: Final = struct.Struct(">BHIHHQBB").pack
-"""A whole basic.ack or basic.nack frame; the bits octet is multiple alone."""

@@ -194,6 +194,19 @@ class Unacked:
             self.trim(span)
         return None
 
+    def settle_one(self, tag: int) -> Span | None:
+        """Settle one tag, and return its span; None when it is not outstanding."""
+        span = self.find(tag)
+        if span is None:
+            return None
+        offset = tag - span.first
+        if not span.has(offset):
+            return None
+        span.take(offset)
+        self.count -= 1
+        self.trim(span)
+        return span
+
     def settle_upto(self, last: int, into: Settlement) -> int | None:
         """Settle everything up to and including `last`, or all of it when that is 0. Returns
         `last`, with nothing settled, when it is not outstanding, else None."""

@@ -46,6 +46,7 @@ from sluicemq.chain.connection.intake import Intake
 from sluicemq.chain.connection.severing import Severable, end_queues, sever
 from sluicemq.chain.connection.socket_tap import SocketTap
 from sluicemq.chain.flow_actor import ActorKeeper
+from sluicemq.chain.services import Services, account
 from sluicemq.chain.splitting import split
 from sluicemq.chain.writer import Frames, HangUp, Writer
 from sluicemq.errors import ConnectionViolation, HandshakeFailed
@@ -90,6 +91,7 @@ class Reader(Severable):
         super().__init__(broker.scheduler, broker.world.clock, share)
         self.share = share
         self.broker = broker
+        self.services: Services = broker  # the same; a compiled class
         self.connection = connection
         self.peer = peer
         self.name = f"{peer.peer_host}:{peer.peer_port} -> {peer.host}:{peer.port}"
@@ -121,9 +123,10 @@ class Reader(Severable):
         self.rest: AnyPublishes | None = None
         self.handover = Handover()
         self.intake = Intake(broker.scheduler, self.take_more_in, self.broken)
+        self.is_paced = broker.pacer is not None
         self.publishes_now = False
         """Was there a publish in what was parsed last? Then more are expected in what comes, and
-        that has to wait for its turn. Always false with RabbitMQ's profiles."""
+        that has to wait for its turn. Always false unless `is_paced`: with RabbitMQ's profiles."""
         self.tap = SocketTap(self.net, connection, peer.tls is None)
         self.phase = HANDSHAKE
         self.half_open = True
@@ -180,10 +183,7 @@ class Reader(Severable):
         elif isinstance(message, Deadline):
             if message.phase == self.phase:
                 self.log("warning", "timed out while " + ("opening", "", "closing")[self.phase])
-                if self.half_open:
-                    self.drop()
-                else:
-                    self.hang_up()
+                (self.drop if self.half_open else self.hang_up)()
         else:
             super().receive(message)
 
@@ -234,8 +234,8 @@ class Reader(Severable):
         if self.rest is not None:
             held += self.rest.size
         if held != self.accounted:
-            change, self.accounted = held - self.accounted, held
-            self.broker.memory_used(change)
+            account(self.services, held - self.accounted)
+            self.accounted = held
 
     def flow_resumed(self) -> None:
         self.schedule()  # a turn of its own, whoever has opened the gate
@@ -248,7 +248,7 @@ class Reader(Severable):
     def pump(self) -> None:
         """Pass on what has been read, as far as the gates and the turn's work allow."""
         scheduler = self.scheduler
-        self.publishes_now = self.rest is not None and self.broker.pacer is not None
+        self.publishes_now = self.rest is not None and self.is_paced
         while self.phase != CLOSED and not self.is_stopped():
             if self.handover.channel is not None and self.handover.waits():
                 self.schedule()  # the channel has its turn first: both share one
@@ -259,7 +259,7 @@ class Reader(Severable):
             event = self.rest or self.amqp.next_event()
             if event is None:
                 if self.amqp.content_bytes:
-                    self.publishes_now = self.broker.pacer is not None
+                    self.publishes_now = self.is_paced
                 self.tap.all_taken(self.publishes_now and not self.inbox)
                 if self.tap.pulls and scheduler.work > 0:
                     work = self.tap.fill_room(self.amqp)
@@ -299,7 +299,7 @@ class Reader(Severable):
             count = outflow.credit
             event, self.rest = split(event, count)
         outflow.spend(count)
-        self.publishes_now = self.broker.pacer is not None
+        self.publishes_now = self.is_paced
         self.intake.expect(event)
         self.spend(count)
         channel.post(event)

@@ -299,7 +299,12 @@ class Queue(NamedQueue, Generic[M_co, R_co]):
 
     def effects_real(self) -> None:
         """Make real, in order, the effects of commands and calls."""
-        if self.effects:
+        if len(self.effects) == 1:
+            self.at = effect = self.effects[0]
+            self.effects.clear()
+            self.make_real(effect)
+            self.at = None
+        elif self.effects:
             effects = [*self.effects]
             self.effects.clear()
             self.making = iter(effects)

@@ -101,9 +101,7 @@ class Head(QueueMachine):
 
     def forget_run(self, number: int) -> UnackedRun:
         """Remove and return the run of this number, which is settled."""
-        run = self.unacked_runs.pop(number)
-        same = self.unacked_runs_of[run.link]
-        del same[number]
-        if not same:
-            del self.unacked_runs_of[run.link]
+        run = self.unacked_runs[number]
+        del self.unacked_runs[number]
+        del self.unacked_runs_of[run.link][number]
         return run

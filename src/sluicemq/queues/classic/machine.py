@@ -110,7 +110,8 @@ class ClassicQueue(StoredClassic):
         self.settling: tuple[int, int, int] | None = None
         """The part that `settle` is working on, until it is credited."""
         self.unacked_runs_of: dict[LinkId, dict[int, UnackedRun]] = {}
-        """Unacknowledged runs, by the link of their delivery."""
+        """Unacknowledged runs, by the link of their delivery. A link that has had one stays until
+        its channel goes down."""
         self.piece_max = PIECE_MAX
         self.work = 0
         """Units of work that commands have cost since the shell's last look."""
@@ -283,38 +284,48 @@ class ClassicQueue(StoredClassic):
         self, chunk: Chunk, count: int, able: list[Consumer], cost_each: int, effects: list[Effect]
     ) -> None:
         """Give the first `count` messages of the chunk to the consumers in turn."""
-        depth = self.depth
-        depth.ready -= count
-        for consumer, places in shares(able, range(chunk.start, chunk.start + count)):
+        self.depth.ready -= count
+        start = chunk.start
+        if len(able) == 1:
+            contents = chunk.contents[start : start + count]
+            positions = range(chunk.position + start, chunk.position + start + count)
+            self.give(chunk, able[0], contents, positions, cost_each, effects)
+            return
+        for consumer, places in shares(able, range(start, start + count)):
             contents = chunk.contents[places.start : places.stop : places.step]
-            size = size_of(contents, chunk.same_size)
-            depth.ready_bytes -= size
-            run = 0
             positions = range(
                 chunk.position + places.start, chunk.position + places.stop, places.step
             )
-            returned = (
-                None if self.delivery_counts is None else self.delivery_counts.of(chunk, positions)
+            self.give(chunk, consumer, contents, positions, cost_each, effects)
+
+    def give(
+        self,
+        chunk: Chunk,
+        consumer: Consumer,
+        contents: list[bytes],
+        positions: range,
+        cost_each: int,
+        effects: list[Effect],
+    ) -> None:
+        """Give messages of the chunk, at these positions, to one consumer."""
+        size = size_of(contents, chunk.same_size)
+        self.depth.ready_bytes -= size
+        run = 0
+        returned = None
+        if self.delivery_counts is not None:
+            returned = self.delivery_counts.of(chunk, positions)
+        if consumer.no_ack:
+            self.release_chunk(chunk, contents, positions, effects)
+        else:
+            channel = consumer.channel
+            link = self.links[channel]
+            run = self.open_run(
+                UnackedRun(link, channel, consumer, chunk, contents, positions), size
             )
-            if consumer.no_ack:
-                self.release_chunk(chunk, contents, positions, effects)
-            else:
-                channel = consumer.channel
-                link = self.links[channel]
-                run = self.open_run(
-                    UnackedRun(link, channel, consumer, chunk, contents, positions), size
-                )
-            effects.append(
-                Deliver(
-                    consumer,
-                    run,
-                    contents,
-                    chunk.traits,
-                    chunk.redelivered,
-                    consumer.take(len(contents), cost_each),
-                    returned,
-                )
-            )
+        cost = consumer.take(len(contents), cost_each)
+        effects.append(
+            Deliver(consumer, run, contents, chunk.traits, chunk.redelivered, cost, returned)
+        )
 
     def release_chunk(
         self, chunk: Chunk, contents: list[bytes], positions: range, effects: list[Effect]
@@ -378,7 +389,9 @@ class ClassicQueue(StoredClassic):
         depth.footprint -= run.footprint(settled)
         self.left_ram(run, count)
         self.rates.ack_out += count
-        positions = run.positions[start:end]
+        positions = run.positions
+        if count != len(positions):
+            positions = positions[start:end]
         self.remove(positions, run.chunk.traits.persistent, run.ids(positions), effects)
 
     def left_ram(self, run: UnackedRun, count: int) -> None:
@@ -600,6 +613,12 @@ class ClassicQueue(StoredClassic):
         effects.append(Deleted(channel, count))
 
     # -- RAM
+
+    @property
+    def may_page(self) -> bool:
+        """Tell whether there is a target, or a conversion, so that `reduce_memory_use` may have
+        something to do."""
+        return self.backing.target is not None or self.backing.converting
 
     def reduce_memory_use(self, store_is_full: Callable[[], bool]) -> None:
         """Page out what the target does not permit: pending acknowledgements and ready messages,

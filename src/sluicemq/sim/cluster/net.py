@@ -19,7 +19,7 @@ from sluicemq.kernel.world import Net
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
-    from sluicemq.kernel.world import Acceptor, SocketOwner
+    from sluicemq.kernel.socket_owner import Acceptor, SocketOwner
     from sluicemq.sim.timeline import Timeline
 
 FIRST_CHOSEN_PORT: Final = 40_000

@@ -10,7 +10,7 @@ from sluicemq.kernel.world import Net
 from sluicemq.sim.net import AMQP_PORT
 
 if TYPE_CHECKING:
-    from sluicemq.kernel.world import Acceptor, SocketOwner
+    from sluicemq.kernel.socket_owner import Acceptor, SocketOwner
     from sluicemq.sim.cluster.net import PipeNet
     from sluicemq.sim.net import SimNet
 
