@@ -334,13 +334,10 @@ def main() -> None:
 
 
 def run_loop(work: Any) -> None:
-    """With uvloop where it is: the clients must not be what is slow."""
     from sluicemq.host.descriptors import raise_limit  # noqa: PLC0415
-    from sluicemq.host.run import loop_factory  # noqa: PLC0415
 
     raise_limit()
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(work)
+    asyncio.run(work)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,6 @@ import sys
 from pathlib import Path
 from random import Random
 
-import uvloop
-
 from sluicemq.cluster.cluster import NodeCluster
 from sluicemq.cluster.members import Member
 from sluicemq.cluster.node_file import begin_life
@@ -25,6 +23,7 @@ from sluicemq.config import NetConfig
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.disk import HostDisk
 from sluicemq.host.files import HostFiles
+from sluicemq.host.loop import BrokerLoop
 from sluicemq.host.memory import HostMemory
 from sluicemq.host.net import HostNet
 from sluicemq.kernel.actor import Actor, Scheduler
@@ -136,5 +135,5 @@ async def main(directory: str, number: str, *rest: str) -> int:
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=BrokerLoop) as runner:
         sys.exit(runner.run(main(*sys.argv[1:])))

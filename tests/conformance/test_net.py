@@ -12,10 +12,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-import uvloop
 
 from sluicemq.config import NetConfig
 from sluicemq.errors import Refused
+from sluicemq.host.loop import BrokerLoop
 from sluicemq.host.net import HostNet
 from sluicemq.kernel.socket_messages import Closed, Connected, Received, Writable
 from sluicemq.kernel.world import Log, Net
@@ -179,7 +179,7 @@ class Piped(Simulated):
 
 
 SEEDS = range(1, 6)
-KINDS = ["asyncio", "uvloop", *(f"{kind} {seed}" for kind in ("sim", "pipes") for seed in SEEDS)]
+KINDS = ["asyncio", "broker", *(f"{kind} {seed}" for kind in ("sim", "pipes") for seed in SEEDS)]
 
 
 @pytest.fixture(params=KINDS)
@@ -191,7 +191,7 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     if kind == "sim":
         yield Simulated(int(seed))
         return
-    real = Real(uvloop.new_event_loop() if kind == "uvloop" else asyncio.new_event_loop())
+    real = Real(BrokerLoop() if kind == "broker" else asyncio.new_event_loop())
     yield real
     real.close()
 

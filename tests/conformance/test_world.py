@@ -11,12 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Any
 
 import pytest
 
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.log import HostLog
+from sluicemq.host.loop import BrokerLoop
 from sluicemq.host.memory import HostMemory
 from sluicemq.kernel.world import Clock, Dice, Log, Memory
 from sluicemq.sim.timeline import Timeline
@@ -43,7 +43,7 @@ class Times:
         raise AssertionError("it did not happen")
 
 
-@pytest.fixture(params=["asyncio", "uvloop", "sim", "fake"])
+@pytest.fixture(params=["asyncio", "broker", "sim", "fake"])
 def times(request: pytest.FixtureRequest) -> Iterator[Times]:
     if request.param == "sim":
         timeline = Timeline()
@@ -53,10 +53,7 @@ def times(request: pytest.FixtureRequest) -> Iterator[Times]:
         fake = FakeClock()
         yield Times(fake, lambda: fake.advance(1), fake.time_ns // MS_NS)
         return
-    if request.param == "uvloop":
-        loop: Any = pytest.importorskip("uvloop").new_event_loop()
-    else:
-        loop = asyncio.new_event_loop()
+    loop = BrokerLoop() if request.param == "broker" else asyncio.new_event_loop()
     turn = asyncio.sleep
     yield Times(
         HostClock(loop),

@@ -32,7 +32,6 @@ IMPORTED: Final = (
     "sluicemq.cli.start",
     "sluicemq.host.data_dir",
     "sluicemq.host.run",
-    "uvloop",
     "sluicemq.broker.mirrored_queues",
     "sluicemq.chain.definitions.cluster_agreement",
     "sluicemq.chain.queue.quorum.births",

@@ -1,1 +1,1 @@
-"""The real World: asyncio (uvloop when installed), the machine's clock, dice and memory."""
+"""The real World: asyncio, the machine's clock, dice and memory."""

@@ -201,6 +201,7 @@ class JoiningHost:
             connection.abort()
         await asyncio.sleep(0)
         await self.disk.stop()
+        self.net.poller.leave()
 
 
 async def join_cluster(config: Config, directory: Path) -> bool:
@@ -212,6 +213,7 @@ async def join_cluster(config: Config, directory: Path) -> bool:
         files = host.disk.files
         if kept_record(files) is not None:
             await host.disk.stop()
+            host.net.poller.leave()
             return False
         demand_new(host.world, is_used(files))
         await host.control.start()

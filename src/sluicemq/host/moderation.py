@@ -84,17 +84,21 @@ class Moderation:
         self.probe_at_ns = 0
         self.retry_ns = RETRY_MIN_NS
         self.retry_at_ns = 0
+        self.has_waited = False
+        """True when the last look has waited for what was left of the pause."""
 
     def begin(self, is_busy: bool) -> bool:
         """Begin a look, after what is left of the pause. Returns False when it is not time yet and
         the caller `is_busy`: nobody is to wait then."""
         now = perf_counter_ns()
+        self.has_waited = False
         if self.pause_ns:
             left = self.looked_ns + self.pause_ns - now
             if left > WAIT_MIN_NS:
                 if is_busy:
                     return False
                 sleep(left / 1e9)
+                self.has_waited = True
                 now = perf_counter_ns()
         self.looked_ns = now
         self.epoch = now // EPOCH_NS

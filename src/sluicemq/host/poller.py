@@ -1,16 +1,18 @@
-"""One epoll for all sockets, which the event loop watches as a single descriptor.
+"""One epoll for all sockets, at which the event loop looks while it waits for anything.
 
 A transport of asyncio or uvloop costs several calls of Python functions for each read and write
-(docs/decisions/0033-sockets-of-our-own.md). Here the event loop says only that some socket has
-something, and everything up to the actors' inboxes is compiled code.
+(docs/decisions/0033-sockets-of-our-own.md). Here everything from the system's word that a socket
+has something up to the actors' inboxes, and their round behind it, is compiled code.
 """
 
 from __future__ import annotations
 
 import select
 import socket
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.host.loop import BrokerLoop
 from sluicemq.kernel.compiling import mypyc_attr
 
 if TYPE_CHECKING:
@@ -27,8 +29,22 @@ WRITABLE: Final = 0x004
 EVENTS_MAX: Final = 1024
 """The most sockets that are handled in one look; the others are in the next one."""
 
+EVENTS_MIN: Final = 40
+"""The most in a look after one that had fewer: for so few events the system call needs no large
+piece of memory."""
+
+NS_PER_S: Final = 1_000_000_000
+
+NEVER_NS: Final = 1 << 62
+"""A time that never comes."""
+
 PIECES_MAX: Final = 512
 """The most pieces that one system call writes: half of what Linux permits."""
+
+LITTLE_BYTES: Final = 2048
+"""What comes of a socket that brings less than this goes into memory of its own at once..."""
+LITTLE_READS: Final = 4
+"""... when it did so this many times in a row; else into the buffer of all, and then copied."""
 
 HIGH_WATER_BYTES: Final = 1 << 20
 """Of more bytes that wait to be taken by the system, a socket is full..."""
@@ -37,7 +53,8 @@ LOW_WATER_BYTES: Final = 1 << 18
 
 
 class SocketPoller:
-    """The open sockets by descriptor. While there are any, the event loop has it `look`."""
+    """The open sockets by descriptor. A BrokerLoop waits by it; any other event loop watches its
+    epoll while there are sockets, and has it `look`."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, buffer: memoryview, moderation: Moderation
@@ -48,49 +65,141 @@ class SocketPoller:
         self.moderation = moderation
         """Says when to look again."""
         self.epoll = select.epoll()
+        self.events_max = EVENTS_MIN
+        """The most events that the next look asks for."""
         self.sockets: dict[int, PolledSocket] = {}
+        self.watched: dict[int, Callable[[], object]] = {}
+        """What to call when another descriptor is readable."""
+        self.is_called = False
+        """True when the event loop has something to do that it did not know of when it began to
+        wait."""
+        self.is_asked = False
+        """True when one of the event loop's own descriptors has something."""
+        self.wait_ends_ns = NEVER_NS
+        """When the event loop has something to do anyway."""
         self.is_looking = False
         self.is_busy = False
         """True while there is something else to do: nobody is to wait for the sockets then."""
         self.looked: Callable[[], None] = nothing
         """Called at the end of each look."""
+        self.is_attached = isinstance(loop, BrokerLoop) and loop.attach(self)
+        """True when the event loop waits by this poller."""
 
     def add(self, polled: PolledSocket) -> None:
         """Watch a socket from now on."""
-        if not self.sockets:
+        if not (self.sockets or self.is_attached):
             self.loop.add_reader(self.epoll.fileno(), self.look)
         self.sockets[polled.descriptor] = polled
 
     def remove(self, polled: PolledSocket) -> None:
         """Watch a socket no longer: it is about to be closed."""
-        if self.sockets.pop(polled.descriptor, None) is not None and not self.sockets:
+        there = self.sockets.pop(polled.descriptor, None) is not None
+        if there and not (self.sockets or self.is_attached):
             self.loop.remove_reader(self.epoll.fileno())
+
+    # -- other descriptors
+
+    def watch(self, descriptor: int, callback: Callable[[], object]) -> None:
+        """Call `callback` in each look in which the descriptor is readable."""
+        if descriptor not in self.watched:
+            self.epoll.register(descriptor, READABLE)
+        self.watched[descriptor] = callback
+
+    def watch_no_more(self, descriptor: int) -> bool:
+        """Watch that descriptor no longer. Returns whether it was watched."""
+        if self.watched.pop(descriptor, None) is None:
+            return False
+        self.epoll.unregister(descriptor)
+        return True
+
+    # -- the event loop's wait
+
+    def leave(self) -> None:
+        """Let the event loop wait by itself, or by another poller, because this one has no sockets
+        any more."""
+        if isinstance(self.loop, BrokerLoop) and self.is_attached:
+            self.loop.detach(self)
+            self.is_attached = False
+
+    def wait(self, timeout_s: float) -> bool:
+        """Look again and again, until the event loop has something to do: at the latest after that
+        many seconds; a negative number is no limit, and 0 is one look. Returns True when one of its
+        own descriptors has something."""
+        self.is_called = self.is_asked = False
+        self.wait_ends_ns = NEVER_NS
+        if timeout_s > 0:
+            self.wait_ends_ns = perf_counter_ns() + int(timeout_s * NS_PER_S)
+        left_s = timeout_s
+        while True:
+            self.look_within(left_s)
+            if self.is_asked or self.is_called or timeout_s == 0:
+                return self.is_asked
+            if self.wait_ends_ns != NEVER_NS:
+                left_s = (self.wait_ends_ns - perf_counter_ns()) / NS_PER_S
+                if left_s <= 0:
+                    return False
+
+    def end_wait(self) -> None:
+        """Have the event loop look at its own descriptors, one of which has something."""
+        self.is_asked = True
+
+    def called_at(self, when_s: float) -> None:
+        """Note that the event loop has something to do at that time of its clock."""
+        when_ns = int(when_s * NS_PER_S)
+        self.wait_ends_ns = min(self.wait_ends_ns, when_ns)
+
+    # -- looks
 
     def look(self) -> None:
         """Handle every socket that has something, or takes something again."""
-        sockets = self.sockets
-        moderation = self.moderation
-        if not moderation.begin(self.is_busy):
-            return
-        epoch = moderation.epoch
-        self.is_looking = True
-        for descriptor, events in self.epoll.poll(0, EVENTS_MAX):
-            found = sockets.get(descriptor)
-            if found is None:
-                continue  # another one's events have closed it
-            if found.epoch != epoch:
-                found.epoch = epoch
-                moderation.sockets += 1
-            try:
-                found.handle(events)
-            except Exception as error:
-                self.report(found, error)
-        self.is_looking = False
-        self.looked()
+        self.look_within(0)
 
-    def report(self, polled: PolledSocket, error: Exception) -> None:
-        """Leave a fault in handling a socket to the event loop's exception handler, with the socket
-        as the `protocol`."""
+    def look_within(self, timeout_s: float) -> None:
+        """Wait at most that long for a descriptor that has something, or without end if that is
+        negative; then handle all that have."""
+        moderation = self.moderation
+        found = self.epoll.poll(timeout_s, self.events_max)
+        is_due = moderation.begin(self.is_busy)
+        if moderation.has_waited:
+            found = self.epoll.poll(0, EVENTS_MAX)
+        count = len(found)
+        if count >= EVENTS_MIN:
+            self.events_max = EVENTS_MAX
+        elif self.events_max != EVENTS_MIN:
+            self.events_max = EVENTS_MIN
+        self.is_looking = True
+        for descriptor, events in found:
+            polled = self.sockets.get(descriptor)
+            if polled is None:
+                self.call(descriptor)
+            elif is_due:
+                if polled.epoch != moderation.epoch:
+                    polled.epoch = moderation.epoch
+                    moderation.sockets += 1
+                try:
+                    polled.handle(events)
+                except Exception as error:
+                    self.report(polled, error)
+        self.is_looking = False
+        if is_due:
+            try:
+                self.looked()
+            except Exception as error:
+                self.report(None, error)
+
+    def call(self, descriptor: int) -> None:
+        """Do what is to be done when that descriptor is readable; nothing, if another one's events
+        have closed it."""
+        callback = self.watched.get(descriptor)
+        if callback is not None:
+            try:
+                callback()
+            except Exception as error:
+                self.report(None, error)
+
+    def report(self, polled: PolledSocket | None, error: Exception) -> None:
+        """Leave a fault in a look to the event loop's exception handler, with the socket whose
+        events were handled as the `protocol`."""
         context = {"message": "a socket's event", "exception": error, "protocol": polled}
         self.loop.call_exception_handler(context)
 
@@ -112,6 +221,8 @@ class PolledSocket:
         """What the socket is watched for."""
         self.epoch = 0
         """The last epoch of the moderation in which it had something."""
+        self.little_reads = 0
+        """How often in a row it has brought little; it is not counted on without end."""
         self.unsent: list[bytes | memoryview] = []
         """What the system has not taken yet, in order."""
         self.unsent_bytes = 0
@@ -181,7 +292,14 @@ class PolledSocket:
         while more:
             buffer = poller.buffer
             try:
-                size = self.plain.recv_into(buffer)
+                if self.little_reads >= LITTLE_READS:
+                    data = self.plain.recv(LITTLE_BYTES)
+                    size = len(data)
+                    more = size == LITTLE_BYTES
+                else:
+                    size = self.plain.recv_into(buffer)
+                    data = bytes(buffer[:size])
+                    more = size == len(buffer)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
@@ -192,8 +310,11 @@ class PolledSocket:
                 return
             poller.moderation.reads += 1
             poller.moderation.read_bytes += size
-            more = size == len(buffer)
-            self.received(bytes(buffer[:size]))
+            if size >= LITTLE_BYTES:
+                self.little_reads = 0
+            elif self.little_reads < LITTLE_READS:
+                self.little_reads += 1
+            self.received(data)
             more = more and self.events & READABLE != 0
 
     # -- writing

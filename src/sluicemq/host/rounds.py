@@ -82,10 +82,12 @@ class Rounds:
         more = True
         while more and now < end:
             look = now + LOOK_NS
-            scheduler.run(ANY_TURNS, look if look < end else end)
+            scheduler.looked_ns = now
+            scheduler.run_from_now(ANY_TURNS, look if look < end else end)
             self.disk.post_done()
             more = scheduler.awake
-            now = perf_counter_ns()
+            if more:
+                now = perf_counter_ns()
         self.is_on = False
         if more:
             self.schedule()

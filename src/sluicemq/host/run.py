@@ -25,6 +25,7 @@ from sluicemq.host.file_handles import errno_name
 from sluicemq.host.files import HostFiles
 from sluicemq.host.garbage import Collector, leave_old_ones
 from sluicemq.host.log import HostLog
+from sluicemq.host.loop import BrokerLoop
 from sluicemq.host.memory import HostMemory, tune_allocator
 from sluicemq.host.memory_disk import MemoryDisk, MemoryFiles
 from sluicemq.host.net import Connection, HostNet
@@ -433,9 +434,8 @@ async def run_until_signal(
 
 def greet(host: BrokerHost, notes: Sequence[str]) -> None:
     """Log the version and process of the broker, and the notes on its configuration."""
-    loop = type(host.loop).__module__.partition(".")[0]
     python = sys.version.partition(" ")[0]
-    what = f"SluiceMQ {__version__} ({build_kind()}), Python {python}, {loop}"
+    what = f"SluiceMQ {__version__} ({build_kind()}), Python {python}"
     host.log.write("info", f"{what}, process {os.getpid()}")
     for note in notes:
         host.log.write("warning", note)
@@ -483,18 +483,8 @@ def serve(
     gc.freeze()
     leave_old_ones()
     gc.enable()
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=BrokerLoop) as runner:
         code = runner.run(run_until_signal(config, place, read, accept_loss, companion, notes))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # for one that comes while Python ends
     sys.stdout.flush()
     return code
-
-
-def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
-    """Return uvloop's loop when it is installed, None for asyncio's own."""
-    try:
-        import uvloop  # noqa: PLC0415 (optional)
-    except ImportError:
-        return None
-    factory: type[asyncio.AbstractEventLoop] = uvloop.Loop
-    return factory

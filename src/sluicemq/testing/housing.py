@@ -17,8 +17,8 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sluicemq.host.data_dir import held
+from sluicemq.host.loop import BrokerLoop
 from sluicemq.host.memory_disk import MemoryFiles
-from sluicemq.host.run import loop_factory
 from sluicemq.testing.endpoint import BrokerFailed
 from sluicemq.testing.host import run
 from sluicemq.testing.settings import configured
@@ -177,7 +177,7 @@ class OwnThread(Housing):
 
         def live() -> None:
             try:
-                with ExitStack() as holding, asyncio.Runner(loop_factory=loop_factory()) as runner:
+                with ExitStack() as holding, asyncio.Runner(loop_factory=BrokerLoop) as runner:
                     if directory is None:
                         runner.run(run(config, MemoryFiles(), ready))
                     else:

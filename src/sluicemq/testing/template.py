@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sluicemq.errors import SluiceError
 from sluicemq.host.data_dir import held
 from sluicemq.host.descriptors import raise_limit
+from sluicemq.host.loop import BrokerLoop
 from sluicemq.host.memory import tune_allocator
 from sluicemq.host.memory_disk import MemoryFiles
-from sluicemq.host.run import SWITCH_SECONDS, loop_factory
+from sluicemq.host.run import SWITCH_SECONDS
 from sluicemq.testing.host import run
 from sluicemq.testing.settings import configured
 
@@ -66,7 +67,7 @@ def live(request: dict[str, Any], line: socket.socket) -> int:
     try:
         config = configured(request["settings"])
         directory = config.storage.data_dir
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=BrokerLoop) as runner:
             if directory is None:
                 runner.run(run(config, MemoryFiles(), Line(line).ready))
             else:
