@@ -48,6 +48,8 @@ class Agreement:
     """A change is applied when `propose` returns, though it may not be durable."""
     is_ready = True
     """This node has all that was agreed on before it started."""
+    is_current = True
+    """This node has all that was agreed on until a moment ago."""
 
     def __init__(self, state: DeclaredState) -> None:
         self.state = state
@@ -66,6 +68,10 @@ class Agreement:
 
     def when_ready(self, function: Callable[[], None]) -> None:
         """Call the function when this node has all definitions; at once if it has."""
+        function()
+
+    def when_current(self, function: Callable[[], None]) -> None:
+        """Call the function when this node has all that is agreed on now; at once if it has."""
         function()
 
     def check_ready(self, change: Change) -> None:

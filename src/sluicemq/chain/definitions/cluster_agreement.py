@@ -77,6 +77,9 @@ FORGETFUL: Final = (
     " and gets no definitions; replace it: stop it, run forget_cluster_node {name} on another node,"
     " and start it with a new data directory that joins"
 )
+CURRENT_MS: Final = 500
+"""A node that has applied all that was agreed on counts as current for so long. It is less than
+SPREAD_WAIT_MS, for which who declares something waits for a node that is up and behind."""
 SNAPSHOT_PIECES_A_TURN: Final = 4
 SNAPSHOT_PIECE_WORK: Final = 100
 PROPOSAL_WORK: Final = 40
@@ -148,6 +151,11 @@ class ClusterAgreement(Actor, Agreement):
         self.is_ready = False
         self._waiting: list[Callable[[], None]] = []
         """Who waits for this node to be ready."""
+        self.current_ns: int | None = None
+        """When the last check began that has shown that this node was current; None: none has."""
+        self.is_checking = False
+        self._unsure: list[Callable[[], None]] = []
+        """Who waits for the next check."""
         self.looks = False
         """A LookAtTime is on its way."""
         self.down: dict[int, LookAtNode] = {}
@@ -224,6 +232,38 @@ class ClusterAgreement(Actor, Agreement):
             function()
         else:
             self._waiting.append(function)
+
+    @property
+    def is_current(self) -> bool:  # type: ignore[override]
+        """Tell whether this node had all that was agreed on CURRENT_MS ago, or later."""
+        now_ns, checked_ns = self.clock.now_ns(), self.current_ns
+        return checked_ns is not None and now_ns - checked_ns <= CURRENT_MS * NS_A_MS
+
+    def when_current(self, function: Callable[[], None]) -> None:
+        if self.is_current:
+            function()
+            return
+        self._unsure.append(function)
+        self._check()
+
+    def _check(self) -> None:
+        """Propose something that changes nothing: when it is applied, everything is that was agreed
+        on before. One check is under way at a time."""
+        if self.is_checking:
+            return
+        self.is_checking = True
+        unsure, self._unsure = self._unsure, []
+        nothing = LifeOver(Life(self.life.node, 0))
+        self.own.add(nothing, partial(self._checked, self.clock.now_ns(), unsure))
+        self.schedule()
+
+    def _checked(self, began_ns: int, unsure: list[Callable[[], None]], _: object) -> None:
+        self.is_checking = False
+        self.current_ns = began_ns
+        if self._unsure:
+            self._check()
+        for function in unsure:
+            function()
 
     # -- changes are proposed
 

@@ -5,9 +5,10 @@ them safe; then the source is told, and may remove them. So nothing is lost when
 killed in between, but messages that had arrived already come a second time. Dead letters that are
 sent at most once have left their source: they never come a second time, and may be lost.
 
-A node that has just started may lack queues and bindings that its cluster has agreed on meanwhile,
-and what is routed to no queue is dropped. So what the source still has waits until the node has all
-definitions.
+A node that has just started, or is behind, may lack queues and bindings that its cluster has agreed
+on, and what is routed to no queue is dropped. So what the source still has waits at a start until
+the node has all definitions, and later, if it is routed to no queue, until the node is known to be
+current; then it is routed once more.
 
 A message that a queue refuses (reject-publish) is offered to it again after a while. The source
 bounds what is under way: it passes on only a certain amount that is not answered; links to queues
@@ -75,6 +76,17 @@ class OfferAgain:
     __slots__ = ()
 
 
+class Unrouted:
+    """Letters of a Republish, which is to be told of them, that go to no queue by what this node
+    knows. They come back to the republisher when the node is current."""
+
+    __slots__ = ("letters", "republish")
+
+    def __init__(self, republish: Republish, letters: list[RepublishMessage]) -> None:
+        self.republish = republish
+        self.letters = letters
+
+
 class Republisher(RepublisherPort):
     """Publishes the messages of one source, and tells it when they are safe."""
 
@@ -94,6 +106,10 @@ class Republisher(RepublisherPort):
         self.sent: dict[int, Sent] = {}
         """By the sequence number of the first message."""
         self.refused: list[Sent] = []
+        self.unrouted = 0
+        """The number of Unrouted that wait."""
+        self.parts: dict[Republish, Republish] = {}
+        """Letters that are routed once more, and what they are a part of."""
         self.next_seq = 1
         self.ending = False
         self.publishing: Republish | None = None
@@ -113,6 +129,8 @@ class Republisher(RepublisherPort):
             self.link_ended(message)
         elif isinstance(message, OfferAgain):
             self.offer_again()
+        elif isinstance(message, Unrouted):
+            self.route_again(message)
         elif isinstance(message, SourceGone):
             self.ending = True
         else:
@@ -126,7 +144,8 @@ class Republisher(RepublisherPort):
         and all is done."""
         if self.underway is None and self.may_publish():
             self.begin(self.publish_waiting())
-        if self.ending and not (self.waiting or self.publishing or self.sent or self.refused):
+        is_busy = self.waiting or self.publishing or self.sent or self.refused or self.unrouted
+        if self.ending and not is_busy:
             self.close()
 
     def may_publish(self) -> bool:
@@ -148,9 +167,14 @@ class Republisher(RepublisherPort):
         republish.open += 1
         self.publishing = republish
         contents: list[bytes] = []
+        unrouted: list[RepublishMessage] = []
         common: Way | None = None
         for letter in republish.letters:
-            way = yield from self.way_in_pieces(republish.exchange, letter)
+            names = yield from self.names_in_pieces(republish.exchange, letter)
+            if not names and republish.done is not None and not self.services.agreement.is_current:
+                unrouted.append(letter)
+                continue
+            way = self.way_by(names, letter)
             if way != common and common is not None:
                 yield from self.send(republish, common, contents)
                 contents = []
@@ -159,11 +183,34 @@ class Republisher(RepublisherPort):
         if common is not None:
             yield from self.send(republish, common, contents)
         self.publishing = None
+        if unrouted:
+            republish.open += 1
+            self.unrouted += 1
+            again = Unrouted(republish, unrouted)
+            self.services.agreement.when_current(lambda: self.post(again))
         self.settled(republish)
 
-    def way_in_pieces(self, exchange: str, letter: RepublishMessage) -> Generator[int, None, Way]:
-        """Return the way of a letter, as `way` does, after steps that yield their units of work:
-        routing may take long."""
+    def route_again(self, unrouted: Unrouted) -> None:
+        """Publish letters to the queues that they go to by what this node knows now, if any."""
+        self.unrouted -= 1
+        whole = unrouted.republish
+        part = Republish(
+            whole.exchange,
+            unrouted.letters,
+            whole.channel_number,
+            whole.persistent,
+            None,
+            whole.ttl_ms,
+            whole.at_most_once,
+        )
+        self.parts[part] = whole
+        self.waiting.append(part)
+
+    def names_in_pieces(
+        self, exchange: str, letter: RepublishMessage
+    ) -> Generator[int, None, tuple[str, ...]]:
+        """Return the queues of a letter, as `route` does, after steps that yield their units of
+        work: routing may take long."""
         message = self.message(letter)
         message.is_hasty = True
         try:
@@ -171,7 +218,7 @@ class Republisher(RepublisherPort):
         except TakesLong:
             names = yield from self.search(exchange, message)
         yield len(names) + message.work
-        return self.way_by(names, letter)
+        return names
 
     def search(self, exchange: str, message: Message) -> Generator[int, None, tuple[str, ...]]:
         """Return the queues of a message, as `route` does, after steps that yield their units of
@@ -283,8 +330,13 @@ class Republisher(RepublisherPort):
     def settled(self, republish: Republish) -> None:
         """Count one thing less to wait for; tell the source when it was the last."""
         republish.open -= 1
-        if not republish.open and republish.done is not None:
+        if republish.open:
+            return
+        if republish.done is not None:
             self.source.post(republish.done)
+        whole = self.parts.pop(republish, None)
+        if whole is not None:
+            self.settled(whole)
 
     def refuse(self, answer: Rejected) -> None:
         """Keep messages that a full queue has refused, to be offered to it again; in halves,
