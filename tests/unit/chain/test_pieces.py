@@ -501,7 +501,7 @@ def test_very_many_bindings_are_gone_through_in_pieces(
     broker.run()
     assert publishing.channel.traffic.publish == SENT
     assert publishing.unconfirmed.count == 0
-    assert publishing.found == {}
+    assert publishing.look_ups.found == {}
     client.events()
     for queue in "abc":
         got = [event for _ in range(SENT) for event in client.call(1, m.BasicGet(queue=queue))]
@@ -553,7 +553,7 @@ def test_a_way_that_is_old_when_it_is_found_is_not_remembered(broker: Broker, ki
     assert [ready_in(broker, queue) for queue in "abcd"] == [1, 1, 1, 0]
     client.send_bytes(run_of([""] * 2, HEADERS[:2]))
     assert [ready_in(broker, queue) for queue in "abcd"] == [3, 3, 3, 2]
-    [route] = client.reader.channels[1].publishing.routes.values()
+    [route] = client.reader.channels[1].publishing.look_ups.routes.values()
     assert (route.targets is None) == (kind == "headers"), "one that is up to date is remembered"
 
 

@@ -221,17 +221,17 @@ def test_those_before_a_refused_one_go_out() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     client = client_with(Broker())
-    publishing = channel_of(client).publishing
+    look_ups = channel_of(client).publishing.look_ups
     for number in range(max(TRAITS_MAX, CHOICES_MAX) + 10):
         raw = BasicProperties(headers={"h": number}, message_id="m").encode()
         client.post_bytes(publish("", "amq.headers", raw, b""))
     client.broker.run()
-    assert len(publishing.known_properties) <= TRAITS_MAX
-    assert len(publishing.choices) <= CHOICES_MAX
+    assert len(look_ups.known_properties) <= TRAITS_MAX
+    assert len(look_ups.choices) <= CHOICES_MAX
     long = BasicProperties(headers={"h": "x" * REMEMBERED_BYTES_MAX}).encode()
     client.send_bytes(publish("", "amq.headers", long, b""))
-    assert long not in publishing.known_properties
-    assert all(raw != long for _, raw in publishing.choices)
+    assert long not in look_ups.known_properties
+    assert all(raw != long for _, raw in look_ups.choices)
 
 
 def test_a_queue_of_the_same_name_is_another_queue() -> None:

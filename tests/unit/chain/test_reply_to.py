@@ -120,7 +120,7 @@ def test_requests_ask_the_topology_once(asked: list[str]) -> None:
             raw = BasicProperties(reply_to=PSEUDO_QUEUE, correlation_id=str(number)).encode()
             client.publish(1, key, b"x", raw=raw)
         assert len(asked) == 1
-        assert not channel_of(client).publishing.choices
+        assert not channel_of(client).publishing.look_ups.choices
     assert len(heard(client)) == 20
 
 

@@ -317,7 +317,7 @@ class Channel(WholeChannel):
         yield from self.publishing.spread()
         while done < len(run.contents):
             yield 0  # the messages before it may have been the work of a turn
-            yield from self.publishing.search()
+            yield from self.publishing.look_ups.search()
             if done:
                 run = split(run, done)[1]
             done = self.publish_some(run)

@@ -497,7 +497,7 @@ def reply_consume(channel: WholeChannel, method: m.BasicConsume, tag: str) -> No
     if channel.replies is not None:
         raise ChannelViolation(406, "reply consumer already set")
     channel.replies = ReplyConsumer(channel, channel.consuming, tag)
-    channel.publishing.hear_replies(channel.replies)
+    channel.publishing.look_ups.hear_replies(channel.replies)
     if not method.nowait:
         channel.reply(m.BasicConsumeOk(consumer_tag=tag))
 
@@ -525,7 +525,7 @@ def basic_cancel(channel: WholeChannel, method: m.BasicCancel) -> None:
 
     if channel.replies is not None and channel.replies.tag == tag:
         channel.replies = None
-        channel.publishing.hear_replies(None)
+        channel.publishing.look_ups.hear_replies(None)
         cancelled(None)
         return
     subscription = subscriptions.get(tag)

@@ -141,7 +141,7 @@ class Transaction(TransactionPort):
     def targets(self, pending: PendingPublishes) -> Targets:
         """Return links to the queues that kept messages go to. Only names were kept: deleted queues
         are left out, and a name may have been given to a new queue since."""
-        publishing = self.publishing
+        look_ups = self.publishing.look_ups
         queues = self.channel.vhost.queues
         names = dict.fromkeys(pending.names)
         method = pending.route.method
@@ -149,7 +149,7 @@ class Transaction(TransactionPort):
             names[method.routing_key] = None
         there = [queues[name] for name in names if name in queues]
         there += [queues[name] for name in pending.names if name in queues.holding]
-        return [publishing.link(queue) for queue in there]
+        return [look_ups.link(queue) for queue in there]
 
     def answers(self) -> list[bytes]:
         channel = self.channel
