@@ -57,11 +57,16 @@ class Broker:
     """One node; on `files`, if there are some already. Where `config` says nothing of storage its
     files are small."""
 
-    def __init__(self, config: Config | None = None, files: DictFiles | None = None) -> None:
+    def __init__(
+        self,
+        config: Config | None = None,
+        files: DictFiles | None = None,
+        net: Sockets | None = None,
+    ) -> None:
         self.world = FakeWorld()
         if files is not None:
             self.world.disk.files = files
-        self.net = self.world.net = Sockets()
+        self.net = self.world.net = net or Sockets()
         config = config or Config()
         if config.storage == StorageConfig():
             config = replace(config, storage=SMALL_FILES)
