@@ -55,6 +55,10 @@ SMALL_TAG: Final = b"\0\0\0\0"
 SINGLE: Final = b"\x00\xce"
 """The octets with which a basic.ack ends that is not multiple."""
 
+TOGETHER: Final = 16
+"""So many messages of a run of one size are cut by one step of `struct.iter_unpack`, into a tuple
+that Python keeps to use again."""
+
 SAME_SIZE_MIN: Final = 8
 """A run of one size that is shorter than this is given up for a mixed one, which may be longer."""
 
@@ -185,6 +189,58 @@ def learn(raw: bytes, methods: dict[bytes, BasicPublish]) -> BasicPublish | None
     return method
 
 
+class Cutter:
+    """Cuts messages of one length into the pieces that a format for `struct` names."""
+
+    __slots__ = ("form", "many", "one")
+
+    def __init__(self, form: str) -> None:
+        self.form = form
+        self.one = struct.Struct(form)
+        self.many: struct.Struct | None = None
+        """For TOGETHER messages; None: so many have not come yet."""
+
+    def together(self) -> struct.Struct:
+        """Return what cuts TOGETHER messages at once."""
+        many = self.many
+        if many is None:
+            many = self.many = struct.Struct(self.form * TOGETHER)
+        return many
+
+    def pieces(self, buf: bytes, pos: int, count: int) -> list[bytes]:
+        """Return all pieces of `count` messages from `pos` on."""
+        found: list[bytes] = []
+        end = pos + count * self.one.size
+        view = memoryview(buf)
+        if count >= TOGETHER:
+            rest = end - count % TOGETHER * self.one.size
+            for some in self.together().iter_unpack(view[pos:rest]):
+                found += some
+            pos = rest
+        for some in self.one.iter_unpack(view[pos:end]):
+            found += some
+        return found
+
+    def count(self, buf: bytes, pos: int, fits: int, look: tuple[bytes, ...]) -> int:
+        """Return how many of the `fits` messages from `pos` on, up to the first that differs, have
+        the pieces `look`."""
+        count = 0
+        size: int = self.one.size
+        end = pos + fits * size
+        view = memoryview(buf)
+        if fits >= TOGETHER:
+            looks = look * TOGETHER
+            for some in self.together().iter_unpack(view[pos : end - fits % TOGETHER * size]):
+                if some != looks:
+                    break
+                count += TOGETHER
+        for some in self.one.iter_unpack(view[pos + count * size : end]):
+            if some != look:
+                break
+            count += 1
+        return count
+
+
 class RunStencil:
     """The common look of a run of messages whose method frames have `size` octets and differ only
     in the spans `always`.
@@ -195,7 +251,17 @@ class RunStencil:
     more: `fixed` are the pieces between them, with their places.
     """
 
-    __slots__ = ("always", "body_size", "fixed", "heads", "prefix", "size", "stride", "varying")
+    __slots__ = (
+        "always",
+        "body_size",
+        "fixed",
+        "heads",
+        "look",
+        "prefix",
+        "size",
+        "stride",
+        "varying",
+    )
 
     def __init__(self, size: int, always: Iterable[tuple[int, int]] = ()) -> None:
         self.size = size
@@ -205,7 +271,9 @@ class RunStencil:
         self.body_size = 0
         self.varying = self.always
         self.fixed: list[tuple[int, bytes]] = []
-        self.heads: struct.Struct | None = None
+        self.look: tuple[bytes, ...] = ()
+        """The pieces of `fixed`, which are the heads of a message."""
+        self.heads: Cutter | None = None
 
     def knows(self, buf: bytes, pos: int, body_max: int) -> bool:
         """Tell whether the message at `pos` begins with the octets known to be good, and these
@@ -263,27 +331,15 @@ class RunStencil:
         """Return how many of the messages from `pos` on look like the known one, which is the
         first."""
         stride = self.stride
-        if self.heads is None:
+        heads = self.heads
+        if heads is None:
             form, at = "", 0
             for start, piece in self.fixed:
                 form += f"{start - at}x{len(piece)}s"
                 at = start + len(piece)
-            self.heads = struct.Struct(f"{form}{stride - at}x")
-        fits = min(run_max, (len(buf) - pos) // stride)
-        heads = self.heads.iter_unpack(memoryview(buf)[pos : pos + fits * stride])
-        count = 0
-        if not self.varying:
-            prefix = self.prefix
-            for (head,) in heads:
-                if head != prefix:
-                    break
-                count += 1
-        else:
-            look = tuple(piece for _, piece in self.fixed)
-            for pieces in heads:
-                if pieces != look:
-                    break
-                count += 1
+            heads = self.heads = Cutter(f"{form}{stride - at}x")
+            self.look = tuple(piece for _, piece in self.fixed)
+        count = heads.count(buf, pos, min(run_max, (len(buf) - pos) // stride), self.look)
         return count_ends(buf, pos, stride, count)
 
 
@@ -296,7 +352,7 @@ class PublishStencil(RunStencil):
         super().__init__(len(raw))
         self.raw = raw
         self.method = method
-        self.contents = struct.Struct("")
+        self.contents = Cutter("")
 
     def cut(
         self, buf: bytes, pos: int, run_max: int, payload_max: int, body_max: int
@@ -315,7 +371,7 @@ class PublishStencil(RunStencil):
             if not contents:
                 return contents, 0, True
             self.learn(buf, pos, end)
-            self.contents = struct.Struct(f"{len(raw)}x{self.stride - len(raw)}s")
+            self.contents = Cutter(f"{len(raw)}x{self.stride - len(raw)}s")
         end = pos + self.stride
         if end > len(buf):
             return [], self.stride, True
@@ -327,7 +383,7 @@ class PublishStencil(RunStencil):
         if run_max > 1 and (self.fits(buf, end) or self.loosen(buf, end)):
             count = self.count_same_size(buf, pos, run_max)
             end = pos + count * self.stride
-            contents = [c for (c,) in self.contents.iter_unpack(memoryview(buf)[pos:end])]
+            contents = self.contents.pieces(buf, pos, count)
         else:
             contents = [buf[start:end]]
         few = count < min(SAME_SIZE_MIN, run_max)

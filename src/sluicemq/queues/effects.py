@@ -33,7 +33,8 @@ class Comebacks(NamedTuple):
 class Deliver:
     """Sends messages to a consumer. `run` is 0 when no acknowledgement is due; `cost` is what the
     delivery takes from the consumer's window; `returned` tells how often each message has come
-    back, None when the queue does not count it, or they are delivered for the first time."""
+    back, None when the queue does not count it, or they are delivered for the first time;
+    `same_size` says that all contents have one length."""
 
     __slots__ = (
         "channel",
@@ -43,6 +44,7 @@ class Deliver:
         "redelivered",
         "returned",
         "run",
+        "same_size",
         "traits",
     )
 
@@ -55,6 +57,7 @@ class Deliver:
         redelivered: bool,
         cost: int,
         returned: Comebacks | None = None,
+        same_size: bool = False,
     ) -> None:
         self.channel = consumer.channel
         self.consumer = consumer
@@ -64,6 +67,7 @@ class Deliver:
         self.redelivered = redelivered
         self.cost = cost
         self.returned = returned
+        self.same_size = same_size
 
     def whole(self) -> list[bytes]:
         """Return the contents as consumers get them."""
@@ -85,7 +89,7 @@ class StampedDeliver(Deliver):
         cost: int,
         first: int,
     ) -> None:
-        super().__init__(consumer, run, found.rests, traits, False, cost)
+        super().__init__(consumer, run, found.rests, traits, False, cost, None, True)
         self.before = found.before
         self.first = first
 

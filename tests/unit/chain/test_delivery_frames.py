@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import CLIENT, AmqpConnection
 from sluicemq.amqp.events import ContentMethod, Deliveries
-from sluicemq.amqp.frames import content_body, content_frames, frame_end
+from sluicemq.amqp.frames import LARGE_BYTES, content_body, content_frames, frame_end
 from sluicemq.amqp.stream_offsets import headless, with_offsets
 from sluicemq.chain.channel.delivery_frames import DeliveryEncoder, got_frames, short_string
 from sluicemq.flow.credit import LinkSpec, Outflow
@@ -107,10 +107,37 @@ def test_client_reads_what_was_published(
     assert largest_frame(data) <= (SMALL_FRAMES if refit else LARGE_FRAMES)
 
 
+NUMBERS = st.one_of(
+    st.integers(1, 2**40), st.sampled_from([250, 2**16 - 5, 2**24 - 300, 2**32 - 9, 2**56 - 1])
+)
+"""First tags, and some before more than one octet changes."""
+
+
+@pytest.mark.parametrize("size", [0, 100, LARGE_BYTES])
+@given(
+    count=st.integers(2, 700) | st.integers(2, 20),
+    first_tag=NUMBERS,
+    on=st.integers(5, 6),
+    again=st.booleans(),
+)
+def test_contents_of_one_length_go_out_as_others_do(
+    size: int, count: int, first_tag: int, on: int, again: bool
+) -> None:
+    encoder = DeliveryEncoder(5, "c", LARGE_FRAMES, False)
+    contents = contents_of([bytes((n % 256,)) * size for n in range(count)], on)
+    traits = message_traits(b"\0\x01q", on, True)
+    others = Deliver(consumer("c"), 1, contents, traits, again, count)
+    alike = Deliver(consumer("c"), 1, contents, traits, again, count, None, True)
+    pieces = encoder.frames(alike, first_tag)
+    assert b"".join(pieces) == b"".join(encoder.frames(others, first_tag))
+    if on == 5 and size >= LARGE_BYTES:
+        assert all(any(piece is content for piece in pieces) for content in contents)
+
+
 @given(
     st.binary(min_size=1, max_size=20),
-    st.integers(1, 5),
-    st.integers(0, 2**62),
+    st.integers(1, 5) | st.integers(6, 128),
+    st.integers(0, 2**62) | NUMBERS,
     st.integers(4, 5),
     st.booleans(),
 )

@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.frames import END_OCTET, LARGE_BYTES, fit, joined, on_channel
+from sluicemq.amqp.numbering import NUMBER_SIZE, OCTETS, numbered
 from sluicemq.limits import ENVELOPES_MAX
 from sluicemq.model.batch import ENVELOPED, separate
 from sluicemq.queues.effects import StampedDeliver
@@ -19,9 +20,8 @@ PACK_TAG: Final = struct.Struct(">Q").pack
 DELIVER: Final = b"\x00\x3c\x00\x3c"
 GET_OK: Final = b"\x00\x3c\x00\x47"
 
-
-OCTETS: Final = [bytes((value,)) for value in range(256)]
-"""All single octets: Python has each of them once."""
+NUMBERED_MIN: Final = 8
+"""From so many messages of one length on they are `numbered`."""
 
 
 def with_high_octets(before: bytes, first: int, count: int) -> list[bytes]:
@@ -60,13 +60,14 @@ class DirectReply:
     """Sent to a channel: contents for its reply consumer, which are dropped unless its address is
     still `at`."""
 
-    __slots__ = ("at", "contents", "redelivered", "traits")
+    __slots__ = ("at", "contents", "redelivered", "same_size", "traits")
 
     def __init__(self, at: str, contents: list[bytes], traits: MessageTraits) -> None:
         self.at = at
         self.contents = contents
         self.traits = traits
         self.redelivered = False
+        self.same_size = False
 
     def whole(self) -> list[bytes]:
         """Return the contents as the consumer gets them."""
@@ -118,6 +119,8 @@ class DeliveryEncoder:
         head, fresh, again = self.ends(traits.envelope)
         tail = again if deliver.redelivered else fresh
         count = len(contents)
+        if count >= NUMBERED_MIN and deliver.same_size and not self.refit:
+            return self.alike_frames(head, tail, contents, first_tag)
         if count == 1:
             content = contents[0]
             if len(content) < LARGE_BYTES:
@@ -133,14 +136,35 @@ class DeliveryEncoder:
         """Return all frames of a delivery of a stream, with consecutive tags from `first_tag` on,
         as pieces for the socket."""
         head, tail, _ = self.ends(deliver.traits.envelope)
-        count = len(deliver.contents)
+        contents = deliver.contents
+        count = len(contents)
+        if count >= NUMBERED_MIN and len(contents[0]) < LARGE_BYTES:
+            after_tag = tail + deliver.before
+            before = b"".join((head, PACK_TAG(first_tag), after_tag, PACK_TAG(deliver.first)))
+            at = len(head)
+            numbers = [(at, first_tag), (at + NUMBER_SIZE + len(after_tag), deliver.first)]
+            return [numbered(before, contents, numbers)]
         parts = [b""] * (5 * count)
         parts[0::5] = with_high_octets(head, first_tag, count)
         parts[1::5] = low_octets(first_tag, count)
         parts[2::5] = with_high_octets(tail + deliver.before, deliver.first, count)
         parts[3::5] = low_octets(deliver.first, count)
-        parts[4::5] = deliver.contents
-        return pieces_of(parts, deliver.contents[:1])
+        parts[4::5] = contents
+        return pieces_of(parts, contents[:1])
+
+    def alike_frames(
+        self, head: bytes, tail: bytes, contents: list[bytes], first_tag: int
+    ) -> list[bytes]:
+        """Return all frames of contents of one length, with consecutive tags from `first_tag` on,
+        as pieces for the socket."""
+        if len(contents[0]) >= LARGE_BYTES:
+            tags = range(first_tag, first_tag + len(contents))
+            pieces = [b""] * (2 * len(contents))
+            pieces[0::2] = [b"".join((head, PACK_TAG(tag), tail)) for tag in tags]
+            pieces[1::2] = contents
+            return pieces
+        before = b"".join((head, PACK_TAG(first_tag), tail))
+        return [numbered(before, contents, [(len(head), first_tag)])]
 
     def enveloped_frames(self, deliver: Deliver | DirectReply, first_tag: int) -> list[bytes]:
         """Return the parts of all frames of a delivery whose contents begin with their envelopes,

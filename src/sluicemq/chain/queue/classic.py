@@ -345,6 +345,7 @@ class ClassicShell(TimedQueue):
             if effect.returned is not None:
                 counts = effect.returned.counts
                 effect.contents = counted(effect.contents, effect.traits.envelope, counts)
+                effect.same_size = False
         elif isinstance(effect, Got):
             if effect.returned is not None and effect.content is not None:
                 counts = effect.returned.counts

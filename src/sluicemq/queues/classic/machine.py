@@ -323,8 +323,9 @@ class ClassicQueue(StoredClassic):
                 UnackedRun(link, channel, consumer, chunk, contents, positions), size
             )
         cost = consumer.take(len(contents), cost_each)
+        traits, redelivered, same_size = chunk.traits, chunk.redelivered, chunk.same_size
         effects.append(
-            Deliver(consumer, run, contents, chunk.traits, chunk.redelivered, cost, returned)
+            Deliver(consumer, run, contents, traits, redelivered, cost, returned, same_size)
         )
 
     def release_chunk(

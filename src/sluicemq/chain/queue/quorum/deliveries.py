@@ -217,7 +217,9 @@ class QuorumDeliveries:
             consumer.prefetch.unacked += count
         self.shell.delivered += count
         self.shell.spend(DELIVERY_WORK + count // MESSAGES_A_UNIT)
-        deliver = Deliver(consumer, run, contents, cut.traits, part.redelivered, cost)
+        same_size = cut.same_size and not part.returns
+        traits = cut.traits
+        deliver = Deliver(consumer, run, contents, traits, part.redelivered, cost, None, same_size)
         end.actor.post(deliver)
 
     def new_run(self) -> int:
