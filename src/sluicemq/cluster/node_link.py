@@ -246,7 +246,7 @@ class NodeLink(LinkPort):
         """Queue a message for its connection. The link must be up."""
         assert self.takes and not self.is_over
         assert frame_type.connection is not None, "a message of the link's own"
-        source = self.own._replace(serial=serial)
+        source = ActorAddress(self.own.node, self.own.incarnation, serial)
         message = PeerMessage(frame_type, source, target, payload, flags)
         self.connections[frame_type.connection].send(message)
 

@@ -7,6 +7,11 @@ every few milliseconds serves several messages of each together, for a fraction 
 Where clients do wait for answers the same pause would slow them down, and where each sends seldom
 it saves nothing. So it is tried step by step, and given up when less comes in with it than without,
 or when it does not pay (docs/decisions/0034-a-pause-before-the-next-look.md).
+
+A node that gets more from other nodes than from clients has a part in what nodes agree on, step by
+step. Its clients wait for several nodes anyway, and each step serves the more of them the more come
+together. So its pauses are longer, and so are the times after which they are judged
+(docs/decisions/0043-longer-pauses-of-linked-nodes.md).
 """
 
 from __future__ import annotations
@@ -52,6 +57,14 @@ RETRY_MIN_NS: Final = 1_000 * NS_PER_MS
 RETRY_MAX_NS: Final = 64_000 * NS_PER_MS
 """... up to this."""
 
+LINKED_PAUSES: Final = 3
+"""How many times as long pauses may be while links to other nodes bring more than half of what
+comes; then the first one is as long as the longest is otherwise..."""
+LINKED_PERIODS: Final = 5
+"""... and so are periods, and the times between trials and probes. Of the first period with another
+pause only twice the loss counts: what all nodes agree on is under way for a while, and publishers
+who were held up have something left to send."""
+
 
 class Moderation:
     """Decides on the pause between two looks by what the looks bring in, and what that costs;
@@ -73,6 +86,12 @@ class Moderation:
         """... the reads that brought something."""
         self.read_bytes = 0
         """... the bytes that they brought."""
+        self.link_bytes = 0
+        """... those of them that came over links to other nodes."""
+        self.is_linked = False
+        """Links brought more than clients in the last period."""
+        self.is_settling = False
+        """The pause is new, so that the period under way says little about it."""
         self.cpu_ns = 0
         """The CPU time of this thread at the beginning of the period."""
         self.rate = 0.0
@@ -102,7 +121,7 @@ class Moderation:
                 now = perf_counter_ns()
         self.looked_ns = now
         self.epoch = now // EPOCH_NS
-        if now - self.began_ns >= PERIOD_NS:
+        if now - self.began_ns >= self.periods * PERIOD_NS:
             self.judge(now)
         return True
 
@@ -114,11 +133,16 @@ class Moderation:
         is_little = self.read_bytes <= self.reads * LITTLE_BYTES
         rate = self.read_bytes * 1e9 / elapsed
         cost = (cpu_ns - self.cpu_ns) / max(self.read_bytes, 1)
+        was_linked, self.is_linked = self.is_linked, 2 * self.link_bytes > self.read_bytes
+        before_ns = self.pause_ns
         self.began_ns = now
         self.cpu_ns = cpu_ns
-        self.sockets = self.reads = self.read_bytes = 0
-        if not is_crowd:
+        self.sockets = self.reads = self.read_bytes = self.link_bytes = 0
+        if not is_crowd or self.is_linked != was_linked:
             self.pause_ns = self.kept_ns = 0
+        elif self.is_settling:
+            if self.pause_ns and rate < self.rate * (1 - 2 * LOSS):
+                self.give_up(now)
         elif self.kept_ns:
             self.probed(rate, cost, now)
         elif self.pause_ns:
@@ -126,16 +150,28 @@ class Moderation:
         elif is_little and now >= self.retry_at_ns and self.pause_max_ns:
             self.rate = rate
             self.cost = cost
-            self.pause_ns = min(FIRST_PAUSE_NS, self.pause_max_ns)
+            first_ns = self.pause_max_ns if self.is_linked else FIRST_PAUSE_NS
+            self.pause_ns = min(first_ns, self.pause_max_ns)
+        self.is_settling = self.is_linked and self.pause_ns != before_ns
+
+    @property
+    def longest_ns(self) -> int:
+        """Return the longest pause that is permitted now, in nanoseconds."""
+        return self.pause_max_ns * (LINKED_PAUSES if self.is_linked else 1)
+
+    @property
+    def periods(self) -> int:
+        """Return how many times as long as usual a period is now."""
+        return LINKED_PERIODS if self.is_linked else 1
 
     def paused(self, rate: float, cost: float, now: int) -> None:
         """Judge a period in which there were pauses."""
-        is_longest = self.pause_ns == self.pause_max_ns
+        is_longest = self.pause_ns == self.longest_ns
         if rate < self.rate * (1 - LOSS) or (is_longest and cost > self.cost * (1 - GAIN)):
             self.give_up(now)
         elif not is_longest:
-            self.pause_ns = min(2 * self.pause_ns, self.pause_max_ns)
-            self.probe_at_ns = now + PROBE_NS
+            self.pause_ns = min(2 * self.pause_ns, self.longest_ns)
+            self.probe_at_ns = now + self.periods * PROBE_NS
         elif now >= self.probe_at_ns:
             self.rate = rate
             self.kept_ns, self.pause_ns = self.pause_ns, 0
@@ -148,11 +184,11 @@ class Moderation:
             return
         self.rate = rate
         self.cost = cost
-        self.probe_at_ns = now + PROBE_NS
+        self.probe_at_ns = now + self.periods * PROBE_NS
         self.retry_ns = RETRY_MIN_NS
 
     def give_up(self, now: int) -> None:
         """Have no pause for some time."""
         self.pause_ns = 0
-        self.retry_at_ns = now + self.retry_ns
+        self.retry_at_ns = now + self.periods * self.retry_ns
         self.retry_ns = min(2 * self.retry_ns, RETRY_MAX_NS)

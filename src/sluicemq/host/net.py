@@ -77,6 +77,8 @@ class Connection(PolledSocket):
         self.owner: SocketOwner | None = None
         self.actor: Actor | None = None
         """The owner again, if it is an Actor: to post to one costs a compiled caller less."""
+        self.is_link = False
+        """True for a link to another node."""
         self.is_open = False
         """True while the socket is open, unless the connection was turned away."""
         self.address = ""
@@ -131,6 +133,8 @@ class Connection(PolledSocket):
 
     def received(self, data: bytes) -> None:
         self.unparsed += len(data)
+        if self.is_link:
+            self.poller.moderation.link_bytes += len(data)
         if self.unparsed >= self.net.unparsed_max and not self.rests:
             self.rest_when_full()
         data = self.decoded(data)
@@ -143,6 +147,7 @@ class Connection(PolledSocket):
     def belong_to(self, owner: SocketOwner) -> None:
         """Pass what comes to this owner from now on."""
         self.owner = owner
+        self.is_link = not owner.shares_room
         anybody: object = owner
         self.actor = anybody if isinstance(anybody, Actor) else None
 

@@ -38,9 +38,11 @@ class Bench:
         self.epochs = [0] * clients
         self.messages = 0
         self.looks = 0
+        self.linked_percent = 0
+        """The part of all bytes that other nodes send."""
 
     def sleep(self, seconds: float) -> None:
-        assert 0 < seconds <= PAUSE_MAX_MS / 1e3
+        assert 0 < seconds <= self.moderation.longest_ns / 1e9
         self.now_ns += round(seconds * 1e9)
 
     def run(self, milliseconds: int) -> float:
@@ -63,6 +65,7 @@ class Bench:
                 self.epochs[client] = moderation.epoch
                 moderation.reads += 1
                 moderation.read_bytes += sent * self.size
+                moderation.link_bytes += sent * self.size * self.linked_percent // 100
                 self.messages += sent
                 used_ns += sent * MESSAGE_NS
         self.cpu_ns += used_ns
@@ -93,12 +96,44 @@ def test_clients_that_send_at_their_pace_are_looked_at_seldom_and_none_of_it_is_
     assert bench.cpu_ns - cpu_ns < 0.8 * (2_000 * (LOOK_NS + 20 * MESSAGE_NS))
 
 
-def test_clients_that_wait_for_answers_lose_little(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("linked_percent", "pause_ms"), [(40, 5), (60, 15)])
+def test_a_node_that_gets_more_from_other_nodes_than_from_clients_pauses_longer(
+    monkeypatch: pytest.MonkeyPatch, linked_percent: int, pause_ms: int
+) -> None:
+    bench = Bench(monkeypatch, clients=100, pace_ns=5 * NS_PER_MS)
+    bench.linked_percent = linked_percent
+    bench.look_ns = 400_000
+    bench.run(6_000)
+    assert bench.moderation.pause_ns == pause_ms * NS_PER_MS
+    bench.linked_percent = 0
+    bench.run(2_000)
+    assert bench.moderation.pause_ns == PAUSE_MAX_MS * NS_PER_MS
+
+
+def test_what_publishers_were_held_up_with_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, clients=100, pace_ns=5 * NS_PER_MS)
+    bench.linked_percent = 60
+    bench.look_ns = 400_000
+    bench.run(6_000)
+    bench.moderation.probe_at_ns = bench.now_ns
+    bench.run(PERIOD_NS * module.LINKED_PERIODS // NS_PER_MS)
+    assert bench.moderation.kept_ns
+    bench.moderation.read_bytes *= 10
+    bench.moderation.link_bytes *= 10
+    bench.run(2 * PERIOD_NS * module.LINKED_PERIODS // NS_PER_MS)
+    assert bench.moderation.pause_ns == 15 * NS_PER_MS
+
+
+@pytest.mark.parametrize(("linked_percent", "milliseconds"), [(0, 20_000), (60, 100_000)])
+def test_clients_that_wait_for_answers_lose_little(
+    monkeypatch: pytest.MonkeyPatch, linked_percent: int, milliseconds: int
+) -> None:
     bench = Bench(monkeypatch, clients=20, pace_ns=0)
+    bench.linked_percent = linked_percent
     bench.moderation.retry_at_ns = 1 << 62
     rate = bench.run(1_000)
     bench.moderation.retry_at_ns = 0
-    assert bench.run(20_000) > 0.95 * rate
+    assert bench.run(milliseconds) > 0.95 * rate
     assert bench.moderation.pause_ns == 0
     assert bench.moderation.retry_ns > 8 * module.RETRY_MIN_NS
 

@@ -74,6 +74,8 @@ def seen(effects: list[e.FifoEffect]) -> Seen:
         elif isinstance(effect, e.MessageGot):
             got = None if effect.part is None else parts_of(effect.part, False)[0]
             found.setdefault(None, []).append(("MessageGot", effect.channel, got, effect.ready))
+        elif isinstance(effect, e.RowBegins):
+            found.setdefault(None, []).append(("RowBegins", *effect.values()))
         else:
             found.setdefault(None, []).append((type(effect).__name__, *effect))
     return found
@@ -451,10 +453,11 @@ class FifoModel:
         self.used = self.now
 
     def do_asked(self, command: c.Asked) -> None:
-        self.is_repeat = (*command,) <= self.rows.get(command.asker.node, ())
+        row = command.asker, command.number
+        self.is_repeat = row <= self.rows.get(command.asker.node, ())
         if not self.is_repeat:
-            self.rows[command.asker.node] = (*command,)
-            self.say("RowBegins", *command)
+            self.rows[command.asker.node] = row
+            self.say("RowBegins", *row)
 
     def do_pass_time(self, _: c.PassTime) -> None:
         expires = self.settings.expires_ms

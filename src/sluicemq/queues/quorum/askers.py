@@ -6,17 +6,24 @@ new link. So a row may be in the log twice, but never behind a later one.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from sluicemq.kernel.address import ActorAddress
 
 
-class AskedUpTo(NamedTuple):
+class AskedUpTo:
     """The last row of a node, and its requester. The rows of a node's later requester come after
-    all rows of an earlier one."""
+    all rows of an earlier one. It never changes: another one takes its place."""
 
-    asker: ActorAddress
-    number: int
+    __slots__ = ("asker", "number")
+
+    def __init__(self, asker: ActorAddress, number: int) -> None:
+        self.asker = asker
+        self.number = number
+
+    def covers(self, asker: ActorAddress, number: int) -> bool:
+        """Tell whether that row is this one or comes before it."""
+        if asker == self.asker:
+            return number <= self.number
+        return asker < self.asker
 
 
 class Askers:
@@ -29,11 +36,11 @@ class Askers:
 
     def is_new(self, asker: ActorAddress, number: int) -> bool:
         """Note a row that comes. Returns False if it has come before."""
-        row = AskedUpTo(asker, number)
-        known = self.members.get(asker.node)
-        if known is not None and row <= known:
+        node = asker.node
+        known = self.members.get(node)
+        if known is not None and known.covers(asker, number):
             return False
-        self.members[asker.node] = row
+        self.members[node] = AskedUpTo(asker, number)
         return True
 
     def done(self, asker: ActorAddress) -> int:

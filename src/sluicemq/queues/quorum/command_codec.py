@@ -51,7 +51,13 @@ from sluicemq.queues.quorum.commands import (
     UseQueue,
 )
 from sluicemq.queues.quorum.snapshot import DIGEST_BYTES
-from sluicemq.queues.quorum.usual_commands import BODILESS, SAME_BODIES, SEQ_MAX, USUAL
+from sluicemq.queues.quorum.usual_commands import (
+    BODILESS,
+    SAME_BODIES,
+    SEQ_MAX,
+    USUAL,
+    raw_address,
+)
 from sluicemq.text import octets, text_of
 
 ENQUEUE_HEAD: Final = Struct("<QQQIIIHHBxxx")
@@ -145,7 +151,7 @@ def encode_enqueue(command: Enqueue) -> tuple[int, list[bytes]]:
         len(traits.envelope),
         batch.properties.priority,
     )
-    parts = [command.sender.encode(), head, traits.envelope]
+    parts = [raw_address(command.sender), head, traits.envelope]
     row = Struct(f"<{command.count}I")
     if not batch.same_size:
         parts.append(row.pack(*map(len, contents)))
@@ -171,7 +177,7 @@ def encode_bodiless(command: Enqueue) -> tuple[int, list[bytes]]:
         0,
     )
     row = [] if sizes is None else [Struct(f"<{command.count}I").pack(*sizes)]
-    return flags, [command.sender.encode(), head, *row]
+    return flags, [raw_address(command.sender), head, *row]
 
 
 def encode_register(command: RegisterEnqueuer) -> tuple[int, list[bytes]]:
@@ -198,7 +204,7 @@ def encode_settle(command: SettleDelivered) -> tuple[int, list[bytes]]:
     tag = octets(command.consumer.tag)
     head = SETTLE_HEAD.pack(len(command.ids), command.outcome, len(tag))
     ids = [IDS.pack(*each) for each in command.ids]
-    return 0, [command.consumer.channel.encode(), head, tag, *ids]
+    return 0, [raw_address(command.consumer.channel), head, tag, *ids]
 
 
 def encode_resume(command: ResumeConsumer) -> tuple[int, list[bytes]]:
@@ -229,7 +235,7 @@ def encode_restarted(command: NodeRestarted) -> tuple[int, list[bytes]]:
 
 
 def encode_asked(command: Asked) -> tuple[int, list[bytes]]:
-    return 0, [command.asker.encode(), ROW.pack(command.number)]
+    return 0, [raw_address(command.asker), ROW.pack(command.number)]
 
 
 def encode_empty(_: UseQueue | PassTime) -> tuple[int, list[bytes]]:

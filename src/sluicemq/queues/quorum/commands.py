@@ -167,14 +167,20 @@ class PassTime(NamedTuple):
     """Lets time pass: what is due by the time of its entry is done."""
 
 
-class Asked(NamedTuple):
+class Asked(ByValue):
     """Begins a row in an entry: row `number` of the commands of `asker`, which speaks for the
     channels of one node. Rows are numbered from 1 on. After a change of leader the asker sends
     unapplied rows again, so that a row may come twice, but not behind a later one. A repeated row
     is skipped."""
 
-    asker: ActorAddress
-    number: int
+    __slots__ = ("asker", "number")
+
+    def __init__(self, asker: ActorAddress, number: int) -> None:
+        self.asker = asker
+        self.number = number
+
+    def values(self) -> tuple[object, ...]:
+        return self.asker, self.number
 
 
 FifoCommand: TypeAlias = (

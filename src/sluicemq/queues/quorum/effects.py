@@ -193,12 +193,18 @@ class DeadLettered(NamedTuple):
     is_again: bool = False
 
 
-class RowBegins(NamedTuple):
+class RowBegins(ByValue):
     """Tells that the next effects come from the row `number` of an asker, applied for the first
     time."""
 
-    asker: ActorAddress
-    number: int
+    __slots__ = ("asker", "number")
+
+    def __init__(self, asker: ActorAddress, number: int) -> None:
+        self.asker = asker
+        self.number = number
+
+    def values(self) -> tuple[object, ...]:
+        return self.asker, self.number
 
 
 class StateDiffers(NamedTuple):

@@ -54,7 +54,9 @@ class EntryContent(LogContent):
 
     def __len__(self) -> int:
         if self.size == UNKNOWN:
-            self.size = len(bytes(self))
+            # Who asks is about to write the entry, which then need not be encoded again.
+            self.data = bytes(self)
+            self.size = len(self.data)
         return self.size
 
     def __bytes__(self) -> bytes:

@@ -125,7 +125,7 @@ class Fifo(FifoState):
             return
         if self.messages.count:
             self.serve(effects)
-        if self.settings.has_limit or self.rejects:
+        if self.has_limit or self.rejects:
             self.limit(effects)
         if self.dead_letters.has_some:
             self.dead_letters.hand_over(effects)
@@ -519,6 +519,7 @@ class Fifo(FifoState):
         self.index = was.index
         self.now_ms = was.now_ms
         self.settings = was.settings
+        self.has_limit = was.has_limit
         self.messages = was.messages
         self.consumers = was.consumers
         self.enqueuers = was.enqueuers

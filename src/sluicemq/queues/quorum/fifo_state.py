@@ -20,7 +20,11 @@ class FifoState(Replicated[FifoCommand, FifoEffect]):
     """The parts of the state of one quorum queue; all of them are in its snapshots."""
 
     def __init__(self, settings: QueueSettings) -> None:
+        self.index: int = 0
+        self.now_ms: int = 0
         self.settings = settings
+        self.has_limit = settings.has_limit
+        """The number or the size of the ready messages is limited."""
         self.messages = ReadyMessages()
         self.consumers = ServiceQueue()
         self.enqueuers = Enqueuers()
@@ -36,6 +40,7 @@ class FifoState(Replicated[FifoCommand, FifoEffect]):
         """Replace the settings; they hold from now on, the TTL for new messages only. Whether there
         is a single active consumer can only change before there is any consumer."""
         self.settings = settings
+        self.has_limit = settings.has_limit
         self.dead_letters.configure(settings, self.messages)
         if not self.consumers.members:
             self.consumers.single_active = settings.single_active_consumer

@@ -134,7 +134,7 @@ def pieces_of(state: FifoState) -> Iterator[bytes]:
         ),
         (RINGS, ring_rows(state, places)),
         *enqueuer_rows(state),
-        (ASKERS, [(tuple(each), number) for each, number in state.askers.members.values()]),
+        (ASKERS, [(tuple(row.asker), row.number) for row in state.askers.members.values()]),
     ]
     return written(head, batches, rows)
 

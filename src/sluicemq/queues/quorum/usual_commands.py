@@ -40,6 +40,8 @@ ADDRESSES: Final[dict[bytes, ActorAddress]] = {}
 and again. Equal ones are mostly one object, which tables find sooner."""
 KEYS: Final[dict[bytes, ConsumerKey]] = {}
 """The same of consumers, by the bytes of address and tag."""
+RAW_ADDRESSES: Final[dict[ActorAddress, bytes]] = {}
+"""The bytes of addresses that were written lately, at most KNOWN_MAX."""
 
 
 def known_address(raw: bytes) -> ActorAddress:
@@ -50,6 +52,16 @@ def known_address(raw: bytes) -> ActorAddress:
             ADDRESSES.clear()
         address = ADDRESSES[raw] = decode_address(raw, 0)
     return address
+
+
+def raw_address(address: ActorAddress) -> bytes:
+    """Return the bytes of an address."""
+    raw = RAW_ADDRESSES.get(address)
+    if raw is None:
+        if len(RAW_ADDRESSES) >= KNOWN_MAX:
+            RAW_ADDRESSES.clear()
+        raw = RAW_ADDRESSES[address] = address.encode()
+    return raw
 
 
 def known_key(raw: bytes, tag: bytes) -> ConsumerKey:

@@ -10,7 +10,7 @@ before.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sluicemq.queues.quorum.commands import Asked
 
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from sluicemq.queues.quorum.entry_content import FifoCodec
 
 
-class AskedRow(NamedTuple):
+class AskedRow:
     """Commands that go in one entry, with their approximate size."""
 
-    number: int
-    commands: list[FifoCommand]
-    size_bytes: int
+    __slots__ = ("commands", "number", "size_bytes")
+
+    def __init__(self, number: int, commands: list[FifoCommand], size_bytes: int) -> None:
+        self.number = number
+        self.commands = commands
+        self.size_bytes = size_bytes
 
 
 class Asking:

@@ -8,7 +8,7 @@ links, sequence numbers and runs that channels know, and back.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sluicemq.flow.link import Link
 from sluicemq.queues.consumers import Consumer
@@ -22,15 +22,18 @@ if TYPE_CHECKING:
     from sluicemq.queues.commands import Command, LinkId
 
 
-class PendingBatch(NamedTuple):
+class PendingBatch:
     """An unanswered batch. The queue numbers its messages from `seq` on; its sender numbers them
     from `first_seq` on over `link`, if it wants confirms."""
 
-    seq: int
-    messages: int
-    link: Link
-    first_seq: int
-    confirm: bool
+    __slots__ = ("confirm", "first_seq", "link", "messages", "seq")
+
+    def __init__(self, seq: int, messages: int, link: Link, first_seq: int, confirm: bool) -> None:
+        self.seq = seq
+        self.messages = messages
+        self.link = link
+        self.first_seq = first_seq
+        self.confirm = confirm
 
 
 class DueDelivery:

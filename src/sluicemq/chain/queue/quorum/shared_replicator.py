@@ -5,7 +5,7 @@ all nodes.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.chain.queue.group.member_log import pieces_in, wrapped
 from sluicemq.chain.queue.group.shared_log import SharedLog
@@ -37,13 +37,16 @@ ROWS_MAX: Final = 64
 """The most rows in one entry, whose effects are the work of one turn."""
 
 
-class WaitingRow(NamedTuple):
+class WaitingRow:
     """A row that is in no entry yet: commands of this node, or encoded ones of another node. Its
     size is approximate."""
 
-    node: int
-    commands: list[FifoCommand] | bytes
-    size_bytes: int
+    __slots__ = ("commands", "node", "size_bytes")
+
+    def __init__(self, node: int, commands: list[FifoCommand] | bytes, size_bytes: int) -> None:
+        self.node = node
+        self.commands = commands
+        self.size_bytes = size_bytes
 
 
 class SharedReplicator(FifoReplicator):
