@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -374,3 +376,19 @@ def test_times_are_read(span: float | str, ms: int) -> None:
 def test_what_is_no_time_is_refused(span: str) -> None:
     with pytest.raises(Refused, match="is not a time"):
         milliseconds(span)
+
+
+ABANDONED = """
+import os
+from sluicemq.testing import Broker
+broker = Broker()
+broker.start()
+print(broker.housing.pid, flush=True)
+os._exit(0)
+"""
+
+
+def test_a_broker_ends_with_the_tests_however_they_end() -> None:
+    said = subprocess.check_output([sys.executable, "-c", ABANDONED], text=True)
+    broker = Path("/proc", str(int(said)))
+    await_truth(lambda: not broker.exists())

@@ -24,6 +24,7 @@ class LoopPoller(Protocol):
     """A poller, as the event loop sees it (`host/poller.py`, `SocketPoller`)."""
 
     is_called: bool
+    watched: dict[int, Callable[[], object]]
 
     def watch(self, descriptor: int, callback: Callable[[], object], /) -> None:
         """Call `callback` in each look in which the descriptor is readable."""
@@ -74,9 +75,12 @@ class BrokerLoop(asyncio.SelectorEventLoop):
         return True
 
     def detach(self, poller: LoopPoller) -> None:
-        """Wait by that poller no longer."""
+        """Wait by that poller no longer. What it watched for others is watched without it."""
         poller.watch_no_more(self.selector.fileno())
         self.selector.poller = None
+        for number, callback in [*poller.watched.items()]:
+            poller.watch_no_more(number)
+            self.add_reader(number, callback)
 
     def call_soon(
         self,
@@ -106,8 +110,14 @@ class BrokerLoop(asyncio.SelectorEventLoop):
         if poller is None:
             super().add_reader(fd, callback, *args)
         else:
-            poller.watch(fd, partial(callback, *args) if args else callback)
+            poller.watch(number_of(fd), partial(callback, *args) if args else callback)
 
     def remove_reader(self, fd: Any) -> bool:
         poller = self.selector.poller
-        return (poller is not None and poller.watch_no_more(fd)) or super().remove_reader(fd)
+        is_watched = poller is not None and poller.watch_no_more(number_of(fd))
+        return is_watched or super().remove_reader(fd)
+
+
+def number_of(fd: Any) -> int:
+    """Return the number of a descriptor, given so or as an object that has it."""
+    return fd if isinstance(fd, int) else int(fd.fileno())

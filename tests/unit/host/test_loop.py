@@ -172,6 +172,29 @@ def test_watched_descriptors_are_told_of_until_they_are_removed(bench: Bench) ->
     os.close(writes)
 
 
+@pytest.mark.parametrize("is_left", [False, True])
+def test_sockets_may_be_given_as_such_and_are_watched_though_the_poller_leaves(
+    bench: Bench, is_left: bool
+) -> None:
+    ours, theirs = socket.socketpair()
+    told = asyncio.Event()
+
+    def hear() -> None:
+        assert ours.recv(10) == b"x"
+        told.set()
+
+    bench.loop.add_reader(ours, hear)
+    if is_left:
+        bench.ear.lose(None)
+        bench.poller.leave()
+    theirs.send(b"x")
+    bench.run(told.wait())
+    assert bench.loop.remove_reader(ours)
+    assert not bench.loop.remove_reader(ours.fileno())
+    ours.close()
+    theirs.close()
+
+
 @pytest.mark.parametrize("where", ["socket", "descriptor", "behind the look"])
 def test_faults_go_to_the_exception_handler_and_the_loop_goes_on(bench: Bench, where: str) -> None:
     faults: list[dict[str, Any]] = []
