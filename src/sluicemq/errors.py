@@ -84,6 +84,10 @@ class HandshakeFailed(SluiceError):
     """The peer must be dropped without an AMQP close (as RabbitMQ does before authentication)."""
 
 
+class TlsFailed(SluiceError):
+    """TLS of a connection has failed, for the reason that this says in words."""
+
+
 class DiskFailed(SluiceError):
     """The system refused an operation on a file. `code` is errno's name, such as EIO or ENOSPC."""
 

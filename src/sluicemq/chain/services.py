@@ -134,6 +134,10 @@ class Services:
         self.connection_window_max = CONNECTION_WINDOW
         self.queued_methods_max = QUEUED_METHODS_MAX
         self.writer_backlog_bytes = WRITER_BACKLOG_BYTES
+        self.memory_counter: Callable[[int], None] = self.memory_used
+        self.window_bound: Callable[[], int] = self.connection_window
+        """Methods that each connection keeps: to ask for a method gives another object each
+        time."""
         self.rooms = RoomStock()
         """Memory for large contents that clients publish."""
         self.alarms = AlarmBoard()

@@ -40,6 +40,9 @@ def start(
     config, _, notes = read()
 
     gc.disable()  # to search what is imported takes an eighth of the time, and finds nothing
+    from sluicemq.host.without_openssl import import_without_openssl  # noqa: PLC0415
+
+    import_without_openssl()
     from sluicemq.host.data_dir import chosen  # noqa: PLC0415 (a bad option is refused at once)
     from sluicemq.host.run import serve as run  # noqa: PLC0415
 

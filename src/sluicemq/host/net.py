@@ -13,14 +13,13 @@ import asyncio
 import contextlib
 import os
 import socket
-import ssl
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from sys import intern
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from sluicemq.errors import Refused
+from sluicemq.errors import Refused, TlsFailed
 from sluicemq.host.moderation import Moderation
 from sluicemq.host.poller import PolledSocket, SocketPoller
-from sluicemq.host.tls import TlsSession, reason_of
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.kernel.endpoints import Peer, is_loopback
@@ -29,24 +28,24 @@ from sluicemq.kernel.world import Log, Net
 
 if TYPE_CHECKING:
     from sluicemq.config import NetConfig
-    from sluicemq.host.tls import TlsSettings
+    from sluicemq.host.tls import TlsSession, TlsSettings
     from sluicemq.kernel.socket_owner import Acceptor, SocketOwner
 
-LINGER_DEFAULT_MS = 5000
-UNPARSED_BYTES = 32 << 20
+LINGER_DEFAULT_MS: Final = 5000
+UNPARSED_BYTES: Final = 32 << 20
 """The bytes, roughly, that may be read from clients and not parsed yet, shared by all their
 sockets; see chain/pacer.py for why readers of publishers can be far behind."""
-UNPARSED_BYTES_MIN = 1 << 14
-UNPARSED_BYTES_MAX = 1 << 19
+UNPARSED_BYTES_MIN: Final = 1 << 14
+UNPARSED_BYTES_MAX: Final = 1 << 19
 """The least and the most bytes that one socket's part of these may be."""
-READ_BYTES_MAX = 1 << 18
+READ_BYTES_MAX: Final = 1 << 18
 """The most bytes that one read takes."""
-PULL_BYTES_MAX = 1 << 20
+PULL_BYTES_MAX: Final = 1 << 20
 """The most bytes that the owner of one of a few connections reads at once: what is large costs the
 system a third less than by reads of a quarter of that."""
-ACCEPTS_MAX = 64
+ACCEPTS_MAX: Final = 64
 """The most clients that one listener takes in before others have their turn."""
-ACCEPT_PAUSE_S = 1.0
+ACCEPT_PAUSE_S: Final = 1.0
 """How long nobody is taken in when the system has no room for one more socket."""
 
 
@@ -95,7 +94,7 @@ class Connection(PolledSocket):
         except OSError:  # it is closed already
             there = None
         if there is not None:
-            self.address, self.peer_port = str(there[0]), int(there[1])
+            self.address, self.peer_port = intern(str(there[0])), int(there[1])
         if there is None or not self.is_wanted():
             self.abort()
             return
@@ -120,7 +119,7 @@ class Connection(PolledSocket):
     def peer(self) -> Peer:
         """Return the addresses and ports of both ends."""
         here = self.plain.getsockname()
-        return Peer(self.address, self.peer_port, str(here[0]), int(here[1]))
+        return Peer(self.address, self.peer_port, intern(str(here[0])), int(here[1]))
 
     def read(self) -> None:
         """Read what has come; or let the owner pull it, who has pulled much before there was
@@ -331,7 +330,7 @@ class TlsIncoming(Incoming):
     def begin(self) -> None:
         settings = self.net.tls
         assert settings is not None, "a TLS listener without settings"
-        self.tls = TlsSession(settings)
+        self.tls = settings.session()
         self.end_after(settings.tls.handshake_timeout_ms)
 
     def peer(self) -> Peer:
@@ -348,8 +347,8 @@ class TlsIncoming(Incoming):
             plain = tls.receive(data)
             if self.owner is None and tls.ready:
                 self.shake_hands()
-        except ssl.SSLError as error:
-            self.broken(reason_of(error))
+        except TlsFailed as error:
+            self.broken(str(error))
             return b""
         self.answer()
         return plain

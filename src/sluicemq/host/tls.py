@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.errors import Refused
+from sluicemq.errors import Refused, TlsFailed
 from sluicemq.tls_config import VERIFY_PEER
 
 if TYPE_CHECKING:
@@ -146,9 +146,13 @@ class TlsSettings:
         self.tls = config.tls
         self.auth = config.auth
 
+    def session(self) -> TlsSession:
+        """Return TLS for a new connection."""
+        return TlsSession(self)
+
 
 class TlsSession:
-    """TLS of one connection, without a socket. Errors are ssl.SSLError; they end it."""
+    """TLS of one connection, without a socket."""
 
     __slots__ = ("_incoming", "_object", "_outgoing", "auth", "depth", "ended", "ready")
 
@@ -164,7 +168,15 @@ class TlsSession:
         """True when the peer, or this side, has closed TLS."""
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes from the socket; returns the decrypted bytes, perhaps none yet."""
+        """Take bytes from the socket; returns the decrypted bytes, perhaps none yet. Raises
+        TlsFailed, which ends the session."""
+        try:
+            return self.decrypted(data)
+        except ssl.SSLError as error:
+            raise TlsFailed(reason_of(error)) from error
+
+    def decrypted(self, data: bytes) -> bytes:
+        """Return what these bytes say. Raises ssl.SSLError."""
         self._incoming.write(data)
         if not self.ready:
             try:

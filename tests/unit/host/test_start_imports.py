@@ -6,7 +6,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 NOT_YET = (
     "sluicemq.broker.definitions_import",
@@ -52,10 +56,10 @@ NOT_YET = (
 """Beginnings of the names of modules that serving clients does not need."""
 
 
-def imported(tmp_path: Path) -> list[str]:
-    """The modules that a broker imports until it is ready."""
-    command = [sys.executable, "-X", "importtime", "-m", "sluicemq", "serve", "--port", "0"]
-    said = tmp_path / "imports"
+@contextmanager
+def ready_broker(tmp_path: Path, *options: str, said: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A broker that is ready; Python has these options, and `said` is what it says."""
+    command = [sys.executable, *options, "-m", "sluicemq", "serve", "--port", "0"]
     with said.open("w") as errors:
         broker = subprocess.Popen(
             [*command, "--data-dir", str(tmp_path / "data")], stdout=subprocess.PIPE, stderr=errors
@@ -63,10 +67,17 @@ def imported(tmp_path: Path) -> list[str]:
         try:
             assert broker.stdout is not None
             assert broker.stdout.readline().startswith(b"ready ")
-            lines = said.read_text().splitlines()
+            yield broker
         finally:
             broker.terminate()
             broker.wait(60)
+
+
+def imported(tmp_path: Path) -> list[str]:
+    """The modules that a broker imports until it is ready."""
+    said = tmp_path / "imports"
+    with ready_broker(tmp_path, "-X", "importtime", said=said):
+        lines = said.read_text().splitlines()
     return [line.split("|")[2].strip() for line in lines if line.startswith("import time:")]
 
 
@@ -74,3 +85,11 @@ def test_what_nobody_has_asked_for_is_not_imported(tmp_path: Path) -> None:
     modules = imported(tmp_path)
     assert "sluicemq.chain.connection.reader" in modules
     assert [each for each in modules if each.startswith(NOT_YET)] == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="Linux says what is in memory")
+def test_openssl_is_not_in_the_memory_of_a_broker_without_tls(tmp_path: Path) -> None:
+    with ready_broker(tmp_path, said=tmp_path / "log") as broker:
+        mapped = Path(f"/proc/{broker.pid}/maps").read_text()
+    assert "libpython" in mapped or "/python" in mapped
+    assert "libcrypto" not in mapped

@@ -103,7 +103,7 @@ class Reader(Severable):
         self.throttle = Throttle(self.keeper, False)
         # Gates that have nothing to do with publishing, else alarms would hold up acknowledgements.
         self.halts = ActorKeeper(broker.world.clock, self)
-        self.window = ConnectionWindow(broker.connection_window)
+        self.window = ConnectionWindow(broker.window_bound)
         """The window of the connection, over the delivery windows of all its channels."""
         self.writer = Writer(
             broker.scheduler,
@@ -114,7 +114,7 @@ class Reader(Severable):
             max(1, broker.delivery_window.more_after // 4),
             share,
             self.broken,
-            broker.memory_used,
+            broker.memory_counter,
             self.window.give_back,
         )
         self.channels: dict[int, Channel] = {}
@@ -137,7 +137,7 @@ class Reader(Severable):
         self.faults = 0
         """How many faults there were in the reader, its writer and its channels."""
         self.frame_max = broker.config.net.frame_max
-        self.user = ""
+        self.user: str = ""
         self.vhost: NamespacePort | None = None
         """The virtual host; there is none before connection.open-ok."""
         self.rights: Rights
