@@ -120,8 +120,6 @@ strict = True
 python_version = 3.11
 [mypy-regex.*]
 ignore_missing_imports = True
-[mypy-uvloop.*]
-ignore_missing_imports = True
 [mypy-{hot}]
 warn_unreachable = True
 """

@@ -213,7 +213,8 @@ def number_in(content: bytes) -> int:
     """What a body consists of."""
     body = content_body(content)
     first = body[:NUMBER_BYTES]
-    assert body == first * (BODY_BYTES // NUMBER_BYTES), "octets of two bodies"
+    is_whole = body == first * (BODY_BYTES // NUMBER_BYTES)  # (pytest would explain where not)
+    assert is_whole, "octets of two bodies"
     return int.from_bytes(first)
 
 

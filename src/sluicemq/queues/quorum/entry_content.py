@@ -84,14 +84,14 @@ class EntryContent(LogContent):
 
     def messages_gone(self) -> None:
         """Drop the bodies, because all messages of this entry have left the queue by later entries:
-        from now on it is shorter, and still makes the same state."""
+        from now on it is shorter, and still makes the same state. Told again, it does nothing."""
         if self.bodiless is not None:
             self.commands, self.bodiless, self.data = self.bodiless, None, None
             self.size = UNKNOWN
         elif self.commands is not None:
-            assert self.data is None, "what is proposed is written whole"
             for each in self.commands:
-                if isinstance(each, Enqueue):
+                if isinstance(each, Enqueue) and each.batch is not None:
+                    assert self.data is None, "what is proposed is written whole"
                     each.batch = None
                     self.size = UNKNOWN
 
