@@ -86,7 +86,8 @@ class Reader:
         numbers: list[int] = []
         for _ in range(min(count, len(self.pieces))):
             piece, written = self.pieces.pop(0)
-            assert piece == written, "somebody else's octets"
+            is_same = piece == written  # (pytest would explain for minutes where they are not)
+            assert is_same, "somebody else's octets"
             self.client.amqp.receive_data(bytes(written))
             while (event := self.client.amqp.next_event()) is not None:
                 if isinstance(event, MethodFrame):
@@ -213,7 +214,7 @@ def number_in(content: bytes) -> int:
     """What a body consists of."""
     body = content_body(content)
     first = body[:NUMBER_BYTES]
-    is_whole = body == first * (BODY_BYTES // NUMBER_BYTES)  # (pytest would explain where not)
+    is_whole = body == first * (BODY_BYTES // NUMBER_BYTES)
     assert is_whole, "octets of two bodies"
     return int.from_bytes(first)
 
