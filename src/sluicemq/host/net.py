@@ -14,7 +14,6 @@ import contextlib
 import os
 import socket
 from functools import partial
-from sys import intern
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from sluicemq.errors import Refused, TlsFailed
@@ -94,7 +93,7 @@ class Connection(PolledSocket):
         except OSError:  # it is closed already
             there = None
         if there is not None:
-            self.address, self.peer_port = intern(str(there[0])), int(there[1])
+            self.address, self.peer_port = str(there[0]), int(there[1])
         if there is None or not self.is_wanted():
             self.abort()
             return
@@ -119,7 +118,7 @@ class Connection(PolledSocket):
     def peer(self) -> Peer:
         """Return the addresses and ports of both ends."""
         here = self.plain.getsockname()
-        return Peer(self.address, self.peer_port, intern(str(here[0])), int(here[1]))
+        return Peer(self.address, self.peer_port, str(here[0]), int(here[1]))
 
     def read(self) -> None:
         """Read what has come; or let the owner pull it, who has pulled much before there was

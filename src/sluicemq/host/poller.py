@@ -1,6 +1,6 @@
 """One epoll for all sockets, at which the event loop looks while it waits for anything.
 
-A transport of asyncio or uvloop costs several calls of Python functions for each read and write
+A transport of asyncio costs several calls of Python functions for each read and write
 (docs/decisions/0033-sockets-of-our-own.md). Here everything from the system's word that a socket
 has something up to the actors' inboxes, and their round behind it, is compiled code.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import select
 import socket
+from contextlib import suppress
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
@@ -188,14 +189,18 @@ class SocketPoller:
                 self.report(None, error)
 
     def call(self, descriptor: int) -> None:
-        """Do what is to be done when that descriptor is readable; nothing, if another one's events
-        have closed it."""
+        """Do what is to be done when that descriptor is readable. If nobody waits for it, another
+        one's events have closed it, and it is not to be told again: a hang-up would be, for ever,
+        while some other process has the socket, too."""
         callback = self.watched.get(descriptor)
-        if callback is not None:
-            try:
-                callback()
-            except Exception as error:
-                self.report(None, error)
+        if callback is None:
+            with suppress(OSError):
+                self.epoll.unregister(descriptor)
+            return
+        try:
+            callback()
+        except Exception as error:
+            self.report(None, error)
 
     def report(self, polled: PolledSocket | None, error: Exception) -> None:
         """Leave a fault in a look to the event loop's exception handler, with the socket whose

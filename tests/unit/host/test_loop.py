@@ -195,6 +195,21 @@ def test_sockets_may_be_given_as_such_and_are_watched_though_the_poller_leaves(
     theirs.close()
 
 
+def test_a_hang_up_that_nobody_waits_for_is_not_told_for_ever(bench: Bench) -> None:
+    """It comes of a socket that was closed here, and is open under another descriptor."""
+    ours, theirs = socket.socketpair()
+    kept = ours.dup()
+    bench.poller.watch(ours.fileno(), bool)
+    del bench.poller.watched[ours.fileno()]
+    theirs.close()
+    looks: list[float] = []
+    bench.poller.looked = lambda: looks.append(time.monotonic())
+    bench.run(asyncio.sleep(SOON_S))
+    assert len(looks) < 10
+    ours.close()
+    kept.close()
+
+
 @pytest.mark.parametrize("where", ["socket", "descriptor", "behind the look"])
 def test_faults_go_to_the_exception_handler_and_the_loop_goes_on(bench: Bench, where: str) -> None:
     faults: list[dict[str, Any]] = []
