@@ -87,7 +87,10 @@ def test_what_nobody_has_asked_for_is_not_imported(tmp_path: Path) -> None:
     assert [each for each in modules if each.startswith(NOT_YET)] == []
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="Linux says what is in memory")
+@pytest.mark.skipif(
+    not Path("/proc/self/maps").exists(),
+    reason="what a process has in memory is read from /proc/self/maps: run it on Linux",
+)
 def test_openssl_is_not_in_the_memory_of_a_broker_without_tls(tmp_path: Path) -> None:
     with ready_broker(tmp_path, said=tmp_path / "log") as broker:
         mapped = Path(f"/proc/{broker.pid}/maps").read_text()
