@@ -2,8 +2,9 @@
 
 Method: the pipeline is written at once, with confirm.select as its last method. While its answer is
 not there yet, another client publishes messages and gets them back. A broker that does all of a
-pipeline in one go leaves it one or two such rounds, however fast it is; one that deals in pieces
-leaves it hundreds.
+pipeline in one go leaves it two to four such rounds, however fast it is; one that deals in pieces
+leaves it dozens. On a busy machine the client itself may wait for a processor while the broker gets
+on, so the best of a few pipelines counts.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ Basic, Queue, Tx = commands.Basic, commands.Queue, commands.Tx
 Channel, Confirm = commands.Channel, commands.Confirm
 
 ROUNDS_MIN = 8
+PIPELINES_MAX = 5
 LAST = raw_method(1, 85, 11)
 """confirm.select-ok, which no pipeline here has but as its last answer."""
 
@@ -154,7 +156,7 @@ def consumers(name: str) -> Pipeline:
         lambda n: call(Basic.Consume(queue=name, consumer_tag=str(n), no_ack=True, nowait=True)),
     )
     asked = call(Queue.Declare(queue=name, passive=True))
-    return Pipeline(began + publish(name, b"x") * 4000 + asked, (60, 60), 4000)
+    return Pipeline(began + publish(name, b"x") * 50_000 + asked, (60, 60), 50_000)
 
 
 PIPELINES = (
@@ -174,12 +176,15 @@ PIPELINES = (
 def test_others_are_served_between_the_pieces_of_a_pipeline(
     target: Target, name: str, pipeline: Callable[[str], Pipeline]
 ) -> None:
-    wanted = pipeline(name)
-    with Peer(target) as peer:
-        peer.log_in().open()
-        attacker = Attacker(peer, wanted)
-        rounds = rounds_meanwhile(target, attacker, name)
-        attacker.join()
-        assert attacker.is_last_there
-        assert attacker.count(*wanted.answer) == wanted.count
-    assert rounds >= ROUNDS_MIN
+    rounds: list[int] = []
+    while max(rounds, default=0) < ROUNDS_MIN and len(rounds) < PIPELINES_MAX:
+        own = f"{name}-{len(rounds)}"
+        wanted = pipeline(own)
+        with Peer(target) as peer:
+            peer.log_in().open()
+            attacker = Attacker(peer, wanted)
+            rounds.append(rounds_meanwhile(target, attacker, own))
+            attacker.join()
+            assert attacker.is_last_there
+            assert attacker.count(*wanted.answer) == wanted.count
+    assert max(rounds) >= ROUNDS_MIN, rounds
