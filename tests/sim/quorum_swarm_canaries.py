@@ -17,7 +17,7 @@ from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.chain.store import group_commit
 from sluicemq.chain.store.group_commit import Append
 from sluicemq.chain.store.message_store import MessageStore
-from sluicemq.chain.store.raft_storage import RaftAppended
+from sluicemq.chain.store.raft_answers import RaftAppended
 from sluicemq.queues import commands as c
 from sluicemq.queues.quorum import commands as q
 from sluicemq.queues.quorum import fifo, snapshot

@@ -12,13 +12,16 @@ from random import Random
 from typing import Any, Final
 
 from sim.crash_bench import CONFIG, Bench, State
-from sluicemq.chain.store.raft_storage import (
-    RaftAppend,
+from sluicemq.chain.store.raft_answers import (
     RaftAppended,
-    RaftCommitted,
     RaftRefused,
     RaftSettled,
     RaftSnapshotKept,
+)
+from sluicemq.chain.store.raft_storage import (
+    SMALL_CONTENT_BYTES,
+    RaftAppend,
+    RaftCommitted,
     RaftSnapshotTaken,
 )
 from sluicemq.config import RaftConfig
@@ -54,6 +57,8 @@ Found = tuple[object, ...]
 
 
 CELL_SIZES: Final = (0, 3, 30, 120)
+CONTENT_SIZES: Final = (0, 900, SMALL_CONTENT_BYTES + 1)
+"""Of snapshots' contents: no file, and files of their own."""
 
 
 def entry_data(cells: dict[int, bytes]) -> bytes:
@@ -181,12 +186,12 @@ class MemberModel:
             needed = sorted(each for each in self.log if each <= index and random.random() < 0.4)
             live = (*(range(each, each + 1) for each in needed),)
             self.places = self.some_places(needed, random) if random.random() < 0.6 else None
-            self.content = random.randbytes(random.choice((0, 30, 900)))
+            self.content = random.randbytes(random.choice(CONTENT_SIZES))
             term = self.log[index].term
             snapshot = LogSnapshot(index, term, ALONE, size_bytes=len(self.content))
             return [RaftSnapshot(group, snapshot, live=live)]
         if action == "i" and random.random() < 0.3:
-            self.content = random.randbytes(random.choice((0, 30, 900)))
+            self.content = random.randbytes(random.choice(CONTENT_SIZES))
             index, size = self.last + random.randint(1, 3), len(self.content)
             snapshot = LogSnapshot(index, self.term, ALONE, size_bytes=size)
             return [RaftSnapshot(group, snapshot, is_installed=True)]

@@ -10,9 +10,9 @@ import pytest
 from sim.canaries import Plant
 from sim.storage_canaries import journal_deleted_before_the_checkpoint, without
 from sluicemq.chain.store import raft_storage
+from sluicemq.chain.store.raft_answers import RaftAppended
 from sluicemq.chain.store.raft_storage import (
     RaftAppend,
-    RaftAppended,
     RaftCommitted,
     RaftSnapshotAppend,
     RaftSnapshotTaken,

@@ -146,11 +146,11 @@ def test_files_that_nobody_needs_go_while_the_node_runs() -> None:
 
 
 def test_segments_are_rewritten() -> None:
-    bench = RaftBench(first_raft_state(), 3)
+    bench = RaftBench(first_raft_state(), 1)
     rewrites = []
     original = bench.store.raft.rewritten
     bench.store.raft.rewritten = lambda job: (rewrites.append(job), original(job))
-    bench.live(2 * STEPS, Random(3))
+    bench.live(4 * STEPS, Random(1))
     made = [(job.group, job.made) for job in rewrites if job.made is not None]
     assert len(made) > 1
     found = [read_raft_segment(bench.state.files, *each) for each in made]
@@ -158,7 +158,7 @@ def test_segments_are_rewritten() -> None:
 
 
 def test_members_read_what_they_need_while_they_write() -> None:
-    bench = RaftBench(first_raft_state(), 3)
+    bench = RaftBench(first_raft_state(), 1)
     bench.live(3 * STEPS, Random(3))
     bench.rest(200)
     assert bench.reads > 20

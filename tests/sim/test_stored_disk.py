@@ -9,11 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from sluicemq.chain.store.raft_answers import RaftAppended, RaftSnapshotKept
 from sluicemq.chain.store.raft_storage import (
     RaftAppend,
-    RaftAppended,
     RaftCommitted,
-    RaftSnapshotKept,
     RaftSnapshotTaken,
     records_of,
 )

@@ -15,7 +15,7 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.chain.queue.quorum.shell import SETTLES_WAIT_MS, QuorumShell
-from sluicemq.chain.store.raft_storage import RaftSnapshotKept
+from sluicemq.chain.store.raft_answers import RaftSnapshotKept
 
 from .client import Broker, Client
 from .test_quorum_queue import again, declare, deliveries, depth, get, ready, said, shell

@@ -11,13 +11,17 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.events import Acks
-from sluicemq.chain.store.raft_storage import (
-    RaftAppend,
+from sluicemq.chain.store import raft_storage
+from sluicemq.chain.store.raft_answers import (
     RaftAppended,
-    RaftCommitted,
     RaftRefused,
     RaftSettled,
     RaftSnapshotKept,
+)
+from sluicemq.chain.store.raft_storage import (
+    SMALL_CONTENT_BYTES,
+    RaftAppend,
+    RaftCommitted,
     RaftSnapshotTaken,
     records_of,
 )
@@ -298,13 +302,14 @@ def test_a_group_of_one_commits_with_the_sync_and_goes_on_after_a_crash() -> Non
     assert [heir.applied for heir in heirs] == [member.applied for member in members]
 
 
-def test_the_log_begins_behind_a_snapshot_that_is_durable() -> None:
+@pytest.mark.parametrize("size", [1, SMALL_CONTENT_BYTES], ids=["small", "large"])
+def test_the_log_begins_behind_a_snapshot_that_is_durable(size: int) -> None:
     bench = Bench(config=TINY)
     member = Alone(bench, 1)
     bench.broker.run()
     member.elect()
     for n in range(60):
-        member.propose(b"%d" % n)
+        member.propose(b"%d" % n * (size if n == 14 else 1))
         bench.broker.run()
         if n % 20 == 15:
             member.take_snapshot()
@@ -312,7 +317,7 @@ def test_the_log_begins_behind_a_snapshot_that_is_durable() -> None:
     assert log.snapshot == member.taken
     assert len(log.entries) < 10
     names = [name for name in bench.files.names("raft/1") if name.endswith(".snapshot")]
-    assert names == [f"{log.snapshot.index:020d}.snapshot"]
+    assert names == ([f"{log.snapshot.index:020d}.snapshot"] if size > 1 else [])
     again = Bench(bench.files.crash(), TINY)
     heir = Alone(again, 1)
     assert heir.raft.member.log.snapshot == log.snapshot
@@ -320,24 +325,48 @@ def test_the_log_begins_behind_a_snapshot_that_is_durable() -> None:
     assert heir.applied == member.applied
 
 
-def test_a_snapshot_that_a_leaders_has_overtaken_does_not_count() -> None:
+def test_contents_of_a_node_without_files_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raft_storage, "SMALL_CONTENTS_BYTES", 100)
+    bench = Bench()
+    members = [Alone(bench, group) for group in range(1, 4)]
+    bench.broker.run()
+
+    def taken(group: int, size: int) -> list[bool]:
+        member = members[group - 1]
+        member.applied = [bytes([64 + group]) * size]
+        member.elect()
+        member.propose(b"")
+        bench.broker.run()
+        member.take_snapshot()
+        return [any(".snap" in n for n in bench.files.names(f"raft/{each}")) for each in (1, 2, 3)]
+
+    assert taken(1, 60) == [False, False, False]
+    assert taken(2, 60) == [False, True, False], "both are more than 100 bytes"
+    assert taken(3, 30) == [False, True, False]
+    again = Bench(bench.files.crash())
+    assert again.raft.small_bytes == bench.raft.small_bytes == len(members[0].applied[0]) + 30 + 2
+
+
+@pytest.mark.parametrize("size", [3, SMALL_CONTENT_BYTES + 1], ids=["small", "large"])
+def test_a_snapshot_that_a_leaders_has_overtaken_does_not_count(size: int) -> None:
     bench = Bench()
     bench.born(range(1, 2))
     bench.entry(1)
     bench.broker.run()
     bench.committed(1)
-    snapshot = LogSnapshot(9, 3, BIRTH.configuration, size_bytes=3)
+    snapshot = LogSnapshot(9, 3, BIRTH.configuration, size_bytes=size)
     installed = RaftSnapshot(1, snapshot, is_installed=True)
     bench.number += 1
-    own = RaftSnapshot(1, LogSnapshot(1, 0, BIRTH.configuration, size_bytes=3))
-    bench.store.post(RaftSnapshotTaken(own, b"old", bench.ear))
-    bench.store.post(RaftAppend(bench.raft, 1, bench.number, [installed], bench.ear, b"new"))
+    own = RaftSnapshot(1, LogSnapshot(1, 0, BIRTH.configuration, size_bytes=size))
+    content = b"n" * size
+    bench.store.post(RaftAppend(bench.raft, 1, bench.number, [installed], bench.ear, content))
+    bench.store.post(RaftSnapshotTaken(own, b"o" * size, bench.ear))
     bench.broker.run()
     bench.broker.wait()
     assert isinstance(bench.ear.heard[-1], RaftSnapshotKept)
-    assert bench.files.names("raft/1") == [f"{9:020d}.snapshot"]
+    assert bench.files.names("raft/1") == ([f"{9:020d}.snapshot"] if size > 3 else [])
     again = Bench(bench.files.crash())
-    assert again.raft.table.contents == {1: b"new"}
+    assert again.raft.table.contents == {1: content}
     assert again.raft.table.found[1].snapshot == snapshot
 
 
@@ -373,7 +402,7 @@ def test_what_a_leaders_snapshot_needs_counts_with_it_and_no_sooner() -> None:
         job.run(each.files)
         assert job.found == {entry.index: bytes(entry.data) for entry in entries}
         assert [*each.raft.table.groups[1].live.behind(0)] == [2, 3, 5, 7]
-    assert len(bench.files.names("raft/1")) == 2, "the segment, and the content"
+    assert len(bench.files.names("raft/1")) == 1, "the segment"
 
 
 def test_who_lacks_what_a_snapshot_needs_is_sent_it_in_pieces() -> None:
@@ -400,12 +429,13 @@ def test_who_lacks_what_a_snapshot_needs_is_sent_it_in_pieces() -> None:
     assert bench.raft.live_reading(1, BIRTH, 0, 400) is None, "an earlier snapshot"
 
 
-def test_a_snapshot_of_a_group_that_is_gone_leaves_nothing() -> None:
+@pytest.mark.parametrize("size", [3, SMALL_CONTENT_BYTES + 1], ids=["small", "large"])
+def test_a_snapshot_of_a_group_that_is_gone_leaves_nothing(size: int) -> None:
     bench = Bench()
     bench.born(range(1, 2))
     bench.append(1, RaftGroupGone(1))
-    late = RaftSnapshot(1, LogSnapshot(1, 0, BIRTH.configuration, size_bytes=3))
-    bench.store.post(RaftSnapshotTaken(late, b"old", bench.ear))
+    late = RaftSnapshot(1, LogSnapshot(1, 0, BIRTH.configuration, size_bytes=size))
+    bench.store.post(RaftSnapshotTaken(late, bytes(size), bench.ear))
     bench.broker.run()
     bench.broker.wait()
     assert bench.files.names("raft") == []

@@ -20,7 +20,7 @@ from sluicemq.amqp.frames import content_frames
 from sluicemq.chain.store import group_commit
 from sluicemq.chain.store.group_commit import Append, WhenDurable, parted
 from sluicemq.chain.store.messages import WhenSafe
-from sluicemq.chain.store.raft_storage import RaftAppended
+from sluicemq.chain.store.raft_answers import RaftAppended
 from sluicemq.config import Config, StorageConfig
 from sluicemq.limits import RAFT_GROUP_BYTES
 from sluicemq.metadata.agreement import Agreed

@@ -23,6 +23,7 @@ from sluicemq.storage.entries import (
 )
 from sluicemq.storage.raft.codec import (
     KINDS,
+    NO_FILE,
     RaftEntries,
     RaftGroupGone,
     RaftRecord,
@@ -95,11 +96,13 @@ def raft_snapshots(draw: st.DrawFn) -> RaftSnapshot:
     ends = sorted(draw(st.sets(st.integers(1, index), max_size=6))) if index > 6 else []
     live = (*(range(a, b) for a, b in zip(ends[::2], ends[1::2], strict=False)),)
     live_upto = live[-1][-1] if live else 0
-    snapshot = LogSnapshot(index, draw(IDS), draw(MEMBERS), draw(IDS), draw(IDS), live_upto)
-    file_id = draw(st.binary(min_size=16, max_size=16))
+    content = draw(st.none() | st.binary(max_size=30))
+    size = draw(IDS) if content is None else len(content)
+    snapshot = LogSnapshot(index, draw(IDS), draw(MEMBERS), draw(IDS), size, live_upto)
+    file_id = NO_FILE if content is not None else draw(st.binary(min_size=16, max_size=16))
     segments = (*draw(st.lists(raft_segments(), max_size=3)),)
     is_installed = bool(segments) or draw(st.booleans())
-    return RaftSnapshot(draw(IDS), snapshot, file_id, live, is_installed, segments)
+    return RaftSnapshot(draw(IDS), snapshot, file_id, live, is_installed, segments, content)
 
 
 @st.composite

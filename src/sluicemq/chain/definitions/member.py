@@ -13,14 +13,16 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sluicemq.chain.store.raft_storage import (
-    RaftAppend,
+from sluicemq.chain.store.raft_answers import (
     RaftAppended,
-    RaftApplied,
-    RaftCommitted,
     RaftRefused,
     RaftSettled,
     RaftSnapshotKept,
+)
+from sluicemq.chain.store.raft_storage import (
+    RaftAppend,
+    RaftApplied,
+    RaftCommitted,
     RaftSnapshotTaken,
     records_of,
 )

@@ -183,7 +183,9 @@ class MessageStore(StorePort):
             if self.commits.seals.look(message):
                 self.checkpoints.advance()
         elif isinstance(message, RaftSnapshotTaken):
-            self.raft.take(message)
+            append = self.raft.take(message)
+            if append is not None:
+                self.commits.add(append)
         else:
             super().receive(message)
 

@@ -4,7 +4,7 @@ in the same group and for the same sync, and committed entries to segments, for 
     member ---RaftAppend---> MESSAGE STORE: in the next group of the journal
     member <---RaftAppended(number)--- when the append is synced
     member ---RaftCommitted---> MESSAGE STORE: entries that may go to segments
-    member ---RaftSnapshotTaken---> MESSAGE STORE: its content to a file, then to the journal
+    member ---RaftSnapshotTaken---> MESSAGE STORE: to the journal, a large content to a file before
     member <---RaftSnapshotKept--- when both are synced
     member <---RaftSettled(top)--- when a checkpoint has moved entries to segments
 
@@ -17,6 +17,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from sluicemq.chain.store.group_commit import Append
+from sluicemq.chain.store.raft_answers import (
+    RaftAppended,
+    RaftRefused,
+    RaftSettled,
+    RaftSnapshotKept,
+)
 from sluicemq.flow.profiles import SEQUENTIAL
 from sluicemq.kernel.disk import SYNC_STRAND, DiskJob
 from sluicemq.raft.messages import LivePiece
@@ -69,6 +75,12 @@ FILE_ID_BYTES: Final = 16
 CHECKPOINTS_UNTIL_GONE: Final = 1 + KEPT
 """Checkpoints after which a file replaced by a rewrite is superfluous: one may have been under way
 at the rewrite, and all kept ones must know the new file."""
+SMALL_CONTENT_BYTES: Final = 4096
+"""A snapshot's content of so many bytes goes to the journal and to checkpoints; a larger one has a
+file of its own."""
+SMALL_CONTENTS_BYTES: Final = 4 << 20
+"""Of all these contents of a node. Each checkpoint has them, and so has the memory; contents beyond
+that have files, too."""
 LIVE_READ_ENTRIES: Final = 1024
 """The most entries read at once for a member that lacks them."""
 RAFT_MARK: Final = 0
@@ -90,46 +102,17 @@ def records_of(group: int, ready: RaftReady) -> list[RaftRecord]:
     return records
 
 
+def small_bytes(group: RaftGroup) -> int:
+    """Return how long the content of a group's snapshot is, if checkpoints have it; else 0."""
+    return len(group.snapshot_content or b"")
+
+
 def files_of(group: RaftGroup) -> set[str]:
     """Return the paths of all files of a group."""
     paths = {raft_segment_path(group.id, each.number) for each in group.segments}
     if group.snapshot_file != NO_FILE:
         paths.add(raft_snapshot_path(group.id, group.snapshot.index))
     return paths
-
-
-class RaftAppended:
-    """Sent to the owner of a Raft member: its append `number`, and all before it, are durable."""
-
-    __slots__ = ("group", "number")
-
-    def __init__(self, group: int, number: int) -> None:
-        self.group = group
-        self.number = number
-
-
-class RaftSettled:
-    """Sent to the actor that made the last append of a Raft group: entries up to the index `top`
-    are durable in segments and can be read from there, as far as the log still has them. So their
-    data need not stay in memory."""
-
-    __slots__ = ("group", "top")
-
-    def __init__(self, group: int, top: int) -> None:
-        self.group = group
-        self.top = top
-
-
-class RaftRefused:
-    """Sent to the owner of a Raft member: its append `number` will never be durable, because the
-    storage has failed; `reason` is for users."""
-
-    __slots__ = ("group", "number", "reason")
-
-    def __init__(self, group: int, number: int, reason: str) -> None:
-        self.group = group
-        self.number = number
-        self.reason = reason
 
 
 class RaftAppend(Append):
@@ -204,23 +187,11 @@ class RaftAppend(Append):
         self.owner.post(RaftRefused(self.group, self.number, reason))
 
 
-class RaftSnapshotKept:
-    """Sent to the owner of a Raft member: its snapshot at `index` is durable and counts, so that
-    the log may begin behind it; or it came too late to count, because a leader's has overtaken it.
-    """
-
-    __slots__ = ("group", "index")
-
-    def __init__(self, group: int, index: int) -> None:
-        self.group = group
-        self.index = index
-
-
 class RaftSnapshotTaken:
-    """Sent to the message store: a snapshot of a member's own machine with its content, which is
-    written beside everything else before the journal says that it counts. `record` needs no file
-    id; if it has more ranges of live entries than fit into a record, some entries between them
-    count as live, too. `owner` gets RaftSnapshotKept.
+    """Sent to the message store: a snapshot of a member's own machine with its content, which, if
+    it is large, is written beside everything else before the journal says that it counts. `record`
+    needs no file id; if it has more ranges of live entries than fit into a record, some entries
+    between them count as live, too. `owner` gets RaftSnapshotKept.
 
     `places`, if given, has the needed messages of the entries that `record` calls live, and `trim`
     leaves out the others when segments are rewritten.
@@ -334,7 +305,9 @@ class RaftStorage:
         self.superseded: list[tuple[int, RaftFilesGone]] = []
         """Jobs that delete rewritten files, after this many more checkpoints."""
         self.writing: dict[RaftContentWrite, RaftSnapshotAppend] = {}
-        """Snapshots whose contents are being written to the disk."""
+        """Snapshots whose contents are being written to files."""
+        self.small_bytes = sum(small_bytes(group) for group in groups.groups.values())
+        """The bytes of the contents that are in no file."""
         self.reads = RaftReads()
         self.staged: dict[int, Staging] = {}
         """Entries of incomplete snapshots that leaders are sending, by groups."""
@@ -398,10 +371,20 @@ class RaftStorage:
             append.jobs.append(StagedSync(record.group, record.segments))
             append.places = staging.places
             self.reads.begun(staging.group)
-        if record.snapshot.size_bytes:
-            record = record._replace(file_id=self.new_file_id())
-            append.jobs.append(RaftContentWrite(record, append.content, SYNC_STRAND))
+        if not record.snapshot.size_bytes:
+            return record
+        if self._is_small(append.content):
+            return record._replace(content=append.content)
+        record = record._replace(file_id=self.new_file_id())
+        append.jobs.append(RaftContentWrite(record, append.content, SYNC_STRAND))
         return record
+
+    def _is_small(self, content: bytes) -> bool:
+        """Tell whether a snapshot's content is to be in the journal and in checkpoints, without a
+        file."""
+        size = len(content)
+        has_room = self.small_bytes + size <= SMALL_CONTENTS_BYTES
+        return size <= SMALL_CONTENT_BYTES and has_room
 
     def _apply(self, group: RaftGroup, record: RaftRecord, append: int) -> RaftFilesGone | None:
         """Change a group by a record, and return the job that deletes files to which nothing refers
@@ -410,7 +393,9 @@ class RaftStorage:
             group.apply(record, self.store.journal.number, append)
             return None
         before = files_of(group)
+        self.small_bytes -= small_bytes(group)
         group.apply(record, self.store.journal.number, append)
+        self.small_bytes += small_bytes(group)
         self.trimmings.pop(group.id, None)  # these belonged to the snapshot before
         gone = before.difference(files_of(group))
         if not gone:
@@ -422,33 +407,41 @@ class RaftStorage:
         """Return 16 random bytes that identify a file."""
         return self.store.services.world.dice.token(FILE_ID_BYTES)
 
-    def take(self, taken: RaftSnapshotTaken) -> None:
-        """Write the content of a snapshot, in the strand of its group."""
+    def take(self, taken: RaftSnapshotTaken) -> RaftSnapshotAppend | None:
+        """Return the append for a snapshot. If its content is large it is written first, in the
+        strand of its group: then returns None, and `content_written` the append."""
         group = self.table.groups.get(taken.record.group)
         assert group is None or taken.record.snapshot.index != group.snapshot.index, (
             "what is written would take the place of a snapshot that counts"
         )
         live = joined(taken.record.live, ENTRIES_MAX)
-        record = taken.record._replace(file_id=self.new_file_id(), live=live)
+        record = taken.record._replace(live=live)
+        if self._is_small(taken.content):
+            record = record._replace(content=taken.content)
+            return RaftSnapshotAppend(self, record, taken.owner, taken.trimming)
+        record = record._replace(file_id=self.new_file_id())
         job = RaftContentWrite(record, taken.content, self.strand(record.group))
         self.writing[job] = RaftSnapshotAppend(self, record, taken.owner, taken.trimming)
         self.store.submit(job)
+        return None
 
     def content_written(self, job: RaftContentWrite) -> RaftSnapshotAppend:
-        """Return the append for a snapshot, because its content is durable now."""
+        """Return the append for a snapshot, because its file is durable now."""
         return self.writing.pop(job)
 
     def keep(self, append: RaftSnapshotAppend, parts: list[bytes]) -> None:
         """Count on a snapshot, for the journal's group that is being closed. A snapshot overtaken
-        by a leader's, or of a group that is gone, does not count, and its file is deleted."""
+        by a leader's, or of a group that is gone, does not count, and its file, if it has one, is
+        deleted."""
         record = append.record
         group = self.table.groups.get(record.group)
         if record.group in self.going:
             group = None
         if group is None or record.snapshot.index <= group.snapshot.index:
-            paths = [raft_snapshot_path(record.group, record.snapshot.index)]
-            strand = self.strand(record.group)
-            append.gone = RaftFilesGone(record.group, strand, paths, whole=group is None)
+            if record.file_id != NO_FILE:
+                paths = [raft_snapshot_path(record.group, record.snapshot.index)]
+                strand = self.strand(record.group)
+                append.gone = RaftFilesGone(record.group, strand, paths, whole=group is None)
             return
         self.store.journal.mark(RAFT_MARK, 0)
         group.demand(record)
@@ -522,7 +515,9 @@ class RaftStorage:
         """Forget a group, because its end is durable. A checkpoint before that must have it,
         because a start may find its remains."""
         del self.going[group]
-        self.table.groups.pop(group, None)
+        ended = self.table.groups.pop(group, None)
+        if ended is not None:
+            self.small_bytes -= small_bytes(ended)
         self.reads.forget(group)
         states = self.changed, self.unsettled, self.states, self.owners, self.trimmings, self.staged
         for known in states:

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sluicemq.chain.store.raft_answers import RaftAppended, RaftRefused, RaftSnapshotKept
 from sluicemq.chain.store.raft_storage import (
     RaftAppend,
-    RaftAppended,
     RaftCommitted,
-    RaftRefused,
-    RaftSnapshotKept,
     RaftSnapshotTaken,
     records_of,
 )

@@ -71,6 +71,8 @@ class RaftAudit:
         logged = self._logged(group)
         if group.snapshot_file != NO_FILE:
             self._content(group)
+        elif group.snapshot_content is not None:
+            self.groups.contents[group.id] = group.snapshot_content
         was_suspect = group.is_amnesiac
         self.groups.found[group.id] = group.close_gaps(logged)
         if group.is_amnesiac and not was_suspect:

@@ -5,10 +5,12 @@ All numbers are little-endian.
                      | kinds, u8 each | data of all, one after the other
     raft truncation  8 u32 | 0 u32 | group u64 | start u64
     term and vote    9 u32 | 0 u32 | group u64 | term u64 | vote u64
-    raft snapshot    10 u32 | flags u32 (1: installed, 2: with segments) | group u64 | index u64
+    raft snapshot    10 u32 | flags u32 (1: installed, 2: with segments, 4: with content)
+                     | group u64 | index u64
                      | term u64 | machine version u64 | size u64 | file id 16 | live ranges u32
                      | configuration length u32 | live ranges: first u64, last u64 each
                      | configuration | with segments: count u32, segments, as in `segment`
+                     | with content: so many bytes as the size says
     raft group gone  11 u32 | 0 u32 | group u64
     raft commit      12 u32 | 0 u32 | group u64 | index u64
 
@@ -42,11 +44,13 @@ ENTRIES_MAX: Final = 1 << 16
 """The most entries of one record, and ranges of a snapshot: far beyond any append."""
 INDEX_MAX: Final = (1 << 63) - 1
 NO_FILE: Final = bytes(16)
-"""Replaces a file's id for a snapshot without content."""
+"""Replaces a file's id for a snapshot without content, or with content in its record."""
 INSTALLED: Final = 1
 """The flag of a snapshot that replaces the whole log."""
 WITH_SEGMENTS: Final = 2
 """The flag of such a snapshot that needs entries, which came with it."""
+WITH_CONTENT: Final = 4
+"""The flag of a snapshot whose content is in the record."""
 
 ENTRIES_HEAD: Final = Struct("<IIQQ")
 TRUNCATION: Final = Struct("<IIQQ")
@@ -81,10 +85,11 @@ class TermAndVote(NamedTuple):
 
 
 class RaftSnapshot(NamedTuple):
-    """A snapshot replaces the beginning of a group's log from now on. Its content is in the file
-    with the id `file_id`, NO_FILE without content. `live` are the ranges of indexes up to the
-    snapshot's whose entries are still needed. A snapshot that is `is_installed` came from a leader
-    and replaces the whole log; `segments` have the entries that it needs."""
+    """A snapshot replaces the beginning of a group's log from now on. Its content is `content`, or,
+    if that is None, in the file with the id `file_id`; NO_FILE without either. `live` are the
+    ranges of indexes up to the snapshot's whose entries are still needed. A snapshot that is
+    `is_installed` came from a leader and replaces the whole log; `segments` have the entries that
+    it needs."""
 
     group: int
     snapshot: LogSnapshot
@@ -92,6 +97,7 @@ class RaftSnapshot(NamedTuple):
     live: tuple[range, ...] = ()
     is_installed: bool = False
     segments: tuple[RaftSegment, ...] = ()
+    content: bytes | None = None
 
 
 class RaftGroupGone(NamedTuple):
@@ -145,10 +151,16 @@ def encoded_snapshot(record: RaftSnapshot) -> bytes:
     """Return a snapshot's record, as in the journal and in a checkpoint."""
     snapshot = record.snapshot
     members = snapshot.configuration.encoded()
+    content = record.content
     assert len(record.live) <= ENTRIES_MAX
+    assert content is None or (len(content), record.file_id) == (snapshot.size_bytes, NO_FILE), (
+        "the content of a snapshot is whole, and in one place"
+    )
     head = SNAPSHOT.pack(
         RAFT_SNAPSHOT,
-        INSTALLED * record.is_installed | WITH_SEGMENTS * bool(record.segments),
+        INSTALLED * record.is_installed
+        | WITH_SEGMENTS * bool(record.segments)
+        | WITH_CONTENT * (content is not None),
         record.group,
         snapshot.index,
         snapshot.term,
@@ -162,7 +174,7 @@ def encoded_snapshot(record: RaftSnapshot) -> bytes:
     data = head + struct.pack(f"<{len(ends)}Q", *ends) + members
     if record.segments:
         data += COUNT.pack(len(record.segments)) + encode_segments(record.segments)
-    return data
+    return data if content is None else data + content
 
 
 def decode_raft_entries(data: memoryview, at: int) -> tuple[RaftEntries, int]:
@@ -208,7 +220,7 @@ def decode_raft_snapshot(data: memoryview, at: int) -> tuple[RaftSnapshot, int]:
     kind, flags, group, index, term, version, size, file_id, count, length = SNAPSHOT.unpack_from(
         data, at
     )
-    is_known = flags in (0, INSTALLED, INSTALLED | WITH_SEGMENTS)
+    is_known = flags & ~WITH_CONTENT in (0, INSTALLED, INSTALLED | WITH_SEGMENTS)
     demand(kind == RAFT_SNAPSHOT and is_known and count <= ENTRIES_MAX, "raft snapshot")
     at += SNAPSHOT.size
     raw = cut(data, at, LIVE.size * count)
@@ -231,8 +243,14 @@ def decode_raft_snapshot(data: memoryview, at: int) -> tuple[RaftSnapshot, int]:
         (count,) = COUNT.unpack_from(data, at)
         demand(0 < count <= ENTRIES_MAX, "segments of a raft snapshot")
         segments, at = decode_segments(data, at + COUNT.size, count)
+    content = None
+    if flags & WITH_CONTENT:
+        demand(file_id == NO_FILE, "content of a raft snapshot")
+        content = bytes(cut(data, at, size))
+        at += size
     snapshot = LogSnapshot(index, term, configuration, version, size, ends[-1])
-    return RaftSnapshot(group, snapshot, file_id, (*live,), bool(flags), segments), at
+    is_installed = bool(flags & INSTALLED)
+    return RaftSnapshot(group, snapshot, file_id, (*live,), is_installed, segments, content), at
 
 
 def decode_raft_group_gone(data: memoryview, at: int) -> tuple[RaftGroupGone, int]:

@@ -66,6 +66,7 @@ class RaftGroup:
         "next_segment",
         "segments",
         "snapshot",
+        "snapshot_content",
         "snapshot_file",
         "synced",
         "term",
@@ -86,6 +87,8 @@ class RaftGroup:
         self.vote = 0
         self.snapshot = UNBORN
         self.snapshot_file = NO_FILE
+        self.snapshot_content: bytes | None = None
+        """The content of the snapshot; None if it has none, or it is in a file."""
         self.live = NOTHING_LIVE
         """Indexes up to the snapshot's whose entries are still needed."""
         self.segments: tuple[RaftSegment, ...] = ()
@@ -112,7 +115,13 @@ class RaftGroup:
     @property
     def snapshot_record(self) -> RaftSnapshot:
         """Return the record of the snapshot."""
-        return RaftSnapshot(self.id, self.snapshot, self.snapshot_file, self.live.ranges)
+        return RaftSnapshot(
+            self.id,
+            self.snapshot,
+            self.snapshot_file,
+            self.live.ranges,
+            content=self.snapshot_content,
+        )
 
     # records of the journal
 
@@ -171,6 +180,7 @@ class RaftGroup:
         self.is_born = True
         self.snapshot = snapshot
         self.snapshot_file = record.file_id
+        self.snapshot_content = record.content
         self.live = LiveIndexes(record.live) if record.live else NOTHING_LIVE
         self.commit = max(self.commit, snapshot.index)
         self.last_index = max(self.last_index, snapshot.index)

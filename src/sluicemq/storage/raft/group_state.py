@@ -89,6 +89,7 @@ def parse_raft_group(data: memoryview) -> RaftGroup:
     group.is_born = bool(flags & BORN)
     group.term, group.vote = term, vote
     group.snapshot, group.snapshot_file = record.snapshot, record.file_id
+    group.snapshot_content = record.content
     group.live = LiveIndexes(record.live) if record.live else NOTHING_LIVE
     group.next_segment = next_segment
     group.last_index = max(group.snapshot.index, group.top)

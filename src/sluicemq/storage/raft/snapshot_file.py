@@ -1,4 +1,5 @@
-"""The content of a Raft group's snapshot: one file for each, written once.
+"""The content of a Raft group's snapshot that is too large for the journal's record: one file for
+each, written once.
 
     record   type RAFT_CONTENT, its sequence 0, 1, ...; its payload the next part of the content
 
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import Corrupt
 from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.storage.raft.codec import NO_FILE
 from sluicemq.storage.raft.segment_file import raft_directory
 from sluicemq.storage.records import (
     FILE_HEADER_SIZE,
@@ -68,8 +70,10 @@ class RaftContentWrite(DiskJob):
 
 
 def read_raft_content(files: Files, record: RaftSnapshot) -> bytes:
-    """Return the content of a snapshot. Raises Corrupt when it is not what was written, Refused
-    when a newer version wrote the file, DiskFailed when it cannot be read."""
+    """Return the content of a snapshot, wherever it is. Raises Corrupt when the file has not what
+    was written, Refused when a newer version wrote it, DiskFailed when it cannot be read."""
+    if record.file_id == NO_FILE:
+        return record.content or b""
     path = raft_snapshot_path(record.group, record.snapshot.index)
     data = files.read(path, 0, files.size(path))
     header = decode_header(data, "raft snapshot")

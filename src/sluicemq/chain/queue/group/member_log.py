@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.store.raft_answers import RaftAppended
 from sluicemq.chain.store.raft_storage import (
     RaftAppend,
-    RaftAppended,
     RaftCommitted,
     RaftSnapshotTaken,
     records_of,

@@ -38,7 +38,7 @@ from sluicemq.chain.queue.mirrored.replicator import (
     MirrorReplicator,
 )
 from sluicemq.chain.queue.queue import FIRST_STRAND
-from sluicemq.chain.store.raft_storage import (
+from sluicemq.chain.store.raft_answers import (
     RaftAppended,
     RaftRefused,
     RaftSettled,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sluicemq.chain.queue.crash_recovery import Crash
 from sluicemq.chain.queue.fault_history import CRASHED
 from sluicemq.chain.queue.group.member_messages import MemberGone
-from sluicemq.chain.store.raft_storage import (
+from sluicemq.chain.store.raft_answers import (
     RaftAppended,
     RaftRefused,
     RaftSettled,
@@ -24,7 +24,7 @@ from sluicemq.kernel.disk import Files
 from sluicemq.queues import commands as c
 from sluicemq.queues.quorum.entry_content import EntryContent
 from sluicemq.storage.queue_recovery import ReadBack
-from sluicemq.storage.raft.codec import NO_FILE, RaftSnapshot
+from sluicemq.storage.raft.codec import RaftSnapshot
 from sluicemq.storage.raft.segment_file import raft_directory
 from sluicemq.storage.raft.snapshot_file import read_raft_content
 
@@ -53,8 +53,7 @@ class QuorumReadBack(ReadBack):
         return self.entries is not None and self.entries.is_stale
 
     def read(self, files: Files) -> None:
-        if self.record.file_id != NO_FILE:
-            self.content = read_raft_content(files, self.record)
+        self.content = read_raft_content(files, self.record)
         if self.entries is not None:
             self.entries.run(files)
             if self.entries.problem:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue.fault_history import CRASHED
 from sluicemq.chain.queue.quorum.crash import QuorumCrash
-from sluicemq.chain.store.raft_storage import RaftAppended
+from sluicemq.chain.store.raft_answers import RaftAppended
 from sluicemq.errors import Refused
 from sluicemq.kernel.cleanup_steps import take
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.queue.group.entry_kind import EntryKind
-from sluicemq.chain.store.raft_storage import RaftAppended, RaftSettled
+from sluicemq.chain.store.raft_answers import RaftAppended, RaftSettled
 from sluicemq.queues.quorum.commands import FifoCommand
 from sluicemq.queues.quorum.effects import FifoDeleted, FifoEffect
 from sluicemq.queues.quorum.entry_content import (

@@ -34,7 +34,7 @@ from sluicemq.chain.queue.quorum.shell import (
     SETTLES_MAX,
     QuorumShell,
 )
-from sluicemq.chain.store.raft_storage import RaftAppended
+from sluicemq.chain.store.raft_answers import RaftAppended
 from sluicemq.kernel.address import node_of
 from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import (

@@ -23,7 +23,7 @@ from sluicemq.chain.queue.quorum.deliveries import DamagedLog, QuorumDeliveries,
 from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
 from sluicemq.chain.queue.quorum.replicator import QUORUM_ENTRIES, FifoReplicator
 from sluicemq.chain.store.messages import Flush, Flushed, Forgotten, StoreQueueDeleted
-from sluicemq.chain.store.raft_storage import RaftRefused, RaftSnapshotKept
+from sluicemq.chain.store.raft_answers import RaftRefused, RaftSnapshotKept
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
 from sluicemq.kernel.address import ActorAddress
