@@ -7,6 +7,7 @@ simulation under several seeds. Owners are inboxes that keep what is posted to t
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
@@ -103,6 +104,10 @@ class Pair:
         door = Door(self.listens, admits)
         return door, self.listens.listen(cast(Any, door), self.host, 0)
 
+    def deaf_port(self) -> int:
+        """One at which nobody listens."""
+        return self.listen()[1] - 1
+
     def connect(self, port: int) -> Owner:
         """Who has asked for a connection."""
         owner = Owner(self.connects)
@@ -127,6 +132,12 @@ class Real(Pair):
         self.loop = loop
         self.listens = HostNet(self.loop, NetConfig(), Log(), 100)
         self.connects = HostNet(self.loop, NetConfig(), Log(), 100)
+        self.deaf = socket.socket()
+
+    def deaf_port(self) -> int:
+        """It is taken, so that no other process listens there meanwhile."""
+        self.deaf.bind((self.host, 0))
+        return int(self.deaf.getsockname()[1])
 
     def until(self, done: Callable[[], object]) -> None:
         async def wait() -> None:
@@ -149,6 +160,7 @@ class Real(Pair):
 
         self.loop.run_until_complete(end())
         self.loop.close()
+        self.deaf.close()
 
 
 class Simulated(Pair):
@@ -211,11 +223,11 @@ def test_what_is_written_arrives_in_order_both_ways(pair: Pair) -> None:
 
 
 def test_where_nobody_listens_there_is_no_connection(pair: Pair) -> None:
-    _, port = pair.listen()
-    owner = pair.connect(port - 1)
+    port = pair.deaf_port()
+    owner = pair.connect(port)
     pair.until(lambda: owner.closed)
     pair.rest()
-    assert "refused" in owner.closed and str(port - 1) in owner.closed
+    assert "refused" in owner.closed and str(port) in owner.closed
     assert len(owner.posted) == 1
 
 

@@ -18,7 +18,7 @@ from pika.exceptions import (
     ProbableAccessDeniedError,
     ProbableAuthenticationError,
 )
-from pika_client import Connect, closed_with, settle
+from pika_client import Connect, closed_with, wait_until
 
 from support.broker import Ctl
 
@@ -270,9 +270,7 @@ def test_only_impersonators_publish_in_others_names(account: Account) -> None:
 def closing(connection: BlockingConnection) -> tuple[int, str]:
     """With which the broker closes the connection by itself."""
     with pytest.raises(ConnectionClosedByBroker) as closed:
-        settle(connection)
-        settle(connection)
-        connection.process_data_events(5)
+        wait_until(connection, lambda: connection.is_closed)
     return closed.value.reply_code, closed.value.reply_text
 
 

@@ -14,7 +14,7 @@ from pika_client import consume, parameters, publish, settle, wait_until
 from support import broker
 from support.broker import Target
 
-TIMEOUT_MS = 1000
+TIMEOUT_MS = 3000
 
 
 @pytest.fixture

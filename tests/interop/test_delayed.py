@@ -73,10 +73,10 @@ def test_nothing_is_lost_and_nothing_comes_early_when_the_broker_is_killed(life:
 def test_what_is_due_while_the_broker_is_down_comes_when_it_is_back(life: Life) -> None:
     channel = life.start()
     declare(channel)
-    for number, delay_ms in enumerate((900, 300, 600)):
+    for number, delay_ms in enumerate((3000, 1000, 2000)):
         publish(channel, number, delay_ms)
     life.end(signal.SIGKILL)
-    time.sleep(1)
+    time.sleep(3)
     channel = life.start()
     bodies: list[bytes] = []
     end = time.monotonic() + PATIENCE_S

@@ -139,6 +139,14 @@ def publish(
         channel.basic_publish("", queue, body, properties)
 
 
+def until_durable(channel: BlockingChannel) -> None:
+    """Acknowledgements are durable a little later than they come, and not later than a message that
+    is confirmed behind them."""
+    channel.queue_declare("fence", durable=True)
+    publish(channel, "fence", b"")
+    settle(channel.connection)
+
+
 def arrives(channel: BlockingChannel, exchange: str, key: str, queue: str) -> bool:
     """Is a message to `exchange` routed to `queue`? It is taken away again."""
     channel.basic_publish(exchange, key, b"?")
@@ -258,7 +266,7 @@ def test_what_was_deleted_stays_deleted(life: Life, end: int) -> None:
     assert channel.queue_purge("purged").method.message_count == 11
     publish(channel, "purged", b"after")
     channel.queue_unbind("unbound", "unbound")
-    settle(life.opened[0])  # a purge is durable a little later
+    until_durable(channel)  # a purge is that a little later
     channel = life.again(end)
     with pytest.raises(ChannelClosedByBroker):
         life.channel().queue_declare("gone", passive=True)
@@ -336,7 +344,7 @@ def test_unacknowledged_messages_come_back_redelivered(life: Life, end: int) -> 
         channel.basic_ack(delivery.tag)
     inbox.wait(15)
     channel.basic_cancel(inbox.tag)
-    settle(life.opened[0])  # acknowledgements are durable a little later
+    until_durable(channel)
     channel = life.again(end)
     got = consume(channel, "q").exactly(15)
     assert [delivery.body for delivery in got] == bodies[5:]
@@ -394,7 +402,7 @@ def test_priorities_survive_again_and_again(life: Life, end: int) -> None:
             assert got is not None
             assert got[0] == expected.pop(0)[1]
         consume(life.channel(), "q").wait(20)  # they come back
-        settle(life.opened[0])
+        until_durable(channel)
         channel = life.again(end)
         channel.queue_declare("q", **options)
         assert depth(channel, "q") == len(expected)
@@ -420,7 +428,7 @@ def test_killed_again_and_again(life: Life) -> None:
             got = fetch(channel, "q", auto_ack=True)
             assert got is not None
             assert got[0] == expected.pop(0)
-        settle(life.opened[-1])
+        until_durable(channel)
         channel = life.again(signal.SIGKILL)
         assert depth(channel, "q") == len(expected)
     assert fetch_all(channel, "q") == expected
@@ -451,7 +459,7 @@ def test_paged_out_messages_are_drained_in_order_after_a_restart(
     inbox = consume(channel, "q", acks=True)
     inbox.wait(len(bodies))
     assert inbox.bodies == bodies
-    settle(life.opened[-1])
+    until_durable(channel)
     channel = life.again(end)
     assert depth(channel, "q") == 0
 
@@ -504,7 +512,7 @@ def test_message_store_index_in_lmdb(life: Life, end: int) -> None:
     bodies = paged_out(life, channel, 500, LARGE)
     assert fetch(channel, "q", auto_ack=True) == (bodies[0], False)
     assert (life.directory / "messages" / "index.lmdb" / "persistent" / "data.mdb").exists()
-    settle(life.opened[-1])
+    until_durable(channel)
     channel = life.again(end)
     assert fetch_all(channel, "q") == bodies[1:]
 

@@ -187,17 +187,22 @@ def test_higher_priority_first_until_its_window_is_full(
     publisher.confirm_delivery()
 
     def counts() -> list[int]:
-        settle(connection)
         return [sum(len(i.deliveries) for i in inboxes[p]) for p in (10, 0, -5)]
 
+    def settled(total: int) -> list[int]:
+        """When there are so many and no more come."""
+        wait_until(connection, lambda: sum(counts()) >= total)
+        settle(connection)
+        return counts()
+
     publish(publisher, queue, *numbered(6))
-    assert counts() == [6, 0, 0]
+    assert settled(6) == [6, 0, 0]
     publish(publisher, queue, *numbered(4))
-    assert counts() == [6, 3, 1]
+    assert settled(10) == [6, 3, 1]
     assert [len(inbox.deliveries) for inbox in inboxes[10]] == [3, 3]
     inboxes[10][0].channel.basic_ack(0, multiple=True)
     publish(publisher, queue, *numbered(2))
-    assert counts() == [8, 3, 1]
+    assert settled(12) == [8, 3, 1]
 
 
 def test_no_priority_means_zero(connection: BlockingConnection, queue: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pika import BasicProperties
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.exceptions import ConnectionClosedByBroker
-from pika_client import Connect, closed_with, depth, fetch_all, settle
+from pika_client import Connect, closed_with, depth, fetch_all, settle, wait_until
 
 Exchanges = Callable[..., str]
 SPREADING = ["x-consistent-hash", "x-modulus-hash", "x-random"]
@@ -349,6 +349,7 @@ def test_a_returned_message_does_not_show_its_blind_copies(
     channel.add_on_return_callback(lambda *parts: returned.append(parts[1:]))
     properties = with_headers({"BCC": ["nobody's"], "b": 1})
     channel.basic_publish("", "nobody's", b"x", properties, mandatory=True)
+    wait_until(connection, lambda: returned)
     settle(connection)
     ((method, got, body),) = returned
     assert (method.reply_code, got.headers, body) == (312, {"b": 1}, b"x")

@@ -200,9 +200,9 @@ def test_cancel_from_the_broker(
 
 
 def test_heartbeats_keep_the_connection(target: Target) -> None:
-    with open_connection(target, heartbeat=1) as connection:
-        assert connection.heartbeat == 1
-        for _ in range(8):
+    with open_connection(target, heartbeat=2) as connection:
+        assert connection.heartbeat == 2
+        for _ in range(14):
             with pytest.raises(TimeoutError):
                 connection.drain_events(timeout=0.4)
             connection.heartbeat_tick(2)

@@ -23,6 +23,7 @@ SLACK_BYTES = 40 * MIB
 UNREAD_BYTES_EACH = 8 * MIB
 """What may be on its way to one client that does not read; the broker's window is 4 MiB."""
 SMALL_BUFFER = 16384
+NEWCOMERS = 5
 
 
 def flood(target: Target, exchange: str, key: str, count: int) -> threading.Thread:
@@ -50,10 +51,11 @@ def slow_consumer(target: Target, queue: str) -> Peer:
     return peer
 
 
-def newcomers(target: Target, until: threading.Thread) -> int:
-    """While the flood lasts, others connect, publish and get; how many have come to that."""
+def newcomers(target: Target, until: threading.Thread) -> None:
+    """While the flood lasts, others connect, publish and get: a few at least, if it is over soon;
+    who does not read is there all the same."""
     served = 0
-    while until.is_alive():
+    while until.is_alive() or served < NEWCOMERS:
         connection = pika.BlockingConnection(parameters(target))
         channel = connection.channel()
         queue = channel.queue_declare("", exclusive=True).method.queue
@@ -61,7 +63,6 @@ def newcomers(target: Target, until: threading.Thread) -> int:
         assert channel.basic_get(queue, auto_ack=True)[2] == b"x"
         connection.close()
         served += 1
-    return served
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_others_are_served_beside_a_client_that_does_not_read(
     before = target.rss_bytes() if target.is_own else 0
     with slow_consumer(target, shared_queue):
         publisher = flood(target, "", shared_queue, 2000)
-        assert newcomers(target, publisher) > 2
+        newcomers(target, publisher)
         publisher.join()
         assert depth(channel, shared_queue) > 1500
         if target.is_own:

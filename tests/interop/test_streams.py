@@ -13,7 +13,14 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.exceptions import AMQPError, ChannelClosedByBroker, ConnectionClosedByBroker
-from pika_client import Connect, closed_with, numbered, settle, wait_until
+from pika_client import (
+    PATIENCE_SECONDS,
+    Connect,
+    closed_with,
+    numbered,
+    settle,
+    wait_until,
+)
 
 from support.broker import Ctl, Target
 
@@ -73,6 +80,11 @@ class Reader:
         settle(self.connection)
         assert len(self.got) == count
         return self.got
+
+    def wait_for(self, last: int) -> None:
+        """Until that number has come, and no more comes."""
+        wait_until(self.connection, lambda: self.got and int(self.got[-1][1]) == last)
+        settle(self.connection)
 
 
 def from_offset(first: int, end: int) -> list[tuple[int, bytes]]:
@@ -285,7 +297,7 @@ def test_deleting_it_cancels_its_consumers(connect: Connect, name: str) -> None:
 def connection_closed_with(connection: BlockingConnection, act: Callable[[], object]) -> str:
     with pytest.raises(ConnectionClosedByBroker) as closed:
         act()
-        settle(connection)
+        wait_until(connection, lambda: connection.is_closed)
     assert closed.value.reply_code == 540
     return closed.value.reply_text.removeprefix("NOT_IMPLEMENTED - ")
 
@@ -450,7 +462,7 @@ def test_what_is_too_much_goes_and_readers_begin_behind_it(connect: Connect, nam
         for number in range(200):
             channel.basic_publish("", name, str(number).encode().ljust(1000))
         reader = Reader(connection, name, 0, prefetch=300)
-        settle(connection)
+        reader.wait_for(199)
         offsets = [offset for offset, _ in reader.got]  # RabbitMQ's have a gap at each new file
         assert offsets == sorted(set(offsets))
         numbers = [int(body) for _, body in reader.got]
@@ -474,7 +486,7 @@ def test_a_policy_bounds_it_too(connect: Connect, name: str, ctl: Ctl) -> None:
         for number in range(100, 130):
             channel.basic_publish("", name, str(number).encode().ljust(1000))
         reader = Reader(connection, name, 0, prefetch=300)
-        settle(connection)
+        reader.wait_for(129)
         numbers = [int(body) for _, body in reader.got]
         assert 60 < numbers[0] < 115
         assert numbers == list(range(numbers[0], 130))
@@ -510,7 +522,7 @@ def test_aio_pika_reads_on_where_it_was(broker_url: str, name: str) -> None:
             await queue.delete(if_unused=False, if_empty=False)
         return got
 
-    assert asyncio.run(asyncio.wait_for(scenario(), 20)) == from_offset(0, 20)
+    assert asyncio.run(asyncio.wait_for(scenario(), PATIENCE_SECONDS)) == from_offset(0, 20)
 
 
 def test_nobody_is_disturbed_by_a_reader_that_breaks_off(connect: Connect, stream: str) -> None:

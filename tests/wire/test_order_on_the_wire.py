@@ -26,6 +26,7 @@ from support.peer import (
     start_ok,
     tune_ok,
 )
+from support.waiting import await_truth
 
 Basic, Channel, Connection = commands.Basic, commands.Channel, commands.Connection
 Confirm, Queue = commands.Confirm, commands.Queue
@@ -352,10 +353,11 @@ def test_the_last_words_before_a_half_close_count(target: Target, peer: Peer, na
         leaving.log_in().open().send(publish(name, b"last words"))
         leaving.socket.shutdown(socket.SHUT_WR)
         assert leaving.verdict() == "end"
-    for _ in range(50):
-        peer.send(call(Basic.Get(queue=name)))
-        if peer.verdict() == "Basic.GetOk":
-            break
+
+    def is_there() -> bool:
+        return peer.send(call(Basic.Get(queue=name))).verdict() == "Basic.GetOk"
+
+    await_truth(is_there)
     assert peer.content() == b"last words"
 
 

@@ -61,7 +61,7 @@ def test_a_service_from_its_start_to_its_end(tmp_path: Path) -> None:
             said = messages(log)
             log.rename(tmp_path / "moved")
             process.send_signal(signal.SIGHUP)
-            await_truth(lambda: messages(log) == ["configuration reloaded"])
+            await_truth(lambda: "configuration reloaded" in messages(log))
             process.send_signal(signal.SIGTERM)
             await_word(manager, "STOPPING=1")
             assert process.wait(PATIENCE_S) == 0
