@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,6 +12,7 @@ from typing import Protocol
 from cluster.link_proxies import LinkProxies
 from cluster.namespaces import Namespaces
 from cluster.rabbitmq_node import RabbitNode, port_mapper
+from support.ports import free_port
 from support.served import NODES_PORT, Served, own_hosts
 
 
@@ -147,9 +147,3 @@ def loopback(root: Path, count: int) -> Iterator[Site]:
         finally:
             for each in nodes:
                 each.close()
-
-
-def free_port(host: str) -> int:
-    """A port there that nobody listens on now."""
-    with socket.create_server((host, 0)) as probe:
-        return int(probe.getsockname()[1])

@@ -153,7 +153,7 @@ def test_a_node_of_another_cluster(nodes: list[Served]) -> None:
     nodes[2].start()
     sentence = f"it belongs to the cluster '{second}', and this is '{first}'"
     await_truth(lambda: sentence in nodes[0].log and sentence in nodes[2].log)
-    assert nodes[0].states == ["up", "up", "down"]
+    await_truth(lambda: nodes[0].states == ["up", "up", "down"])
 
 
 def test_another_secret_and_another_list(nodes: list[Served]) -> None:

@@ -143,7 +143,14 @@ def test_one_that_stands_still_is_suspected_then_down(nodes: list[Process]) -> N
     await_talk(nodes)
     still, *others = nodes[1], nodes[0], nodes[2]
     still.signal(signal.SIGSTOP)
-    await_truth(lambda: all(each.sees(still) == "suspected" for each in others))
+    suspecting: set[int] = set()
+
+    def have_suspected() -> bool:
+        """Each for a while, though perhaps not both at once."""
+        suspecting.update(each.number for each in others if each.sees(still) == "suspected")
+        return len(suspecting) == len(others)
+
+    await_truth(have_suspected)
     await_truth(lambda: all(each.sees(still) == "down" for each in others))
     still.signal(signal.SIGCONT)
     await_talk(nodes)

@@ -20,6 +20,7 @@ from ctl import policy_scenario
 from support import broker
 from support.broker import Target
 from support.commands import run_command
+from support.waiting import PATIENCE_S
 
 DOCUMENT = {
     "vhosts": [{"name": "team"}],
@@ -98,7 +99,7 @@ def test_what_ctl_has_answered_outlives_a_kill(tmp_path: Path) -> None:
         assert channel.queue_declare("jobs.1", passive=True).method.message_count == 0
         ctl(target, "close_all_user_connections", "worker", "that", "is", "all")
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="that is all"):
-            channel.connection.process_data_events(5)
+            channel.connection.process_data_events(PATIENCE_S)
         assert ctl(target, "stop").startswith("Stopping")
         assert process.wait(broker.STOP_SECONDS) == 0
     finally:

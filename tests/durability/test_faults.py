@@ -52,7 +52,7 @@ class Bench:
 
     def ends(self) -> int:
         """The exit code, when the broker ends by itself."""
-        return self.process.wait(60)
+        return self.process.wait(240)
 
     def call_for(self, name: str) -> Peer:
         """A client that sets a fault off."""
@@ -204,10 +204,11 @@ def test_a_turn_that_takes_long_is_told_and_forgiven(tmp_path: Path) -> None:
 
 
 def test_a_loop_that_stands_still_ends_the_process(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, "watchdog.report_after_ms=500", "watchdog.end_after_ms=3000")
+    bench = Bench(tmp_path, "watchdog.report_after_ms=500", "watchdog.end_after_ms=8000")
     bench.work()
     bench.call_for("fault-spin")
-    late = bench.ctl.run("ping", "-t", "1")
+    while (late := bench.ctl.run("ping", "-t", "1")).returncode == 0:
+        pass  # on a busy machine it may not have heard the call yet
     assert late.returncode == 69
     assert "it accepts connections, but did not answer within 1 s" in late.stderr
     assert bench.ends() == 70

@@ -407,7 +407,7 @@ class Round:
         self.end(process, signal.SIGKILL)
 
     def admin(self, target: Target) -> BlockingClient:
-        return BlockingClient(Address(target.host, target.port), 10.0, "audit")
+        return BlockingClient(Address(target.host, target.port), GRACE_S, "audit")
 
     def audit(self, target: Target) -> None:
         """What was declared is there, what was deleted is gone. What was in doubt is settled."""

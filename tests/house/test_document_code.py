@@ -10,7 +10,6 @@ import ast
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tomllib
@@ -21,6 +20,7 @@ import pytest
 from sluicemq.cli.config_file import config_of, read_text
 from support import broker
 from support.broker import ENVIRONMENT
+from support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -101,13 +101,6 @@ def run(script: str, place: Path, **more: str) -> str:
     text = said.read_text(errors="replace")
     assert code == 0, text
     return text
-
-
-def free_port() -> int:
-    """A port that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_five_minutes(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_progress_comes_once_a_second(confirmed: tuple[LabResult, Notes]) -> Non
     _, notes = confirmed
     assert notes.ended
     assert [snapshot.second for snapshot in notes.snapshots][:2] == [0, 1]
-    assert notes.snapshots[0].p50_ns is not None
+    assert any(snapshot.p50_ns is not None for snapshot in notes.snapshots)
 
 
 def test_the_summary_has_a_row_a_step(confirmed: tuple[LabResult, Notes]) -> None:
@@ -239,7 +239,7 @@ def test_a_queue_deleted_under_the_run_ends_it_and_keeps_the_rows(
         with connect(broker_url) as client:
             client.delete_queue("lab-1-3")
 
-    plan = small_plan(broker_url, tmp_path, step_seconds=20, limits="100%", drain_timeout_s=2)
+    plan = small_plan(broker_url, tmp_path, step_seconds=150, limits="100%", drain_timeout_s=2)
     result = run_scenario(plan, Meddler(delete))
     assert result.failed
     assert "cancelled" in str(result.info["stopped"])
@@ -264,7 +264,7 @@ def test_a_broker_that_stops_ends_the_run_and_keeps_the_rows(tmp_path: Path) -> 
 
 def test_an_interrupt_ends_the_step_and_keeps_the_rows(broker_url: str, tmp_path: Path) -> None:
     """As Ctrl-C does, once: the schedule ends, the drain goes on, the verification is whole."""
-    plan = small_plan(broker_url, tmp_path, step_seconds=20)
+    plan = small_plan(broker_url, tmp_path, step_seconds=150)
     main = threading.main_thread().ident
     assert main is not None
     ident = main

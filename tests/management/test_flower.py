@@ -17,6 +17,7 @@ import pytest
 import requests
 
 from support.management import Managed, managed
+from support.ports import free_port
 from support.waiting import await_truth
 
 SHOWN = ("messages", "messages_unacknowledged", "messages_ready", "consumers", "idle_since")
@@ -51,8 +52,7 @@ def test_the_request_of_its_broker_page(own: Managed) -> None:
 
 
 def test_its_broker_page_shows_the_queue(own: Managed, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "celery", "--broker", own.target.url, "flower"]
     command += ["--address=127.0.0.1", f"--port={port}"]
     command += [f"--broker-api=http://guest:guest@127.0.0.1:{own.port}/api/"]

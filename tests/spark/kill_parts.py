@@ -19,6 +19,7 @@ from sluicemq.client.messages import BasicProperties, content, publish_frame
 from sluicemq.client.publishing import Publisher
 from sluicemq.client.session import BrokerError
 from sluicemq.client.wire import Wire
+from support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 240.0
@@ -38,7 +39,7 @@ class BrokerProcess:
 
         self.kind = kind
         self.folder = folder
-        self.port = brokers.free_port()
+        self.port = free_port()
         self.url = f"amqp://guest:guest@127.0.0.1:{self.port}/"
         self._brokers = brokers
         self._stack = None

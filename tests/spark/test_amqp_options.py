@@ -18,6 +18,7 @@ from sluicemq.spark.options import Options, declarations
 from sluicemq.spark.own_folder import own_folder
 from sluicemq.spark.stream_planner import StreamPlanner
 from sluicemq.spark.transfer import ChunkServer, fetch
+from support.ports import free_port
 
 URIS = "amqp://me:first@one/,amqp://two:5673/shop"
 
@@ -141,14 +142,8 @@ def test_the_sink_may_be_given_what_spark_puts_there() -> None:
     assert options.checkpoint_location == ""
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def test_chunks_are_served_at_one_address_and_known_by_another() -> None:
-    port = free_port()
+    port = free_port("0.0.0.0")
     server = ChunkServer("localhost", "0.0.0.0", port)
     try:
         assert server.endpoint[:2] == ("localhost", port)

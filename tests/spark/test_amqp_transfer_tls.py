@@ -33,6 +33,7 @@ from sluicemq.spark.raw_contents import ContentRun
 from sluicemq.spark.stream_planner import ChunkToFetch, StreamPlanner
 from sluicemq.spark.transfer import ChunkServer, Endpoint, fetch
 from sluicemq.spark.transfer_tls import TlsSocket, asking_context, make_identity
+from support.ports import free_port
 
 from .amqp_messages import Broker
 from .relay import Relay, relaying
@@ -257,16 +258,6 @@ def test_the_words_between_planner_and_executors_are_secret_too(
     assert amqp.ready(name, 0) == 0
 
 
-def free_port() -> int:
-    """At 127.0.0.1 and at 127.0.0.2."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port: int = probe.getsockname()[1]
-            with socket.socket() as other:
-                if other.connect_ex(("127.0.0.2", port)):
-                    return port
-
-
 @pytest.mark.spark
 @pytest.mark.parametrize("has_tls", [True, False])
 def test_spark_reads_a_queue_and_who_listens_does_not(
@@ -276,7 +267,7 @@ def test_spark_reads_a_queue_and_who_listens_does_not(
     amqp.declare(name)
     amqp.publish(name, [BODY + b"%d" % number for number in range(3000)])
     spark.dataSource.register(AmqpDataSource)
-    port = free_port()
+    port = free_port("127.0.0.1", "127.0.0.2")
     options = {
         "uri": amqp.url,
         "queue": name,

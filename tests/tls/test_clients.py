@@ -15,7 +15,7 @@ import pytest
 import trustme
 
 from support.broker import Target
-from support.peer import Peer, start_ok
+from support.peer import PATIENCE_SECONDS, Peer, start_ok
 from tls.pki import CLIENT, Pki
 
 BODY = b"x" * 300_000
@@ -57,7 +57,7 @@ def test_aio_pika(pki: Pki, secure: Target) -> None:
             got = await queue.get(no_ack=True)
             assert got.body == BODY
 
-    asyncio.run(asyncio.wait_for(talk(), 20))
+    asyncio.run(asyncio.wait_for(talk(), PATIENCE_SECONDS))
 
 
 def test_py_amqp(pki: Pki, secure: Target) -> None:
@@ -141,7 +141,7 @@ def test_plain_amqp_at_the_tls_port_and_tls_at_the_other(pki: Pki, secure: Targe
     assert secure.tls_port is not None
     with Peer(Target(secure.host, secure.tls_port)) as peer:
         peer.send(b"AMQP\0\0\x09\x01")
-        while peer.read(3) is not None:
+        while peer.read() is not None:
             pass
         assert peer.is_at_end
     with pytest.raises((ssl.SSLError, ConnectionError)):

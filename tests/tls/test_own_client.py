@@ -29,7 +29,7 @@ def address(target: Target) -> Address:
 
 def test_messages_go_both_ways(pki: Pki, secure: Target, name: str) -> None:
     tls = TlsFiles(cafile=str(pki.folder / "ca.pem"))
-    with BlockingClient(address(secure), 10.0, "admin", tls) as client:
+    with BlockingClient(address(secure), 240.0, "admin", tls) as client:
         client.declare_queue(name)
     bodies = [bytes([n % 256]) * (n * 700) for n in range(300)]
     wire = Wire(address(secure), 240.0, "publisher", tls)
