@@ -17,6 +17,7 @@ from sluicemq.chain.store.raft_answers import (
     RaftRefused,
     RaftSettled,
     RaftSnapshotKept,
+    RaftSnapshotWanted,
 )
 from sluicemq.chain.store.raft_storage import (
     SMALL_CONTENT_BYTES,
@@ -296,6 +297,8 @@ class Ear(Actor):
             return
         if isinstance(message, RaftEntriesRead):
             self.bench.was_read(message)
+            return
+        if isinstance(message, RaftSnapshotWanted):
             return
         assert isinstance(message, RaftAppended)
         member = self.bench.facts.members[message.group]

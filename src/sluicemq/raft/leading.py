@@ -316,6 +316,13 @@ class Leading:
         size = min(member.settings.piece_bytes, snapshot.size_bytes - offset)
         member.send(SnapshotPiece(member.name, name, member.term, snapshot, offset, size))
 
+    def has_sent(self, index: int) -> bool:
+        """Whether every follower was sent the entries up to that index, and can be reached."""
+        for name, progress in self.progress.items():
+            if progress.state != STREAM or progress.next <= index or name in self.member.lost:
+                return False
+        return True
+
     def compacted(self) -> None:
         """A newer snapshot has replaced the last one: followers that are being sent entries get
         those that the new one needs, because the disk may not have all others any more."""

@@ -229,6 +229,11 @@ class Raft:
         assert index <= self.snapshot_index_max, "the log still needs what is not durable"
         return self.member.log.snapshot_at(index, size_bytes, live_upto)
 
+    def has_sent(self, index: int) -> bool:
+        """Whether no other member would be sent a snapshot instead of entries, as far as this one
+        knows, if the log began behind that index."""
+        return self.leading is None or self.leading.has_sent(index)
+
     def compact(self, snapshot: LogSnapshot) -> None:
         """That snapshot is durable: let the log begin after it. Ignored if a leader's snapshot is
         newer."""

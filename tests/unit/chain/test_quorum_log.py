@@ -10,6 +10,7 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
+from sluicemq.chain.queue.group import snapshots as snapshots_module
 from sluicemq.chain.queue.quorum import shell as shell_module
 from sluicemq.chain.queue.quorum.shell import SETTLES_WAIT_MS
 from sluicemq.config import Config
@@ -81,6 +82,7 @@ def test_bodies_of_messages_that_have_gone_are_kept_nowhere(
     state needs of these is there: the next life has the rest, and the count of what came back."""
     monkeypatch.setattr(shell_module, "QUORUM_SNAPSHOT_ENTRIES", 1 << 30)
     monkeypatch.setattr(shell_module, "QUORUM_SNAPSHOT_BYTES", 1 << 40)
+    monkeypatch.setattr(snapshots_module, "SPARED_MIN", 1 << 30)
     broker, client = ready(config=SMALL)
     client.send(2, m.BasicConsume(queue="q", consumer_tag="c"))
     for batch in range(BATCHES):
@@ -108,6 +110,34 @@ def test_bodies_of_messages_that_have_gone_are_kept_nowhere(
     assert event is not None
     assert content_body(event.content) == b"last"
     assert b"x-delivery-count" in event.content
+    assert get(other) is None
+
+
+def test_entries_whose_messages_have_gone_are_written_to_no_segment() -> None:
+    """A snapshot takes their place before a checkpoint has to write them."""
+    broker, client = ready(config=SMALL)
+    client.send(2, m.BasicConsume(queue="q", consumer_tag="c"))
+    for batch in range(BATCHES):
+        client.publish(1, "q", *(body(batch, place) for place in range(EACH)), raw=PERSISTENT)
+        found = deliveries(client)
+        client.send(2, m.BasicAck(delivery_tag=found[-1][0], multiple=True))
+        wait(broker)
+    store = broker.node.broker.store
+    [log] = store.raft.table.groups.values()
+    assert store.checkpoints.count > 2
+    assert not log.segments
+    assert log.snapshot.index > BATCHES
+    client.publish(1, "q", b"last", raw=PERSISTENT)
+    wait(broker)
+    files = broker.world.disk.files.crash()
+    assert Check(files).run().findings == []
+    after = Broker(SMALL, files)
+    after.run()
+    other = after.connect()
+    other.open(1, 2)
+    event = get(other)
+    assert event is not None
+    assert content_body(event.content) == b"last"
     assert get(other) is None
 
 

@@ -17,6 +17,7 @@ from sluicemq.chain.store.raft_answers import (
     RaftRefused,
     RaftSettled,
     RaftSnapshotKept,
+    RaftSnapshotWanted,
 )
 from sluicemq.chain.store.raft_storage import (
     SMALL_CONTENT_BYTES,
@@ -63,10 +64,15 @@ class Ear(Actor):
         self.heard: list[RaftAppended | RaftRefused | RaftSnapshotKept] = []
         self.settled: dict[int, int] = {}
         """Of each group, up to where its log can be read."""
+        self.wanted = 0
+        """How often it was asked for a snapshot."""
 
     def receive(self, message: object) -> None:
         if isinstance(message, RaftSettled):
             self.settled[message.group] = message.top
+            return
+        if isinstance(message, RaftSnapshotWanted):
+            self.wanted += 1
             return
         assert isinstance(message, RaftAppended | RaftRefused | RaftSnapshotKept)
         self.heard.append(message)
@@ -149,6 +155,27 @@ def test_idle_groups_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 < len(seen) < 10
     timers = [timer for timer in bench.broker.world.clock.timers if timer[1] is bench.store]
     assert len(timers) <= 2, "none of them is a group's"
+
+
+def test_members_are_asked_for_snapshots_one_after_the_other_before_a_checkpoint() -> None:
+    """Those with entries of earlier files, while the first half of a file fills up."""
+    bench = Bench(config=TINY)
+    bench.born(range(1, 21))
+    journal = bench.store.journal
+    for group in range(1, 21):
+        bench.entry(group)
+    bench.broker.run()
+    number = journal.number
+    while journal.number == number:
+        bench.entry(1, 1000)
+        bench.broker.run()
+    asked: list[int] = []
+    while journal.number == number + 1:
+        bench.entry(1, 500)
+        bench.broker.run()
+        asked.append(bench.ear.wanted)
+    assert 0 < asked[0] < 12, "not all at once"
+    assert asked[len(asked) * 2 // 3] == 20, "and long before the next file"
 
 
 def rotate(bench: Bench, group: int) -> None:
@@ -243,7 +270,7 @@ class Alone(Actor):
             assert self.taken is not None
             self.raft.compact(self.taken)
             return
-        if isinstance(message, RaftSettled):
+        if isinstance(message, RaftSettled | RaftSnapshotWanted):
             return
         assert isinstance(message, RaftAppended)
         self.raft.synced(message.number)

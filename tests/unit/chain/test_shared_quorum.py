@@ -260,3 +260,30 @@ def test_who_cancels_at_a_node_that_missed_the_deletion_is_answered() -> None:
     assert shell.machine.deleted
     client.call(2, m.BasicCancel(consumer_tag="c"), m.BasicCancelOk)
     run.no_faults()
+
+
+def test_a_leader_takes_no_snapshot_to_spare_writes_that_a_member_would_be_sent() -> None:
+    run = Cluster()
+    run.declare()
+    leader = run.leader()
+    client = leader.connect()
+    client.consume()
+    for start in range(8):
+        client.publish(*numbered(start, start + 1))
+        run.until(lambda start=start: len(client.bodies) > start)  # type: ignore[misc]
+        client.ack(start + 1)
+    shell = leader.shell()
+    run.until(lambda: shell.fifo.released >= 8 and shell.raft.has_sent(shell.fifo.index))
+    assert shell.snapshots.spares_writes
+    leading = shell.raft.leading
+    assert leading is not None
+    for progress in leading.progress.values():
+        progress.next -= 1
+    assert not shell.snapshots.spares_writes
+    for progress in leading.progress.values():
+        progress.next += 1
+    others = [each for each in run.brokers if each is not leader]
+    others[0].crash()
+    run.until(lambda: bool(shell.raft.member.lost))
+    assert not shell.snapshots.spares_writes
+    run.no_faults()

@@ -18,6 +18,7 @@ from sluicemq.chain.store.raft_answers import (
     RaftRefused,
     RaftSettled,
     RaftSnapshotKept,
+    RaftSnapshotWanted,
 )
 from sluicemq.chain.store.raft_storage import (
     RaftAppend,
@@ -227,7 +228,8 @@ class DefinitionsMember:
             self._snapshot_kept()
         elif isinstance(message, RaftRefused):
             self.storage_failed = message.reason
-        elif not isinstance(message, RaftSettled):  # what is behind the snapshot stays in memory
+        elif not isinstance(message, RaftSettled | RaftSnapshotWanted):
+            # What is behind the snapshot stays in memory, and is bounded by the member itself.
             return False
         self.tick_later()
         return True

@@ -300,6 +300,7 @@ class MessageStore(StorePort):
         self.commits.seals.watch()
         if self.journal.rotate():
             self.checkpoints.rotated()
+        self.raft.ask_for_snapshots()
 
     # -- jobs
 

@@ -25,6 +25,13 @@ class RaftSettled:
         self.top = top
 
 
+class RaftSnapshotWanted:
+    """Sent to the actor that made the last append of a Raft group: a checkpoint will soon have to
+    write entries of the group to a segment, except those that a snapshot replaces before that."""
+
+    __slots__ = ()
+
+
 class RaftRefused:
     """Sent to the owner of a Raft member: its append `number` will never be durable, because the
     storage has failed; `reason` is for users."""

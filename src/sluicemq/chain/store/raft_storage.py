@@ -7,6 +7,7 @@ in the same group and for the same sync, and committed entries to segments, for 
     member ---RaftSnapshotTaken---> MESSAGE STORE: to the journal, a large content to a file before
     member <---RaftSnapshotKept--- when both are synced
     member <---RaftSettled(top)--- when a checkpoint has moved entries to segments
+    member <---RaftSnapshotWanted--- before it has to, in case a snapshot costs less
 
 Idle groups cost nothing: checkpoints ask only for changed groups, and for those with entries that
 are in no segment.
@@ -22,6 +23,7 @@ from sluicemq.chain.store.raft_answers import (
     RaftRefused,
     RaftSettled,
     RaftSnapshotKept,
+    RaftSnapshotWanted,
 )
 from sluicemq.flow.profiles import SEQUENTIAL
 from sluicemq.kernel.disk import SYNC_STRAND, DiskJob
@@ -81,6 +83,9 @@ file of its own."""
 SMALL_CONTENTS_BYTES: Final = 4 << 20
 """Of all these contents of a node. Each checkpoint has them, and so has the memory; contents beyond
 that have files, too."""
+ASKED_PERCENT: Final = 50
+"""All members with old entries have been asked for a snapshot when so much of the journal's file is
+full: some after each group, for each has work with it."""
 LIVE_READ_ENTRIES: Final = 1024
 """The most entries read at once for a member that lacks them."""
 RAFT_MARK: Final = 0
@@ -296,6 +301,11 @@ class RaftStorage:
         """Groups that have changed since the last checkpoint."""
         self.unsettled: dict[int, None] = {}
         """Groups with entries that are in no segment."""
+        self.asking: list[int] = []
+        """Those of them whose members are to be asked for a snapshot while the journal's present
+        file fills up, `asked` of which were."""
+        self.asked = 0
+        self.asking_file = 0
         self.states: dict[int, bytes] = {}
         """All groups, encoded, as the last checkpoint had them, by their ids."""
         self.rewriting: dict[int, RaftRewrite] = {}
@@ -603,6 +613,25 @@ class RaftStorage:
                 owner.post(RaftSettled(job.group, top))
 
     # for a checkpoint
+
+    def ask_for_snapshots(self) -> None:
+        """Ask for snapshots in time for the next checkpoint: it begins with the journal's next
+        file, and needs entries in segments that came before the present one."""
+        journal = self.store.journal
+        number = journal.number
+        if number != self.asking_file:
+            self.asking_file = number
+            self.asking = [*self.unsettled]
+            self.asked = 0
+        count = len(self.asking)
+        if self.asked == count:
+            return
+        due = min(count, 1 + count * journal.offset * 100 // (ASKED_PERCENT * journal.size_limit))
+        for group_id in self.asking[self.asked : due]:
+            group, owner = self.table.groups.get(group_id), self.owners.get(group_id)
+            if group is not None and owner is not None and group.has_held_before(number):
+                owner.post(RaftSnapshotWanted())
+        self.asked = due
 
     def see(self, cut: int) -> Iterator[RaftSegmentWrite | None]:
         """Visit, one at a time, the groups that a checkpoint needs behind which the journal counts

@@ -48,8 +48,15 @@ class FifoState(Replicated[FifoCommand, FifoEffect]):
     @property
     def snapshot_rows(self) -> int:
         """Return the number of rows of a snapshot, except a few."""
-        messages = self.messages
-        return len(messages.fresh) + len(messages.taken) + len(messages.returns)
+        messages, enqueuers = self.messages, self.enqueuers
+        return (
+            len(messages.fresh)
+            + len(messages.taken)
+            + len(messages.returns)
+            + len(enqueuers.members)
+            + len(enqueuers.ended)
+            + len(self.consumers.members)
+        )
 
     @property
     def body_bytes(self) -> int:

@@ -203,6 +203,12 @@ class RaftGroup:
 
     # to segments
 
+    def has_held_before(self, file: int) -> bool:
+        """Tell whether the first entry that is in no segment is in an earlier file of the
+        journal."""
+        first = next(iter(self.held.values()), None)
+        return first is not None and first.file < file
+
     def settled(self, cut: int) -> list[LogEntry]:
         """Return the committed entries held from before the journal's file `cut`, in order: they
         must go to a segment before that part of the journal is deleted."""

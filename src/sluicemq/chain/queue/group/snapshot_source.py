@@ -16,6 +16,11 @@ class SnapshotSource(Protocol):
 
     index: int
 
+    @property
+    def released(self) -> int:
+        """Return the index up to which no entry is needed any more, inclusive."""
+        raise NotImplementedError
+
     def snapshot(self) -> Iterator[bytes]:
         raise NotImplementedError
 

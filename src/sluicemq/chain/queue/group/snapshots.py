@@ -3,6 +3,9 @@
 A snapshot is taken when the log behind the last one is long enough to pay for it: its cost grows
 with the state, so the replaced log has to grow with it. It is made in pieces, over several turns,
 of the state as it was at the beginning.
+
+A snapshot is taken sooner where it spares a checkpoint what it would have to write to segments: the
+store asks for one before that, and gets one of a short queue.
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ BYTES_A_ROW: Final = 512
 """A snapshot pays if it has at most ROWS_AN_ENTRY rows of the state for each entry of the log that
 it replaces, or one row for so many bytes of it."""
 
+SPARED_MIN: Final = 4
+"""A snapshot that the store has asked for replaces at least so many entries without messages, as
+many as are worth what each snapshot costs."""
+
 IDLE_BYTES: Final = 64 << 10
 """A queue that has fallen idle takes a snapshot if it frees so many bytes."""
 
@@ -51,6 +58,9 @@ class Snapshots:
         """The remaining steps of the snapshot that is being made."""
         self.waits = False
         """It is made, but the entries that it replaces are not durable on this member yet."""
+        self.is_wanted = False
+        """The store has asked for one, because of the entries that a checkpoint will have to
+        write."""
         self.taken: LogSnapshot | None = None
         """The snapshot that is on its way to the disk."""
         self.live_bytes = self.in_queue
@@ -79,6 +89,16 @@ class Snapshots:
         return entries * ROWS_AN_ENTRY >= self.rows or max(logged, dead) >= self.rows * BYTES_A_ROW
 
     @property
+    def spares_writes(self) -> bool:
+        """Tell whether a snapshot would cost less than to write the entries that it replaces, and
+        every other member can do without these."""
+        state, raft = self.state, self.raft
+        dead = min(state.released, raft.snapshot_index_max) - raft.member.log.snapshot.index
+        return (
+            dead >= SPARED_MIN and dead * ROWS_AN_ENTRY >= self.rows and raft.has_sent(state.index)
+        )
+
+    @property
     def is_worth_it(self) -> bool:
         """Tell whether a snapshot would pay for a queue that has fallen idle."""
         is_behind = self.state.index > self.raft.member.log.snapshot.index
@@ -101,7 +121,11 @@ class Snapshots:
     def go_on(self, pins: Pins) -> bool:
         """Make a piece of a snapshot, or begin one if one is due, unless bodies that the state has
         released are still needed. Returns True if there is more to do."""
-        if self.is_free and self.is_due and not pins.has_pinned:
+        if (
+            self.is_free
+            and (self.is_due or (self.is_wanted and self.spares_writes))
+            and not pins.has_pinned
+        ):
             self.begin()
         if self.steps is not None and next(self.steps, self) is self:
             self.steps = None
@@ -114,6 +138,7 @@ class Snapshots:
 
     def begin(self) -> None:
         """Begin a snapshot of the present state."""
+        self.is_wanted = False
         self.live_bytes = self.in_queue
         self.log.bytes_since = 0
         self.steps = self._make()

@@ -43,6 +43,7 @@ from sluicemq.chain.store.raft_answers import (
     RaftRefused,
     RaftSettled,
     RaftSnapshotKept,
+    RaftSnapshotWanted,
 )
 from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.kernel.address import node_of
@@ -376,6 +377,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         elif isinstance(message, RaftSnapshotKept):
             self.snapshots.kept()
             self.replicator.recount(self.held_entries)
+        elif isinstance(message, RaftSnapshotWanted):
+            self.snapshots.is_wanted = True
         else:
             self.receive_rare(message)
 

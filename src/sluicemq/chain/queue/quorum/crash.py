@@ -18,6 +18,7 @@ from sluicemq.chain.store.raft_answers import (
     RaftRefused,
     RaftSettled,
     RaftSnapshotKept,
+    RaftSnapshotWanted,
 )
 from sluicemq.errors import Corrupt
 from sluicemq.kernel.disk import Files
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.cleanup_steps import Step
     from sluicemq.storage.raft.reading import RaftEntriesRead
 
-FROM_STORE = (RaftAppended, RaftRefused, RaftSettled, RaftSnapshotKept)
+FROM_STORE = (RaftAppended, RaftRefused, RaftSettled, RaftSnapshotKept, RaftSnapshotWanted)
 
 
 class QuorumReadBack(ReadBack):

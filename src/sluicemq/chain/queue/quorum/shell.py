@@ -23,7 +23,7 @@ from sluicemq.chain.queue.quorum.deliveries import DamagedLog, QuorumDeliveries,
 from sluicemq.chain.queue.quorum.entry_bodies import EntryBodies
 from sluicemq.chain.queue.quorum.replicator import QUORUM_ENTRIES, FifoReplicator
 from sluicemq.chain.store.messages import Flush, Flushed, Forgotten, StoreQueueDeleted
-from sluicemq.chain.store.raft_answers import RaftRefused, RaftSnapshotKept
+from sluicemq.chain.store.raft_answers import RaftRefused, RaftSnapshotKept, RaftSnapshotWanted
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
 from sluicemq.kernel.address import ActorAddress
@@ -255,6 +255,9 @@ class QuorumShell(AskedQueue, StateOwner[q.FifoCommand]):
             self.deliveries_due.is_reading = False
         elif isinstance(message, RaftSnapshotKept):
             self.snapshots.kept()
+        elif isinstance(message, RaftSnapshotWanted):
+            self.snapshots.is_wanted = True
+            self.seen = NOTHING_SEEN
         elif isinstance(message, TimeDue):
             if message.due_ms == self.timer_ms:
                 self.timer_ms = 0
