@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from pamqp import commands
@@ -141,14 +143,35 @@ def test_no_delivery_comes_after_cancel_ok(target: Target, peer: Peer, name: str
     peer.send(declare(name), call(Basic.Consume(queue=name, consumer_tag="t", no_ack=True)))
     peer.expect("Queue.DeclareOk")
     peer.expect("Basic.ConsumeOk")
-    with Peer(target) as publisher:
-        publisher.log_in().open().send(publish(name) * 2000)
+    with flood(target, name):
         peer.expect("Basic.Deliver")
         peer.send(call(Basic.Cancel("t")))
         while (got := peer.read()) is not None:
             if got.kind == METHOD and got.payload.startswith(struct.pack(">HH", 60, 31)):
                 break
         assert peer.is_silent()
+        peer.send(call(Queue.Declare(queue=name, passive=True)))
+        assert peer.expect("Queue.DeclareOk").message_count > 0, "nothing was there to be delivered"
+
+
+@contextmanager
+def flood(target: Target, name: str) -> Iterator[None]:
+    """Messages that come to a queue all the time."""
+    with Peer(target) as publisher:
+        publisher.log_in().open()
+        over = threading.Event()
+
+        def run() -> None:
+            while not over.wait(0.001):
+                publisher.send(publish(name) * 100)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
 
 def test_a_whole_session_in_one_write(target: Target, name: str) -> None:
