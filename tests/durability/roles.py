@@ -246,7 +246,7 @@ class Getter(ReceivingClient):
 
 
 class Ledger:
-    """Durable queues that come and go, and what the broker has said of each. S12."""
+    """Durable queues that come and go, and what the broker has said of each."""
 
     def __init__(self) -> None:
         self.known: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Goal: what the broker has said stays true however often it is killed. S1-S7, S12.
+"""Goal: what the broker has said stays true however often it is killed (docs/durability-tests.md).
 
 Method: 30 times kill -9 of the real process at a random moment, its start-up included, under
 publishing and consuming clients; two data directories, limits so small that the journal goes from

@@ -1,1 +1,2 @@
-"""The real World: asyncio, the machine's clock, dice and memory."""
+"""The real World: sockets, disk, clock, dice and memory of this machine, and the process of a
+broker in it."""

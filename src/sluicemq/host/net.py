@@ -1,10 +1,10 @@
 """The broker's connections: from a socket's bytes to messages, and back.
 
-PolledSocket    reads and writes one socket (poller.py)
- Connection      passes that to its owner and writer
-  Incoming      a client or node has connected to a listener; an acceptor takes it
-    Tls         the same over TLS
-  Outgoing      an actor of this node has opened it
+PolledSocket       reads and writes one socket (poller.py)
+  Connection       passes that to its owner and writer
+    Incoming       a client or node has connected to a listener; an acceptor takes it
+      TlsIncoming  the same over TLS
+    Outgoing       an actor of this node has opened it
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TLS between a socket and its connection: bytes in, bytes out; asyncio has the plain socket.
+"""TLS between a socket and its connection: bytes in, bytes out; the poller has the plain socket.
 
 asyncio's own TLS keeps a quarter of a mebibyte a connection, cannot end one half of a socket, and
 has one set of certificates for a listener's whole life. Here the records are read and written in

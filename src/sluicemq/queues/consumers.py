@@ -1,11 +1,10 @@
 """The consumers of a queue: how much each may take, and whose turn it is.
 
-Rules (spec 9.2-9.5): higher priority first; inside one priority strict round robin, one message
-each; a consumer without room is left out, and comes back as the last. Dealing n messages to k
-consumers gives the i-th every k-th message, so round robin costs one slice a consumer and not one
-step a message. A channel must get the messages of a queue in their order though (AMQP 0-9-1, 4.7),
-whichever of its consumers they are for: consumers that share one are dealt few messages one by one,
-many in blocks.
+Higher priority first; inside one priority strict round robin, one message each; a consumer without
+room is left out, and comes back as the last. Dealing n messages to k consumers gives the i-th every
+k-th message, so round robin costs one slice a consumer and not one step a message. A channel must
+get the messages of a queue in their order though (AMQP 0-9-1, 4.7), whichever of its consumers they
+are for: consumers that share one are dealt few messages one by one, many in blocks.
 """
 
 from __future__ import annotations

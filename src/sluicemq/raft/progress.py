@@ -1,8 +1,10 @@
 """A follower's progress, as its leader sees it.
 
-probe the leader finds out where the logs match, with one append at a time stream entries are sent
-without waiting, as many as may be in flight snapshot the follower lags behind the log's first
-entry, and is sent a snapshot in pieces
+    probe      the leader finds out where the logs match, with one append at a time
+    stream     entries are sent without waiting, as many as may be in flight
+    snapshot   it lags behind the log's first entry, and is sent a snapshot in pieces
+
+It begins with the first of these.
 """
 
 from __future__ import annotations

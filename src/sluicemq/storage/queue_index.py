@@ -205,7 +205,7 @@ class QueueIndex:
         """True when a segment has no live message any more."""
         self.reads = 0
         self.writes = 0
-        """Accesses to segments, as queue_index_read and queue_index_write count them (spec 5.9)."""
+        """Accesses to segments, as queue_index_read and queue_index_write count them."""
 
     @property
     def busy(self) -> bool:

@@ -8,7 +8,7 @@ So a refused start has changed nothing, and nothing old is deleted before a new 
 durable: an interrupted recovery can begin again. It writes messages that only the journal has to
 the segments of their queues: afterwards every message is in a queue index, and the journal begins
 anew. It does not read segments, except for blocks that refer to the message store, from which it
-counts references (spec 6.8).
+counts references.
 """
 
 from __future__ import annotations

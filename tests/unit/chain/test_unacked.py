@@ -1,5 +1,5 @@
 """Goal: a channel knows which tags are out. Method: a state machine settles tags in every way
-AMQP has and compares with a dict of tags; examples show the rules of spec 9.6 one by one.
+AMQP has and compares with a dict of tags; examples show the rules one by one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The invariants of spec 4.3, by their numbers. 19 and 22 are looked at where things happen
-(`Bench.took`, `Bench.turn`): they are about steps and not about states.
+"""The invariants of a queue that pages, by their numbers. 19 and 22 are looked at where things
+happen (`Bench.took`, `Bench.turn`): they are about steps and not about states.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The naive queue: one message at a time in plain lists, as the rules are written (spec 4.7, 9).
+"""The naive queue: one message at a time in plain lists, as one would state the rules.
 
-It knows no runs, runs, chunks or slices. What it expects is said as tuples, in order; deliveries
+It knows no runs, chunks or slices. What it expects is said as tuples, in order; deliveries
 of one serving in the order in which the messages stand in the queue.
 """
 

@@ -1,6 +1,6 @@
-"""Goal: a queue that pages keeps every promise of spec 4.3, whatever it is told while its disk
-works. Method: hypothesis, and dice, drive a queue beside a plain list (`paging_model.py`); jobs of
-the disk are done at moments of their choice; after each step all invariants are evaluated.
+"""Goal: a queue that pages keeps all invariants (`paging_invariants.py`), whatever it is told while
+its disk works. Method: hypothesis, and dice, drive a queue beside a plain list (`paging_model.py`);
+jobs of the disk are done at moments of their choice; after each step all invariants are evaluated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a channel in transactional mode keeps until tx.commit or tx.rollback (spec 8.8).
+"""What a channel in transactional mode keeps until tx.commit or tx.rollback.
 
 A publish is checked and routed when it arrives, and an acknowledgement removes its tags from the
 unacknowledged ones; then both wait here. A commit sends the publishes, in order, then the

@@ -1,7 +1,7 @@
 """The unsettled deliveries of a channel: spans of delivery tags, each one run of a queue.
 
 A run of acknowledgements in order costs one step in all. Acknowledgements out of order punch holes
-into their span. Rules: spec 9.6.
+into their span.
 """
 
 from __future__ import annotations

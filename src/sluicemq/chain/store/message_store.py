@@ -2,7 +2,7 @@
 
 Writes are gathered as a `StoreGroup`, which goes to the journal with everything else that the node
 makes durable then (group_commit.py). A queue gets `Written` only after the sync that covers it. A
-write whose messages are removed before it is made is left out, and confirmed at once (spec 6.4).
+write whose messages are removed before it is made is left out, and confirmed at once.
 
 When the disk is full a job is tried again until there is space. Any other failure ends
 all writing: nothing is written and nothing is confirmed until a restart; reads go on.

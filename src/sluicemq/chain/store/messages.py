@@ -1,10 +1,15 @@
 """The messages of queues and channels to the message store, its answers, and the interface of its
 clients.
 
-StoreWrite, StorePaged, StoreRemove, StoreRead of queues, about their messages StoreDefinition,
-StoreQueueDeleted definitions, and deleted queues WhenSafe to wait for earlier messages
-StoreStreamFiles of streams: which files must exist Written, BodiesRead, Collect, Forgotten, Agreed
-the answers Flush, Flushed for a checkpoint
+    StoreWrite, StorePaged, StoreRemove, StoreRead       of queues, about their messages
+    StoreDefinition, StoreQueueDeleted                   definitions, and deleted queues
+    StoreStreamFiles                                     of streams: which files must exist
+    WhenSafe                                             a question: is all before it durable?
+    Written, BodiesRead, Collect, Forgotten, Agreed      the answers
+    Flush, Flushed                                       for a checkpoint
+    TryAgain                                             the disk was full
+
+What the owners of Raft members hear is in raft_answers.py.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class ClassicQueue(StoredClassic):
 
     def publish(self, command: Publish, effects: list[Effect]) -> None:
         """Store a batch at the tail; confirm now what needs no write. A deleted queue accepts and
-        drops it: the publisher meant a queue that somebody deleted on purpose (spec 8.4)."""
+        drops it: the publisher meant a queue that somebody deleted on purpose."""
         if command.expiry:
             self.limits.saw_expiry(command.expiry)
         if self.deleted:
@@ -623,8 +623,8 @@ class ClassicQueue(StoredClassic):
 
     def reduce_memory_use(self, store_is_full: Callable[[], bool]) -> None:
         """Page out what the target does not permit: pending acknowledgements and ready messages,
-        the faster growing ones first (spec 4.9). `store_is_full` tells when the message store takes
-        no more."""
+        the faster growing ones first. `store_is_full` tells when the message store takes no
+        more."""
         backing = self.backing
         if backing.converting:
             backing.convert(store_is_full, self.hungry())

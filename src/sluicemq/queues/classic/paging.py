@@ -8,12 +8,13 @@
     gamma   the same, and the position on disk too
     delta   body and position on disk only: a range and a count
 
-Rules, numbers and invariants: spec 4. Positions (RabbitMQ's seq ids) never change. Chunks move
-instead of messages. Three things differ, because nothing here waits for a disk: chunks that leave
-for delta count there at once and keep their RAM until they are written (`outgoing`); during a load
-q3 may be empty, and requeued messages may wait in q4 without bodies until they are wanted; and
-embedded bodies, which are only in the index, move on to delta when RAM has to become free, where
-RabbitMQ would keep up to 16384 of them.
+The rules are those of RabbitMQ's variable queue; docs/persistence.md has every move, and
+tests/unit/queues/paging_invariants.py what is always true. Positions (RabbitMQ's seq ids) never
+change. Chunks move instead of messages. Three things differ, because nothing here waits for a disk:
+chunks that leave for delta count there at once and keep their RAM until they are written
+(`outgoing`); during a load q3 may be empty, and requeued messages may wait in q4 without bodies
+until they are wanted; and embedded bodies, which are only in the index, move on to delta when RAM
+has to become free, where RabbitMQ would keep up to 16384 of them.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class PlainBacking(PagingJobs):
             chunk.trim()
 
     def give_back(self, chunks: list[Chunk]) -> None:
-        """Make taken messages ready again, each where spec 4.7 says: in q4, q3 or delta."""
+        """Make taken messages ready again, each where its position belongs: in q4, q3 or delta."""
         to_delta = self.delta.start if self.delta.count else self.next_position
         to_q3 = position_of(self.q3.chunks[0]) if self.q3.chunks else to_delta
         for chunk in chunks:
@@ -193,8 +194,8 @@ class PlainBacking(PagingJobs):
         self.converting = False
 
     def alphas_to_betas(self, quota: int, store_is_full: Callable[[], bool]) -> int:
-        """Let up to `quota` bodies leave RAM: q1's oldest, then q4's newest (spec 4.9). Returns
-        what is left of the quota."""
+        """Let up to `quota` bodies leave RAM: q1's oldest, then q4's newest. Returns what is left
+        of the quota."""
         while quota > 0 and self.q1.chunks and not self._enough() and not store_is_full():
             target = self.q2 if self.delta.count else self.q3
             chunk = self.q1.take_first(quota)

@@ -2,7 +2,7 @@
 
 A run keeps positions as a `range` (its step is the number of consumers dealt to) and contents as a
 list whose settled places are None. Settling n messages of a run is one slice assignment. A run
-whose messages are in the message store may drop their bodies (spec 4.9, limit_ram_acks).
+whose messages are in the message store may drop their bodies (RabbitMQ's limit_ram_acks).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """When a leader makes the next entry of its queue: an entry's cost hardly depends on its size.
 
-Publishers that wait for confirms fall into two groups: one gathers messages while those of the
-other are being committed, so that each entry serves only one group. Therefore gathered messages
-wait after a commit for the publishers that hear of it, and each entry serves both groups.
+Publishers that wait for confirms fall into two crowds: one gathers messages while those of the
+other are being committed, so that each entry serves only one crowd. Therefore gathered messages
+wait after a commit for the publishers that hear of it, and each entry serves both crowds.
 Publishers hear of a commit from their own node, which may be another one, and their next messages
 travel back, so that this takes longer than the commit did. Where publishers keep a rate of their
 own, waiting gains nothing and is tried ever more seldom.
