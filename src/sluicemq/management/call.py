@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,8 +15,6 @@ from sluicemq.management.inventory import Record
 from sluicemq.management.message_stats import SampleWish
 from sluicemq.management.sign_in import MONITORING, Visitor
 from sluicemq.management.user_session import T, UserSession
-
-NESTING_MAX: Final = 100
 
 
 class ApiAnswer(NamedTuple):
