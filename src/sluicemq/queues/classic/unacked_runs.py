@@ -100,12 +100,6 @@ class UnackedRun:
             return None
         return range(positions.start + base, positions.stop + base, positions.step)
 
-    def open_footprint(self) -> int:
-        """Return the bytes of RAM of unsettled messages."""
-        if self.sizes is not None:
-            return 0
-        return self.footprint([content for content in self.contents if content is not None])
-
     def split_off(self, link: LinkId, channel: Actor, start: int, end: int) -> UnackedRun:
         """Settle the contents [start, end) and return them as a run of `channel` over `link`,
         without a consumer."""
