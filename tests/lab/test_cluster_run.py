@@ -63,11 +63,15 @@ def test_each_node_is_looked_at_each_second(clustered: LabResult) -> None:
 
 
 def test_leaders_are_spread_evenly(clustered: LabResult) -> None:
-    asked = [row for row in rows(clustered.directory, "nodes") if row["leaders"] is not None]
-    assert asked
-    for row in asked:
-        assert row["leaders"] in (3, 4)
-        assert row["flow_connections"] >= 0
+    """They are where the queues are declared, until a node is suspected, which load may cause: the
+    first look that all nodes have answered is what counts."""
+    looks: dict[int, list[int]] = {}
+    for row in rows(clustered.directory, "nodes"):
+        if row["leaders"] is not None:
+            looks.setdefault(row["second"], []).append(row["leaders"])
+            assert row["flow_connections"] >= 0
+    whole = [leaders for leaders in looks.values() if len(leaders) == len(NODES)]
+    assert sorted(whole[0]) == [3, 3, 4]
 
 
 def test_the_broker_is_all_its_nodes_together(clustered: LabResult) -> None:
