@@ -49,8 +49,11 @@ answers."""
 GAIN: Final = 0.1
 """The part of the CPU time for each byte that a pause must save."""
 
-PROBE_NS: Final = 3_000 * NS_PER_MS
-"""After so long with a pause, a period without any shows whether more comes in then."""
+PROBE_MIN_NS: Final = 200 * NS_PER_MS
+PROBE_MAX_NS: Final = 3_000 * NS_PER_MS
+"""After so long with the longest pause, a period without any shows whether more comes in then, and
+what it costs; each further time after twice as long, up to the maximum. The first times come soon,
+because what was before the pause says little: clients may have been connecting."""
 
 RETRY_MIN_NS: Final = 1_000 * NS_PER_MS
 """How long a pause that was given up is not tried again; each further time twice as long..."""
@@ -100,6 +103,8 @@ class Moderation:
         """Nanoseconds of CPU time for each byte without a pause."""
         self.kept_ns = 0
         """The pause that is left out in this period, as a probe; 0: it is no probe."""
+        self.probe_ns = PROBE_MIN_NS
+        """How long the longest pause lasts before the next probe."""
         self.probe_at_ns = 0
         self.retry_ns = RETRY_MIN_NS
         self.retry_at_ns = 0
@@ -164,6 +169,12 @@ class Moderation:
         """Return how many times as long as usual a period is now."""
         return LINKED_PERIODS if self.is_linked else 1
 
+    @property
+    def probe_after_ns(self) -> int:
+        """Return after how long the next probe is due, in nanoseconds. What other nodes do costs
+        more to disturb, and does not change as quickly."""
+        return self.periods * (PROBE_MAX_NS if self.is_linked else self.probe_ns)
+
     def paused(self, rate: float, cost: float, now: int) -> None:
         """Judge a period in which there were pauses."""
         is_longest = self.pause_ns == self.longest_ns
@@ -171,7 +182,7 @@ class Moderation:
             self.give_up(now)
         elif not is_longest:
             self.pause_ns = min(2 * self.pause_ns, self.longest_ns)
-            self.probe_at_ns = now + self.periods * PROBE_NS
+            self.probe_at_ns = now + self.probe_after_ns
         elif now >= self.probe_at_ns:
             self.rate = rate
             self.kept_ns, self.pause_ns = self.pause_ns, 0
@@ -184,11 +195,14 @@ class Moderation:
             return
         self.rate = rate
         self.cost = cost
-        self.probe_at_ns = now + self.periods * PROBE_NS
-        self.retry_ns = RETRY_MIN_NS
+        if self.probe_ns == PROBE_MAX_NS:
+            self.retry_ns = RETRY_MIN_NS
+        self.probe_ns = min(2 * self.probe_ns, PROBE_MAX_NS)
+        self.probe_at_ns = now + self.probe_after_ns
 
     def give_up(self, now: int) -> None:
         """Have no pause for some time."""
         self.pause_ns = 0
+        self.probe_ns = PROBE_MIN_NS
         self.retry_at_ns = now + self.periods * self.retry_ns
         self.retry_ns = min(2 * self.retry_ns, RETRY_MAX_NS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from sluicemq.host import moderation as module
-from sluicemq.host.moderation import NS_PER_MS, PERIOD_NS, PROBE_NS, Moderation
+from sluicemq.host.moderation import NS_PER_MS, PERIOD_NS, PROBE_MAX_NS, Moderation
 
 PAUSE_MAX_MS = 5
 SIZE = 1_000
@@ -87,7 +87,7 @@ def test_clients_that_send_at_their_pace_are_looked_at_seldom_and_none_of_it_is_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = Bench(monkeypatch, clients=20, pace_ns=NS_PER_MS)
-    bench.run(1_000)
+    bench.run(4_000)
     assert bench.moderation.pause_ns == PAUSE_MAX_MS * NS_PER_MS
     looks, cpu_ns = bench.looks, bench.cpu_ns
     rate = bench.run(2_000)
@@ -145,7 +145,7 @@ def test_clients_that_begin_to_wait_for_answers_are_noticed(
     bench.run(1_000)
     assert bench.moderation.pause_ns
     bench.pace_ns = 0
-    bench.run(2 * (PROBE_NS + PERIOD_NS) // NS_PER_MS)
+    bench.run(2 * (PROBE_MAX_NS + PERIOD_NS) // NS_PER_MS)
     assert bench.moderation.pause_ns == 0
 
 
@@ -155,6 +155,19 @@ def test_a_pause_that_does_not_pay_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     bench.run(1_000)
     assert bench.moderation.pause_ns == 0
     assert bench.moderation.retry_at_ns > 0
+
+
+def test_what_was_dear_before_the_pause_is_soon_compared_with_what_is_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Hundreds of clients that connect take much CPU time for few bytes."""
+    bench = Bench(monkeypatch, clients=400, pace_ns=33 * NS_PER_MS)
+    bench.look_ns = 400_000
+    bench.run(250)
+    assert bench.moderation.pause_ns
+    bench.look_ns = 10
+    bench.run(1_000)
+    assert bench.moderation.pause_ns == 0
 
 
 @pytest.mark.parametrize(
