@@ -226,8 +226,7 @@ class AmqpConnection:
         self._ignored[channel] = None
 
     def ignore_all(self) -> None:
-        """Let only connection.close and close-ok through from now on: the owner closes the
-        connection."""
+        """Let only connection.close and close-ok through: the owner closes the connection."""
         if self._state != DEAF:
             self._state = CLOSING
         self._contents.clear()
@@ -280,13 +279,12 @@ class AmqpConnection:
     # -- frames
 
     def _again(self) -> Event | None:
-        """Return the event of a run that is like the last one; None when it differs, or is
-        incomplete."""
+        """Return the event of a run like the last one; None when it differs, or is incomplete."""
         buf, pos = self._buf, self._pos
         if self._last_publish is not None and self.wants_content:
             stencil, channel = self._last_publish
-            if stencil.fits(buf, pos):
-                event = self._cut_publishes(channel, stencil, pos)
+            if stencil.knows(buf, pos, min(self._payload_max(), self.max_message_size)):
+                event = self._cut_publishes(channel, stencil, pos, True)
                 if event is None:
                     self._pos = pos
                 return event
@@ -495,13 +493,17 @@ class AmqpConnection:
         self._begin_content(channel, stencil.method, raw)
         return None
 
-    def _cut_publishes(self, channel: int, stencil: PublishStencil, pos: int) -> Event | None:
+    def _cut_publishes(
+        self, channel: int, stencil: PublishStencil, pos: int, is_known: bool = False
+    ) -> Event | None:
         """Return the run at `pos`, which begins with the method frame of `stencil`. Returns None
         when its first message is incomplete, and `_need` says when to look again; or when that
         message is large besides, or unusual, and then `_pos` is behind its method frame."""
         payload_max = self._payload_max()
         body_max = min(payload_max, self.max_message_size)
-        contents, done, same_size = stencil.cut(self._buf, pos, self.run_max, payload_max, body_max)
+        contents, done, same_size = stencil.cut(
+            self._buf, pos, self.run_max, payload_max, body_max, is_known
+        )
         raw = stencil.raw
         if not contents:
             if done and done < self.large_bytes:

@@ -355,18 +355,25 @@ class PublishStencil(RunStencil):
         self.contents = Cutter("")
 
     def cut(
-        self, buf: bytes, pos: int, run_max: int, payload_max: int, body_max: int
+        self,
+        buf: bytes,
+        pos: int,
+        run_max: int,
+        payload_max: int,
+        body_max: int,
+        is_known: bool = False,
     ) -> tuple[list[bytes], int, bool]:
         """Return the contents that follow the method frame at `pos` and each further frame equal to
         it, at most `run_max`, with payloads and bodies up to those sizes.
 
         Also returns where the last of them ends, and whether they are alike: their header frames
         are equal, except where `varying`. With no contents, the position is instead how many octets
-        from `pos` on would make a message, 0 if that is not clear.
+        from `pos` on would make a message, 0 if that is not clear. The caller may have seen
+        already that the stencil `knows` the first message.
         """
         raw = self.raw
         start = pos + len(raw)
-        if not self.knows(buf, pos, body_max):
+        if not is_known and not self.knows(buf, pos, body_max):
             contents, end = cut_contents(buf, start, raw, 1, payload_max, body_max)
             if not contents:
                 return contents, 0, True

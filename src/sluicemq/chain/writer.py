@@ -41,11 +41,14 @@ def nobody() -> None:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WriterClient(FlowActor):
     """A channel, as the writer sees it. When `gone` is set it has ended, and the writer withholds
-    nothing from it."""
+    nothing from it. `untold` is the cost of its deliveries that were handed to the socket since it
+    was last told so."""
 
     gone: bool
+    untold: int = 0
 
 
+@mypyc_attr(free_list_len=1)
 class Frames:
     """Bytes to write, in pieces as `joined` makes them. `cost` is what they take of delivery
     windows; `channel` is posted a `DeliveriesFlushed`."""
@@ -124,7 +127,6 @@ class Writer(Actor):
         self.memory_used = memory_used
         self.written = written
         """Hears what deliveries cost that have been handed to the socket."""
-        self.flushed: dict[WriterClient, int] = {}
         self.pending: list[Frames] = []
         self.pending_bytes = 0
         self.unsent_bytes = 0
@@ -186,13 +188,13 @@ class Writer(Actor):
 
     def write_some(self) -> None:
         """Write at most about WRITE_BYTES at once. Then notify channels for which enough has been
-        written to be worth a turn, and those that are gone, for the last time."""
+        written to be worth a turn."""
         pending = self.pending
         if len(pending) == 1:
-            self.pending = []
-            self.write_lone(pending[0])
+            frames = pending[0]
+            pending.clear()
+            self.write_lone(frames)
             return
-        flushed = self.flushed
         size = count = cost = 0
         while count < len(pending) and size < WRITE_BYTES:
             size += pending[count].size
@@ -206,24 +208,22 @@ class Writer(Actor):
         self.give(pieces, size)
         for frames in taken:
             if frames.channel is not None:
-                flushed[frames.channel] = flushed.get(frames.channel, 0) + frames.cost
+                frames.channel.untold += frames.cost
                 cost += frames.cost
-        if not flushed:
-            return
         if cost:
             self.written(cost)
-        self.notify()
+            for frames in taken:
+                if frames.channel is not None:
+                    self.notify(frames.channel)
 
     def write_lone(self, frames: Frames) -> None:
         """Write frames behind which no others wait, as `write_some` does."""
         self.give(frames.pieces, frames.size)
         channel = frames.channel
         if channel is not None:
-            self.flushed[channel] = self.flushed.get(channel, 0) + frames.cost
-            if frames.cost:
-                self.written(frames.cost)
-        if self.flushed:
-            self.notify()
+            channel.untold += frames.cost
+            self.written(frames.cost)
+            self.notify(channel)
 
     def give(self, pieces: list[bytes], size: int) -> None:
         """Hand pieces to the socket, together `size` bytes."""
@@ -235,11 +235,12 @@ class Writer(Actor):
         self.sent_bytes += size
         self.sent_writes += 1
 
-    def notify(self) -> None:
-        """Tell channels for which enough has been written, and those that are gone."""
-        flushed = self.flushed
-        for channel in [c for c, cost in flushed.items() if cost >= self.notify_cost or c.gone]:
-            channel.post(DeliveriesFlushed(flushed.pop(channel)))
+    def notify(self, channel: WriterClient) -> None:
+        """Tell the channel if enough has been written for it to be worth a turn, or it is gone."""
+        cost = channel.untold
+        if cost >= self.notify_cost or (cost and channel.gone):
+            channel.untold = 0
+            channel.post(DeliveriesFlushed(cost))
 
     def faulted(self, error: Exception) -> None:
         """Close the connection after a fault. The queued frames may have lost parts, so nothing of
@@ -267,7 +268,6 @@ class Writer(Actor):
     def forget(self) -> None:
         """Drop everything that is to be written."""
         self.pending.clear()
-        self.flushed.clear()
         self.pending_bytes = 0
         self.account()
 

@@ -178,7 +178,7 @@ class Unconfirmed:
         first_seq, count = acks[0]
         if count != 1:
             return 0
-        self._confirmed = []
+        acks.clear()
         return first_seq
 
     def drain(self) -> list[Frame]:

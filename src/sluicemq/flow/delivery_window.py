@@ -65,7 +65,7 @@ class DeliveryOutflow(Outflow):
 
     def waits(self) -> bool:
         shared = self.shared
-        if shared.spent < shared.bound():
+        if not shared.spent or shared.spent < shared.bound():
             return False
         shared.waiting[self] = self.queue
         self.shut()

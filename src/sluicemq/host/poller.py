@@ -7,6 +7,7 @@ has something up to the actors' inboxes, and their round behind it, is compiled 
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 from contextlib import suppress
@@ -34,6 +35,11 @@ EVENTS_MIN: Final = 40
 """The most in a look after one that had fewer: for so few events the system call needs no large
 piece of memory."""
 
+READ: Final = os.read
+WRITE: Final = os.write
+"""What a socket does by its descriptor costs half of what its methods do, which first find out how
+long it may wait and what the arguments are. Constants are found at once."""
+
 NS_PER_S: Final = 1_000_000_000
 
 NEVER_NS: Final = 1 << 62
@@ -46,6 +52,9 @@ LITTLE_BYTES: Final = 2048
 """What comes of a socket that brings less than this goes into memory of its own at once..."""
 LITTLE_READS: Final = 4
 """... when it did so this many times in a row; else into the buffer of all, and then copied."""
+TINY_BYTES: Final = 256
+"""What brings less than this, as acknowledgements do, gets memory of this size, which Python keeps
+ready."""
 
 HIGH_WATER_BYTES: Final = 1 << 20
 """Of more bytes that wait to be taken by the system, a socket is full..."""
@@ -68,7 +77,10 @@ class SocketPoller:
         self.epoll = select.epoll()
         self.events_max = EVENTS_MIN
         """The most events that the next look asks for."""
-        self.sockets: dict[int, PolledSocket] = {}
+        self.sockets: list[PolledSocket | None] = []
+        """Those that are watched, each in the place of its descriptor."""
+        self.count = 0
+        """How many these are."""
         self.watched: dict[int, Callable[[], object]] = {}
         """What to call when another descriptor is readable."""
         self.is_called = False
@@ -88,15 +100,27 @@ class SocketPoller:
 
     def add(self, polled: PolledSocket) -> None:
         """Watch a socket from now on."""
-        if not (self.sockets or self.is_attached):
+        if not (self.count or self.is_attached):
             self.loop.add_reader(self.epoll.fileno(), self.look)
-        self.sockets[polled.descriptor] = polled
+        number = polled.descriptor
+        if number >= len(self.sockets):
+            self.sockets += [None] * (number + 1 - len(self.sockets))
+        self.sockets[number] = polled
+        self.count += 1
 
     def remove(self, polled: PolledSocket) -> None:
         """Watch a socket no longer: it is about to be closed."""
-        there = self.sockets.pop(polled.descriptor, None) is not None
-        if there and not (self.sockets or self.is_attached):
+        number = polled.descriptor
+        if self.socket_at(number) is not polled:
+            return
+        self.sockets[number] = None
+        self.count -= 1
+        if not (self.count or self.is_attached):
             self.loop.remove_reader(self.epoll.fileno())
+
+    def socket_at(self, descriptor: int) -> PolledSocket | None:
+        """Return the watched socket with that descriptor; None when there is none."""
+        return self.sockets[descriptor] if descriptor < len(self.sockets) else None
 
     # -- other descriptors
 
@@ -170,7 +194,7 @@ class SocketPoller:
             self.events_max = EVENTS_MIN
         self.is_looking = True
         for descriptor, events in found:
-            polled = self.sockets.get(descriptor)
+            polled = self.socket_at(descriptor)
             if polled is None:
                 self.call(descriptor)
             elif is_due:
@@ -228,6 +252,8 @@ class PolledSocket:
         """The last epoch of the moderation in which it had something."""
         self.little_reads = 0
         """How often in a row it has brought little; it is not counted on without end."""
+        self.brought = 0
+        """How many bytes it has brought last."""
         self.unsent: list[bytes | memoryview] = []
         """What the system has not taken yet, in order."""
         self.unsent_bytes = 0
@@ -298,9 +324,10 @@ class PolledSocket:
             buffer = poller.buffer
             try:
                 if self.little_reads >= LITTLE_READS:
-                    data = self.plain.recv(LITTLE_BYTES)
+                    room = TINY_BYTES if self.brought < TINY_BYTES else LITTLE_BYTES
+                    data = READ(self.descriptor, room)
                     size = len(data)
-                    more = size == LITTLE_BYTES
+                    more = size == room
                 else:
                     size = self.plain.recv_into(buffer)
                     data = bytes(buffer[:size])
@@ -313,6 +340,7 @@ class PolledSocket:
             if not size:
                 self.close()
                 return
+            self.brought = size
             poller.moderation.reads += 1
             poller.moderation.read_bytes += size
             if size >= LITTLE_BYTES:
@@ -332,7 +360,7 @@ class PolledSocket:
         sent = 0
         if not self.unsent:
             try:
-                sent = self.plain.send(data)
+                sent = WRITE(self.descriptor, data)
             except (BlockingIOError, InterruptedError):
                 sent = 0
             except OSError as error:

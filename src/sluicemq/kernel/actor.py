@@ -370,8 +370,9 @@ class Actor(TurnGroupMember):
         if self.underway is None:
             inbox = self.inbox
             if len(inbox) == 1:
-                self.inbox = []  # which is cheaper than to make a list empty, and to fill it again
-                self.handle_only(inbox[0])
+                message = inbox[0]
+                inbox.clear()
+                self.handle_only(message)
             elif inbox:
                 self.handle_inbox(self.receive)
         if self.inbox or self.underway is not None:

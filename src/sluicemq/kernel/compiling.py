@@ -1,7 +1,11 @@
 """Marks for classes that tools/compile_hot.py compiles. In Python they have no effect.
 
 A compiled class is closed: it has only the attributes that it declares, and a Python class can
-extend it only if it is marked so.
+extend it only if it is marked so (`allow_interpreted_subclasses`).
+
+What is made for each message has two marks more: `free_list_len=1` keeps the memory of the last one
+that was freed for the next, and `acyclic` has Python's search for cycles leave out what refers to
+plain data only.
 """
 
 from __future__ import annotations

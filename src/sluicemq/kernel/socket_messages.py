@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sluicemq.kernel.compiling import mypyc_attr
+
 
 class Connected:
     """Posted to the owner of a connection: it is made."""
@@ -9,6 +11,7 @@ class Connected:
     __slots__ = ()
 
 
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Received:
     """Posted to the owner of a connection: `data` came from the peer."""
 

@@ -26,6 +26,9 @@ class TurnGroups(Generic[M]):
     each of those."""
 
     def __init__(self) -> None:
+        self.lone: M | None = None
+        """The actor that waits while no other does; when a second one comes it waits in its
+        group."""
         self.waiting: dict[object, list[M]] = {}
         self.called: list[M] = []
         """The rest of the group whose turns have begun, the last actor first."""
@@ -37,13 +40,28 @@ class TurnGroups(Generic[M]):
 
     def append(self, actor: M) -> None:
         """Queue an actor with the waiting ones of its group, or behind all."""
+        self.count += 1
+        if self.count == 1:
+            self.lone = actor
+            return
+        lone = self.lone
+        if lone is not None:
+            self.lone = None
+            self.join(lone)
+        self.join(actor)
+
+    def join(self, actor: M) -> None:
+        """Queue an actor in its group."""
         group = actor if actor.turn_group is None else actor.turn_group
         self.waiting.setdefault(group, []).append(actor)
-        self.count += 1
 
     def popleft(self) -> M:
         """Remove and return the next actor; at least one must be waiting."""
         self.count -= 1
+        lone = self.lone
+        if lone is not None:
+            self.lone = None
+            return lone
         if self.called:
             return self.called.pop()
         group = self.waiting.pop(next(iter(self.waiting)))
@@ -55,6 +73,7 @@ class TurnGroups(Generic[M]):
 
     def clear(self) -> None:
         """Forget all actors that wait for a turn."""
+        self.lone = None
         self.waiting.clear()
         self.called = []
         self.count = 0

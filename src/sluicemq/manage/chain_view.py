@@ -152,7 +152,7 @@ class Drawing:
         for number in [*reader.channels]:
             channel = reader.channels.get(number)
             if channel is not None:
-                self.add_link(own, channel.name, reader.outflows[number], channel.inflow)
+                self.add_link(own, channel.name, channel.outflow, channel.inflow)
                 if channel.crowded.is_shut:
                     self.add_gate(own, channel.name, channel.crowded)
                 yield from self.add_channel(channel, f"{title} ({number})")

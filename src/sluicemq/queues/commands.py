@@ -36,6 +36,7 @@ class LinkId(NamedTuple):
     number: int
 
 
+@mypyc_attr(free_list_len=1)
 class Publish:
     """Asks the queue to take a batch that came over `link`. `first_seq` is the sender's number of
     the first message, 1 or more; with `confirm` the sender is told when they are safe, or rejected.
@@ -53,6 +54,7 @@ class Publish:
         self.came_ms = 0
 
 
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Settle:
     """Settles parts of runs for a channel: (run, start, end) each, `end` exclusive. `outcome` is
     ACK, REQUEUE or REJECT. The parts were delivered over `link`: runs of the same numbers over

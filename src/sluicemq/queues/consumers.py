@@ -363,12 +363,13 @@ class ConsumerGroups:
         while self.busy:
             key = self.busy[0]
             ring = self.rings[key]
-            if len(ring) == 1 and not self.lines:
+            is_lone = len(ring) == 1
+            if (is_lone or most == 1) and not self.lines:
                 consumer = ring[0]
                 if consumer.place == IN_RING and not consumer.is_limited:
                     room = consumer.room(cost_each, queue)
                     if room:
-                        return [consumer], min(room, CREDIT_MAX_MESSAGES)
+                        return [consumer], min(room, CREDIT_MAX_MESSAGES) if is_lone else 1
             able, each, asks = self._ask(ring, cost_each, queue, most, asks)
             if able:
                 return able, each

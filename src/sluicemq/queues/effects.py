@@ -8,6 +8,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sluicemq.kernel.compiling import mypyc_attr
+
 if TYPE_CHECKING:
     from sluicemq.amqp.stream_offsets import Headless
     from sluicemq.flow.link import Link
@@ -30,6 +32,7 @@ class Comebacks(NamedTuple):
     persistent: bool
 
 
+@mypyc_attr(free_list_len=1)
 class Deliver:
     """Sends messages to a consumer. `run` is 0 when no acknowledgement is due; `cost` is what the
     delivery takes from the consumer's window; `returned` tells how often each message has come
@@ -101,6 +104,7 @@ class StampedDeliver(Deliver):
         ]
 
 
+@mypyc_attr(free_list_len=1)
 class Confirm:
     """Tells that `count` messages of the batch from `first_seq` on, which came over `link`, are
     safe in this queue, except those that it has rejected. Each message of a batch has one answer:

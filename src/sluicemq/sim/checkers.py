@@ -383,10 +383,9 @@ class Checkers:
         touched = dict.fromkeys(parts)
         for reader in parts:
             if isinstance(reader, Reader) and self.is_connected(reader):
-                for number, outflow in reader.outflows.items():
-                    channel = reader.channels[number]
+                for channel in reader.channels.values():
                     held = held_by(channel) if channel.queued_methods else 0
-                    self.links.check(READER, outflow, channel.inflow, 0, held)
+                    self.links.check(READER, channel.outflow, channel.inflow, 0, held)
         for channel in self.channels:
             if channel.reader in touched:
                 self.publishes_to(channel, channel.publishing.links)
@@ -422,7 +421,7 @@ class Checkers:
             if halves is not None and not queue.machine.deleted:
                 outflow, inflow = halves
                 unwritten = channel.consuming.unwritten
-                extra = sum(cost for link, cost in unwritten if link is inflow)
+                extra = sum(each.cost for each in unwritten if each.inflow is inflow)
                 self.links.check(DELIVERIES, outflow, inflow, self.cost_max - 1, extra)
 
     def republished(self) -> None:

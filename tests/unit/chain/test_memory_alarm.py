@@ -101,7 +101,7 @@ def test_connection_in_flow_stays_stopped_until_both_are_over(broker: Broker) ->
     """What credit holds up was let in before; nothing more comes behind it."""
     client = channel(broker)
     client.send_bytes(b"")
-    outflow = client.reader.outflows[1]
+    outflow = client.reader.channels[1].outflow
     outflow.spend(outflow.credit)
     client.reader.schedule()
     broker.run()
@@ -138,7 +138,7 @@ def test_what_waits_for_credit_waits_for_an_alarm_that_went_and_came_again(broke
     """The reader hears of both in one turn, with the credit."""
     client = channel(broker)
     client.send_bytes(b"")
-    outflow = client.reader.outflows[1]
+    outflow = client.reader.channels[1].outflow
     outflow.spend(outflow.credit - 1)
     client.publish(1, "q", b"x", b"x")
     assert state(client) == "flow"

@@ -15,7 +15,7 @@ from sluicemq.queues.commands import Delete
 from support.fakes import bystander, drain
 
 STEPS = (
-    *("go_deaf", "abandon 1", "abandon 2", "detach", "account", "delete own"),
+    *("go_deaf", "abandon 1", "abandon 2", "detach 1", "detach 2", "account", "delete own"),
     *("leave", "give_up_place", "lost", "close 7", "release"),
 )
 
@@ -30,9 +30,12 @@ class Severed:
         self.scheduler = Scheduler()
         self.scheduler.witness = lambda _, error: self.faults.append(error)
         self.channels = {
-            each: SimpleNamespace(abandon=self.step(f"abandon {each}")) for each in (1, 2)
+            each: SimpleNamespace(
+                abandon=self.step(f"abandon {each}"),
+                outflow=SimpleNamespace(detach=self.step(f"detach {each}")),
+            )
+            for each in (1, 2)
         }
-        self.outflows = {5: SimpleNamespace(detach=self.step("detach"))}
         own = SimpleNamespace(post=lambda _: self.step("delete own")())
         self.name, self.connection = "a connection", 7
         self.vhost: Any = SimpleNamespace(exclusive={self.name: {"own": own}})
@@ -57,7 +60,7 @@ def test_all_that_it_holds_is_given_back_in_order() -> None:
     reader: Any = Severed()
     sever(reader)
     assert reader.done == [*STEPS]
-    assert reader.channels == reader.outflows == {}
+    assert reader.channels == {}
     assert reader.faults == []
 
 

@@ -82,8 +82,9 @@ class Bench:
         del self.expected[: len(numbers)]
         for index in range(min(consumers, len(numbers))):
             positions = range(position + index, position + len(numbers), consumers)
+            some = contents[index::consumers]
             run = UnackedRun(
-                LinkId(1, 1), self.channel, None, chunk, contents[index::consumers], positions
+                LinkId(1, 1), self.channel, None, chunk, some, position + index, consumers
             )
             self.out |= {number: (run, i) for i, number in enumerate(positions)}
 

@@ -20,8 +20,7 @@ TRAITS = message_traits(b"envelope", 3, True, 2)
 def run_of(count: int, step: int = 1, first: int = 100) -> UnackedRun:
     contents = [b"%d" % n for n in range(count)]
     chunk = Chunk(TRAITS, [], False, first, False)
-    positions = range(first, first + count * step, step)
-    return UnackedRun(LinkId(1, 1), bystander(), None, chunk, contents, positions)
+    return UnackedRun(LinkId(1, 1), bystander(), None, chunk, contents, first, step)
 
 
 @given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(1, 4))))

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.channel.channel_port import ChannelPort
     from sluicemq.chain.channel.connection_port import ConnectionPort, Farewell
     from sluicemq.chain.services import Services
-    from sluicemq.flow.credit import Inflow
+    from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.cleanup_steps import Step
     from sluicemq.queues.commands import Command
@@ -82,8 +82,6 @@ class TooLarge:
 
 FORGET_MAX: Final = 1000
 """The most entries that are freed in a piece."""
-
-FROM_CLIENT: Final = (Acks, MethodFrame, TooLarge)
 
 QUEUED_BYTES: Final = 300
 """Bytes of RAM that a queued event takes beside its octets: objects, decoded arguments."""
@@ -129,6 +127,8 @@ class Channel(WholeChannel):
         self.traffic = Traffic()
         self.publishing = Publishing(self)
         self.consuming = Consuming(self)
+        self.outflow: Outflow
+        """The reader's half of the link over which the client's publishes come."""
         self.inflow: Inflow
         self.crowded = Gate(reader.halts, f"methods held on channel {number}")
         self.replies: ReplyConsumer | None = None
@@ -149,7 +149,7 @@ class Channel(WholeChannel):
     def receive(self, message: object) -> None:
         """Handle one message. A client's is held while an answer is due to it; all others are
         handled at once."""
-        if isinstance(message, AnyPublishes):
+        if isinstance(message, (AnyPublishes, Acks)):
             if self.closing or self.question is not None or self.queued_methods:
                 self.from_client(message)
             else:
@@ -159,12 +159,12 @@ class Channel(WholeChannel):
                 self.reader.window.give_back(message.cost)
             else:
                 self.consuming.deliver(message)
-        elif isinstance(message, FROM_CLIENT):
-            self.from_client(message)
         elif isinstance(message, Confirm):
             self.publishing.confirm(message)
         elif isinstance(message, DeliveriesFlushed):
             self.consuming.flushed(message.cost)
+        elif isinstance(message, (MethodFrame, TooLarge)):
+            self.from_client(message)
         else:
             self.receive_rare(message)
 
@@ -545,7 +545,7 @@ class Channel(WholeChannel):
     def flush_confirms(self) -> None:
         """Append the confirms that are due to `out`, behind everything that is there already."""
         if self.publishing.unconfirmed.has_answers:
-            self.out.extend(self.publishing.acknowledgements())
+            self.publishing.acknowledge(self.out)
 
     def turn_ended(self) -> None:
         """Go on with held messages, append the confirms that are due, and pass all of `out` to the

@@ -9,7 +9,6 @@ CONFIRM: Final = struct.Struct(">BHIHHQBB").pack
 """A whole basic.ack or basic.nack frame; the bits octet is multiple alone."""
 
 CONFIRM_HEAD: Final = struct.Struct(">BHIHH").pack
-CONFIRM_TAG: Final = struct.Struct(">Q").pack
 CONFIRM_END: Final = b"\x00\xce"
 """What is behind the tag in a basic.ack frame that is not multiple."""
 
@@ -26,7 +25,7 @@ class ConfirmFrames:
 
     def lone(self, tag: int) -> bytes:
         """Return the basic.ack frame for one message."""
-        return self.head + CONFIRM_TAG(tag) + CONFIRM_END
+        return self.head + tag.to_bytes(8, "big") + CONFIRM_END
 
     def frame(self, tag: int, multiple: bool, nack: bool) -> bytes:
         """Return the basic.ack or, for a `nack`, the basic.nack frame for `tag`."""

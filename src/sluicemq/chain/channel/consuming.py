@@ -62,6 +62,17 @@ class ChannelConsumer:
         """Whose traffic its deliveries are."""
 
 
+class Unwritten:
+    """Deliveries over one link whose frames the socket has not taken yet, as far as the channel
+    knows, with their cost."""
+
+    __slots__ = ("cost", "inflow")
+
+    def __init__(self, inflow: Inflow, cost: int) -> None:
+        self.inflow = inflow
+        self.cost = cost
+
+
 class Consuming:
     """The consuming half of one channel: its deliveries, and what it still owes queues
     answers for."""
@@ -75,7 +86,10 @@ class Consuming:
         self.windows: dict[Queue, tuple[Outflow, Inflow]] = {}
         self.windows_max = REMEMBERED_MIN
         """The number of windows from which on those of queues that are gone are forgotten."""
-        self.unwritten: deque[tuple[Inflow, int]] = deque()
+        self.unwritten: deque[Unwritten] = deque()
+        """In the order of the deliveries; those in a row over one link are one."""
+        self.newest: Unwritten | None = None
+        """The last of these; None: the socket has taken everything."""
         self.limiter = Limiter()
         self.prefetch_count = 0
         self.unacked = Unacked()
@@ -152,16 +166,26 @@ class Consuming:
         channel.services.counters.delivered += count
         channel.out += subscription.encoder.frames(deliver, first)
         channel.out_cost += deliver.cost
-        self.unwritten.append((subscription.inflow, deliver.cost))
+        newest = self.newest
+        if newest is not None and newest.inflow is subscription.inflow:
+            newest.cost += deliver.cost
+        else:
+            self.newest = Unwritten(subscription.inflow, deliver.cost)
+            self.unwritten.append(self.newest)
 
     def flushed(self, cost: int) -> None:
         """Give queues back the credit of the oldest deliveries, up to a total `cost` that the
         socket has taken."""
         while cost:
-            inflow, spent = self.unwritten.popleft()
-            cost -= spent
-            inflow.settle(spent)
-        assert cost == 0
+            oldest = self.unwritten[0]
+            taken = min(oldest.cost, cost)
+            cost -= taken
+            oldest.cost -= taken
+            if not oldest.cost:
+                self.unwritten.popleft()
+                if oldest is self.newest:
+                    self.newest = None
+            oldest.inflow.settle(taken)
 
     def got(self, got: Got, queue: Queue) -> None:
         """Number the message that basic.get has found, remember it if it must be acknowledged, and

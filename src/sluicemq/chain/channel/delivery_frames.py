@@ -78,7 +78,7 @@ class DeliveryEncoder:
     """Encodes the deliveries of one consumer. It remembers, for each envelope (exchange and routing
     key), the octets before and behind the delivery tag."""
 
-    __slots__ = ("frame_max", "known", "number", "refit", "tag")
+    __slots__ = ("frame_max", "known", "last_ends", "last_envelope", "number", "refit", "tag")
 
     def __init__(self, number: int, tag: str, frame_max: int, refit: bool) -> None:
         self.number = number
@@ -86,10 +86,15 @@ class DeliveryEncoder:
         self.frame_max = frame_max
         self.refit = refit
         self.known: dict[bytes, tuple[bytes, bytes, bytes]] = {}
+        self.last_envelope = ENVELOPED
+        self.last_ends = (b"", b"", b"")
+        """What is known of the envelope that came last; ENVELOPED: none has come."""
 
     def ends(self, envelope: bytes) -> tuple[bytes, bytes, bytes]:
         """Return the octets of the method frame before the delivery tag, those behind it, and those
         behind it when the message is redelivered."""
+        if envelope == self.last_envelope:
+            return self.last_ends
         ends = self.known.get(envelope)
         if ends is None:
             ends = (
@@ -100,6 +105,8 @@ class DeliveryEncoder:
             if len(self.known) >= ENVELOPES_MAX:
                 self.known.clear()
             self.known[envelope] = ends
+        self.last_envelope = envelope
+        self.last_ends = ends
         return ends
 
     def frames(self, deliver: Deliver | DirectReply, first_tag: int) -> list[bytes]:
@@ -124,7 +131,7 @@ class DeliveryEncoder:
         if count == 1:
             content = contents[0]
             if len(content) < LARGE_BYTES:
-                return [head + PACK_TAG(first_tag) + tail + content]
+                return [head + first_tag.to_bytes(8, "big") + tail + content]
             return joined([head, PACK_TAG(first_tag), tail, content])
         parts = [tail] * (4 * count)
         parts[0::4] = with_high_octets(head, first_tag, count)

@@ -90,8 +90,13 @@ class LookUps:
         self.vhost = channel.vhost
         self.topology = channel.vhost.topology
         self.routes: dict[bytes, Route] = {}
+        self.last_route: Route | None = None
+        """The one that was looked up last: most channels publish in one way."""
         self.routes_epoch = 0
         self.known_properties: dict[bytes, PropertyTraits] = {}
+        self.last_raw = b""
+        """The properties that were looked up last, and what is known of them; None: nothing is."""
+        self.last_properties: PropertyTraits | None = None
         self.choices: dict[tuple[Route, bytes], Targets] = {}
         self.destinations: dict[tuple[str, ...], Targets] = {}
         self.links: dict[Queue, PublishLink] = {}
@@ -150,9 +155,12 @@ class LookUps:
 
     def route_of(self, raw_method: bytes, method: BasicPublish, content: bytes) -> Route:
         """Return the route of a method frame, from the cache or from `resolve`."""
-        route = self.routes.get(raw_method)
+        route = self.last_route
+        if route is None or route.raw_method is not raw_method:
+            route = self.routes.get(raw_method)
         if route is None or route.epoch != self.topology.epoch:
             route = self.resolve(raw_method, method, content)
+        self.last_route = route
         return route
 
     def routes_of(self, event: MixedKeyPublishes) -> tuple[list[Route], ProtocolViolation | None]:
@@ -185,14 +193,12 @@ class LookUps:
         if self.access_epoch != rights.access.epoch:
             self.access_epoch = rights.access.epoch
             self.user = None if rights.is_impersonator else rights.user
-            self.known_properties.clear()
+            self.forget_properties()
             self.checked = None
         if self.checked != method.exchange or self.checked_epoch != topology.epoch:
             self.check(method)
         if len(self.routes) >= ROUTES_MAX or self.routes_epoch != topology.epoch:
-            self.routes.clear()  # stale ones would keep deleted queues
-            self.choices.clear()
-            self.destinations.clear()
+            self.forget_routes()  # stale ones would keep deleted queues
             self.routes_epoch = topology.epoch
         epoch = topology.epoch
         targets = None if self.found else self.targets_by_key(method)
@@ -325,9 +331,15 @@ class LookUps:
         """Return what the broker must know of the message's properties, from the cache or decoded.
         Raises the violation with which RabbitMQ refuses such properties, and Spent when the turn
         has no work left."""
-        raw = content[19 : 7 + int.from_bytes(content[3:7])]
+        size = content[3] << 24 | content[4] << 16 | content[5] << 8 | content[6]
+        raw = content[19 : 7 + size]
+        known = self.last_properties
+        if known is not None and raw == self.last_raw:
+            return known
         known = self.known_properties.get(raw)
         if known is not None:
+            self.last_raw = raw
+            self.last_properties = known
             return known
         self.look_up()
         properties = traits_in(raw, self.user, self.replies_at)
@@ -335,12 +347,18 @@ class LookUps:
             self.channel.spend(len(raw) // LARGE_BYTES_PER_UNIT)
             return properties
         if len(self.known_properties) >= TRAITS_MAX:
-            self.known_properties.clear()
+            self.forget_properties()
         self.known_properties[raw] = properties
         return properties
 
+    def forget_properties(self) -> None:
+        """Clear the cache of properties."""
+        self.last_properties = None
+        self.known_properties.clear()
+
     def forget_routes(self) -> None:
         """Clear the cache of routes."""
+        self.last_route = None
         self.routes.clear()
         self.choices.clear()
         self.destinations.clear()
@@ -349,7 +367,7 @@ class LookUps:
         """Put the address of this consumer into requests that ask for a reply from now on; None
         when the channel has none any more."""
         self.replies_at = "" if consumer is None else consumer.at
-        self.known_properties.clear()
+        self.forget_properties()
 
     def release(self) -> None:
         """Drop the reference to the channel, which has had its last turn that matters."""

@@ -336,11 +336,12 @@ class Publishing:
         """Note that a queue has rejected publishes, because it was full."""
         self.unconfirmed.reject(answer.first_seq, answer.count, answer.offset)
 
-    def acknowledgements(self) -> list[bytes]:
-        """Return the basic.ack and basic.nack frames that are due or, in a transaction, the answer
+    def acknowledge(self, out: list[bytes]) -> None:
+        """Append the basic.ack and basic.nack frames that are due or, in a transaction, the answer
         to its commit."""
         if self.transaction is not None:
-            return self.transaction.answers()
+            out += self.transaction.answers()
+            return
         lone = self.unconfirmed.take_lone()
         confirmed, rejected = (1, 0) if lone else self.unconfirmed.answered
         self.services.counters.confirmed += confirmed
@@ -351,11 +352,10 @@ class Publishing:
         self.services.counters.nacked += rejected
         frames, before = self.confirm_frames, self.unnumbered
         if lone:
-            return [frames.lone(lone - before)]
-        return [
-            frames.frame(last - before, multiple, nack)
-            for last, multiple, nack in self.unconfirmed.drain()
-        ]
+            out.append(frames.lone(lone - before))
+            return
+        for last, multiple, nack in self.unconfirmed.drain():
+            out.append(frames.frame(last - before, multiple, nack))
 
     def watch(self) -> None:
         """Measure the time to the confirm of the watched message, when it has come."""

@@ -38,6 +38,7 @@ class Route:
         "lone",
         "mandatory",
         "method",
+        "raw_method",
         "replies",
         "targets",
         "traffic",
@@ -53,6 +54,7 @@ class Route:
         targets: Targets | None,
         traffic: ExchangeTraffic,
     ) -> None:
+        self.raw_method = raw_method
         self.method = method
         self.traffic = traffic
         self.envelope = raw_method[EXCHANGE_AT:-2]

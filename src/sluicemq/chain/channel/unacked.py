@@ -20,7 +20,10 @@ DEAD_MAX: Final = 64
 
 HEAD_MAX: Final = 1000
 """Settled spans at the front are cut off when they are so many: not one by one, for each cut moves
-a long list."""
+a long list..."""
+HEAD_MIN: Final = 16
+"""... or when they are so many, and half of the list: what is left is quickly moved, and fewer dead
+spans are in no processor's cache any more when the next ones take their place."""
 
 MESSAGES_A_SPAN: Final = 32
 """Settling so many messages of a span is as much work as settling another span of one message."""
@@ -301,9 +304,10 @@ class Unacked:
         self.dead += 1
         while self.head < len(spans) and not spans[self.head].open():
             self.head += 1
-        if self.head >= HEAD_MAX:
-            del spans[: self.head]
-            self.dead -= self.head
+        head = self.head
+        if head >= HEAD_MAX or (head >= HEAD_MIN and 2 * head >= len(spans)):
+            del spans[:head]
+            self.dead -= head
             self.head = 0
         elif self.dead > DEAD_MAX and self.dead * 2 > len(spans):
             self.spans = [span for span in spans if span.open()]

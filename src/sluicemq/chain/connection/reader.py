@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
     from sluicemq.chain.connection.broker_port import BrokerPort
     from sluicemq.chain.queue.namespace_port import NamespacePort
-    from sluicemq.flow.credit import Outflow
     from sluicemq.kernel.endpoints import Peer
 
 EVENT_WORK: Final = 10
@@ -119,7 +118,6 @@ class Reader(Severable):
         )
         self.channels: dict[int, Channel] = {}
         self.amqp.open_channels = self.channels
-        self.outflows: dict[int, Outflow] = {}
         self.rest: AnyPublishes | None = None
         self.handover = Handover()
         self.intake = Intake(broker.scheduler, self.take_more_in, self.broken)
@@ -293,7 +291,7 @@ class Reader(Severable):
         if self.phase != RUNNING or channel is None:
             self.stray(event.channel, 60, 40)
             return
-        outflow = self.outflows[event.channel]
+        outflow = channel.outflow
         count = len(event.contents)
         if count > outflow.credit > 0:
             count = outflow.credit
@@ -362,7 +360,7 @@ class Reader(Severable):
         self.broker.access.check_channels(self.user)
         channel = Channel(self.broker, self.broker, self, number)
         halves = self.broker.credit_link(self, channel, f"channel {number}")
-        self.outflows[number], channel.inflow = halves
+        channel.outflow, channel.inflow = halves
         self.channels[number] = channel
         self.broker.counters.channels_opened += 1
         channel.reply(ChannelOpenOk())
@@ -374,10 +372,10 @@ class Reader(Severable):
 
     def forget(self, number: int) -> None:
         """Free the number of a channel, whose spent credit holds up nobody any more."""
-        del self.channels[number]
+        channel = self.channels.pop(number)
         self.broker.counters.channels_closed += 1
         self.handover.forget()
-        self.outflows.pop(number).detach()
+        channel.outflow.detach()
         self.amqp.ignore_content(number)
 
     def connection_method(self, method: Method) -> None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from sluicemq.chain.channel.channel import Channel
     from sluicemq.chain.queue.queue import Queue
-    from sluicemq.flow.credit import Outflow
     from sluicemq.kernel.cleanup_steps import Step
     from sluicemq.kernel.world import Net
 
@@ -31,7 +30,6 @@ class Severable(ConnectionPort):
 
     net: Net
     channels: dict[int, Channel]
-    outflows: dict[int, Outflow]
 
     def account(self) -> None:
         """Count the client's bytes that wait here as memory in use."""
@@ -57,9 +55,8 @@ def sever(reader: Severable) -> None:
     steps: list[Step] = [
         reader.go_deaf,
         *(channel.abandon for channel in reader.channels.values()),
-        *(outflow.detach for outflow in reader.outflows.values()),
+        *(channel.outflow.detach for channel in reader.channels.values()),
         reader.channels.clear,
-        reader.outflows.clear,
         reader.account,
         partial(delete_exclusive, reader),
         *reader.leaving_steps(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import CHUNK_BYTES, CHUNK_MESSAGES
 from sluicemq.model.batch import footprint, size_of
 from sluicemq.queues.consumers import cost_of
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sluicemq.model.traits import MessageTraits
 
 
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Chunk:
     """The messages from position `position` on; the first `start` of the list have been taken.
 

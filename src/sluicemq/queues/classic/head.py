@@ -99,9 +99,7 @@ class Head(QueueMachine):
         else:
             same[number] = run
 
-    def forget_run(self, number: int) -> UnackedRun:
-        """Remove and return the run of this number, which is settled."""
-        run = self.unacked_runs[number]
+    def forget_run(self, number: int, run: UnackedRun) -> None:
+        """Remove the run of this number, which is settled."""
         del self.unacked_runs[number]
         del self.unacked_runs_of[run.link][number]
-        return run

@@ -392,7 +392,7 @@ class Limits:
         queue.depth.ready_bytes -= size
         if self.dead_letters:
             number = queue.open_run(
-                UnackedRun(queue.own_link, queue.queue, None, chunk, contents, positions), size
+                UnackedRun(queue.own_link, queue.queue, None, chunk, contents, first), size
             )
             self.send(number, reason, effects)
         else:
@@ -449,7 +449,8 @@ class Limits:
 
     def drop(self, number: int, effects: list[Effect]) -> None:
         """Drop a run that waited for an exchange which was removed meanwhile."""
-        run = self.queue.forget_run(number)
+        run = self.queue.unacked_runs[number]
+        self.queue.forget_run(number, run)
         for start, end in run.open_parts():
             self.queue.acknowledge(run, start, end, effects)
 
@@ -522,4 +523,4 @@ class Limits:
         queue.depth.ram_unacked += run.left
         queue.ram_acks += run.left
         if not run.left:
-            queue.forget_run(number)
+            queue.forget_run(number, run)

@@ -256,7 +256,8 @@ class ClassicQueue(StoredClassic):
                 return
             count = each * len(able)
             count = same_cost(chunk, left if left < count else count, cost_each)
-            able = able[:count]
+            if count < len(able):
+                able = able[:count]
             self.deal(chunk, count, able, cost_each, effects)
             consumers.dealt(able, count)
             deals -= len(able)
@@ -288,39 +289,40 @@ class ClassicQueue(StoredClassic):
         start = chunk.start
         if len(able) == 1:
             contents = chunk.contents[start : start + count]
-            positions = range(chunk.position + start, chunk.position + start + count)
-            self.give(chunk, able[0], contents, positions, cost_each, effects)
+            self.give(chunk, able[0], contents, chunk.position + start, 1, cost_each, effects)
             return
         for consumer, places in shares(able, range(start, start + count)):
             contents = chunk.contents[places.start : places.stop : places.step]
-            positions = range(
-                chunk.position + places.start, chunk.position + places.stop, places.step
-            )
-            self.give(chunk, consumer, contents, positions, cost_each, effects)
+            first = chunk.position + places.start
+            self.give(chunk, consumer, contents, first, places.step, cost_each, effects)
 
     def give(
         self,
         chunk: Chunk,
         consumer: Consumer,
         contents: list[bytes],
-        positions: range,
+        first: int,
+        step: int,
         cost_each: int,
         effects: list[Effect],
     ) -> None:
-        """Give messages of the chunk, at these positions, to one consumer."""
+        """Give messages of the chunk, at every `step`th position from `first` on, to one
+        consumer."""
         size = size_of(contents, chunk.same_size)
         self.depth.ready_bytes -= size
         run = 0
         returned = None
         if self.delivery_counts is not None:
+            positions = range(first, first + step * len(contents), step)
             returned = self.delivery_counts.of(chunk, positions)
         if consumer.no_ack:
+            positions = range(first, first + step * len(contents), step)
             self.release_chunk(chunk, contents, positions, effects)
         else:
             channel = consumer.channel
             link = self.links[channel]
             run = self.open_run(
-                UnackedRun(link, channel, consumer, chunk, contents, positions), size
+                UnackedRun(link, channel, consumer, chunk, contents, first, step), size
             )
         cost = consumer.take(len(contents), cost_each)
         traits, redelivered, same_size = chunk.traits, chunk.redelivered, chunk.same_size
@@ -379,7 +381,7 @@ class ClassicQueue(StoredClassic):
             self.credit(run, end - start)
             self.settling = None
             if not run.left:
-                self.forget_run(number)
+                self.forget_run(number, run)
 
     def acknowledge(self, run: UnackedRun, start: int, end: int, effects: list[Effect]) -> None:
         count = end - start
@@ -390,10 +392,20 @@ class ClassicQueue(StoredClassic):
         depth.footprint -= run.footprint(settled)
         self.left_ram(run, count)
         self.rates.ack_out += count
-        positions = run.positions
-        if count != len(positions):
-            positions = positions[start:end]
-        self.remove(positions, run.chunk.traits.persistent, run.ids(positions), effects)
+        if self.leaves_traces(run.chunk):
+            positions = run.positions[start:end]
+            self.remove(positions, run.chunk.traits.persistent, run.ids(positions), effects)
+
+    def leaves_traces(self, chunk: Chunk) -> bool:
+        """Tell whether something has to be done about messages of the chunk when they have left the
+        queue: they are on a disk, others count them, or hear of them."""
+        return (
+            (self.durable and chunk.traits.persistent)
+            or chunk.id_base is not None
+            or self.is_mirrored
+            or self.delivery_counts is not None
+            or len(self.backing.index.segments) > 0
+        )
 
     def left_ram(self, run: UnackedRun, count: int) -> None:
         """Subtract `count` bodies of a run from those kept in RAM for consumers."""
@@ -474,7 +486,7 @@ class ClassicQueue(StoredClassic):
         else:
             channel = command.channel
             link = self.link_to(channel)
-            run = self.open_run(UnackedRun(link, channel, None, chunk, contents, positions), size)
+            run = self.open_run(UnackedRun(link, channel, None, chunk, contents, position), size)
         self.backing.took(chunk, 1)
         if self.limits.expiring:
             self.limits.let_go(effects)  # expired messages behind it do not count any more

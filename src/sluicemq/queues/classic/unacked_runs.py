@@ -1,8 +1,9 @@
 """Unacknowledged runs: unsettled messages at consumers, as they were delivered.
 
-A run keeps positions as a `range` (its step is the number of consumers dealt to) and contents as a
-list whose settled places are None. Settling n messages of a run is one slice assignment. A run
-whose messages are in the message store may drop their bodies (RabbitMQ's limit_ram_acks).
+A run keeps the first of its positions and their step, which is the number of consumers dealt to;
+and its contents, as a list whose settled places are None. Settling n messages of a run is one slice
+assignment. A run whose messages are in the message store may drop their bodies (RabbitMQ's
+limit_ram_acks).
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ class UnackedRun:
         "chunk",
         "consumer",
         "contents",
+        "first",
         "in_store",
         "left",
         "link",
-        "positions",
         "sizes",
+        "step",
     )
 
     def __init__(
@@ -48,7 +50,8 @@ class UnackedRun:
         consumer: Consumer | None,
         chunk: Chunk,
         contents: list[bytes],
-        positions: range,
+        first: int,
+        step: int = 1,
     ) -> None:
         self.link = link
         self.channel = channel
@@ -57,8 +60,14 @@ class UnackedRun:
         self.in_store = chunk.in_store
         self.contents: list[bytes | None] = list(contents)
         self.sizes: list[int] | None = None
-        self.positions = positions
+        self.first = first
+        self.step = step
         self.left = len(contents)
+
+    @property
+    def positions(self) -> range:
+        """Return the position of each content, settled or not."""
+        return range(self.first, self.first + self.step * len(self.contents), self.step)
 
     def take(self, start: int, end: int) -> list[bytes]:
         """Settle the contents [start, end), which must all be unsettled, and return them."""
@@ -103,8 +112,9 @@ class UnackedRun:
     def split_off(self, link: LinkId, channel: Actor, start: int, end: int) -> UnackedRun:
         """Settle the contents [start, end) and return them as a run of `channel` over `link`,
         without a consumer."""
-        positions = self.positions[start:end]
-        run = UnackedRun(link, channel, None, self.chunk, self.take(start, end), positions)
+        first = self.first + self.step * start
+        taken = self.take(start, end)
+        run = UnackedRun(link, channel, None, self.chunk, taken, first, self.step)
         run.in_store = self.in_store
         if self.sizes is not None:
             run.sizes = self.sizes[start:end]
@@ -135,8 +145,8 @@ class UnackedRun:
 
     def _chunks(self, start: int, end: int, contents: list[bytes]) -> list[Chunk]:
         sizes = None if self.sizes is None else self.sizes[start:end]
-        if self.positions.step == 1:
-            return [self.returned(contents, self.positions[start], sizes)]
+        if self.step == 1:
+            return [self.returned(contents, self.first + start, sizes)]
         positions = self.positions[start:end]
         return [
             self.returned([content], position, None if sizes is None else [sizes[index]])

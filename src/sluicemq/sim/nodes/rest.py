@@ -80,5 +80,6 @@ def channel_at_rest(checks: LinkChecks, channel: Channel) -> None:
         assert isinstance(link, CreditLink)
         checks.check(CHANNEL, link.outflow, link.inflow, ANY)
     for outflow, inflow in channel.consuming.windows.values():
-        unwritten = sum(cost for link, cost in channel.consuming.unwritten if link is inflow)
+        due = channel.consuming.unwritten
+        unwritten = sum(each.cost for each in due if each.inflow is inflow)
         checks.check(DELIVERIES, outflow, inflow, ANY, unwritten)
