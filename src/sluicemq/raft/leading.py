@@ -227,11 +227,9 @@ class Leading:
     @property
     def has_work(self) -> bool:
         """Whether there may be something to send, or a read to answer."""
-        return bool(
-            self.heartbeat_is_due
-            or self.due_reads
-            or any(self.has_for(*each) for each in self.progress.items())
-        )
+        if self.heartbeat_is_due or self.due_reads:
+            return True
+        return any(self.has_for(name, progress) for name, progress in self.progress.items())
 
     def has_for(self, name: int, progress: FollowerProgress) -> bool:
         """Whether there may be something to send to that follower other than heartbeats

@@ -439,8 +439,10 @@ class Raft:
     @property
     def has_work(self) -> bool:
         """Whether `ready` may return any work."""
+        if self._has_something():
+            return True
         leading = self.leading
-        return self._has_something() or (leading is not None and leading.has_work)
+        return leading is not None and leading.has_work
 
     def ready(self) -> RaftReady:
         """Take the work that has come up since the last call."""

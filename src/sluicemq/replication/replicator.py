@@ -129,10 +129,13 @@ class Replicator(Generic[C, E]):
         tells it of the entry before."""
         assert self.current is None, "a command is applied within another one"
         self.current = command
-        machine = self.machine
-        machine.apply(command, self.effects)
-        if machine.rest is None:
+        self.apply(command)
+        if self.machine.rest is None:
             self._is_done(command)
+
+    def apply(self, command: C) -> None:
+        """Have the machine apply a command."""
+        self.machine.apply(command, self.effects)
 
     def _catch_up(self) -> None:
         while self.waiting and self.current is None:

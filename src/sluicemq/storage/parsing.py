@@ -5,7 +5,8 @@ from __future__ import annotations
 
 def cut(data: memoryview, at: int, length: int) -> memoryview:
     """Return data[at:at + length]. Raises ValueError when the data ends before that."""
-    demand(len(data) - at >= length, f"{length} bytes")
+    if len(data) - at < length:
+        raise ValueError(f"wrong {length} bytes")
     return data[at : at + length]
 
 

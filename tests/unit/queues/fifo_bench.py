@@ -19,9 +19,11 @@ from sluicemq.queues.quorum.command_codec import decode_entry, encode_entry, enq
 from sluicemq.queues.quorum.commands import DEAD_LETTER_WORKER, UNSENT, ConsumerKey
 from sluicemq.queues.quorum.effects import (
     DeliveredPart,
+    Enqueued,
     FifoDelivered,
     FifoEffect,
     MessageGot,
+    RowBegins,
 )
 from sluicemq.queues.quorum.fifo import Fifo
 from sluicemq.queues.settings import NO_SETTINGS, QueueSettings
@@ -157,6 +159,9 @@ class FifoBench:
     def __init__(self, settings: QueueSettings) -> None:
         self.member = Fifo("queue", settings)
         self.other = Fifo("queue", settings)
+        self.near = Fifo("queue", settings)
+        """A member that speaks to the channels of one node only."""
+        self.near.audience = CHANNELS[0].node
         self.model = FifoModel(settings)
         self.index = 0
         self.stamp = 1000
@@ -173,6 +178,11 @@ class FifoBench:
         others = applied(self.other, self.index, self.stamp, decode_entry(encode_entry(commands)))
         assert effects == others
         assert seen(effects) == expected
+        node = self.near.audience
+        near = applied(self.near, self.index, self.stamp, commands)
+        heard = [each for each in effects if is_for(each, node)]
+        assert [each for each in near if is_for(each, node)] == heard
+        assert self.near.digest() == self.member.digest()
         if is_restored:
             pieces = [*self.member.snapshot()]
             assert pieces == [*self.other.snapshot()]
@@ -284,6 +294,15 @@ class FifoBench:
 
 def down(rest: list[Any]) -> tuple[ActorAddress, bool]:
     return CHANNELS[rest[0]], rest[1]
+
+
+def is_for(effect: FifoEffect, node: int) -> bool:
+    """Tell whether that effect matters to the channels of this node."""
+    if isinstance(effect, Enqueued):
+        return effect.sender.node == node
+    if isinstance(effect, FifoDelivered):
+        return effect.is_again or effect.consumer.channel.node == node
+    return not isinstance(effect, RowBegins) or effect.asker.node == node
 
 
 def applied(

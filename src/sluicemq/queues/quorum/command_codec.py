@@ -55,8 +55,9 @@ from sluicemq.queues.quorum.usual_commands import (
     BODILESS,
     SAME_BODIES,
     SEQ_MAX,
-    USUAL,
+    put_usual,
     raw_address,
+    usual_command,
 )
 from sluicemq.text import octets, text_of
 
@@ -78,10 +79,11 @@ def enqueue_of(batch: Batch, sender: ActorAddress, first_seq: int, heard_seq: in
     contents = batch.contents
     count = len(contents)
     ttl_ms = batch.properties.ttl_ms
+    if batch.same_size and batch.traits.envelope != ENVELOPED:
+        size = body_size(contents[0])
+        return Enqueue(sender, first_seq, count, size, None, ttl_ms, heard_seq, batch)
     if batch.traits.envelope == ENVELOPED:
         sizes = [body_size(separate(each)[1]) for each in contents]
-    elif batch.same_size:
-        sizes = [body_size(contents[0])]
     else:
         sizes = [*map(body_size, contents)]
     if min(sizes) == max(sizes):
@@ -124,6 +126,8 @@ def encode_entry(commands: list[FifoCommand], head: bytes = b"") -> bytes:
     """
     parts = [head]
     for command in commands:
+        if put_usual(parts, command):
+            continue
         kind, encode = ENCODERS[type(command)]
         flags, body = encode(command)
         parts += [HEAD.pack(kind, flags, sum(map(len, body))), *body]
@@ -281,19 +285,17 @@ def decode_entry(data: bytes, at: int = 0) -> list[FifoCommand]:
     flags: int
     length: int
     found: list[FifoCommand] = []
-    head_of, readers = HEAD.unpack_from, USUAL
     head_bytes: int = HEAD.size
     size = len(data)
     while at < size or not found:
         if size - at < head_bytes:
             raise UnreadableCommand(f"{size - at} bytes are too few for a command")
-        kind, flags, length = head_of(data, at)
+        kind = data[at] | data[at + 1] << 8
+        flags = data[at + 2] | data[at + 3] << 8
+        length = data[at + 4] | data[at + 5] << 8 | data[at + 6] << 16 | data[at + 7] << 24
         body_at = at + head_bytes
         end = body_at + length
-        usual = readers.get(kind)
-        command = None
-        if usual is not None and end <= size:
-            command = usual(data, body_at, end, flags)
+        command = usual_command(data, body_at, end, kind, flags) if end <= size else None
         found.append(decode_one(data, at) if command is None else command)
         at = end
     return found

@@ -69,7 +69,7 @@ from sluicemq.queues.quorum.effects import (
 )
 from sluicemq.queues.quorum.enqueuers import Enqueuers
 from sluicemq.queues.quorum.fifo_state import FifoState
-from sluicemq.queues.quorum.message_runs import MessageRun, StoredBatch
+from sluicemq.queues.quorum.message_runs import MessageRun, StoredBatch, one_place
 from sluicemq.queues.quorum.service_queue import CANCELLED, UP, QueueConsumer, ServiceQueue
 from sluicemq.queues.quorum.snapshot import digest_of, pieces_of, restored
 from sluicemq.queues.settings import NO_SETTINGS, REJECT_PUBLISH, QueueSettings
@@ -91,6 +91,9 @@ class Fifo(FifoState):
         self.marks: dict[int, bytes] = {}
         """Digests of the state at the beginning of some of the last entries, the first of each
         DIGEST_ENTRIES, by their indexes. They are no part of the state."""
+        self.audience = 0
+        """The node whose channels hear of what they have published and are delivered; 0: each
+        node's. Other members tell theirs, and an effect that nobody hears is work for nothing."""
         self.configure(settings)
 
     # -- what is applied
@@ -186,7 +189,12 @@ class Fifo(FifoState):
             return
         enqueuer.next_seq = end
         self.store(command, first + skip, skip)
-        effects.append(Enqueued(sender, next_seq, end - next_seq))
+        if self.is_heard(sender):
+            effects.append(Enqueued(sender, next_seq, end - next_seq))
+
+    def is_heard(self, address: ActorAddress) -> bool:
+        """Tell whether effects for that address are wanted here."""
+        return not self.audience or address.node == self.audience
 
     def store(self, command: Enqueue, first: int, skip: int) -> None:
         """Put a batch's messages at the tail, except for the first `skip`."""
@@ -244,18 +252,22 @@ class Fifo(FifoState):
         index = batch.index
         own, part = places, run
         count = len(places)
+        start: int = places.start
+        stride: int = places.step
+        audience = self.audience
         for at, consumer in enumerate(able):
             if step > 1:
                 if at >= count:
                     break
-                first = places[at]
-                own = range(first, first + 1) if count <= step else places[at::step]
+                own = one_place(start + at * stride) if count <= step else places[at::step]
                 part = MessageRun(batch, own, returns, redelivered, reason)
             first_id = consumer.next_id
             consumer.next_id = first_id + len(own)
             out = consumer.checked_out
             out.add(first_id, part)
             assert out.count <= consumer.prefetch, "more than it may hold"
+            if audience and consumer.node != audience:
+                continue
             delivered = DeliveredPart(first_id, index, own, returns, redelivered)
             parts = dealt.get(consumer)
             if parts is None:
@@ -422,7 +434,7 @@ class Fifo(FifoState):
 
     def asked(self, command: Asked, effects: list[FifoEffect]) -> None:
         self.is_repeat = not self.askers.is_new(command.asker, command.number)
-        if not self.is_repeat:
+        if not self.is_repeat and self.is_heard(command.asker):
             effects.append(RowBegins(command.asker, command.number))
 
     def compare(self, command: CompareState, effects: list[FifoEffect]) -> None:

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from typing import Final
 
 from sluicemq.queues.by_value import ByValue
+
+ONES: Final = [range(place, place + 1) for place in range(256)]
+"""The first places, each by itself: to make a range costs compiled code more than to find it."""
+
+
+def one_place(place: int) -> range:
+    """Return a range that has only this place."""
+    return ONES[place] if place < len(ONES) else range(place, place + 1)
+
+
+def places_of(first: int, count: int) -> range:
+    """Return so many places from `first` on."""
+    return one_place(first) if count == 1 else range(first, first + count)
 
 
 class StoredBatch:
     """Messages that one command has enqueued: in the entry at `index`, at the `count` places from
     `first` on; `size` and `sizes` are as in Enqueue. They expire at `expiry`, in milliseconds since
     the epoch, 0: never. `taken` counts those that are not fresh any more and still in the queue:
-    with consumers, returned, or dead letters."""
+    with consumers, returned, or dead letters; `places` are those of all messages."""
 
-    __slots__ = ("count", "expiry", "first", "index", "size", "sizes", "taken")
+    __slots__ = ("count", "expiry", "first", "index", "places", "size", "sizes", "taken")
 
     def __init__(
         self,
@@ -28,6 +42,7 @@ class StoredBatch:
         self.index = index
         self.first = first
         self.count = count
+        self.places = places_of(first, count)
         self.size = size
         self.sizes = sizes
         self.expiry = expiry

@@ -6,6 +6,7 @@ were assigned. So the entry is looked through once for where contents begin, and
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final
 
 from sluicemq.model.batch import Batch
@@ -14,9 +15,11 @@ from sluicemq.queues.command_codec import HEAD, PERSISTENT, SAME_SIZE
 from sluicemq.queues.quorum.command_codec import DECODERS
 from sluicemq.queues.quorum.commands import Enqueue, FifoCommand
 from sluicemq.queues.quorum.trimming import ENQUEUE, bodies_of
-from sluicemq.queues.quorum.usual_commands import BODILESS, SAME_BODIES
-from sluicemq.queues.quorum.usual_commands import ENQUEUE as ENQUEUE_HEAD
+from sluicemq.queues.quorum.usual_commands import BODILESS, ENQUEUE_BYTES, SAME_BODIES
 
+PLACED: Final = Struct("<40xII4xHH4x")
+"""Of the head of an enqueue how many contents there are, of which size, the channel's number, and
+the length of the envelope."""
 USUAL_MASK: Final = SAME_SIZE | SAME_BODIES | BODILESS
 USUAL_FLAGS: Final = SAME_SIZE | SAME_BODIES
 """Behind the envelope of an enqueue with these flags are its contents, each of the same size."""
@@ -76,17 +79,13 @@ def of_commands(commands: list[FifoCommand]) -> list[PlacedContents]:
 def placed_in(data: bytes, start: int) -> list[PlacedContents]:
     """Return the messages of an entry, whole or trimmed, which is in `data` from `start` on, in the
     order of their places. Raises UnreadableCommand when it is neither."""
-    kind: int
-    flags: int
-    length: int
     count: int
     size: int
     channel_number: int
     envelope_size: int
     found: list[PlacedContents] = []
-    head_of, enqueue_of, kinds = HEAD.unpack_from, ENQUEUE_HEAD.unpack_from, DECODERS
+    kinds = DECODERS
     head_bytes: int = HEAD.size
-    enqueue_bytes: int = ENQUEUE_HEAD.size
     envelope = b""
     traits = NO_TRAITS
     place = 0
@@ -95,16 +94,18 @@ def placed_in(data: bytes, start: int) -> list[PlacedContents]:
     while at < whole:
         if whole - at < head_bytes:
             return all_placed_in(data, start)
-        kind, flags, length = head_of(data, at)
+        kind = data[at] | data[at + 1] << 8
+        flags = data[at + 2] | data[at + 3] << 8
+        length = data[at + 4] | data[at + 5] << 8 | data[at + 6] << 16 | data[at + 7] << 24
         head_at = at + head_bytes
         at = head_at + length
         if kind != ENQUEUE and kind in kinds:
             continue
-        contents_at = head_at + enqueue_bytes
+        contents_at = head_at + ENQUEUE_BYTES
         is_usual = kind == ENQUEUE and flags & USUAL_MASK == USUAL_FLAGS
         if not is_usual or contents_at > at or at > whole:
             return all_placed_in(data, start)
-        _, _, _, _, count, size, _, channel_number, envelope_size, _ = enqueue_of(data, head_at)
+        count, size, channel_number, envelope_size = PLACED.unpack_from(data, head_at)
         contents_at += envelope_size
         if not count or contents_at + count * size != at:
             return all_placed_in(data, start)

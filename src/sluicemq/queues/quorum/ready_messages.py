@@ -48,7 +48,7 @@ class ReadyMessages:
             self.head = batch.first
         fresh.append(batch)
         self.count += batch.count
-        self.bytes += batch.bytes_of(range(batch.first, batch.end))
+        self.bytes += batch.bytes_of(batch.places)
 
     def next(self) -> MessageRun | None:
         """Return the next messages to be served, as many as are alike; None when none is ready."""
@@ -57,6 +57,8 @@ class ReadyMessages:
         if not self.fresh:
             return None
         batch = self.fresh[0]
+        if self.head == batch.first:
+            return MessageRun(batch, batch.places)
         return MessageRun(batch, range(self.head, batch.end))
 
     def take(self, run: MessageRun, count: int) -> MessageRun:

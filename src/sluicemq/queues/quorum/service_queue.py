@@ -32,6 +32,7 @@ class QueueConsumer:
         "key",
         "next_id",
         "no_ack",
+        "node",
         "prefetch",
         "priority",
         "status",
@@ -39,6 +40,7 @@ class QueueConsumer:
 
     def __init__(self, key: ConsumerKey) -> None:
         self.key = key
+        self.node = key.channel.node
         self.prefetch = 0
         self.priority = 0
         self.exclusive = False
@@ -219,12 +221,11 @@ class ServiceQueue:
         if not self.busy:
             return [], 0
         ring = self.rings[self.busy[0]]
-        if len(ring) == 1:
-            able = [*ring]
-            return able, able[0].credit
-        if messages == 1:
-            return [next(iter(ring))], 1
-        if messages >= len(ring):
+        size = len(ring)
+        if size == 1 or messages == 1:
+            for first in ring:
+                return [first], first.credit if size == 1 else 1
+        if messages >= size:
             able = [*ring]
             credit = able[0].credit
             for consumer in able:

@@ -53,6 +53,8 @@ WITH_CONTENT: Final = 4
 """The flag of a snapshot whose content is in the record."""
 
 ENTRIES_HEAD: Final = Struct("<IIQQ")
+ONE_ENTRY: Final = Struct("<QIB")
+"""What is between that and the data if there is one entry, as mostly: term, length and kind."""
 TRUNCATION: Final = Struct("<IIQQ")
 VOTE: Final = Struct("<IIQQQ")
 SNAPSHOT: Final = Struct("<IIQQQQQ16sII")
@@ -123,6 +125,11 @@ def encode_raft_entries(parts: list[bytes], group: int, entries: list[LogEntry])
     assert 0 < count <= ENTRIES_MAX
     assert entries[-1].index == first + count - 1, "a log has no gap"
     parts.append(ENTRIES_HEAD.pack(RAFT_ENTRIES, count, group, first))
+    if count == 1:
+        [entry] = entries
+        raw = bytes(entry.data)
+        parts += (ONE_ENTRY.pack(entry.term, len(raw), KINDS.index(entry.kind) + 1), raw)
+        return
     terms = [entry.term for entry in entries]
     data = [bytes(entry.data) for entry in entries]
     lengths = map(len, data)
@@ -184,6 +191,12 @@ def decode_raft_entries(data: memoryview, at: int) -> tuple[RaftEntries, int]:
     demand(kind == RAFT_ENTRIES and 0 < count <= ENTRIES_MAX, "number of raft entries")
     demand(0 < first <= INDEX_MAX, "index of raft entries")
     at += ENTRIES_HEAD.size
+    if count == 1:
+        term, length, kind = ONE_ENTRY.unpack_from(data, at)
+        demand(0 < kind <= len(KINDS), "kind of a raft entry")
+        at += ONE_ENTRY.size
+        raw = bytes(cut(data, at, length))
+        return RaftEntries(group, [LogEntry(first, term, KINDS[kind - 1], raw)]), at + length
     numbers = struct.unpack_from(f"<{count}Q{count}I", data, at)
     at += 12 * count
     kinds = cut(data, at, count)

@@ -126,11 +126,13 @@ class EntryBodies:
                 content = entries.pop(index)
                 self._gone(index, content)
                 content.messages_gone()
-        for index in [index for index in self.read_back if index <= upto]:
-            self.ram_bytes -= self.read_back.pop(index).size
-            self.parsed.pop(index, None)
-        for index in [index for index in self.wanted if index <= upto]:
-            del self.wanted[index]
+        if self.read_back:
+            for index in [index for index in self.read_back if index <= upto]:
+                self.ram_bytes -= self.read_back.pop(index).size
+                self.parsed.pop(index, None)
+        if self.wanted:
+            for index in [index for index in self.wanted if index <= upto]:
+                del self.wanted[index]
 
     def exceed(self, limits: BodyLimits) -> bool:
         """Tell whether what the disk has, too, takes more RAM than these limits allow."""

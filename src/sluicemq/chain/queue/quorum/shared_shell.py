@@ -134,6 +134,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         return self.shared_log
 
     def make_replicator(self, raft: Raft) -> SharedReplicator:
+        self.fifo.audience = self.services.life.node
         self.row_replicator = SharedReplicator(
             self.fifo, self.effects, self, raft, self.shared_log, self.bodies, self.clock
         )
@@ -350,6 +351,8 @@ class SharedShell(MemberShell, SnapshotTaker):
     def make_real(self, effect: qe.FifoEffect) -> None:
         if isinstance(effect, qe.FifoDelivered):
             self.delivered_to(effect)
+        elif isinstance(effect, qe.Enqueued):
+            self.answer_publish(effect)
         elif isinstance(effect, qe.RowBegins):
             if self.asking.began(effect):
                 self.end_strangers()
