@@ -49,6 +49,7 @@ class MasterHost:
     events: Events
     checkers: MirroredCheckers
     applied: int
+    master: SimMaster | None
 
     @property
     def mirrors(self) -> set[int]:
@@ -204,12 +205,13 @@ class SimMaster:
         self.awaits_entry = False
 
     def read(self, chunk: Chunk) -> None:
-        """Read the bodies of a chunk after a while."""
+        """Read the bodies of a chunk after a while, for nobody if the mastership has ended then."""
         assert chunk.id_base == LOG_IDS, "only bodies in the log have left RAM"
         host, queue = self.host, self.queue
 
         def was_read() -> None:
-            queue.got_entries(chunk, host.entries(queue.entries_of(chunk)))
+            if host.master is self:
+                queue.got_entries(chunk, host.entries(queue.entries_of(chunk)))
 
         host.events.after(host.events.between(*READ_MS), lambda: host.do(was_read))
 
