@@ -475,9 +475,9 @@ def count_ends(buf: bytes, pos: int, stride: int, count: int) -> int:
 def cut_acks(buf: bytes, pos: int) -> list[int]:
     """Return the tags of the basic.ack frames from `pos` on, as long as they are of one channel and
     not multiple. Each takes ACK_SIZE octets."""
-    head = buf[pos : pos + 11]
     end = pos + ACK_SIZE
-    if len(buf) < end + 11 or buf[end : end + 11] != head:  # one alone
+    head = buf[pos : pos + 11] if len(buf) >= end + 11 else b""
+    if not head or buf[end : end + 11] != head:  # one alone
         if end > len(buf) or buf[end - 2] or buf[end - 1] != END:
             return []
         if buf[pos + 11 : pos + 15] == SMALL_TAG:

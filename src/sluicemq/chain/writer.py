@@ -117,6 +117,7 @@ class Writer(Actor):
         written: Callable[[int], None] = ignore,
     ) -> None:
         super().__init__(scheduler, share)
+        self.share = share
         self.broken = broken
         self.has_failed = False
         self.net = net
@@ -142,14 +143,36 @@ class Writer(Actor):
 
     def take(self, frames: Frames) -> None:
         """Take frames of a channel or the reader, which are written at the end of the next turn.
-        They are in one share with the writer, so that turn comes soon."""
+        They are in one share with the writer, so that turn comes soon: it is spared when nobody
+        else of the share is before it, and so could add to the write."""
         if not (self.closed or (self.has_failed and not is_closing(frames.pieces[0]))):
+            if self.is_next and frames.size < WRITE_BYTES:
+                self.write_at_once(frames)
+                return
             if frames.size < 2 * WRITE_BYTES:
                 self.pending.append(frames)
             else:
                 self.pending += frames.portions()
             self.pending_bytes += frames.size
             self.schedule()
+
+    @property
+    def is_next(self) -> bool:
+        """Tell whether its next turn would be the next one of its share, with nothing in it but
+        the frames that come now."""
+        if self.share is None or self.share.members.first is not None:
+            return False
+        return not (self.scheduled or self.pending or self.choked or self.backlog_gate.is_shut)
+
+    def write_at_once(self, frames: Frames) -> None:
+        """Write frames in the turn of whoever has them; a fault in it is the writer's."""
+        self.pending_bytes += frames.size
+        try:
+            self.write_lone(frames)
+        except Exception as error:
+            self.scheduler.contain(self, error)
+        if self.choked:
+            self.schedule()  # what waits in the socket has to be accounted for
 
     def receive(self, message: object) -> None:
         """Handle Writable from the net, and HangUp from the reader."""

@@ -14,7 +14,7 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import HEARTBEAT_FRAME, LARGE_BYTES
 from sluicemq.chain.writer import DeliveriesFlushed, Frames, HangUp, Writer
 from sluicemq.flow.gate import Gate, GateKeeper
-from sluicemq.kernel.actor import Actor, Scheduler
+from sluicemq.kernel.actor import Actor, Scheduler, Share
 from sluicemq.kernel.socket_messages import Writable
 from sluicemq.limits import WRITE_BYTES
 from support.fakes import FakeClock, FakeNet, drain
@@ -62,6 +62,61 @@ def test_one_turn_is_one_write() -> None:
     assert bench.net.written == [b"1234"]
     assert (bench.flushed(0), bench.flushed(1)) == ([11], [20])
     assert (bench.writer.sent_bytes, bench.writer.sent_writes) == (4, 1)
+
+
+class SharingBench(Bench):
+    """The same for a writer with a share, in which `other` is a member, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        share = Share(self.scheduler)
+        self.breaks = 0
+        self.other = Actor(self.scheduler, share)
+        self.writer = Writer(
+            self.scheduler, self.net, 7, self.gate, BACKLOG, 1, share, broken=self.broken
+        )
+
+    def broken(self) -> None:
+        self.breaks += 1
+
+
+def test_no_turn_is_waited_for_when_nobody_else_of_the_share_has_one_before() -> None:
+    bench = SharingBench()
+    bench.writer.take(Frames([b"1"], bench.channels[0], 10))
+    assert (bench.net.written, bench.flushed(), bench.scheduler.is_busy) == ([b"1"], [10], False)
+    bench.other.schedule()
+    bench.writer.take(Frames([b"2"]))
+    bench.writer.take(Frames([b"3"]))
+    assert bench.net.written == [b"1"]
+    bench.post()
+    assert bench.net.written == [b"1", b"23"]
+    assert (bench.writer.sent_bytes, bench.writer.pending_bytes) == (3, 0)
+
+
+def test_what_is_written_at_once_fills_the_socket_too() -> None:
+    bench = SharingBench()
+    bench.net.full = True
+    bench.writer.take(Frames([b"1"]))
+    bench.writer.take(Frames([b"2"]))
+    bench.post()
+    assert bench.net.written == [b"1"]
+    bench.net.full = False
+    bench.post(Writable())
+    assert bench.net.written == [b"1", b"2"]
+
+
+def test_fault_in_what_is_written_at_once_is_the_writers(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = SharingBench()
+    faults: list[tuple[Actor, Exception]] = []
+    bench.scheduler.witness = lambda *fault: faults.append(fault)
+    error = ValueError("a mistake")
+
+    def write(*_: object) -> bool:
+        raise error
+
+    monkeypatch.setattr(bench.net, "write", write)
+    bench.writer.take(Frames([b"1"]))
+    assert (faults, bench.breaks, bench.writer.has_failed) == ([(bench.writer, error)], 1, True)
 
 
 def test_channel_hears_when_it_is_worth_a_turn() -> None:
