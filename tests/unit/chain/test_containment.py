@@ -110,8 +110,9 @@ def victims(bench: Bench) -> dict[str, Actor]:
     }
 
 
-METHODS = {"reader": ("pump", "see_to_socket"), "writer": ("take", "turn_ended")}
-"""Where others than channels work: a reader, amid a content, in turns of its intake."""
+METHODS = {"reader": ("pump", "see_to_socket"), "writer": ("take", "give", "turn_ended")}
+"""Where others than channels work: a reader, amid a content, in turns of its intake; a writer, when
+nobody else has a turn, in that of a channel."""
 
 PLACES = [
     (kind, method, after)
@@ -128,6 +129,7 @@ def test_a_fault_closes_its_connection_and_leaks_nothing(
     bench = Bench()
     actor = victims(bench)[kind]
     raising(actor, method, 1, after)
+    actor.schedule()  # a writer may have no turn otherwise
     for channel in (1, 2, 3):
         bench.victim.send(channel, m.BasicQos(prefetch_count=2))
     assert bench.closed_by() == [541]
@@ -157,6 +159,7 @@ def test_one_that_goes_on_failing_is_cut_off(kind: str, method: str, after: bool
     bench = Bench()
     actor = victims(bench)[kind]
     raising(actor, method, 1000, after)
+    actor.schedule()  # a writer may have no turn otherwise
     for channel in (1, 2, 3):
         bench.victim.send(channel, m.BasicQos(prefetch_count=2))
     bench.victim.send(0, m.ConnectionCloseOk())
