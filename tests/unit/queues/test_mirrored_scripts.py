@@ -25,6 +25,7 @@ from pathlib import Path
 
 import pytest
 
+from sluicemq.queues.by_value import ByValue
 from sluicemq.queues.mirrored.command_codec import encode_entry
 from sluicemq.queues.mirrored.commands import (
     InSyncChanged,
@@ -180,7 +181,8 @@ def shown(command: MirrorCommand) -> str:
     if isinstance(command, WriteMessages):
         return f"write {command.run.first}-{command.run.first + command.run.count - 1}"
     word = re.findall("[A-Z][a-z]+", type(command).__name__)[0].lower()
-    return " ".join([word, *map(str, command)])
+    fields = command.values() if isinstance(command, ByValue) else command
+    return " ".join([word, *map(str, fields)])
 
 
 @pytest.mark.parametrize("path", sorted(SCRIPTS.glob("*.txt")), ids=lambda path: path.stem)

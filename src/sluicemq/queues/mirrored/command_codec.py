@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from sluicemq.queues.command_codec import HEAD, CommandBody, UnreadableCommand
 from sluicemq.queues.mirrored.commands import (
@@ -121,7 +121,6 @@ def trimmed(data: bytes, places: Sequence[range]) -> bytes:
 def split(data: bytes, at: int) -> Iterator[tuple[int, CommandBody]]:
     """Give the commands of an entry, each with its type; contents are not copied. Raises
     UnreadableCommand when one is cut off or unknown."""
-    view = memoryview(data)
     while at < len(data):
         if len(data) - at < HEAD.size:
             raise UnreadableCommand(f"{len(data) - at} bytes are too few for a command")
@@ -132,8 +131,7 @@ def split(data: bytes, at: int) -> Iterator[tuple[int, CommandBody]]:
         if at > len(data):
             there = len(data) - start - HEAD.size
             raise UnreadableCommand(f"a command of {length} bytes has {there}")
-        whole = cast("bytes", view[start:at]) if kind == WRITE else data[start:at]
-        yield kind, CommandBody("command of a mirrored queue", flags, whole)
+        yield kind, CommandBody("command of a mirrored queue", flags, data, start, at)
 
 
 def decode_write(body: CommandBody) -> WriteMessages:
@@ -148,7 +146,7 @@ def read_run(body: CommandBody, has_bodies: bool = True) -> tuple[int, Run]:
         run, end = decode_run(memoryview(body.data), body.at, has_bodies)
     except (struct.error, ValueError) as error:
         raise UnreadableCommand(f"a write has no run of messages: {error}") from error
-    if end != len(body.data) or run.step != 1 or run.first_id:
+    if end != body.stop or run.step != 1 or run.first_id:
         raise UnreadableCommand("a write has another run of messages than those of a batch")
     return place, run
 

@@ -8,26 +8,45 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from sluicemq.queues.by_value import ByValue
 from sluicemq.storage.entries import Run
 
 
-class WriteMessages(NamedTuple):
+class WriteMessages(ByValue):
     """Puts these messages in the queue, at positions without a gap. A decoded command has no
     contents: these are in the bytes of the entry."""
 
-    run: Run
+    __slots__ = ("run",)
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def values(self) -> tuple[object, ...]:
+        return (self.run,)
 
 
-class RemoveMessages(NamedTuple):
+class RemoveMessages(ByValue):
     """Removes the messages at these positions from the queue for good."""
 
-    positions: tuple[range, ...]
+    __slots__ = ("positions",)
+
+    def __init__(self, positions: tuple[range, ...]) -> None:
+        self.positions = positions
+
+    def values(self) -> tuple[object, ...]:
+        return (self.positions,)
 
 
-class MarkDelivered(NamedTuple):
+class MarkDelivered(ByValue):
     """Notes that messages below `position`, in its row, may have been delivered."""
 
-    position: int
+    __slots__ = ("position",)
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+
+    def values(self) -> tuple[object, ...]:
+        return (self.position,)
 
 
 class BeginMastership(NamedTuple):
