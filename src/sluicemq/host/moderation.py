@@ -64,9 +64,15 @@ LINKED_PAUSES: Final = 3
 """How many times as long pauses may be while links to other nodes bring more than half of what
 comes; then the first one is as long as the longest is otherwise..."""
 LINKED_PERIODS: Final = 5
-"""... and so are periods, and the times between trials and probes. Of the first period with another
-pause only twice the loss counts: what all nodes agree on is under way for a while, and publishers
-who were held up have something left to send."""
+"""... and so are periods, and the times between trials and probes. The first period with another
+pause says little: what all nodes agree on is under way for a while."""
+LINKED_LOSS: Final = 0.3
+"""Then this is the part that may be missing by chance, for publishers who were held up have
+something left to send in the next period."""
+
+CLIENTS_PART: Final = 0.01
+"""If clients bring this part of what comes, what they bring is judged by itself: links bring fewer
+bytes for the same messages when more of these come together."""
 
 
 class Moderation:
@@ -97,6 +103,8 @@ class Moderation:
         """The pause is new, so that the period under way says little about it."""
         self.cpu_ns = 0
         """The CPU time of this thread at the beginning of the period."""
+        self.is_by_clients = False
+        """What clients have brought was judged, not what links have."""
         self.rate = 0.0
         """Bytes a second that come in without a pause, as far as it is known."""
         self.cost = 0.0
@@ -136,17 +144,21 @@ class Moderation:
         cpu_ns = thread_time_ns()
         is_crowd = self.sockets * EPOCH_NS >= CROWD * elapsed
         is_little = self.read_bytes <= self.reads * LITTLE_BYTES
-        rate = self.read_bytes * 1e9 / elapsed
-        cost = (cpu_ns - self.cpu_ns) / max(self.read_bytes, 1)
-        was_linked, self.is_linked = self.is_linked, 2 * self.link_bytes > self.read_bytes
+        before = self.is_linked, self.is_by_clients
+        client_bytes = self.read_bytes - self.link_bytes
+        self.is_linked = self.link_bytes > client_bytes
+        self.is_by_clients = client_bytes > CLIENTS_PART * self.read_bytes
+        judged_bytes = client_bytes if self.is_by_clients else self.read_bytes
+        rate = judged_bytes * 1e9 / elapsed
+        cost = (cpu_ns - self.cpu_ns) / max(judged_bytes, 1)
         before_ns = self.pause_ns
         self.began_ns = now
         self.cpu_ns = cpu_ns
         self.sockets = self.reads = self.read_bytes = self.link_bytes = 0
-        if not is_crowd or self.is_linked != was_linked:
+        if not is_crowd or before != (self.is_linked, self.is_by_clients):
             self.pause_ns = self.kept_ns = 0
         elif self.is_settling:
-            if self.pause_ns and rate < self.rate * (1 - 2 * LOSS):
+            if self.pause_ns and self.is_loss(rate, self.rate):
                 self.give_up(now)
         elif self.kept_ns:
             self.probed(rate, cost, now)
@@ -175,10 +187,15 @@ class Moderation:
         more to disturb, and does not change as quickly."""
         return self.periods * (PROBE_MAX_NS if self.is_linked else self.probe_ns)
 
+    def is_loss(self, rate: float, without: float) -> bool:
+        """Tell whether so much less comes in with a pause, at `rate`, than `without` any that this
+        is no chance; both in bytes a second."""
+        return rate < without * (1 - (LINKED_LOSS if self.is_linked else LOSS))
+
     def paused(self, rate: float, cost: float, now: int) -> None:
         """Judge a period in which there were pauses."""
         is_longest = self.pause_ns == self.longest_ns
-        if rate < self.rate * (1 - LOSS) or (is_longest and cost > self.cost * (1 - GAIN)):
+        if self.is_loss(rate, self.rate) or (is_longest and cost > self.cost * (1 - GAIN)):
             self.give_up(now)
         elif not is_longest:
             self.pause_ns = min(2 * self.pause_ns, self.longest_ns)
@@ -190,7 +207,7 @@ class Moderation:
     def probed(self, rate: float, cost: float, now: int) -> None:
         """Judge a period in which a pause was left out."""
         self.pause_ns, self.kept_ns = self.kept_ns, 0
-        if self.rate < rate * (1 - LOSS):
+        if self.is_loss(self.rate, rate):
             self.give_up(now)
             return
         self.rate = rate

@@ -40,6 +40,8 @@ class Bench:
         self.looks = 0
         self.linked_percent = 0
         """The part of all bytes that other nodes send."""
+        self.head_bytes = 0
+        """What they send beside that in each look."""
 
     def sleep(self, seconds: float) -> None:
         assert 0 < seconds <= self.moderation.longest_ns / 1e9
@@ -68,6 +70,8 @@ class Bench:
                 moderation.link_bytes += sent * self.size * self.linked_percent // 100
                 self.messages += sent
                 used_ns += sent * MESSAGE_NS
+        moderation.read_bytes += self.head_bytes
+        moderation.link_bytes += self.head_bytes
         self.cpu_ns += used_ns
         self.now_ns += used_ns + REST_NS
 
@@ -122,6 +126,20 @@ def test_what_publishers_were_held_up_with_does_not_count(monkeypatch: pytest.Mo
     bench.moderation.link_bytes *= 10
     bench.run(2 * PERIOD_NS * module.LINKED_PERIODS // NS_PER_MS)
     assert bench.moderation.pause_ns == 15 * NS_PER_MS
+
+
+@pytest.mark.parametrize("linked_percent", [90, 100])
+def test_what_links_bring_less_when_more_comes_together_is_no_loss(
+    monkeypatch: pytest.MonkeyPatch, linked_percent: int
+) -> None:
+    """Each look of other nodes has a head of its own, which takes half of what comes by links."""
+    bench = Bench(monkeypatch, clients=100, pace_ns=5 * NS_PER_MS)
+    bench.linked_percent = linked_percent
+    bench.look_ns = 400_000
+    bench.head_bytes = 20_000
+    bench.run(6_000)
+    pause_ms = bench.moderation.pause_ns // NS_PER_MS
+    assert pause_ms == (15 if linked_percent < 100 else 0), "without clients it cannot be known"
 
 
 @pytest.mark.parametrize(("linked_percent", "milliseconds"), [(0, 20_000), (60, 100_000)])
