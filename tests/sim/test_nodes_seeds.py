@@ -41,6 +41,7 @@ ONCE_FAILED: Final = {
     37001269: "a node got its data back on a full disk, after everything was healed: the same",
     42000892: "what came as a queue's node heard of the queue overtook what had waited for that",
     35001078: "what was read for a member that lagged came after its queue was deleted",
+    47000019: "a new member was taken for the one before it, as the leader's snapshot was older",
 }
 """Seeds of whole runs that once failed, and why."""
 

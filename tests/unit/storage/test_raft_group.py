@@ -223,6 +223,16 @@ def test_a_gap_makes_an_amnesiac_and_ends_the_log() -> None:
     assert [entry.index for entry in durable.entries] == [1, 2]
 
 
+def test_a_member_that_was_added_knows_itself_though_the_leaders_snapshot_does_not() -> None:
+    """Else its files would be taken for those of the member before it on this node."""
+    group = RaftGroup(5)
+    append(group, RaftSnapshot(5, LogSnapshot(0, 0, Configuration((), (71,)))), 1, 1)
+    append(group, RaftSnapshot(5, LogSnapshot(9, 2, ALONE), is_installed=True), 1, 2)
+    for each in (group, decode_raft_group(encode_raft_group(group, 2))):
+        assert (each.joined, each.snapshot.configuration) == (71, ALONE)
+    assert decode_raft_group(encode_raft_group(born(), 2)).joined == 0
+
+
 def test_a_group_whose_birth_nobody_knows_is_amnesiac() -> None:
     group = RaftGroup(5)
     group.apply(TermAndVote(5, 2, 1))

@@ -61,6 +61,7 @@ class RaftGroup:
         "id",
         "is_amnesiac",
         "is_born",
+        "joined",
         "last_index",
         "live",
         "next_segment",
@@ -80,6 +81,9 @@ class RaftGroup:
         self.id = group_id
         self.is_born = False
         """True when its founding members are known. Otherwise the group has lost something."""
+        self.joined = 0
+        """The member that this is, if it was added to a group; 0: it was born with the group. A
+        leader's snapshot may be older than that, and not name it."""
         self.is_amnesiac = False
         """True when it has lost, or may have lost, a vote or an acknowledged entry. The member must
         say nothing any more."""
@@ -177,6 +181,9 @@ class RaftGroup:
             self.last_index = max(snapshot.index, self.snapshot.index, self.top)
         if not is_newer:
             return
+        first = snapshot.configuration
+        if not self.is_born and not first.voters and len(first.learners) == 1:
+            self.joined = first.learners[0]
         self.is_born = True
         self.snapshot = snapshot
         self.snapshot_file = record.file_id

@@ -1,9 +1,9 @@
 """The encoding of a Raft group in a checkpoint. All numbers are little-endian.
 
-    flags u32 (1: amnesiac, 2: born, 4: with commit) | 0 u32 | term u64 | vote u64
+    flags u32 (1: amnesiac, 2: born, 4: with commit, 8: joined) | 0 u32 | term u64 | vote u64
     | next segment u64 | segments u32 | carried u32 | snapshot, as in `codec` | segments
     | carried: raft entries, as in `codec`
-    | with commit: index up to which entries are committed u64
+    | with commit: index up to which entries are committed u64 | joined: its member u64
 
     segment   as in `segment`
 
@@ -37,9 +37,11 @@ if TYPE_CHECKING:
 AMNESIAC: Final = 1
 BORN: Final = 2
 WITH_COMMIT: Final = 4
+JOINED: Final = 8
 
 GROUP_HEAD: Final = Struct("<IIQQQII")
 COMMIT: Final = Struct("<Q")
+MEMBER: Final = Struct("<Q")
 
 
 def encode_raft_group(group: RaftGroup, cut_file: int) -> bytes:
@@ -47,6 +49,7 @@ def encode_raft_group(group: RaftGroup, cut_file: int) -> bytes:
     carried = runs_without_gaps(group.carried(cut_file))
     is_behind = max(group.snapshot.index, group.top) < group.commit
     flags = AMNESIAC * group.is_amnesiac | BORN * group.is_born | WITH_COMMIT * is_behind
+    flags |= JOINED * bool(group.joined)
     counts = len(group.segments), len(carried)
     head = GROUP_HEAD.pack(flags, 0, group.term, group.vote, group.next_segment, *counts)
     parts = [head, encoded_snapshot(group.snapshot_record)]
@@ -55,6 +58,8 @@ def encode_raft_group(group: RaftGroup, cut_file: int) -> bytes:
         encode_raft_entries(parts, group.id, run)
     if is_behind:
         parts.append(COMMIT.pack(group.commit))
+    if group.joined:
+        parts.append(MEMBER.pack(group.joined))
     return b"".join(parts)
 
 
@@ -81,7 +86,8 @@ def decode_raft_group(data: bytes) -> RaftGroup:
 def parse_raft_group(data: memoryview) -> RaftGroup:
     """Return the group in these bytes. Raises ValueError or struct.error for anything else."""
     flags, zero, term, vote, next_segment, segments, carried = GROUP_HEAD.unpack_from(data)
-    demand(flags <= AMNESIAC | BORN | WITH_COMMIT and zero == 0, "flags of a raft group")
+    known = AMNESIAC | BORN | WITH_COMMIT | JOINED
+    demand(flags <= known and zero == 0, "flags of a raft group")
     record, at = decode_raft_snapshot(data, GROUP_HEAD.size)
     group = RaftGroup(record.group)
     group.segments, at = decode_segments(data, at, segments)
@@ -101,5 +107,8 @@ def parse_raft_group(data: memoryview) -> RaftGroup:
     if flags & WITH_COMMIT:
         group.committed(*COMMIT.unpack_from(data, at))
         at += COMMIT.size
+    if flags & JOINED:
+        (group.joined,) = MEMBER.unpack_from(data, at)
+        at += MEMBER.size
     demand(at == len(data), "end of a raft group")
     return group

@@ -65,6 +65,8 @@ def is_of_earlier_member(node: int, queue_id: int, recovery: Recovery) -> bool:
     if durable is None:
         return False
     own = declared_member(node, queue_id, recovery)
+    if own and recovery.groups.groups[queue_id].joined == own:
+        return False
     found = [durable.snapshot.configuration]
     found += [decoded(bytes(each.data)) for each in durable.entries if each.kind == CONFIGURATION]
     known = {name for each in found for name in (*each.members, each.removed_max)}
