@@ -17,16 +17,21 @@ from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
 from sluicemq.raft.entry import CONFIGURATION, LogEntry
 from sluicemq.raft.snapshot import LogSnapshot
+from sluicemq.storage.raft.group import RaftGroup
 
 BIRTH = Configuration((1, 2, 3))
 AGAIN = member_name(7, 3)
 """The second member of node 3."""
 
 
-def found(log: Durable | None, members: tuple[int, ...], leaving: tuple[int, ...] = ()) -> Any:
-    """What node 3 finds of group 5."""
+def found(
+    log: Durable | None, members: tuple[int, ...], leaving: tuple[int, ...] = (), joined: int = 0
+) -> Any:
+    """What node 3 finds of group 5, whose files are those of the member `joined`, if not 0."""
     tables = SimpleNamespace(members={5: members}, leaving={5: leaving})
-    groups = SimpleNamespace(found={} if log is None else {5: log})
+    group = RaftGroup(5)
+    group.joined = joined
+    groups = SimpleNamespace(found={} if log is None else {5: log}, groups={5: group})
     return SimpleNamespace(definitions=tables, groups=groups)
 
 
@@ -52,6 +57,12 @@ def log_of(born: Configuration, *later: Configuration) -> Durable:
 )
 def test_whose_log_it_is(log: Durable | None, members: tuple[int, ...], is_earlier: bool) -> None:
     assert is_of_earlier_member(3, 5, found(log, members)) is is_earlier
+
+
+def test_a_leaders_snapshot_from_before_a_member_was_added_is_that_members_log() -> None:
+    log = log_of(BIRTH)
+    assert not is_of_earlier_member(3, 5, found(log, (1, 2, AGAIN), joined=AGAIN))
+    assert is_of_earlier_member(3, 5, found(log, (1, 2, member_name(8, 3)), joined=AGAIN))
 
 
 def test_who_is_to_go_is_a_member_until_it_is_gone() -> None:
