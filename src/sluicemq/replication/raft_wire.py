@@ -13,7 +13,6 @@ import struct
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.cluster.cluster_port import RAFT_CONTROL, RAFT_DATA
 from sluicemq.errors import SluiceError
 from sluicemq.raft.configuration import decoded
 from sluicemq.raft.entry import LogEntry
@@ -37,7 +36,6 @@ from sluicemq.storage.raft.codec import decode_raft_entries, encode_raft_entries
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluicemq.cluster.cluster_port import FrameType
 
 GroupMessage = tuple[int, RaftMessage]
 """The number of a group, and a message between its members."""
@@ -72,11 +70,6 @@ LIVE_RANGE: Final = Struct("<QQ")
 
 class BrokenRaftFrame(SluiceError):
     """A frame's payload has no messages between members."""
-
-
-def frame_type_of(message: RaftMessage) -> FrameType:
-    """Return the type of frame, and so the connection, for a message."""
-    return RAFT_CONTROL if type(message) in ROWS else RAFT_DATA
 
 
 def encode_raft_messages(messages: Iterable[GroupMessage]) -> bytes:
