@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from brokers import free_port, rabbitmq, sluicemq
+from brokers import build, free_port, rabbitmq, sluicemq
 from history import keep
 
 from sluicemq.amqp.events import Acks, MethodFrame
@@ -157,7 +157,8 @@ def row(case: str, ours: list[dict[str, float]], theirs: list[dict[str, float]])
         return statistics.median(result[key] for result in results)
 
     us = middle(ours, "us")
-    keep("stream", case, us=us, ratio=middle(theirs, "us") / us, rate=middle(ours, "rate"))
+    ratio = middle(theirs, "us") / us
+    keep("stream", case, build=build(), us=us, ratio=ratio, rate=middle(ours, "rate"))
     return (
         f"| {case} | {middle(ours, 'rate'):,.0f} | {middle(ours, 'us'):.2f} "
         f"| {middle(theirs, 'rate'):,.0f} | {middle(theirs, 'us'):.2f} "

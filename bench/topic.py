@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from brokers import free_port, rabbitmq, sluicemq
+from brokers import build, free_port, rabbitmq, sluicemq
 from history import keep
 
 from sluicemq.amqp import methods as m
@@ -187,7 +187,7 @@ def main() -> None:
     print("| keys | us/msg | RabbitMQ us/msg | messages per CPU-second, ratio |")
     print("|---|---|---|---|")
     for case, cost in ours.items():
-        keep("topic", case, us=cost, ratio=theirs[case] / cost)
+        keep("topic", case, build=build(), us=cost, ratio=theirs[case] / cost)
         print(f"| {case} | {cost:.2f} | {theirs[case]:.2f} | {theirs[case] / cost:.1f} |")
     if options.json:
         options.json.write_text(json.dumps({"ours": ours, "theirs": theirs}, indent=1) + "\n")
