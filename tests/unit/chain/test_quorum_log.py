@@ -52,15 +52,20 @@ def publish_and_acknowledge(broker: Broker, client: Client) -> None:
         wait(broker)
 
 
-def only_content_after_crash(broker: Broker) -> bytes:
-    """Content of the one message, `last`, that is in the queue after a crash; the files are
-    sound."""
+def after_crash(broker: Broker) -> tuple[Broker, Client]:
+    """The broker's next life, and a client of it with two channels; the files are sound."""
     files = broker.world.disk.files.crash()
     assert Check(files).run().findings == []
     after = Broker(SMALL, files)
     after.run()
     client = after.connect()
     client.open(1, 2)
+    return after, client
+
+
+def only_content_after_crash(broker: Broker) -> bytes:
+    """Content of the one message, `last`, that is in the queue after a crash."""
+    _, client = after_crash(broker)
     event = get(client)
     assert event is not None
     assert content_body(event.content) == b"last"
@@ -78,12 +83,7 @@ def test_one_message_of_each_batch_is_all_that_stays(monkeypatch: pytest.MonkeyP
     assert below
     needed = BATCHES * (BODY_BYTES + 200)
     assert sum(segment.length for segment in below) < needed < BATCHES * EACH * BODY_BYTES / 5
-    files = broker.world.disk.files.crash()
-    assert Check(files).run().findings == []
-    after = Broker(SMALL, files)
-    after.run()
-    other = after.connect()
-    other.open(1, 2)
+    after, other = after_crash(broker)
     other.send(2, m.BasicConsume(queue="q", consumer_tag="c"))
     found = [each for _, each, _ in deliveries(other)]
     wait(after)
