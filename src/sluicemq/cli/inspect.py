@@ -79,7 +79,10 @@ def lines_of(found: Inspection) -> Iterator[str]:
     for start, end in found.damaged:
         yield f"damaged: bytes {start} to {end} hold no valid record, though one follows"
     if found.torn:
-        yield f"torn tail: the rest of a write that was cut off, from byte {found.end} on"
+        rest = "the rest of a write that was cut off"
+        if header is not None and header.kind == "journal":
+            rest += ", or what the file had before"
+        yield f"torn tail: {rest}, from byte {found.end} on"
     for problem in found.problems:
         yield f"damaged: {problem}"
     if found.is_sound:

@@ -25,8 +25,12 @@ class DurableImage:
 
     def __init__(self, files: SimFiles, before: DurableImage | None = None) -> None:
         self.files = files
-        self.ends: dict[Inode, int] = {inode: len(inode.data) for inode in files.inodes.values()}
-        """How far each file has been read."""
+        self.ends: dict[tuple[Inode, bytes], int] = {
+            (inode, bytes(inode.data[:FILE_HEADER_SIZE])): len(inode.data)
+            for inode in files.inodes.values()
+        }
+        """How far each file has been read, by its header, too: files of the journal are used
+        again."""
         self.syncs_seen: dict[Inode, int] = {}
         """The syncs that each file had when it was last read."""
         self.published: dict[int, set[int]] = {}
@@ -47,7 +51,8 @@ class DurableImage:
             if seen.get(inode) == inode.syncs or not path.startswith((JOURNAL, BODIES)):
                 continue
             seen[inode] = inode.syncs
-            start = self.ends.get(inode, FILE_HEADER_SIZE)
+            header = bytes(inode.durable[:FILE_HEADER_SIZE])
+            start = self.ends.get((inode, header), FILE_HEADER_SIZE)
             if start < len(inode.durable):
                 self._read(inode, start, "journal" if path.startswith(JOURNAL) else "messages")
 
@@ -58,7 +63,7 @@ class DurableImage:
         except Corrupt:
             return  # not there yet
         found = scan(data, header.file_id, start)
-        self.ends[inode] = found.end
+        self.ends[inode, data[:FILE_HEADER_SIZE]] = found.end
         for record in found.records:
             self._note(record)
 

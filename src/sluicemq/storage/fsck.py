@@ -39,7 +39,7 @@ from sluicemq.storage.entries import (
     decode_entries,
 )
 from sluicemq.storage.inspection import range_text
-from sluicemq.storage.journal import journal_numbers, journal_path
+from sluicemq.storage.journal import is_unfinished, journal_numbers, journal_path
 from sluicemq.storage.manifest import PATH as MANIFEST_PATH
 from sluicemq.storage.manifest import read_manifest
 from sluicemq.storage.message_file import decode_directory, number_in
@@ -370,7 +370,7 @@ class Check:
         if data is None:
             return
         file_id = manifest.journal_id(number) if manifest is not None else None
-        if file_id is None and is_last and not any(data):
+        if file_id is None and is_last and is_unfinished(data, number):
             self.note(path, "was made and never written to")
             return
         if file_id and manifest and len(data) < manifest.journal_bytes:
@@ -383,7 +383,8 @@ class Check:
         if file_id is None:
             return
         found = scan(data, file_id)
-        self.ranges(path, found, torn_is_fine=is_last)
+        is_full = manifest is not None and manifest.is_full(number, found.end)
+        self.ranges(path, found, torn_is_fine=is_last or is_full)
         if not found.records and not is_last:
             self.finding(path, "holds no group, though there is a newer file")
         for record in found.records:

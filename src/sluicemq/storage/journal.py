@@ -6,6 +6,10 @@ at most the last record of the newest file is not durable, and only that record 
 When the journal falls idle it writes a *seal* behind the last group: an empty record with its
 sequence. It is not synced, and the next group overwrites it. So the last group has a valid record
 behind it too, and later damage to it is not taken for a torn write.
+
+One file that is no longer needed is kept, and gets the name and the place of the next new one: a
+file system has nothing to note for a write to blocks that have been written before. What it had
+before stays in it until groups are in its place, and is never valid in it (records.py).
 """
 
 from __future__ import annotations
@@ -34,11 +38,29 @@ from sluicemq.storage.records import (
 
 DIRECTORY: Final = "journal"
 NAME: Final = re.compile(r"(\d{8,19})\.jif")
+CLEARED_BYTES: Final = 1 << 20
+"""The zeroes of one write."""
 
 
 def journal_path(number: int) -> str:
     """Return the path of the journal's file with that number."""
     return f"{DIRECTORY}/{number:08d}.jif"
+
+
+class TailCleared(DiskJob):
+    """Writes zeroes behind the last group of a file of the journal. It may be run again."""
+
+    def __init__(self, path: str, end: int) -> None:
+        self.path = path
+        self.end = end
+
+    def run(self, files: Files) -> None:
+        size = files.size(self.path)
+        if size < 0:
+            return  # a checkpoint does without it
+        for at in range(self.end, size, CLEARED_BYTES):
+            files.write(self.path, at, bytes(min(CLEARED_BYTES, size - at)))
+        files.sync(self.path)
 
 
 class GroupWrite(DiskJob):
@@ -51,6 +73,8 @@ class GroupWrite(DiskJob):
         self.data = data
         self.allocate = allocate
         """Bytes to reserve for a new file; 0 when the file exists."""
+        self.spare = ""
+        """The path of a file that becomes the new one, if it is still there; "" for none."""
         self.before: list[DiskJob] = []
         """Jobs whose writes must come first."""
         self.manifest: tuple[int, bytes] | None = None
@@ -66,6 +90,8 @@ class GroupWrite(DiskJob):
             job.run(files)
         if self.allocate:
             files.make_directory(DIRECTORY)
+            if self.spare and files.size(self.spare) >= 0:
+                files.rename(self.spare, self.path)
             files.allocate(self.path, self.allocate)
         if self.data:
             files.write_durably(self.path, self.offset, self.data)
@@ -113,7 +139,15 @@ class Journal:
                 journal_first=number, journal_bytes=size_limit, life=self.life
             )
         self.first = number
-        """The oldest file that still exists."""
+        """The oldest file that still exists, but for the spare one."""
+        self.spare = ""
+        """The path of a file that no durable checkpoint needs, and that becomes the next new one;
+        "" for none."""
+        self.is_reused = False
+        """True when the file that groups go to was another one before."""
+        self.tail: TailCleared | None = None
+        """Clears the file before this one, which was left before it was full. None: there is
+        nothing to clear, or that is done with the first group of this one."""
         self.number = number
         self.path = journal_path(number)
         """The path of the file that the next group goes to, unless it has reached its limit."""
@@ -145,6 +179,12 @@ class Journal:
         self.bytes += len(record)
         data = header + record if header else record  # compiled, the sum would be another copy
         job = GroupWrite(self.path, start, data, allocate)
+        if header:
+            job.spare, self.spare = self.spare, ""
+            self.is_reused = job.spare != ""
+            if self.tail is not None:
+                job.before.append(self.tail)
+                self.tail = None
         if header and self.manifest is not None:
             self.manifest = self.manifest._replace(
                 generation=self.manifest.generation + 1, journal_last=self.number
@@ -170,6 +210,8 @@ class Journal:
     def next_file(self) -> None:
         """Begin a new file, unless this one is still empty, so that the next group goes there."""
         if self.offset:
+            if self.is_reused and self.offset < self.size_limit:
+                self.tail = TailCleared(self.path, self.offset)
             self.number += 1
             self.path = journal_path(self.number)
             self.offset = 0
@@ -193,12 +235,18 @@ class Journal:
         self.first = max(self.first, number)
         return paths
 
+    def take_spare(self) -> list[str]:
+        """Return the path of the spare file, if there is one, which is then to be deleted."""
+        spare, self.spare = self.spare, ""
+        return [spare] if spare else []
+
 
 class Replay:
     """The entries of a journal's file, whose id is `file_id` unless that is None.
 
     `problems` says what is wrong with the file, and `unreadable` why nothing in it can be known.
-    `torn` says that the last group was never finished, which is normal in the newest file. The
+    `torn` says that there is more behind the last group than zeroes: a group that was never
+    finished, or what the file had before, which is normal in the newest file and in a full one. The
     constructor raises Corrupt when a group is whole and makes no sense, Refused when a newer
     version wrote the file, DiskFailed when it cannot be read.
     """
@@ -211,6 +259,8 @@ class Replay:
         self.problems: list[str] = []
         self.unreadable = ""
         self.torn = False
+        self.end = 0
+        """Bytes up to the end of the last group."""
         data = files.read(self.path, 0, files.size(self.path))
         try:
             header = decode_header(data, "journal")
@@ -221,7 +271,7 @@ class Replay:
             file_id = header.file_id
         except Corrupt as error:
             if file_id is None:
-                self.torn = is_unfinished(data)
+                self.torn = is_unfinished(data, number)
                 self.unreadable = "" if self.torn else str(error)
                 return
             self.problems.append(f"{self.path}: {error}")
@@ -236,6 +286,7 @@ class Replay:
         makes no sense.
         """
         self.torn = found.torn
+        self.end = found.end
         for start, end in found.damaged:
             self.problems.append(f"{self.path}: bytes {start} to {end} are damaged")
         for record in found.records:
@@ -249,10 +300,14 @@ class Replay:
                 raise Corrupt(f"{where} is whole, but not understood: {error}") from error
 
 
-def is_unfinished(data: bytes) -> bool:
-    """Tell whether the first write of a file without a valid header was cut off, or its first
-    sector lost, with nothing behind it."""
-    return is_cut_off(data) and next_magic(data, 0, 0) < 0
+def is_unfinished(data: bytes, number: int) -> bool:
+    """Tell whether the first write of a file, which has no valid header with its number, was cut
+    off, or its first sector lost, with nothing behind it. A header with the number of an older file
+    shows the same: it was to be used again."""
+    try:
+        return decode_header(data, "journal").number < number
+    except Corrupt:
+        return is_cut_off(data) and next_magic(data, 0, 0) < 0
 
 
 def journal_numbers(files: Files) -> list[int]:

@@ -79,6 +79,11 @@ class Manifest(NamedTuple):
         """Return the numbers of the journal files that must exist, from number `first` on."""
         return range(max(first, self.journal_first), self.journal_last + 1)
 
+    def is_full(self, number: int, end: int) -> bool:
+        """Tell whether the journal's file with that number, whose groups end at `end`, has no place
+        for another one, so that what is behind them is nothing of it."""
+        return self.journal_id(number) is not None and end >= self.journal_bytes
+
     def journal_id(self, number: int) -> bytes | None:
         """Return the id of the journal's file with that number; None when the manifest does not
         know it."""

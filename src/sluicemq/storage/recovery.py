@@ -349,12 +349,12 @@ class Recovery:
                     text = f"groups {expected} to {sequence - 1} are missing"
                     found.problems.append(f"{found.path}: {text}")
                 expected = sequence + 1
-            if found.torn and number != numbers[-1]:
+            is_full = manifest is not None and manifest.is_full(number, found.end)
+            if found.torn and not is_full and number != numbers[-1]:
                 found.problems.append(f"{found.path}: its end is damaged")
-            elif found.torn:
-                self.say(
-                    "info", f"recovery: {found.path}: the last group of records was not finished"
-                )
+            elif found.torn and not is_full:
+                text = "its last group was not finished, or the file had been used before"
+                self.say("info", f"recovery: {found.path}: {text}")
             self.warn(found.problems)
             if found.problems or found.unreadable:
                 self.damaged.append(found.path)

@@ -190,6 +190,100 @@ def test_a_header_that_was_damaged_later_is_told() -> None:
 
 def test_a_copy_under_another_name_is_not_replayed_twice() -> None:
     _, files = written(entries(1))
-    files.put(journal_path(2), files.content(journal_path(1)))
-    found = Replay(files, 2)
+    files.put(journal_path(0), files.content(journal_path(1)))
+    found = Replay(files, 0)
     assert (found.entries, found.unreadable) == ([], "it is journal file 1")
+
+
+# A file that is used again
+
+
+def reused(*groups: list[bytes]) -> tuple[Journal, DictFiles]:
+    """Two full files, the first of which becomes the third with these groups."""
+    journal, files = written()
+    while journal.number < 3:
+        run(files, journal.group(entries(90 + journal.sequence)))
+        journal.rotate()
+    (journal.spare,) = journal.files_before(2)
+    for parts in groups:
+        run(files, journal.group(parts))
+    return journal, files
+
+
+def test_a_file_that_is_not_needed_becomes_the_next_one() -> None:
+    journal, files = reused(entries(1))
+    assert journal_numbers(files) == [2, 3]
+    assert f"rename {journal_path(1)}" in files.actions
+    found = Replay(files.crash(), 3, journal.file_id)
+    assert (found.entries, found.problems) == ([QueueDeleted(1)], [])
+    run(files, journal.group(entries(2)))
+    assert Replay(files.crash(), 3).entries == [QueueDeleted(1), QueueDeleted(2)]
+
+
+def test_nothing_that_a_file_had_before_is_read_again() -> None:
+    """Wherever the new groups end, in the midst of an old one or at its end."""
+    old = len(Replay(reused()[1], 1).entries)
+    assert old > 3
+    for size in range(1, 2 * old):
+        journal, files = reused(*[entries(queue) for queue in range(size)])
+        if journal.offset >= LIMIT:
+            break
+        found = Replay(files, 3, journal.file_id)
+        assert found.entries == [QueueDeleted(queue) for queue in range(size)]
+        assert (found.problems, found.torn, found.end) == ([], True, journal.offset)
+    assert size >= old
+
+
+def test_a_spare_file_is_given_once() -> None:
+    journal, _ = reused()
+    spare = journal.spare
+    assert journal.group(entries(1)).spare == spare
+    assert journal.take_spare() == []
+
+
+@pytest.mark.parametrize("cut", [0, 64, 80, 90])
+def test_a_first_group_that_was_cut_off_leaves_nothing_of_the_old_file(cut: int) -> None:
+    """Nor is it a problem: nobody was told of the group. A header arrives whole, or not at all."""
+    journal, files = reused()
+    before = files.content(journal_path(1))
+    job = journal.group(entries(1))
+    files.put(journal_path(3), job.data[:cut] + before[cut:])
+    found = Replay(files, 3)
+    assert (found.entries, found.problems, found.unreadable) == ([], [], "")
+    assert found.torn
+
+
+def test_a_spare_file_that_is_gone_is_done_without() -> None:
+    journal, files = reused()
+    files.delete(journal_path(1))
+    run(files, journal.group(entries(1)))
+    assert Replay(files.crash(), 3).entries == [QueueDeleted(1)]
+    assert files.size(journal_path(3)) >= LIMIT
+
+
+def test_a_first_group_without_space_is_written_again_to_the_same_spare_file() -> None:
+    journal, files = reused()
+    job = journal.group(entries(1))
+    for done in range(8):
+        files.fail_after(done, "ENOSPC")
+        run(files, job)
+        if job.failure is None:
+            break
+        job.failure = None
+    assert done > 4
+    files.fail = None
+    run(files, journal.group(entries(2)))
+    assert Replay(files.crash(), 3).entries == [QueueDeleted(1), QueueDeleted(2)]
+
+
+def test_a_used_file_that_is_left_early_has_nothing_behind_its_groups() -> None:
+    """So damage to its last group is told: nothing else can be behind the last whole one."""
+    journal, files = reused(entries(1), entries(2))
+    end = journal.offset
+    journal.next_file()
+    run(files, journal.group(entries(3)))
+    left = files.crash()
+    assert not Replay(left, 3).torn
+    assert left.size(journal_path(3)) >= LIMIT
+    left.files[journal_path(3)].data[end - 8] ^= 1
+    assert Replay(left, 3).torn

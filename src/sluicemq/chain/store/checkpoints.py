@@ -8,7 +8,8 @@
     wait     until the journal has all that was seen: what has left a queue may have made room for
              something that is only on its way to the journal
     save     the checkpoint says what is durable where
-    delete   journal files that neither this checkpoint nor the one before needs
+    delete   journal files that neither this checkpoint nor the one before needs, but for one that
+             the journal uses again
 
 All of that is done in pieces, because there may be very many queues. So their states are not of one
 moment: each includes at least its queue's entries in the files before c - 1, and later entries are
@@ -79,10 +80,14 @@ class JournalPruned(DiskJob):
 
 
 class CheckpointSaved(JournalPruned):
-    """Writes a checkpoint, then deletes the files that it makes unnecessary."""
+    """Writes a checkpoint, then deletes the files that it makes unnecessary, but for `spare`, which
+    the journal may use again then; "" for none."""
 
-    def __init__(self, checkpoint: Checkpoint, states: list[bytes], journal: list[str]) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, states: list[bytes], journal: list[str], spare: str
+    ) -> None:
         super().__init__(journal)
+        self.spare = spare
         self.checkpoint = checkpoint
         self.states = states
 
@@ -315,14 +320,17 @@ class Checkpoints(Actor):
         self.syncing -= 1
         self._save_if_durable()
 
-    def make_room(self) -> None:
-        """Delete journal files that would go with the checkpoint under way, before it: the journal
-        has no space for a group, perhaps the one that the checkpoint waits for. The last checkpoint
-        does not need them; the one before it is only for the case that the last is damaged."""
-        if self.cut:
-            paths = self.store.journal.files_before(self.saved_cut)
-            if paths:
-                self.store.submit(JournalPruned(paths))
+    def make_room(self, for_group: bool) -> None:
+        """Delete the spare file of the journal, because something has no space; `for_group` also
+        those that would go with the checkpoint under way, before it: the journal has no space for a
+        group, perhaps the one that the checkpoint waits for. The last checkpoint does not need
+        them; the one before it is only for the case that the last is damaged."""
+        journal = self.store.journal
+        paths = journal.take_spare()
+        if for_group and self.cut:
+            paths += journal.files_before(self.saved_cut)
+        if paths:
+            self.store.submit(JournalPruned(paths))
 
     def _save_if_durable(self) -> None:
         """Write the checkpoint, when nothing is in its way any more."""
@@ -344,8 +352,12 @@ class Checkpoints(Actor):
             self.streams,
             [*self.raft.states.values()],
         )
-        paths = store.journal.files_before(self.saved_cut)
-        store.submit(CheckpointSaved(checkpoint, list(self.states.values()), paths))
+        journal = store.journal
+        paths = journal.files_before(self.saved_cut)
+        if self.closing:
+            paths = journal.take_spare() + paths
+        spare = "" if self.closing or journal.spare or not paths else paths.pop()
+        store.submit(CheckpointSaved(checkpoint, [*self.states.values()], paths, spare))
 
     def saved(self, job: CheckpointSaved) -> None:
         """Use the checkpoint from now on, and begin the next one if the journal has rotated
@@ -354,6 +366,7 @@ class Checkpoints(Actor):
         self.count += 1
         self.saved_cut = job.checkpoint.journal_first
         self.store.journal.forget_before(self.saved_cut)
+        self.store.journal.spare = job.spare or self.store.journal.spare
         self.raft.saved()
         self.cut = 0
         if job.checkpoint.clean:

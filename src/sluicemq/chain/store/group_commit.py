@@ -215,7 +215,7 @@ class GroupCommit:
                 self.store.commit_soon()  # no job will come back to do it
             return
         self.job = self.journal.group(parts) if parts else GroupWrite("", 0, b"", 0)
-        self.job.before = before
+        self.job.before += before
         self.groups += 1
         self.group_sizes.add(len(group))
         self.began_ns = self.store.services.world.clock.now_ns()

@@ -360,8 +360,7 @@ class MessageStore(StorePort):
             job.failure = None
             self.services.no_space_for(job)
             self.ballast.delete()
-            if job is self.commits.job:
-                self.checkpoints.make_room()
+            self.checkpoints.make_room(for_group=job is self.commits.job)
             self.try_later(job)
         else:
             self.fail_storage(str(failure))

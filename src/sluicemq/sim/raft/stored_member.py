@@ -66,8 +66,8 @@ class StoredMember(SimMember):
         if len(journal) < 2 or self.events.chance(0.5):
             super().damage()
             return
-        length = len(files.inodes[journal[0]].durable)
-        files.flip(journal[0], self.events.random.randrange(length))
+        length = len(files.inodes[journal[-2]].durable)  # older ones may not be needed
+        files.flip(journal[-2], self.events.random.randrange(length))
 
     def resume(self) -> None:
         super().resume()
