@@ -466,6 +466,8 @@ class Check:
                 self.finding(path, f"is missing, with {live.bit_count()} live messages")
             return
         data = self.files.read(path, 0, FILE_HEADER_SIZE)
+        if not live and (len(data) < FILE_HEADER_SIZE or not any(data)):
+            return  # it was deleted, and its first write was cut off when it was made anew
         header = self.header(path, data, "segment", state.number)
         if header and (header.file_id, header.queue) != (state.file_id, queue.index.queue_id):
             if live:  # otherwise it was deleted and made anew

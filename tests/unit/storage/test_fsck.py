@@ -232,6 +232,9 @@ def test_a_segment_without_a_living_message_may_be_gone_or_another_one() -> None
     assert findings(files) == []
     files.put(SEGMENT, FileHeader("segment", bytes(16), 0, 5).encode() + b"newer")
     assert findings(files) == []
+    for begun in (b"", bytes(300)):  # the process, or the power, was gone before it was written
+        files.put(SEGMENT, begun)
+        assert findings(files) == []
 
 
 def test_a_torn_tail_is_noted_in_the_newest_journal_file_only() -> None:
@@ -247,9 +250,10 @@ def test_a_torn_tail_is_noted_in_the_newest_journal_file_only() -> None:
 
 def test_a_journal_file_that_was_not_written_to_is_noted() -> None:
     files = directory()
-    files.put(journal_path(4), bytes(4096))
-    verdict = checked(files)
-    assert (verdict.findings, len(verdict.notes)) == ([], 1)
+    for begun in (bytes(4096), journal(1, 3, [entries((encode_deliver, 5, 9))])):  # new, or used
+        files.put(journal_path(4), begun)
+        verdict = checked(files)
+        assert (verdict.findings, len(verdict.notes)) == ([], 1)
 
 
 def test_a_group_that_is_missing_is_found() -> None:
