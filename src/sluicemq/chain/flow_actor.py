@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from sluicemq.compiling import mypyc_attr
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.actor import Actor, Scheduler, Share
-from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import CHANNEL_FLOW_STICKY_NS
 
 if TYPE_CHECKING:

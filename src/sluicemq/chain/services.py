@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.room import RoomStock
 from sluicemq.chain.pacer import Pacer
+from sluicemq.compiling import mypyc_attr
 from sluicemq.flow.alarm import AlarmBoard
 from sluicemq.flow.credit import LinkSpec
 from sluicemq.flow.link import link, link_deliveries
 from sluicemq.flow.profiles import flow_budget, flow_profile, raft_profile
 from sluicemq.kernel.address import ActorAddress, node_of
-from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import (
     ACCOUNT_STEP_BYTES,
     CONNECTION_WINDOW,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.frames import joined
 from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.compiling import mypyc_attr
 from sluicemq.kernel.actor import Actor, Scheduler, Share
-from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.kernel.socket_messages import Writable
 from sluicemq.kernel.world import Net
 from sluicemq.limits import WRITE_BYTES, WRITER_BACKLOG_BYTES

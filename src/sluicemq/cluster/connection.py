@@ -19,8 +19,8 @@ from sluicemq.cluster.handshake import (
     RefusedByPeer,
 )
 from sluicemq.cluster.outbox import LinkOutbox
+from sluicemq.compiling import mypyc_attr
 from sluicemq.kernel.actor import Actor
-from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.kernel.socket_messages import Closed, Connected, Received, Writable
 from sluicemq.limits import (
     LINK_HANDSHAKE_BYTES,

@@ -20,8 +20,8 @@ from sluicemq.cluster.cluster_port import (
 from sluicemq.cluster.connection import LinkPort
 from sluicemq.cluster.detector import FailureDetector
 from sluicemq.cluster.frame import BrokenFrame
+from sluicemq.compiling import mypyc_attr
 from sluicemq.kernel.address import NOBODY, ActorAddress
-from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import LINK_PIECE_BYTES, LINK_SETUP_NS
 from sluicemq.text import printable
 

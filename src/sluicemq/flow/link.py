@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.compiling import mypyc_attr
 from sluicemq.flow.budget import AdaptiveInflow, Budget
 from sluicemq.flow.credit import Inflow, LinkSpec, Outflow
 from sluicemq.flow.delivery_window import DeliveryOutflow
-from sluicemq.kernel.compiling import mypyc_attr
 
 if TYPE_CHECKING:
     from sluicemq.flow.delivery_window import ConnectionWindow

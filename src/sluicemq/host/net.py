@@ -16,11 +16,11 @@ import socket
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from sluicemq.compiling import mypyc_attr
 from sluicemq.errors import Refused, TlsFailed
 from sluicemq.host.moderation import Moderation
 from sluicemq.host.poller import PolledSocket, SocketPoller
 from sluicemq.kernel.actor import Actor
-from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.kernel.endpoints import Peer, is_loopback
 from sluicemq.kernel.socket_messages import Closed, Connected, Received, Writable
 from sluicemq.kernel.world import Log, Net

@@ -14,8 +14,8 @@ from contextlib import suppress
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.compiling import mypyc_attr
 from sluicemq.host.loop import BrokerLoop
-from sluicemq.kernel.compiling import mypyc_attr
 
 if TYPE_CHECKING:
     import asyncio

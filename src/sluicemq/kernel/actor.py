@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import ClassVar, Final
 
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 from sluicemq.kernel.containment import is_vital
 from sluicemq.kernel.turn_groups import TurnGroupMember, TurnGroups
 

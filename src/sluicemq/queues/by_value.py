@@ -3,10 +3,10 @@ and reads these several times faster than named tuples."""
 
 from __future__ import annotations
 
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
+@mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
 class ByValue:
     """Base of such classes. Nobody changes them once they are made."""
 

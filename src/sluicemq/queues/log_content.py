@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

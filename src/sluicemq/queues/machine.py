@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic
 from weakref import ref
 
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 from sluicemq.kernel.machine import StateMachine
 from sluicemq.queues.commands import Command, LinkId
 from sluicemq.queues.consumer_table import T_co

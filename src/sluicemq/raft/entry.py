@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from sluicemq.compiling import mypyc_attr
 from sluicemq.raft.entry_data import EntryData
 
 DATA: Final = "data"
@@ -17,6 +18,7 @@ ENTRY_OVERHEAD_BYTES: Final = 64
 """The generous cost of an entry beyond its data, in memory and on the wire."""
 
 
+@mypyc_attr(acyclic=True)
 class LogEntry:
     """One place in the log, which never changes. Two entries with the same index and term are the
     same entry. The data of all kinds but DATA is bytes."""

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from sluicemq.compiling import mypyc_attr
 from sluicemq.raft.entry import LogEntry
 from sluicemq.raft.snapshot import LogSnapshot
 
 
+@mypyc_attr(acyclic=True)
 class RaftMessage:
     """A message from one member to another. `term` is the sender's; in a pre-vote, and in its
     grant, the term that is asked for."""
@@ -80,6 +82,7 @@ class VoteAnswer(RaftMessage):
         return self.sender, self.to, self.term, self.is_granted, self.is_pre
 
 
+@mypyc_attr(acyclic=True)
 class AppendEntries(RaftMessage):
     """A leader sends entries; one without any asks whether the follower has the entry before."""
 
@@ -106,6 +109,7 @@ class AppendEntries(RaftMessage):
         return *ends, self.previous_index, self.previous_term, self.entries, self.commit
 
 
+@mypyc_attr(acyclic=True)
 class AppendAnswer(RaftMessage):
     """A follower tells how much of the leader's log it has on its disk, or which entry did not
     match."""
@@ -137,6 +141,7 @@ class AppendAnswer(RaftMessage):
         return *ends, self.match, self.refused, self.hint_index, self.hint_term
 
 
+@mypyc_attr(acyclic=True)
 class LeaderBeat(RaftMessage):
     """A leader's heartbeat. `round` grows, so that an answer tells which heartbeat was heard."""
 
@@ -155,6 +160,7 @@ class LeaderBeat(RaftMessage):
         return self.sender, self.to, self.term, self.commit, self.round, self.quiet_at
 
 
+@mypyc_attr(acyclic=True)
 class CommitNotice(RaftMessage):
     """A leader tells which of the entries known to be durable at a follower are committed, when no
     append that would tell it follows soon. It is not answered."""
@@ -169,6 +175,7 @@ class CommitNotice(RaftMessage):
         return self.sender, self.to, self.term, self.commit
 
 
+@mypyc_attr(acyclic=True)
 class BeatAnswer(RaftMessage):
     """A follower answers a heartbeat. `is_quiet`: it will not miss further heartbeats."""
 

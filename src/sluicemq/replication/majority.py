@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 from sluicemq.limits import RAFT_APPEND_BYTES
 from sluicemq.raft.entry import DATA
 from sluicemq.raft.member import FOLLOWER, LEADER

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import ClassVar, Final
 
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 from sluicemq.model.definitions import BindingDefinition, Destination, ExchangeDefinition, Identity
 from sluicemq.routing.message import Message
 

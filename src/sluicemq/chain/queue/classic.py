@@ -15,9 +15,9 @@ from sluicemq.chain.services import Services, account
 from sluicemq.chain.store.messages import (
     Written,
 )
+from sluicemq.compiling import mypyc_attr
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.prefetch import Limiter, Resume
-from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.queues.classic.deduplication import deduplication_of
 from sluicemq.queues.classic.memory_target import QueueLoad
 from sluicemq.queues.commands import (

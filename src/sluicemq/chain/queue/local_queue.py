@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue.queue import Queue
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 from sluicemq.model.batch import part_of
 from sluicemq.queues.commands import Command, Publish
 from sluicemq.queues.effects import Effect, Rejected

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 from sluicemq.chain.queue.replicator_types import R_co
 from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX, NamedQueue
+from sluicemq.compiling import mypyc_attr
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.link import Link
-from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.model.traffic import Traffic
 from sluicemq.queues.commands import Delete, Publish

@@ -30,8 +30,8 @@ from sluicemq.chain.store.messages import (
     StoreWrite,
     TryAgain,
 )
+from sluicemq.compiling import mypyc_attr
 from sluicemq.flow.gate import Gate
-from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import PAGE_OUT_BYTES, RETRY_FULL_MS, TIGHT_RATIO
 from sluicemq.storage.checkpoint import encode_queue_state
 from sluicemq.storage.queue_index import READ_TRIES, IndexRead, IndexWrite

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import ref
 
 from sluicemq.chain.queue.local_queue import LocalQueue
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 from sluicemq.limits import EXPIRY_LOOK_MS
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import Delete

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.store.messages import StoreClient
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.fault_history import FaultHistory

@@ -15,8 +15,8 @@ from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.remote import sections as s
 from sluicemq.chain.remote.remote_state import RemoteState
 from sluicemq.cluster.cluster_port import QUEUE_ASKS
+from sluicemq.compiling import mypyc_attr
 from sluicemq.kernel.address import AddressTable
-from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import DELIVERY_WINDOW_NOTIFY, WIRE_BATCH_BYTES, WIRE_CREDIT
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e

@@ -26,11 +26,11 @@ from sluicemq.chain.remote.home_follower import HomeFollower
 from sluicemq.chain.remote.queue_post import HomeLost, HomeReached, RemoteAnswer
 from sluicemq.chain.remote.remote_end import RemoteConsumer, RemoteEnd, RemoteQueuePort
 from sluicemq.chain.remote.remote_state import RemoteState
+from sluicemq.compiling import mypyc_attr
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
 from sluicemq.flow.prefetch import Limiter, Resume
 from sluicemq.kernel.cleanup_steps import take
-from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.model.queue_types import TYPES
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e

@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from sluicemq.chain.store.journal_seals import JournalSeals
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 from sluicemq.kernel.disk import SYNC_STRAND
 from sluicemq.limits import (
     GROUP_HOLD_MS,

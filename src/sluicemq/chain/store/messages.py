@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.store.group_commit import Append
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 from sluicemq.metadata.agreement import Agreed, NoAgreement
 from sluicemq.storage.entries import (
     encode_definition,

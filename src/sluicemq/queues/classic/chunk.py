@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 from sluicemq.limits import CHUNK_BYTES, CHUNK_MESSAGES
 from sluicemq.model.batch import footprint, size_of
 from sluicemq.queues.consumers import cost_of

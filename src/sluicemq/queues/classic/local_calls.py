@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 from sluicemq.queues.classic.head import Head
 from sluicemq.queues.classic.memory_target import target_count
 from sluicemq.queues.commands import Settle

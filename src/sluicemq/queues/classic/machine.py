@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 from sluicemq.model.batch import footprint, size_of
 from sluicemq.model.traits import NO_TRAITS
 from sluicemq.queues.classic.chunk import Chunk, same_cost

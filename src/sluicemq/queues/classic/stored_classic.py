@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.kernel.compiling import mypyc_attr
+from sluicemq.compiling import mypyc_attr
 from sluicemq.queues.classic.chunk import within
 from sluicemq.queues.classic.local_calls import LocalCalls
 from sluicemq.queues.classic.stored import Stored

@@ -6,9 +6,11 @@ new link. So a row may be in the log twice, but never behind a later one.
 
 from __future__ import annotations
 
+from sluicemq.compiling import mypyc_attr
 from sluicemq.kernel.address import ActorAddress
 
 
+@mypyc_attr(acyclic=True)
 class AskedUpTo:
     """The last row of a node, and its requester. The rows of a node's later requester come after
     all rows of an earlier one. It never changes: another one takes its place."""

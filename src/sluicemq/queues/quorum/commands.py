@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from sluicemq.compiling import mypyc_attr
 from sluicemq.kernel.address import NOBODY, ActorAddress
 from sluicemq.queues.by_value import ByValue
 from sluicemq.queues.commands import Configure
@@ -39,6 +40,7 @@ class RegisterEnqueuer(NamedTuple):
     sender: ActorAddress
 
 
+@mypyc_attr(acyclic=True)
 class Enqueue:
     """Asks the queue to take a batch. `first_seq` is the sender's number of its first message, 1 or
     more; the sender has the answers for all messages below `heard_seq`. `sizes` are the bytes of
@@ -89,6 +91,7 @@ class CancelConsumer(NamedTuple):
     consumer: ConsumerKey
 
 
+@mypyc_attr(acyclic=True)
 class SettleDelivered(ByValue):
     """Settles messages that a consumer was delivered: those with the ids in each (start, end),
     `end` exclusive. `outcome` is ACK, REQUEUE, REJECT or UNSENT; settled ids are ignored."""
@@ -167,6 +170,7 @@ class PassTime(NamedTuple):
     """Lets time pass: what is due by the time of its entry is done."""
 
 
+@mypyc_attr(acyclic=True)
 class Asked(ByValue):
     """Begins a row in an entry: row `number` of the commands of `asker`, which speaks for the
     channels of one node. Rows are numbered from 1 on. After a change of leader the asker sends

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Final
 
+from sluicemq.compiling import mypyc_attr
 from sluicemq.queues.by_value import ByValue
 
 ONES: Final = [range(place, place + 1) for place in range(256)]
@@ -21,6 +22,7 @@ def places_of(first: int, count: int) -> range:
     return one_place(first) if count == 1 else range(first, first + count)
 
 
+@mypyc_attr(acyclic=True)
 class StoredBatch:
     """Messages that one command has enqueued: in the entry at `index`, at the `count` places from
     `first` on; `size` and `sizes` are as in Enqueue. They expire at `expiry`, in milliseconds since
@@ -71,6 +73,7 @@ class StoredBatch:
         return min(len(places), short + 1)
 
 
+@mypyc_attr(acyclic=True)
 class MessageRun(ByValue):
     """Messages of one batch, in the order of `places`, that share one fate: each has come back
     `returns` times in a way that counts. `redelivered`: they have been delivered before; `reason`

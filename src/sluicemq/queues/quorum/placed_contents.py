@@ -9,6 +9,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from sluicemq.compiling import mypyc_attr
 from sluicemq.model.batch import Batch
 from sluicemq.model.traits import NO_TRAITS, MessageTraits, message_traits
 from sluicemq.queues.command_codec import HEAD, PERSISTENT, SAME_SIZE
@@ -25,6 +26,7 @@ USUAL_FLAGS: Final = SAME_SIZE | SAME_BODIES
 """Behind the envelope of an enqueue with these flags are its contents, each of the same size."""
 
 
+@mypyc_attr(acyclic=True)
 class PlacedContents:
     """Messages of one enqueue at the places from `first` to before `end` of an entry. `same_size`
     is as in Batch."""

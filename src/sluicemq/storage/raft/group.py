@@ -9,8 +9,9 @@ than the oldest journal file that stays; such a record changes nothing, or a lat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
+from sluicemq.compiling import mypyc_attr
 from sluicemq.limits import (
     RAFT_SEGMENT_BYTES,
     RAFT_UNCOMMITTED_BYTES,
@@ -42,13 +43,17 @@ UNBORN = LogSnapshot(0, 0, Configuration())
 """The state of a group whose founding members are unknown."""
 
 
-class HeldEntry(NamedTuple):
+@mypyc_attr(acyclic=True)
+class HeldEntry:
     """An entry that is not in a segment: the append of that number has put it in the journal's file
     `file`. Both are 0 for an entry of an earlier life, which the checkpoint has."""
 
-    entry: LogEntry
-    file: int
-    append: int
+    __slots__ = ("append", "entry", "file")
+
+    def __init__(self, entry: LogEntry, file: int, append: int) -> None:
+        self.entry = entry
+        self.file = file
+        self.append = append
 
 
 class RaftGroup:

@@ -239,7 +239,9 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         found: dict[int, bytes] = {}
         for index in indexes:
             held = None if group is None else group.held.get(index)
-            entry = log.entry_at(index) if index > log.snapshot.index else held and held.entry
+            entry = None if held is None else held.entry
+            if index > log.snapshot.index:
+                entry = log.entry_at(index)
             if entry is not None and (content := content_of(entry.data)).is_there:
                 found[index] = bytes(content)
         return found

@@ -35,8 +35,8 @@ from sluicemq.chain.queue.quorum.shell import (
     QuorumShell,
 )
 from sluicemq.chain.store.raft_answers import RaftAppended
+from sluicemq.compiling import mypyc_attr
 from sluicemq.kernel.address import node_of
-from sluicemq.kernel.compiling import mypyc_attr
 from sluicemq.limits import (
     LEASE_LOOK_MS,
     QUORUM_GATHER_BYTES,
