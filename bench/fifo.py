@@ -49,6 +49,7 @@ class Member:
         self.fifo.entered(self.index, self.index)
         effects: list[FifoEffect] = []
         self.fifo.apply(command, effects)
+        self.fifo.entry_ended(effects)
 
 
 def cycle_us(messages: int, batch: int, is_in_bytes: bool) -> float:

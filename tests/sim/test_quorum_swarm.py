@@ -22,7 +22,7 @@ from sluicemq.sim.run import simulate
 from sluicemq.sim.swarm import Swarm, swarm_of
 from support.thorough import only_thorough
 
-RUNS: Final = 60
+RUNS: Final = 100
 SEEDS: Final = [seed for seed in range(400) if swarm_of(seed).features.quorum is not None][:RUNS]
 SOUND: Final = SEEDS[:6]
 EVENTS_MAX: Final = 100_000

@@ -40,7 +40,7 @@ class ActorAddress(NamedTuple):
         return LAYOUT.pack(*self)
 
 
-ADDRESS_BYTES: Final = LAYOUT.size
+ADDRESS_BYTES: Final = 16
 
 NOBODY: Final = ActorAddress(0, 0, 0)
 """What stands in place of an actor's address where there is no actor."""

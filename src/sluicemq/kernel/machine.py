@@ -68,6 +68,10 @@ class Replicated(StateMachine[C, E]):
         self.index = index
         self.now_ms = max(self.now_ms, stamp_ms)
 
+    def entry_ended(self, effects: list[E]) -> None:
+        """Do what follows from the commands of the entry together, all of which were applied, and
+        append its effects. A machine whose commands may have a `rest` has nothing to do here."""
+
     def snapshot(self) -> Iterator[bytes]:
         """Yield the state as of `index`, with `index` and `now_ms`, in pieces that each take a turn
         at most. Commands applied before the last piece was taken are not in it. Bodies in the log

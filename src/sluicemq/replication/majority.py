@@ -212,6 +212,7 @@ class Majority(Replicator[C, E]):
         for command in commands:
             machine.apply(command, effects)
             assert machine.rest is None, "what takes long is not replayed"
+        machine.entry_ended(effects)
 
     def committed(self, entry: LogEntry) -> None:
         """Apply the commands of an entry, behind those that wait for a long one."""
@@ -219,8 +220,12 @@ class Majority(Replicator[C, E]):
             self.unagreed_bytes -= self.proposed.popleft()[1]
         stamp_ms, commands = self.codec.decode(entry.data)
         if commands:
-            self._entries.append((entry.index, stamp_ms, len(commands)))
-            self.all_agreed(commands)
+            self.carry_out_entry(entry.index, stamp_ms, commands)
+
+    def carry_out_entry(self, index: int, stamp_ms: int, commands: list[C]) -> None:
+        """Apply the commands of an entry, of which there is at least one."""
+        self._entries.append((index, stamp_ms, len(commands)))
+        self.all_agreed(commands)
 
     def carry_out(self, command: C) -> None:
         if not self._left:
@@ -228,3 +233,5 @@ class Majority(Replicator[C, E]):
             self.machine.entered(index, stamp_ms)
         self._left -= 1
         super().carry_out(command)
+        if not self._left:
+            self.machine.entry_ended(self.effects)

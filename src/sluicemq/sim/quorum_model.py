@@ -67,6 +67,9 @@ class SeenFifo(Replicated[FifoCommand, FifoEffect]):
     def apply(self, command: FifoCommand, effects: list[FifoEffect]) -> None:
         self.model.apply(command, effects)
 
+    def entry_ended(self, effects: list[FifoEffect]) -> None:
+        self.model.entry_ended(effects)
+
 
 class QuorumModel:
     """Watches the state of one quorum queue in one life."""
@@ -151,11 +154,22 @@ class QuorumModel:
             self.enqueued(command, place, seen, count)
         elif isinstance(command, SettleDelivered):
             self.settled(command)
+        self.served(seen)
+        self.limited()
+
+    def entry_ended(self, effects: list[FifoEffect]) -> None:
+        """Do what follows from an entry, and check its effects."""
+        before = len(effects)
+        self.fifo.entry_ended(effects)
+        if self.is_new:
+            self.served(effects[before:])
+
+    def served(self, seen: Sequence[FifoEffect]) -> None:
+        """Check what consumers are dealt, and note dead letters."""
         self.delivered([each for each in seen if isinstance(each, FifoDelivered)])
         for effect in seen:
             if isinstance(effect, DeadLettered) and effect.must_arrive:
                 self.died(effect)
-        self.limited()
 
     def enqueued(
         self, command: Enqueue, place: int, effects: Sequence[FifoEffect], count: int

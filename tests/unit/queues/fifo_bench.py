@@ -312,4 +312,5 @@ def applied(
     member.entered(index, stamp)
     for command in commands:
         member.apply(command, effects)
+    member.entry_ended(effects)
     return effects

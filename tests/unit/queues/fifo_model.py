@@ -142,10 +142,12 @@ class FifoModel:
                 self.answer_deleted(command)
                 continue
             getattr(self, f"do_{snake(type(command))}")(command)
-            if not self.deleted:
+            if not self.deleted and (self.settings.has_limit or self.rejects):
                 self.serve()
                 self.limit()
-                self.hand_over()
+        if not self.deleted:
+            self.serve()
+            self.hand_over()
         return self.seen
 
     def ready(self) -> list[Message]:

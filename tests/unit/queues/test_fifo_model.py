@@ -145,6 +145,8 @@ def who_was_served_stays_first(patch: pytest.MonkeyPatch) -> None:
     original = ServiceQueue.dealt
 
     def dealt(self: ServiceQueue, able: list[QueueConsumer], count: int) -> None:
+        if not count:
+            return
         ring = self.rings[-able[0].priority]
         was = [*ring]
         original(self, able, count)

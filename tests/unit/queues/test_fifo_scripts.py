@@ -78,6 +78,7 @@ class Interpreter:
         self.fifo.entered(self.index, self.now_ms)
         effects: list[e.FifoEffect] = []
         self.fifo.apply(command, effects)
+        self.fifo.entry_ended(effects)
         return [self.shown(effect) for effect in effects]
 
     def who(self, name: str) -> ActorAddress:

@@ -53,9 +53,11 @@ from sluicemq.queues.quorum.commands import (
 from sluicemq.queues.quorum.snapshot import DIGEST_BYTES
 from sluicemq.queues.quorum.usual_commands import (
     BODILESS,
+    ENQUEUE_KIND,
     SAME_BODIES,
     SEQ_MAX,
     put_usual,
+    put_usual_bodiless,
     raw_address,
     usual_command,
 )
@@ -273,6 +275,26 @@ ENCODERS: Final[dict[type, tuple[int, Callable[[Any], tuple[int, list[bytes]]]]]
     CompareState: (20, encode_compare),
 }
 """The number of each type, the same as in `queues/command_codec.py` where both have it."""
+
+
+def without_bodies(data: bytes, at: int) -> bytes:
+    """Return the commands in `data` from `at` on, which were read before, without the contents of
+    those that enqueue: see `encode_bodiless`."""
+    head_bytes: int = HEAD.size
+    parts: list[bytes] = []
+    kept = at
+    while at < len(data):
+        kind = data[at] | data[at + 1] << 8
+        body_at = at + head_bytes
+        length = data[at + 4] | data[at + 5] << 8 | data[at + 6] << 16 | data[at + 7] << 24
+        if kind == ENQUEUE_KIND:
+            parts.append(data[kept:at])
+            kept = body_at + length
+            if not put_usual_bodiless(parts, data, body_at, data[at + 2] | data[at + 3] << 8):
+                parts.append(encode_entry([decode_one(data, at)]))
+        at = body_at + length
+    parts.append(data[kept:])
+    return b"".join(parts)
 
 
 # -- and back

@@ -4,8 +4,9 @@
     trimmed what is left of them, as in `trimming`
 
 An entry proposed here is kept as commands with batches, from which deliveries are made; its bytes
-are made when it is written. An entry that was read is kept as bytes. Either can be dropped once the
-log's segments have it, and the batches as soon as their messages have left the queue.
+are made when it is written. An entry that was read is kept as bytes: its commands would be many
+objects, which live long and are looked through for garbage. Either can be dropped once the log's
+segments have it, and the bodies as soon as their messages have left the queue.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.queues.command_codec import UnreadableCommand
 from sluicemq.queues.log_content import LogContent
-from sluicemq.queues.quorum.command_codec import decode_entry, encode_entry
+from sluicemq.queues.quorum.command_codec import decode_entry, encode_entry, without_bodies
 from sluicemq.queues.quorum.commands import Enqueue, FifoCommand
 from sluicemq.queues.quorum.placed_contents import PlacedContents, of_commands, placed_in
 from sluicemq.queues.quorum.trimming import PlacedBatch, bodies_of, trimmed
@@ -36,16 +37,15 @@ class EntryContent(LogContent):
     """The content of one entry, of `size` bytes: `data`, or the commands that become them, with
     their bodies, proposed at `stamp_ms`. Both are None when it was dropped. `messages` and
     `body_bytes` count the messages that it enqueues; for an entry that was read they are known once
-    it was decoded, and `bodiless` has its commands without bodies."""
+    it was decoded."""
 
-    __slots__ = ("bodiless", "body_bytes", "commands", "data", "messages", "size", "stamp_ms")
+    __slots__ = ("body_bytes", "commands", "data", "messages", "size", "stamp_ms")
 
     def __init__(
         self, data: bytes, commands: list[FifoCommand] | None = None, stamp_ms: int = 0
     ) -> None:
         self.data: bytes | None = data
         self.commands = commands
-        self.bodiless: list[FifoCommand] | None = None
         self.stamp_ms = stamp_ms
         self.size = len(data)
         self.messages = self.body_bytes = 0
@@ -85,10 +85,11 @@ class EntryContent(LogContent):
     def messages_gone(self) -> None:
         """Drop the bodies, because all messages of this entry have left the queue by later entries:
         from now on it is shorter, and still makes the same state. Told again, it does nothing."""
-        if self.bodiless is not None:
-            self.commands, self.bodiless, self.data = self.bodiless, None, None
-            self.size = UNKNOWN
-        elif self.commands is not None:
+        if self.commands is None:
+            if self.data is not None and self.messages:
+                self.data = self.data[: STAMP.size] + without_bodies(self.data, STAMP.size)
+                self.size = len(self.data)
+        else:
             for each in self.commands:
                 if isinstance(each, Enqueue) and each.batch is not None:
                     assert self.data is None, "what is proposed is written whole"
@@ -99,7 +100,7 @@ class EntryContent(LogContent):
         """Drop the whole content from RAM."""
         if self.size == UNKNOWN and self.commands is not None:
             self.size = COMMAND_BYTES * len(self.commands)
-        self.data = self.commands = self.bodiless = None
+        self.data = self.commands = None
 
     def decoded(self) -> tuple[int, list[FifoCommand]]:
         """Return its time and its commands. Raises UnreadableCommand when the bytes are not of a
@@ -112,8 +113,6 @@ class EntryContent(LogContent):
         (stamp_ms,) = STAMP.unpack_from(data)
         commands = decode_entry(data, STAMP.size)
         self.count(commands)
-        if self.messages:
-            self.stamp_ms, self.bodiless = stamp_ms, commands
         return stamp_ms, commands
 
     def placed(self) -> list[PlacedContents]:

@@ -120,16 +120,16 @@ class Fifo(FifoState):
             self.answer_deleted(command, effects)
             return
         HANDLERS[type(command)](self, command, effects)
-        self.carry_on(effects)
+        if (self.has_limit or self.rejects) and not self.is_deleted:
+            self.serve(effects)  # what consumers can take counts for no limit
+            self.limit(effects)
 
-    def carry_on(self, effects: list[FifoEffect]) -> None:
-        """Do what follows from the state as a command has left it."""
+    def entry_ended(self, effects: list[FifoEffect]) -> None:
+        """Deal messages to consumers, and hand over dead letters, once for all commands of the
+        entry."""
         if self.is_deleted:
             return
-        if self.messages.count:
-            self.serve(effects)
-        if self.has_limit or self.rejects:
-            self.limit(effects)
+        self.serve(effects)
         if self.dead_letters.has_some:
             self.dead_letters.hand_over(effects)
 
@@ -214,12 +214,14 @@ class Fifo(FifoState):
 
     def serve(self, effects: list[FifoEffect]) -> None:
         """Drop expired messages at the head, and deal messages to consumers, until there are none
-        or no consumer may hold more. If too many expire for one command, nothing behind them is
-        dealt, and `due_ms` is now."""
+        or no consumer may hold more. If too many expire at once, nothing behind them is dealt, and
+        `due_ms` is now."""
         messages, consumers = self.messages, self.consumers
         now_ms = self.now_ms
         expires = QUORUM_EXPIRES_MAX
         dealt: dict[QueueConsumer, list[DeliveredPart]] = {}
+        able: list[QueueConsumer] = []
+        room = turn = 0
         while messages.count:
             run = messages.next()
             assert run is not None, "what is counted is there"
@@ -230,12 +232,16 @@ class Fifo(FifoState):
                 whole = messages.take(run, len(run.places))
                 self.dead_letters.die(whole, EXPIRED, messages)
                 continue
-            able, each = consumers.able(len(run.places))
-            if not able:
-                break
-            count = min(len(run.places), each * len(able))
-            self.deal(messages.take(run, count), able, dealt)
-            consumers.dealt(able, count)
+            if turn == room:
+                consumers.dealt(able, turn)
+                able, each = consumers.able(messages.count)
+                room, turn = each * len(able), 0
+                if not room:
+                    break
+            count = min(len(run.places), room - turn)
+            self.deal(messages.take(run, count), able, turn, dealt)
+            turn += count
+        consumers.dealt(able, turn)
         for consumer, parts in dealt.items():
             effects.append(FifoDelivered(consumer.key, parts))
 
@@ -243,9 +249,11 @@ class Fifo(FifoState):
         self,
         run: MessageRun,
         able: list[QueueConsumer],
+        turn: int,
         dealt: dict[QueueConsumer, list[DeliveredPart]],
     ) -> None:
-        """Give the messages of a run to these consumers, in turn, one each."""
+        """Give the messages of a run to these consumers, one each in turn, after `turn` messages
+        before them."""
         step = len(able)
         batch, places, returns, redelivered = run.batch, run.places, run.returns, run.redelivered
         reason = run.reason
@@ -255,10 +263,9 @@ class Fifo(FifoState):
         start: int = places.start
         stride: int = places.step
         audience = self.audience
-        for at, consumer in enumerate(able):
+        for at in range(min(step, count)):
+            consumer = able[(turn + at) % step]
             if step > 1:
-                if at >= count:
-                    break
                 own = one_place(start + at * stride) if count <= step else places[at::step]
                 part = MessageRun(batch, own, returns, redelivered, reason)
             first_id = consumer.next_id
@@ -300,13 +307,12 @@ class Fifo(FifoState):
 
     def settle(self, command: SettleDelivered, effects: list[FifoEffect]) -> None:
         """Settle messages of a consumer, which gives it room again."""
-        if command.consumer == DEAD_LETTER_WORKER:
-            for start, end in command.ids:
-                has_arrived = command.outcome != REQUEUE
-                self.dead_letters.settle(start, end, has_arrived, self.messages)
-            return
         consumer = self.consumers.members.get(command.consumer)
         if consumer is None:
+            if command.consumer == DEAD_LETTER_WORKER:
+                for start, end in command.ids:
+                    has_arrived = command.outcome != REQUEUE
+                    self.dead_letters.settle(start, end, has_arrived, self.messages)
             return
         for start, end in command.ids:
             runs = consumer.checked_out.take(start, end)

@@ -239,15 +239,19 @@ class ServiceQueue:
         return able, 1
 
     def dealt(self, able: list[QueueConsumer], count: int) -> None:
-        """Account for `count` messages that went to these consumers in turn: consumers without
-        credit leave the ring, which then begins with the one after the last."""
+        """Account for `count` messages that went to these consumers in turn, which `able` has
+        returned: consumers without credit leave the ring, which then begins with the one after the
+        last."""
+        if not count:
+            return
         key = -able[0].priority
         ring = self.rings[key]
-        assert len(able) in (count, len(ring)), "somebody was passed over"
-        turns = count % len(able) if len(able) == len(ring) else len(able)
+        size = len(able)
+        served = able if count >= size else able[:count]
+        turns = count % size if size == len(ring) else len(served)
         for consumer in able[:turns]:
             ring.move_to_end(consumer)
-        for consumer in able:
+        for consumer in served:
             if not consumer.credit:
                 del ring[consumer]
         if not ring:

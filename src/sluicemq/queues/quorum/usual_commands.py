@@ -40,20 +40,31 @@ WHOLE_ASKED: Final = Struct(f"<HHI{ADDRESS_BYTES}sQ")
 ENQUEUE_KIND: Final = 11
 SETTLE_KIND: Final = 13
 ASKED_KIND: Final = 19
-SEQ_MAX: Final = (1 << 64) - 1
-USUAL_SEQ_MAX: Final = 1 << 60
-"""Numbers up to here are machine words to compiled code."""
 SAME_BODIES: Final = 8
 """All bodies of an enqueue have the same size."""
 BODILESS: Final = 16
 """An enqueue has no contents any more, because all its messages have left the queue."""
+BODILESS_HEAD: Final[bytes] = Struct("<HHI").pack(
+    ENQUEUE_KIND, BODILESS | SAME_SIZE | SAME_BODIES, ENQUEUE_BYTES
+)
+"""The head of a command that enqueues what has left the queue."""
+CONTENT_AT: Final = ADDRESS_BYTES + 28
+"""Where an enqueue says how long each content is, and behind that how long each body is, and, from
+`CHANNEL_AT` on, what contents have in common."""
+SIZE_AT: Final = CONTENT_AT + 4
+CHANNEL_AT: Final = SIZE_AT + 4
+NO_CONTENT: Final = bytes(SIZE_AT - CONTENT_AT)
+NO_ENVELOPE: Final = bytes(ENQUEUE_BYTES - CHANNEL_AT)
+SEQ_MAX: Final = (1 << 64) - 1
+USUAL_SEQ_MAX: Final = 1 << 60
+"""Numbers up to here are machine words to compiled code."""
 
 KNOWN_MAX: Final = 4096
 ADDRESSES: Final[dict[bytes, ActorAddress]] = {}
 """Addresses that were read lately, at most KNOWN_MAX, by their bytes: those of a channel come again
 and again. Equal ones are mostly one object, which tables find sooner."""
-KEYS: Final[dict[bytes, ConsumerKey]] = {}
-"""The same of consumers, by the bytes of address and tag."""
+SETTLED: Final[dict[bytes, tuple[ConsumerKey, int]]] = {}
+"""The same of the consumer and the outcome of settles, by their bytes up to the ids."""
 RAW_ADDRESSES: Final[dict[ActorAddress, bytes]] = {}
 """The bytes of addresses that were written lately, at most KNOWN_MAX."""
 RAW_TAGS: Final[dict[str, bytes]] = {}
@@ -90,14 +101,19 @@ def raw_tag(tag: str) -> bytes:
     return raw
 
 
-def known_key(raw: bytes, tag: bytes) -> ConsumerKey:
-    """Return the key of the consumer with these bytes of the channel's address, and of the tag."""
-    key = KEYS.get(raw + tag)
-    if key is None:
-        if len(KEYS) >= KNOWN_MAX:
-            KEYS.clear()
-        key = KEYS[raw + tag] = ConsumerKey(known_address(raw), text_of(tag))
-    return key
+def known_settled(raw: bytes) -> tuple[ConsumerKey, int] | None:
+    """Return the consumer and the outcome of a settle that has these bytes before its one range of
+    ids; None if there is none."""
+    known = SETTLED.get(raw)
+    if known is None:
+        channel, count, outcome, tag_size = SETTLE.unpack_from(raw)
+        if count != 1 or outcome > UNSENT or tag_size != len(raw) - SETTLE_BYTES:
+            return None
+        if len(SETTLED) >= KNOWN_MAX:
+            SETTLED.clear()
+        known = ConsumerKey(known_address(channel), text_of(raw[SETTLE_BYTES:])), outcome
+        SETTLED[raw] = known
+    return known
 
 
 # -- to bytes
@@ -163,6 +179,19 @@ def put_enqueue(parts: list[bytes], command: Enqueue) -> bool:
     return True
 
 
+def put_usual_bodiless(parts: list[bytes], data: bytes, at: int, flags: int) -> bool:
+    """Append what `put_enqueue` writes of the enqueue that begins at `at`, behind its head, once
+    its messages have left the queue, if it is a usual one. Returns whether it is."""
+    if flags & ~(PERSISTENT | BODILESS) != SAME_SIZE | SAME_BODIES:
+        return False
+    parts.append(BODILESS_HEAD)
+    parts.append(data[at : at + CONTENT_AT])
+    parts.append(NO_CONTENT)
+    parts.append(data[at + SIZE_AT : at + CHANNEL_AT])
+    parts.append(NO_ENVELOPE)
+    return True
+
+
 def put_settle(parts: list[bytes], command: SettleDelivered) -> bool:
     """Append a settle that has one range of ids."""
     ids = command.ids
@@ -218,23 +247,18 @@ def usual_enqueue(data: bytes, at: int, end: int, flags: int) -> FifoCommand | N
 
 def usual_settle(data: bytes, at: int, end: int, flags: int) -> FifoCommand | None:
     """Return the settle in data[at:end] if it has one range of ids."""
-    channel: bytes
-    count: int
-    outcome: int
-    tag_size: int
     start: int
     stop: int
-    tag_at: int = at + SETTLE_BYTES
-    if flags or tag_at > end:
+    ids_at = end - ONE_RANGE_BYTES
+    if flags or ids_at < at + SETTLE_BYTES:
         return None
-    channel, count, outcome, tag_size = SETTLE.unpack_from(data, at)
-    ids_at = tag_at + tag_size
-    if count != 1 or outcome > UNSENT or ids_at + ONE_RANGE_BYTES != end:
+    known = known_settled(data[at:ids_at])
+    if known is None:
         return None
     start, stop = ONE_RANGE.unpack_from(data, ids_at)
     if start >= stop:
         return None
-    return SettleDelivered(known_key(channel, data[tag_at:ids_at]), ((start, stop),), outcome)
+    return SettleDelivered(known[0], ((start, stop),), known[1])
 
 
 def usual_asked(data: bytes, at: int, end: int, flags: int) -> FifoCommand | None:

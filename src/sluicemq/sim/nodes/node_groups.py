@@ -79,6 +79,9 @@ class ComparedFifo(Replicated[FifoCommand, FifoEffect]):
     def apply(self, command: FifoCommand, effects: list[FifoEffect]) -> None:
         self.fifo.apply(command, effects)
 
+    def entry_ended(self, effects: list[FifoEffect]) -> None:
+        self.fifo.entry_ended(effects)
+
     def restore(self, pieces: Iterable[bytes]) -> None:
         self.fifo.restore(pieces)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.queue.group.entry_kind import EntryKind
@@ -79,13 +80,31 @@ class FifoReplicator(Majority[FifoCommand, FifoEffect]):
         super().committed(entry)
         self.keep_bodies(entry)
 
-    def apply(self, command: FifoCommand) -> None:
-        """Apply a command as any machine does. Compiled code knows the way into this one."""
+    def carry_out_entry(self, index: int, stamp_ms: int, commands: list[FifoCommand]) -> None:
+        """Apply the commands of an entry. None of a Fifo has a rest, so that they need not wait for
+        one another; at a fault those behind it are still known."""
         fifo = self._fifo
-        if self.machine is fifo:
-            fifo.apply(command, self.effects)
-        else:
-            super().apply(command)
+        if self.machine is not fifo:
+            super().carry_out_entry(index, stamp_ms, commands)
+            return
+        assert self.current is None, "entries are applied after the end, or within another one"
+        owner = self._owner()
+        assert owner is not None, "a replicator without its owner"
+        effects = self.effects
+        fifo.entered(index, stamp_ms)
+        begun = 0
+        try:
+            for command in commands:
+                begun += 1
+                self.current = command
+                fifo.apply(command, effects)
+                if begun == len(commands):
+                    fifo.entry_ended(effects)
+                self.current = None
+                owner.applied(command)
+        except Exception:
+            self.waiting = deque(commands[begun:])
+            raise
 
     def replay(self, entry: LogEntry) -> None:
         """Apply an entry of an earlier life. A deletion in it has still to be carried out."""

@@ -337,8 +337,8 @@ class SharedShell(MemberShell, SnapshotTaker):
 
     def look_at_state(self) -> None:
         super().look_at_state()
-        newest = max(self.fifo.marks, default=0)
-        if self.led_term and newest > self.compared:
+        newest = max(self.fifo.marks, default=0) if self.led_term else 0
+        if newest > self.compared:
             self.compared = newest
             self.lead(q.CompareState(newest, self.fifo.marks[newest]))
 
