@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.host.clock import HostClock
@@ -11,8 +9,6 @@ from sluicemq.host.clock import HostClock
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
-
-    from sluicemq.kernel.actor import Actor
 
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
@@ -32,10 +28,6 @@ class MovableClock(HostClock):
         self.is_busy = is_busy
         self.ahead_ns = ahead_ns
         """How far this clock is ahead of the machine's."""
-        self.timers: list[tuple[int, int, Actor, object]] = []
-        """A heap of what is to be posted: when, its number, to whom, and what."""
-        self.numbers = count()
-        self.alarm: asyncio.TimerHandle | None = None
         self.moves = 0
         """So many moves are under way: the loop is not to ring meanwhile."""
         self.is_stopped = False
@@ -46,30 +38,12 @@ class MovableClock(HostClock):
     def wall_ms(self) -> int:
         return super().wall_ms() + self.ahead_ns // NS_PER_MS
 
-    def call_after(self, delay_ms: int, actor: Actor, message: object) -> None:
-        due = self.now_ns() + delay_ms * NS_PER_MS
-        timer = (due, next(self.numbers), actor, message)
-        heapq.heappush(self.timers, timer)
-        if self.timers[0] is timer:
-            self.set_alarm()
-
     def set_alarm(self) -> None:
-        """Have the loop call when the next timer is due."""
-        if self.alarm is not None:
+        if not self.moves and not self.is_stopped:
+            super().set_alarm()
+        elif self.alarm is not None:
             self.alarm.cancel()
             self.alarm = None
-        if self.timers and not self.moves and not self.is_stopped:
-            wait_ns = max(0, self.timers[0][0] - self.now_ns())
-            self.alarm = self.loop.call_later(wait_ns / NS_PER_S, self.ring)
-
-    def ring(self) -> None:
-        """Post the messages of all timers that are due."""
-        self.alarm = None
-        now = self.now_ns()
-        while self.timers and self.timers[0][0] <= now:
-            _, _, actor, message = heapq.heappop(self.timers)
-            actor.post(message)
-        self.set_alarm()
 
     def advance(self, step_ns: int, done: Callable[[], None]) -> None:
         """Move the clock ahead by `step_ns` nanoseconds and call `done`: timer by timer, so that
