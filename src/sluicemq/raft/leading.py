@@ -405,6 +405,8 @@ class Leading:
         of this term, never by being on a majority."""
         member = self.member
         log = member.log
+        if log.commit == log.last_index:
+            return
         agreed = log.configuration.agreed(self.durable_at)
         if agreed <= log.commit or log.term_at(agreed) != member.term:
             return

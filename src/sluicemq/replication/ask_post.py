@@ -21,6 +21,7 @@ from sluicemq.cluster.cluster_port import (
     NodeUp,
     PeerMessage,
 )
+from sluicemq.compiling import mypyc_attr
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import QUEUE_FRAME_BYTES, QUORUM_LEADERS_MAX
@@ -52,15 +53,19 @@ class AskAgain(NamedTuple):
     """Posted to a queue that had no room to send a row to a node: now there is room."""
 
 
-class RowCame(NamedTuple):
+@mypyc_attr(acyclic=True)
+class RowCame:
     """Posted to the queue whose member has announced that it leads in `term`: row `number` of that
     node, with encoded commands. `is_first`: those before it are known to be applied."""
 
-    node: int
-    term: int
-    number: int
-    is_first: bool
-    data: bytes
+    __slots__ = ("data", "is_first", "node", "number", "term")
+
+    def __init__(self, node: int, term: int, number: int, is_first: bool, data: bytes) -> None:
+        self.node = node
+        self.term = term
+        self.number = number
+        self.is_first = is_first
+        self.data = data
 
 
 class NodeAsked(GateKeeper):

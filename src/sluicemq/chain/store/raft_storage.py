@@ -88,6 +88,7 @@ ASKED_PERCENT: Final = 50
 full: some after each group, for each has work with it."""
 LIVE_READ_ENTRIES: Final = 1024
 """The most entries read at once for a member that lacks them."""
+WITH_ENTRIES: Final = (RaftEntries, LivePiece)
 RAFT_MARK: Final = 0
 """Key in the journal's marks, beside queue ids, none of which is 0: a group has something there."""
 
@@ -161,12 +162,11 @@ class RaftAppend(Append):
         self.gone: RaftFilesGone | None = None
         """Deletes the files that these records make superfluous, once the records are durable."""
         self.content = content
-        self.size_bytes = 1 + sum(
-            entry.size_bytes
-            for record in (*records, *pieces)
-            if isinstance(record, RaftEntries | LivePiece)
-            for entry in record.entries
-        )
+        self.size_bytes = 1
+        for record in (*records, *pieces):
+            if isinstance(record, WITH_ENTRIES):
+                for entry in record.entries:
+                    self.size_bytes += entry.size_bytes
         self.pieces = pieces
         self.jobs: list[DiskJob] = []
         """Jobs that write the content and the pieces."""

@@ -24,6 +24,7 @@ from itertools import accumulate
 from struct import Struct
 from typing import Final, NamedTuple
 
+from sluicemq.compiling import mypyc_attr
 from sluicemq.raft.configuration import decoded
 from sluicemq.raft.entry import CONFIGURATION, DATA, NOOP, LogEntry
 from sluicemq.raft.snapshot import LogSnapshot
@@ -64,11 +65,28 @@ COMMIT: Final = Struct("<IIQQ")
 COUNT: Final = Struct("<I")
 
 
-class RaftEntries(NamedTuple):
+@mypyc_attr(acyclic=True)
+class RaftEntries:
     """Entries with consecutive indexes that were appended to a group's log."""
 
-    group: int
-    entries: list[LogEntry]
+    __slots__ = ("entries", "group")
+
+    def __init__(self, group: int, entries: list[LogEntry]) -> None:
+        self.group = group
+        self.entries = entries
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, RaftEntries)
+            and other.group == self.group
+            and other.entries == self.entries
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.group, len(self.entries)))
+
+    def __repr__(self) -> str:
+        return f"RaftEntries({self.group}, {self.entries})"
 
 
 class RaftTruncation(NamedTuple):

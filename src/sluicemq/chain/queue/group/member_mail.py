@@ -7,7 +7,7 @@ lagging member and sent to it in order: reads take time, but only messages to th
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.kernel.disk import DiskJob, Files
@@ -42,6 +42,8 @@ class RaftContentRead(DiskJob):
             self.content = None
 
 
+WITH_CONTENT: Final = (AppendEntries, LivePiece, SnapshotPiece)
+"""Messages of which parts may have to be read."""
 MailRead = RaftContentRead | RaftEntriesRead | RaftLiveRead
 
 
@@ -79,7 +81,7 @@ class MemberMail:
         whole: list[RaftMessage] = []
         for message in messages:
             waiting = self.waiting.get(message.to)
-            if isinstance(message, AppendEntries | LivePiece | SnapshotPiece):
+            if isinstance(message, WITH_CONTENT):
                 if waiting is not None:
                     waiting.append(message)
                     continue

@@ -10,7 +10,7 @@ before.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.queues.quorum.commands import Asked
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from sluicemq.queues.quorum.commands import FifoCommand
     from sluicemq.queues.quorum.effects import RowBegins
     from sluicemq.queues.quorum.entry_content import FifoCodec
+
+
+WAIT_TICKS: Final = 2
+"""Ticks for which settlements wait for other commands: so 100 to 200 ms."""
 
 
 class AskedRow:
@@ -44,6 +48,8 @@ class Asking:
         """Commands in no row yet; `gathered_bytes` is their approximate size, and `size_bytes`
         includes that of all rows."""
         self.gathered_bytes = self.size_bytes = 0
+        self.wait_ticks = 0
+        """Ticks for which the gathered commands may wait for others; 0: they do not wait."""
         self.next_number = 1
         self.sent = 0
         """Rows up to this number were sent to the present leader."""
@@ -73,6 +79,18 @@ class Asking:
         """Return the command added last, if it is in no row yet."""
         return self.gathered[-1] if self.gathered else None
 
+    def wait(self) -> None:
+        """Let the gathered commands wait for others for some ticks, from when they first did."""
+        if not self.wait_ticks:
+            self.wait_ticks = WAIT_TICKS
+
+    def has_waited(self) -> bool:
+        """Let a tick pass. Returns whether the gathered commands have waited long enough."""
+        if not self.wait_ticks:
+            return False
+        self.wait_ticks -= 1
+        return not self.wait_ticks
+
     def make_row(self) -> None:
         """Make a row of the gathered commands; an empty row serves a channel that asks when all
         earlier commands are done."""
@@ -80,7 +98,7 @@ class Asking:
         self.rows.append(AskedRow(self.next_number, row, self.gathered_bytes))
         self.next_number += 1
         self.gathered = []
-        self.gathered_bytes = 0
+        self.gathered_bytes = self.wait_ticks = 0
 
     def begin_anew(self) -> None:
         """Send all rows again, because the leader has changed or is lost."""
@@ -90,7 +108,7 @@ class Asking:
         """Drop everything, because the queue is deleted and nothing more is applied."""
         self.rows.clear()
         self.gathered.clear()
-        self.gathered_bytes = self.size_bytes = 0
+        self.gathered_bytes = self.size_bytes = self.wait_ticks = 0
 
     def began(self, effect: RowBegins) -> bool:
         """Note which row the next effects come from. Returns whether it is the first row of this

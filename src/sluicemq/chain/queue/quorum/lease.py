@@ -10,7 +10,7 @@ it takes a node for lost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.kernel.address import node_of
 from sluicemq.limits import LEASE_MS
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from sluicemq.raft.raft import Raft
 
 NS_A_MS: Final = 1_000_000
+
+
+class LeaseDue(NamedTuple):
+    """Tells a queue to check whether it may deliver again."""
 
 
 class DeliveryLease:

@@ -51,6 +51,11 @@ class LostTooLong(NamedTuple):
     node: int
 
 
+class Undeclared(NamedTuple):
+    """Tells a queue that it is not declared any more: the members that agreed on its deletion did
+    not have to wait for this one."""
+
+
 class MemberShell(QuorumShell):
     """The shell around the state of a quorum queue, as a member of its group. `raft` is this node's
     member."""

@@ -10,7 +10,7 @@ that were not seen to be applied are sent again to the next leader.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.queue.group.member_mail import RaftContentRead
 from sluicemq.chain.queue.group.shared_log import SharedLog
@@ -24,8 +24,8 @@ from sluicemq.chain.queue.quorum.asked_queue import (
 from sluicemq.chain.queue.quorum.asking import Asking
 from sluicemq.chain.queue.quorum.channel_ends import ChannelEnd
 from sluicemq.chain.queue.quorum.gathering import GatheringDue
-from sluicemq.chain.queue.quorum.lease import DeliveryLease
-from sluicemq.chain.queue.quorum.member_shell import LostTooLong, MemberShell
+from sluicemq.chain.queue.quorum.lease import DeliveryLease, LeaseDue
+from sluicemq.chain.queue.quorum.member_shell import LostTooLong, MemberShell, Undeclared
 from sluicemq.chain.queue.quorum.replicator import CODEC, QUORUM_ENTRIES
 from sluicemq.chain.queue.quorum.shared_replicator import SharedReplicator
 from sluicemq.chain.queue.quorum.shell import (
@@ -82,15 +82,6 @@ SETTLES_UNDER_WAY: Final = 2
 @mypyc_attr(native_class=False)
 class StateDivergedError(AssertionError):
     """A member has applied the same entries as the leader and reached a different state."""
-
-
-class LeaseDue(NamedTuple):
-    """Tells a queue to check whether it may deliver again."""
-
-
-class Undeclared(NamedTuple):
-    """Tells a queue that it is not declared any more: the members that agreed on its deletion did
-    not have to wait for this one."""
 
 
 class SharedShell(MemberShell, SnapshotTaker):
@@ -523,6 +514,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         raft = self.raft
         tick_fit(raft, self.raft_post.cluster)
         self.look_in_ticks -= 1
+        self.is_urgent |= self.asking.has_waited()
         return (
             raft.has_work
             or raft.is_quiet
@@ -551,7 +543,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             or (raft.member.term if raft.is_leader else 0) != self.led_term
             or raft.configuration is not self.members_known
             or not self.is_serving
-            or self.is_ticking == (raft.is_quiet or self.machine.deleted)
+            or self.is_ticking != self.needs_ticks
         )
 
     def may_deliver(self) -> bool:
@@ -578,9 +570,14 @@ class SharedShell(MemberShell, SnapshotTaker):
             self.schedule()
         self.look_at_ticks()
 
+    @property
+    def needs_ticks(self) -> bool:
+        """Tell whether the member, or its gathered commands, wait for something."""
+        return not (self.raft.is_quiet or self.machine.deleted) or self.asking.wait_ticks > 0
+
     def look_at_ticks(self) -> None:
-        """Have ticks while the member waits for something."""
-        is_ticking = not (self.raft.is_quiet or self.machine.deleted)
+        """Have ticks while something waits."""
+        is_ticking = self.needs_ticks
         if is_ticking != self.is_ticking:
             self.is_ticking = is_ticking
             if is_ticking:
@@ -639,9 +636,8 @@ class SharedShell(MemberShell, SnapshotTaker):
             len(asking.rows) >= rows_max and size_bytes < QUORUM_GATHER_BYTES
         )
 
-    @property
-    def made(self) -> int:
-        return self.asking.next_number
+    def plan_settles(self) -> None:
+        self.asking.wait()
 
     def send_rows(self) -> None:
         """Send the leader the rows that it has not been sent."""
