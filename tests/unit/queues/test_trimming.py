@@ -83,7 +83,7 @@ def test_what_is_cut_out_is_what_is_there(whole: bytes, needed: int, step: int) 
             for first in range(each.first, each.end):
                 places = range(first, each.end, step)
                 count = 1 + (len(places) - 1) // 2
-                contents = each.cut(places, count)
+                contents = each.cut(places.start, places.step, count)
                 wanted = [all_of_it[place] for place in places[:count]]
                 assert [(content, each.traits) for content in contents] == [
                     (content, traits) for content, traits, *_ in wanted

@@ -3,8 +3,8 @@
 Its inputs are commands, with the index and the time of their entry. Bodies are in the log, not
 here. docs/quorum-queues.md says how it works and where it differs from RabbitMQ.
 
-A command costs Python work per batch, not per message: messages that came together, and have shared
-one fate, are one run.
+A command costs Python work per batch, not per message: messages that came together, are alike, and
+have shared one fate, are one run.
 """
 
 from __future__ import annotations
@@ -197,18 +197,23 @@ class Fifo(FifoState):
         return not self.audience or address.node == self.audience
 
     def store(self, command: Enqueue, first: int, skip: int) -> None:
-        """Put a batch's messages at the tail, except for the first `skip`."""
+        """Put a batch's messages at the tail, except for the first `skip`. Those of an entry that
+        are alike become one batch: the consumers share it in fewer runs."""
         ttl_ms = command.ttl_ms
         queue_ttl_ms = self.settings.message_ttl_ms
         if queue_ttl_ms is not None and (ttl_ms is None or queue_ttl_ms < ttl_ms):
             ttl_ms = queue_ttl_ms
         expiry = 0 if ttl_ms is None else self.now_ms + max(1, ttl_ms)
-        sizes = command.sizes
+        index, size, sizes = self.index, command.size, command.sizes
         if sizes is not None and skip:
             sizes = sizes[skip:]
         count = command.count - skip
         assert count > 0, "nothing is stored"
-        self.messages.enqueue(StoredBatch(self.index, first, count, command.size, sizes, expiry))
+        fresh = self.messages.fresh
+        if fresh and sizes is None and fresh[-1].is_continued(index, first, size, expiry):
+            self.messages.lengthen(fresh[-1], count)
+            return
+        self.messages.enqueue(StoredBatch(index, first, count, size, sizes, expiry))
 
     # -- serving
 

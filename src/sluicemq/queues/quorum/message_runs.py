@@ -24,10 +24,11 @@ def places_of(first: int, count: int) -> range:
 
 @mypyc_attr(acyclic=True)
 class StoredBatch:
-    """Messages that one command has enqueued: in the entry at `index`, at the `count` places from
-    `first` on; `size` and `sizes` are as in Enqueue. They expire at `expiry`, in milliseconds since
-    the epoch, 0: never. `taken` counts those that are not fresh any more and still in the queue:
-    with consumers, returned, or dead letters; `places` are those of all messages."""
+    """Messages that one command has enqueued, or several, if they are alike: in the entry at
+    `index`, at the `count` places from `first` on; `size` and `sizes` are as in Enqueue. They
+    expire at `expiry`, in milliseconds since the epoch, 0: never. `taken` counts those that are not
+    fresh any more and still in the queue: with consumers, returned, or dead letters; `places` are
+    those of all messages."""
 
     __slots__ = ("count", "expiry", "first", "index", "places", "size", "sizes", "taken")
 
@@ -54,6 +55,17 @@ class StoredBatch:
     def end(self) -> int:
         """Return the place behind the last message."""
         return self.first + self.count
+
+    def is_continued(self, index: int, first: int, size: int, expiry: int) -> bool:
+        """Tell whether messages of one size, with that expiry, at the places from `first` on of the
+        entry at `index`, would continue this batch."""
+        return (
+            self.index == index
+            and self.sizes is None
+            and self.size == size
+            and self.expiry == expiry
+            and self.end == first
+        )
 
     def bytes_of(self, places: range) -> int:
         """Return the bytes of the bodies at these places."""

@@ -43,10 +43,9 @@ class PlacedContents:
         self.data = b""
         self.start = self.size = 0
 
-    def cut(self, places: range, count: int) -> list[bytes]:
-        """Return the contents at the first `count` of these places."""
-        step = places.step
-        at = places.start - self.first
+    def cut(self, place: int, step: int, count: int) -> list[bytes]:
+        """Return so many contents, from that place on, each `step` places behind the one before."""
+        at = place - self.first
         if self.contents is not None:
             return self.contents[at : at + count * step : step]
         data, size = self.data, self.size

@@ -50,6 +50,14 @@ class ReadyMessages:
         self.count += batch.count
         self.bytes += batch.bytes_of(batch.places)
 
+    def lengthen(self, batch: StoredBatch, count: int) -> None:
+        """Add so many messages to the last batch, which is `batch`."""
+        assert batch is self.fresh[-1], "only what is at the tail can be continued"
+        batch.count += count
+        batch.places = range(batch.first, batch.end)
+        self.count += count
+        self.bytes += count * batch.size
+
     def next(self) -> MessageRun | None:
         """Return the next messages to be served, as many as are alike; None when none is ready."""
         if self.returns:

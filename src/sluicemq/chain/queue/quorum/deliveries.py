@@ -43,7 +43,7 @@ MESSAGES_A_UNIT: Final = 8
 
 
 class CutPart:
-    """Those of the assigned messages that are in one batch, in order."""
+    """Those of the assigned messages that are delivered as one batch, in order."""
 
     __slots__ = ("contents", "same_size", "traits")
 
@@ -231,18 +231,29 @@ class QuorumDeliveries:
     # -- bodies
 
     def cut(self, part: DeliveredPart | DeadPart) -> CutPart | None:
-        """Return the first messages of a part, those in one batch; None if they have to be read
-        first."""
+        """Return the first messages of a part, those that are in one batch of the entry, or in
+        several that are alike; None if they have to be read first."""
         found = self.bodies.find(part.entry)
         if found is None:
             return None
-        places = part.places
-        start = places.start
+        place: int = part.places.start
+        step: int = part.places.step
+        left = len(part.places)
+        cut: CutPart | None = None
         for each in found:
-            if each.first <= start < each.end:
-                count = min(len(places), -(-(each.end - start) // places.step))
-                return CutPart(each.cut(places, count), each.traits, each.same_size)
-        raise AssertionError(f"entry {part.entry} has no message at place {places.start}")
+            if left and each.first <= place < each.end:
+                count = min(left, -(-(each.end - place) // step))
+                more = CutPart(each.cut(place, step, count), each.traits, each.same_size)
+                if cut is None:
+                    cut = more
+                elif cut.is_like(more):
+                    cut.contents += more.contents
+                else:
+                    break
+                place += count * step
+                left -= count
+        assert cut is not None, f"entry {part.entry} has no message at place {place}"
+        return cut
 
     def read(self) -> None:
         """Read the entries that are wanted, and some that will be wanted next."""
