@@ -140,14 +140,14 @@ class NodeFile(MemberBook):
         if not self.record.cluster:
             return False  # before there is a cluster another node may come in a member's place
         founders = len(self.record.nodes)
-        rows = [
-            MetMember(
-                *(each.number, each.name, each.home.hex(), each.incarnation),
-                "" if each.number <= founders else each.address,
-            )
-            for each in members
-            if each.home
-        ]
+        known = {each.node: each for each in self.record.members}
+        rows: list[MetMember] = []
+        for each in members:
+            if each.home:
+                row = (each.number, each.name, each.home.hex(), each.incarnation)
+                rows.append(MetMember(*row, "" if each.number <= founders else each.address))
+            elif each.number in known:  # lost while this node's cluster was being made durable
+                rows.append(known[each.number])
         self.record = replace(self.record, members=rows)
         self.disk.submit(WriteNodeFile(self.record), actor, STRAND)
         return True

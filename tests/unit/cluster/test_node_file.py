@@ -14,7 +14,7 @@ import pytest
 from sluicemq.cluster import node_file
 from sluicemq.cluster.introduction import NodeCard
 from sluicemq.cluster.members import Member
-from sluicemq.cluster.node_file import NodeFile, begin_life
+from sluicemq.cluster.node_file import MetMember, NodeFile, begin_life
 from sluicemq.cluster.node_path import PATH
 from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.kernel.world import World
@@ -75,6 +75,26 @@ def test_who_was_met_is_known_in_the_next_life() -> None:
         ("n3", b"\3" * 16, 1),
         ("", b"", 0),
     ]
+
+
+def test_a_founder_that_is_lost_before_the_cluster_counts_stays_known() -> None:
+    """Another node is met just then, and the file is written anew for that."""
+    files = DictFiles()
+    world = world_with(files)
+    book = begin_life(world, "", "n1", 1, ["h1:1", "h2:1", "h3:1"])
+    homes = {number: (bytes([number]) * 16).hex() for number in (2, 3)}
+    others = [MetMember(number, f"n{number}", home, 1) for number, home in homes.items()]
+    book.join("c", ["h1:1", "h2:1", "h3:1"], [book.own, *others], bystander())
+    lost = Member(3, "h3", 1)
+    assert book.write([met(2, 2), lost], bystander())
+    assert isinstance(world.disk, FakeDisk)
+    while world.disk.jobs:
+        world.disk.finish()
+    again = begin_life(world_with(files.crash()), "", "n1", 1, ["h1:1", "h2:1", "h3:1"])
+    members = [Member(number, f"h{number}", 1) for number in (2, 3)]
+    again.recall(members)
+    kept = [(each.home.hex(), each.incarnation) for each in members]
+    assert kept == [(homes[2], 2), (homes[3], 1)]
 
 
 def test_a_crash_at_any_step_leaves_the_node_itself() -> None:
