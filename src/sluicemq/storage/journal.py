@@ -31,6 +31,7 @@ from sluicemq.storage.records import (
     Scan,
     decode_header,
     encode_record,
+    file_id_in,
     is_cut_off,
     next_magic,
     scan,
@@ -170,7 +171,7 @@ class Journal:
         if not self.offset:
             allocate = self.size_limit
             self.file_id = journal_id(self.life, self.number)
-            header = FileHeader("journal", self.file_id, self.number, 0).encode()
+            header = journal_header(self.life, self.number)
             self.offset = FILE_HEADER_SIZE
         start = self.offset - len(header)
         self.sequence += 1
@@ -302,12 +303,33 @@ class Replay:
 
 def is_unfinished(data: bytes, number: int) -> bool:
     """Tell whether the first write of a file, which has no valid header with its number, was cut
-    off, or its first sector lost, with nothing behind it. A header with the number of an older file
-    shows the same: it was to be used again."""
+    off, or its first sector lost, with nothing behind it. The header of an older file shows the
+    same, whole or with the beginning of this one's: it was to be used again."""
     try:
         return decode_header(data, "journal").number < number
     except Corrupt:
-        return is_cut_off(data) and next_magic(data, 0, 0) < 0
+        return is_between_headers(data[:FILE_HEADER_SIZE], number) or (
+            is_cut_off(data) and next_magic(data, 0, 0) < 0
+        )
+
+
+def is_between_headers(header: bytes, number: int) -> bool:
+    """Tell whether a header is that of an older file, overwritten in part by that of the journal's
+    file with this number. Both are of one life."""
+    if len(header) < FILE_HEADER_SIZE:
+        return False
+    life = file_id_in(header)[:LIFE_SIZE]
+    new = journal_header(life, number)
+    if header == new:
+        return False
+    start = next(at for at, (was, now) in enumerate(zip(header, new, strict=True)) if was != now)
+    rest = header[start:]
+    return any(journal_header(life, old)[start:] == rest for old in range(number - 1, 0, -1))
+
+
+def journal_header(life: bytes, number: int) -> bytes:
+    """Return the header of the journal's file with that number that a broker makes in this life."""
+    return FileHeader("journal", journal_id(life, number), number).encode()
 
 
 def journal_numbers(files: Files) -> list[int]:

@@ -156,6 +156,12 @@ def any_header(data: bytes) -> FileHeader:
     return FileHeader(KINDS[kind - 1], file_id, number, queue, version)
 
 
+def file_id_in(header: bytes) -> bytes:
+    """Return the id in the 64 bytes of a header, which may be damaged."""
+    file_id: bytes = HEADER.unpack_from(header)[5]
+    return file_id
+
+
 def is_cut_off(header: bytes) -> bool:
     """Tell whether the beginning of a file, which is no header, shows that its first write was cut
     off, or that a power loss has taken its first sector."""

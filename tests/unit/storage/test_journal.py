@@ -241,9 +241,10 @@ def test_a_spare_file_is_given_once() -> None:
     assert journal.take_spare() == []
 
 
-@pytest.mark.parametrize("cut", [0, 64, 80, 90])
+@pytest.mark.parametrize("cut", range(91))
 def test_a_first_group_that_was_cut_off_leaves_nothing_of_the_old_file(cut: int) -> None:
-    """Nor is it a problem: nobody was told of the group. A header arrives whole, or not at all."""
+    """Nor is it a problem: nobody was told of the group. Its header, of 64 bytes, may be cut off,
+    too: a write may end anywhere when the node is killed."""
     journal, files = reused()
     before = files.content(journal_path(1))
     job = journal.group(entries(1))
@@ -251,6 +252,18 @@ def test_a_first_group_that_was_cut_off_leaves_nothing_of_the_old_file(cut: int)
     found = Replay(files, 3)
     assert (found.entries, found.problems, found.unreadable) == ([], [], "")
     assert found.torn
+
+
+@pytest.mark.parametrize("cut", [0, 25, 40, 61])
+def test_a_header_between_two_that_is_damaged_beside_that_is_told(cut: int) -> None:
+    journal, files = reused()
+    before = files.content(journal_path(1))
+    data = bytearray(journal.group(entries(1)).data[:cut] + before[cut:])
+    for place in range(64):
+        damaged = bytearray(data)
+        damaged[place] ^= 64
+        files.put(journal_path(3), bytes(damaged))
+        assert Replay(files, 3).unreadable, place
 
 
 def test_a_spare_file_that_is_gone_is_done_without() -> None:
