@@ -175,7 +175,8 @@ class NetConfig(Section):
         "The longest time from one look at the sockets to the next while many clients send a little"
         " each. What comes meanwhile is handled together, for less CPU time; the broker pauses only"
         " as long as no less comes in by it. Where more comes from other nodes than from clients"
-        " it is three times as long. 0 never pauses, for the shortest answers.",
+        " it is three times as long, and every other look leaves clients alone. 0 never pauses, for"
+        " the shortest answers.",
         unit="milliseconds",
         high=100,
     )

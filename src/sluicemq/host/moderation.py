@@ -11,7 +11,9 @@ or when it does not pay (docs/decisions/0034-a-pause-before-the-next-look.md).
 A node that gets more from other nodes than from clients has a part in what nodes agree on, step by
 step. Its clients wait for several nodes anyway, and each step serves the more of them the more come
 together. So its pauses are longer, and so are the times after which they are judged
-(docs/decisions/0043-longer-pauses-of-linked-nodes.md).
+(docs/decisions/0043-longer-pauses-of-linked-nodes.md). With the longest pause every other look is
+at links alone: what clients send begins a row of steps, which the links carry on
+(docs/decisions/0051-every-other-look-is-for-links.md).
 """
 
 from __future__ import annotations
@@ -118,6 +120,8 @@ class Moderation:
         self.retry_at_ns = 0
         self.has_waited = False
         """True when the last look has waited for what was left of the pause."""
+        self.is_for_links = False
+        """True while the next look is at links to other nodes, and leaves clients alone."""
 
     def begin(self, is_busy: bool) -> bool:
         """Begin a look, after what is left of the pause. Returns False when it is not time yet and
@@ -134,9 +138,17 @@ class Moderation:
                 now = perf_counter_ns()
         self.looked_ns = now
         self.epoch = now // EPOCH_NS
+        is_alternate = self.is_linked and self.pause_ns > 0 and self.pause_ns == self.longest_ns
+        self.is_for_links = is_alternate and not self.is_for_links
         if now - self.began_ns >= self.periods * PERIOD_NS:
             self.judge(now)
         return True
+
+    def left_s(self, timeout_s: float) -> float:
+        """Return `timeout_s`, where a negative number is no limit, or the seconds that are left of
+        the pause if these are fewer."""
+        left = max(0.0, (self.looked_ns + self.pause_ns - perf_counter_ns()) / 1e9)
+        return left if timeout_s < 0 else min(left, timeout_s)
 
     def judge(self, now: int) -> None:
         """Decide on the pause for the period that begins now, by the one that ends."""

@@ -75,8 +75,6 @@ class Connection(PolledSocket):
         self.owner: SocketOwner | None = None
         self.actor: Actor | None = None
         """The owner again, if it is an Actor: to post to one costs a compiled caller less."""
-        self.is_link = False
-        """True for a link to another node."""
         self.is_open = False
         """True while the socket is open, unless the connection was turned away."""
         self.address = ""
@@ -145,7 +143,8 @@ class Connection(PolledSocket):
     def belong_to(self, owner: SocketOwner) -> None:
         """Pass what comes to this owner from now on."""
         self.owner = owner
-        self.is_link = not owner.shares_room
+        if not owner.shares_room:
+            self.become_link()
         anybody: object = owner
         self.actor = anybody if isinstance(anybody, Actor) else None
 

@@ -75,6 +75,8 @@ class SocketPoller:
         self.moderation = moderation
         """Says when to look again."""
         self.epoll = select.epoll()
+        self.links = select.epoll()
+        """The same without the sockets of clients, for looks at the others alone."""
         self.events_max = EVENTS_MIN
         """The most events that the next look asks for."""
         self.sockets: list[PolledSocket | None] = []
@@ -128,6 +130,7 @@ class SocketPoller:
         """Call `callback` in each look in which the descriptor is readable."""
         if descriptor not in self.watched:
             self.epoll.register(descriptor, READABLE)
+            self.links.register(descriptor, READABLE)
         self.watched[descriptor] = callback
 
     def watch_no_more(self, descriptor: int) -> bool:
@@ -135,6 +138,7 @@ class SocketPoller:
         if self.watched.pop(descriptor, None) is None:
             return False
         self.epoll.unregister(descriptor)
+        self.links.unregister(descriptor)
         return True
 
     # -- the event loop's wait
@@ -181,12 +185,16 @@ class SocketPoller:
 
     def look_within(self, timeout_s: float) -> None:
         """Wait at most that long for a descriptor that has something, or without end if that is
-        negative; then handle all that have."""
+        negative; then handle all that have. A look at links alone ends with the pause before it."""
         moderation = self.moderation
-        found = self.epoll.poll(timeout_s, self.events_max)
+        epoll = self.epoll
+        if moderation.is_for_links:
+            epoll = self.links
+            timeout_s = moderation.left_s(timeout_s)
+        found = epoll.poll(timeout_s, self.events_max)
         is_due = moderation.begin(self.is_busy)
         if moderation.has_waited:
-            found = self.epoll.poll(0, EVENTS_MAX)
+            found = epoll.poll(0, EVENTS_MAX)
         count = len(found)
         if count >= EVENTS_MIN:
             self.events_max = EVENTS_MAX
@@ -218,8 +226,9 @@ class SocketPoller:
         while some other process has the socket, too."""
         callback = self.watched.get(descriptor)
         if callback is None:
-            with suppress(OSError):
-                self.epoll.unregister(descriptor)
+            for epoll in (self.epoll, self.links):
+                with suppress(OSError):
+                    epoll.unregister(descriptor)
             return
         try:
             callback()
@@ -237,6 +246,16 @@ def nothing() -> None:
     """Do nothing: nobody is interested in looks."""
 
 
+def watch_in(epoll: select.epoll, descriptor: int, events: int, before: int) -> None:
+    """Have a descriptor watched for other events than before; 0 is none."""
+    if not events:
+        epoll.unregister(descriptor)
+    elif before:
+        epoll.modify(descriptor, events)
+    else:
+        epoll.register(descriptor, events)
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PolledSocket:
     """One connected socket: what it brings goes to `received`, and once, last, `lost` is called."""
@@ -248,6 +267,8 @@ class PolledSocket:
         """The socket's descriptor; -1 once it is closed."""
         self.events = 0
         """What the socket is watched for."""
+        self.is_link = False
+        """True for a link to another node, which has looks that clients do not have."""
         self.epoch = 0
         """The last epoch of the moderation in which it had something."""
         self.little_reads = 0
@@ -302,12 +323,17 @@ class PolledSocket:
         if events == before:
             return
         self.events = events
-        if not events:
-            self.poller.epoll.unregister(self.descriptor)
-        elif before:
-            self.poller.epoll.modify(self.descriptor, events)
-        else:
-            self.poller.epoll.register(self.descriptor, events)
+        poller = self.poller
+        watch_in(poller.epoll, self.descriptor, events, before)
+        if self.is_link:
+            watch_in(poller.links, self.descriptor, events, before)
+
+    def become_link(self) -> None:
+        """Note that this is a link to another node."""
+        if not self.is_link:
+            self.is_link = True
+            if self.events:
+                self.poller.links.register(self.descriptor, self.events)
 
     def handle(self, events: int) -> None:
         """Read or write, as the system says that it can; an error shows when that is tried."""

@@ -37,7 +37,7 @@ class Bench:
         self.next_ns = [client * pace_ns // max(clients, 1) for client in range(clients)]
         self.epochs = [0] * clients
         self.messages = 0
-        self.looks = 0
+        self.looks = self.link_looks = 0
         self.linked_percent = 0
         """The part of all bytes that other nodes send."""
         self.head_bytes = 0
@@ -52,15 +52,17 @@ class Bench:
         before = self.messages
         end_ns = self.now_ns + milliseconds * NS_PER_MS
         while self.now_ns < end_ns:
+            is_for_links = self.moderation.is_for_links
             assert self.moderation.begin(False)
-            self.look()
+            self.look(is_for_links)
         return (self.messages - before) / milliseconds
 
-    def look(self) -> None:
+    def look(self, is_for_links: bool) -> None:
         moderation = self.moderation
         used_ns = self.look_ns
         self.looks += 1
-        for client, next_ns in enumerate(self.next_ns):
+        self.link_looks += is_for_links
+        for client, next_ns in enumerate([] if is_for_links else self.next_ns):
             sent = self.sent(client, next_ns)
             if sent:
                 moderation.sockets += self.epochs[client] != moderation.epoch
@@ -112,6 +114,28 @@ def test_a_node_that_gets_more_from_other_nodes_than_from_clients_pauses_longer(
     bench.linked_percent = 0
     bench.run(2_000)
     assert bench.moderation.pause_ns == PAUSE_MAX_MS * NS_PER_MS
+
+
+def test_every_other_look_between_the_longest_pauses_of_linked_nodes_leaves_clients_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch, clients=100, pace_ns=5 * NS_PER_MS)
+    bench.look_ns = 400_000
+    bench.run(6_000)
+    assert bench.moderation.pause_ns == PAUSE_MAX_MS * NS_PER_MS
+    assert not bench.link_looks
+    bench.linked_percent = 60
+    bench.run(12_000)
+    assert bench.moderation.pause_ns == bench.moderation.longest_ns
+    looks, link_looks = bench.looks, bench.link_looks
+    rate = bench.run(1_000)
+    assert rate == pytest.approx(20, rel=0.05)
+    assert abs(bench.looks - looks - 2 * (bench.link_looks - link_looks)) <= 1
+    bench.moderation.pause_ns = 0
+    bench.run(100)
+    link_looks = bench.link_looks
+    bench.run(100)
+    assert bench.link_looks == link_looks
 
 
 def test_what_publishers_were_held_up_with_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from sluicemq.raft.raft import Raft
     from sluicemq.raft.snapshot import LogSnapshot
 
-PIECES_A_TURN: Final = 2
+BYTES_A_TURN: Final = 32 << 10
+"""A turn makes pieces of a snapshot until they have so many bytes, which some hundred rows of the
+state have: a short queue's snapshot takes one turn."""
 INDEXES_A_TURN: Final = 2000
 """Needed entries that are noted in one turn."""
 ROWS_AN_ENTRY: Final = 4
@@ -150,14 +152,20 @@ class Snapshots:
         found: list[bytes] = []
         places = LivePlaces()
         some = [*islice(live, INDEXES_A_TURN)]
-        while more := [*islice(pieces, PIECES_A_TURN)]:
-            found += more
-            yield
-        while some:
-            for each in some:
-                places.add(*each)
+        size = 0
+        for piece in pieces:
+            found.append(piece)
+            size += len(piece)
+            if size >= BYTES_A_TURN:
+                size = 0
+                yield
+        for each in some:
+            places.add(*each)
+        while len(some) == INDEXES_A_TURN:
             yield
             some = [*islice(live, INDEXES_A_TURN)]
+            for each in some:
+                places.add(*each)
         while index > self.raft.snapshot_index_max:
             self.waits = True
             yield
