@@ -90,7 +90,7 @@ class LinkProxies:
                 self._begin(self._connect, near, place, number, target)
 
     def _connect(self, near: socket.socket, place: Place, number: int, target: Place) -> None:
-        caller = self._caller(place)
+        caller = self._caller(place, near.getsockname())
         try:
             if caller is None:
                 raise ConnectionAbortedError
@@ -105,11 +105,12 @@ class LinkProxies:
         self._pass_on(near, far, (caller, number))
         self._pairs.pop(near, None)
 
-    def _caller(self, place: Place) -> int | None:
-        """The node that connects from there; None when it is gone again. The kernel's list may lack
-        a socket while others come and go, so it is looked at more than once."""
+    def _caller(self, place: Place, here: Place) -> int | None:
+        """The node that connects from that place to this one; None when it is gone again. The
+        kernel's list may lack a socket while others come and go, so it is looked at more than
+        once."""
         for _ in range(LOOKS):
-            inode = inode_of(place)
+            inode = inode_of(place, here)
             for number in range(1, self.count + 1):
                 pid = self.pid_of(number)
                 if inode and pid is not None and has_socket(pid, inode):
@@ -135,15 +136,21 @@ def shut(each: socket.socket) -> None:
         each.shutdown(socket.SHUT_RDWR)
 
 
-def inode_of(place: Place) -> str:
-    """Of the socket that is bound there, as the kernel lists it; "" when there is none."""
-    host, port = place
-    address = f"{int.from_bytes(socket.inet_aton(host), 'little'):08X}:{port:04X}"
+def inode_of(place: Place, other: Place) -> str:
+    """Of the socket that is bound there and connected to the other place, as the kernel lists it;
+    "" when there is none. Several may be bound to one place, also ones that are closed."""
+    ends = [listed(place), listed(other)]
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         columns = line.split()
-        if columns[1] == address:
+        if columns[1:3] == ends:
             return columns[9]
     return ""
+
+
+def listed(place: Place) -> str:
+    """A place as the kernel lists it."""
+    host, port = place
+    return f"{int.from_bytes(socket.inet_aton(host), 'little'):08X}:{port:04X}"
 
 
 def has_socket(pid: int, inode: str) -> bool:

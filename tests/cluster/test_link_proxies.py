@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
-from cluster.link_proxies import LinkProxies
+from cluster.link_proxies import LinkProxies, has_socket, inode_of
 from support.served import own_hosts
 
 PORT = 25_790
+RESET = struct.pack("ii", 1, 0)
+"""A socket that lingers for no time leaves nothing behind."""
 
 
 @pytest.fixture
@@ -70,6 +73,24 @@ def test_connections_end_on_both_sides(
     proxies.reset(2, 1)
     assert near.recv(100) == b""
     assert far.recv(100) == b""
+
+
+def test_two_sockets_at_one_place_are_told_apart_by_where_they_are_connected_to() -> None:
+    """The kernel gives a port to several clients if each goes elsewhere."""
+    targets = [(host, PORT) for host in own_hosts(2, 61)]
+    with ExitStack() as stack:
+        place = ("127.0.0.1", 0)
+        for target in targets:
+            stack.enter_context(socket.create_server(target))
+            near = stack.enter_context(socket.socket())
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            near.bind(place)
+            place = near.getsockname()
+            near.connect(target)
+            stack.callback(near.setsockopt, socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        inodes = [inode_of(place, target) for target in targets]
+        assert len({*inodes}) == len(targets)
+        assert all(has_socket(os.getpid(), inode) for inode in inodes)
 
 
 def test_who_is_no_node_is_not_let_in() -> None:
