@@ -6,8 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import CreditLink
+from sluicemq.chain.queue.quorum.shell import QuorumShell
 from sluicemq.chain.queue.stream import StreamShell
+from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.sim.inboxes import Inboxes
 from sluicemq.sim.links import CHANNEL, DELIVERIES, LinkChecks
 from sluicemq.sim.records import PromiseBroken, promise
@@ -39,6 +42,17 @@ def to_deliver(queue: Queue) -> int:
     if isinstance(queue, StreamShell):
         ready += queue.log.next_offset - queue.log.durable_end
     return ready
+
+
+def sends_letters(queue: Queue) -> bool:
+    """Tell whether dead letters of a queue are on their way, or wait to be offered again to a queue
+    that has refused them or is away: they are in no queue, and will come to one yet."""
+    if not isinstance(queue, ClassicShell | QuorumShell):
+        return False
+    letters = queue.dead_lettering.republisher
+    return isinstance(letters, Republisher) and bool(
+        letters.backlog or letters.sent or letters.refused or letters.unrouted
+    )
 
 
 def kept_of_streams(broker: Broker) -> int:

@@ -38,7 +38,13 @@ from sluicemq.sim.nodes.plan import (
 )
 from sluicemq.sim.nodes.promotions import Promotions
 from sluicemq.sim.nodes.registers import RegisterBook
-from sluicemq.sim.nodes.rest import kept_of_mirrors, kept_of_streams, to_deliver, unrest
+from sluicemq.sim.nodes.rest import (
+    kept_of_mirrors,
+    kept_of_streams,
+    sends_letters,
+    to_deliver,
+    unrest,
+)
 from sluicemq.sim.nodes.siege import Siege
 from sluicemq.sim.nodes.site import ClientSite
 from sluicemq.sim.nodes.watch import LinkWatch
@@ -298,6 +304,8 @@ class NodesRun:
                 ready = to_deliver(queue)
                 if ready > read or depth.unacked:
                     return f"{queue.name} has {ready} ready and {depth.unacked} unacked"
+                if sends_letters(queue):
+                    return f"{queue.name} sends dead letters"
             if hindrance := unrest(host.node):
                 return hindrance
         return unmoved(self.hosts) or unmirrored(self.hosts)
