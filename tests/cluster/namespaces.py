@@ -90,7 +90,8 @@ class Namespaces:
         run(f"ip rule {what} {rule}", self.within(target))
 
     def close(self) -> None:
-        for keeper in self._keepers:
+        for number, keeper in enumerate(self._keepers, 1):
+            run(f"ip link del hub{number}")  # the kernel does that some time after the keeper's end
             assert keeper.stdin is not None
             keeper.stdin.close()
             keeper.wait()
