@@ -41,6 +41,8 @@ DIRECTORY: Final = "journal"
 NAME: Final = re.compile(r"(\d{8,19})\.jif")
 CLEARED_BYTES: Final = 1 << 20
 """The zeroes of one write."""
+REUSED_WITHIN: Final = 1000
+"""A file is used again under a number that is at most so much higher; mostly it is two or three."""
 
 
 def journal_path(number: int) -> str:
@@ -324,7 +326,8 @@ def is_between_headers(header: bytes, number: int) -> bool:
         return False
     start = next(at for at, (was, now) in enumerate(zip(header, new, strict=True)) if was != now)
     rest = header[start:]
-    return any(journal_header(life, old)[start:] == rest for old in range(number - 1, 0, -1))
+    before = range(max(1, number - REUSED_WITHIN), number)
+    return any(journal_header(life, old)[start:] == rest for old in before)
 
 
 def journal_header(life: bytes, number: int) -> bytes:

@@ -266,6 +266,14 @@ def test_a_header_between_two_that_is_damaged_beside_that_is_told(cut: int) -> N
         assert Replay(files, 3).unreadable, place
 
 
+def test_a_damaged_header_of_a_file_with_a_very_high_number_is_told() -> None:
+    _, files = written(entries(1))
+    data = bytearray(files.content(journal_path(1)))
+    data[20] ^= 1
+    files.put(journal_path(10**18), bytes(data))
+    assert Replay(files, 10**18).unreadable
+
+
 def test_a_spare_file_that_is_gone_is_done_without() -> None:
     journal, files = reused()
     files.delete(journal_path(1))
