@@ -44,7 +44,8 @@ class JoiningProgram:
 
 
 class Newcomer(NodeHost):
-    """A machine whose node asks the founders to join. Its number is 0 until it has joined."""
+    """A machine whose node asks the founders to join. Its number is 0 until it has joined. When it
+    has lost its files it asks again, and gets another one after its old node was removed."""
 
     def __init__(
         self,
@@ -74,6 +75,8 @@ class Newcomer(NodeHost):
         )
 
     def start(self, crashes: bool = False) -> bool:
+        if self.is_asking:
+            return True
         record = kept_record(self.disk.files)
         if record is None:
             self._ask()
@@ -103,8 +106,10 @@ class Newcomer(NodeHost):
         self.faulted(error)
 
     def _joined(self, _: str) -> None:
-        """Go on as a broker in the same process, now that the membership is durable."""
+        """Go on as a broker in the same process, now that the membership is durable. If it was a
+        member before, and was removed, nobody brings back what it had then."""
         self.note("is let in")
+        self.lost_files = None
         self.timeline.after(1, self.name, "is a broker", self._go_on, self.asked)
 
     def _go_on(self, asked: object) -> None:
@@ -129,6 +134,11 @@ class Newcomer(NodeHost):
         """Kill its process while it asks."""
         self._end_asking()
         self.disk.crash(power)
+
+    def find_files(self) -> None:
+        if self.is_asking:
+            self.crash_asking(power=False)
+        super().find_files()
 
     def _end_asking(self) -> None:
         self.is_asking = False

@@ -62,13 +62,11 @@ class NodeMoves:
                 return f"{each.name} starts again"
         return ""
 
-    def began(self, host: NodeHost) -> bool:
-        """Note that the node of a machine begins a life. Returns whether it is a new node."""
-        is_new = host not in self.hosts
-        if is_new:
+    def began(self, host: NodeHost) -> None:
+        """Note that the node of a machine begins a life."""
+        if host not in self.hosts:
             self.hosts.append(host)
             self.newcomers = [each for each in self.newcomers if each is not host]
-        return is_new
 
     def forget(self) -> str:
         """Have a node removed that is down and not needed; return the request."""

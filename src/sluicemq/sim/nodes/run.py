@@ -156,7 +156,10 @@ class NodesRun:
         self.finding = self.finding or error
 
     def _begun(self, host: NodeHost) -> None:
-        if self.node_moves.began(host):
+        self.node_moves.began(host)
+        if host.number not in self.sites:
+            for number in [each.number for each in self.sites.values() if each.host is host]:
+                del self.sites[number]
             self.by_name[host.name] = host
             self.sites[host.number] = self._site(host)
             self.sites[host.number].bring_clients()
@@ -172,10 +175,11 @@ class NodesRun:
     def _ended(self, host: NodeHost) -> None:
         self.outages.ends[host.number] += 1
         self.registers.lost(host.number)
-        self.sites[host.number].lost_node()
+        if host.number in self.sites:
+            self.sites[host.number].lost_node()
         if host.is_removed:
             self.hosts.remove(host)
-            del self.sites[host.number]
+            self.sites.pop(host.number, None)
             self.departed.append(host)
 
     # -- phases
