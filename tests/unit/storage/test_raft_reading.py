@@ -105,6 +105,24 @@ def test_entries_are_found_by_their_indexes(
         assert log.reads.news(log.group) == []
 
 
+def test_an_entry_that_is_gone_is_not_looked_for_in_a_segment_that_is_yet_to_be_written() -> None:
+    """A message to another member may still want it, when a snapshot has just deleted its segment.
+    Its file is missing then: that is no damage."""
+    log = Log()
+    log.write(3)
+    log.snapshot(3)
+    group = log.group
+    group.apply(RaftEntries(5, [LogEntry(4, 1, DATA, data_of(4))]))
+    group.committed(4)
+    log.reads.begun(group)
+    assert group.flush(1, 1, file_id, ENTRIES_MAX) is not None
+    assert [segment.first for segment in group.segments] == [4]
+    job = log.read(2)
+    assert (job.found, job.is_stale) == ({}, False)
+    assert job.problem == "raft/5: entry 2 is in no segment"
+    assert log.reads.news(group) == []
+
+
 def test_what_is_not_durable_is_not_read() -> None:
     log = Log()
     log.write(3)

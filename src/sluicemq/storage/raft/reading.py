@@ -18,6 +18,7 @@ from sluicemq.storage.raft.segment_file import (
     ENTRY_HEAD,
     ENTRY_TYPES,
     decode_raft_entry,
+    raft_directory,
     raft_segment_path,
 )
 from sluicemq.storage.records import FILE_HEADER_SIZE, read_record
@@ -264,7 +265,7 @@ class RaftReads:
         indexes = [*takewhile(lambda index: index <= top or index > group.top, first)]
         if not indexes:
             return None
-        parts = self._parts(group, [index for index in indexes if index <= top])
+        parts, _ = self._parts(group, [index for index in indexes if index <= top])
         held = [group.held[index].entry for index in indexes if index in group.held]
         job = RaftLiveRead(group, after, parts, held, indexes[-1])
         job.bytes_max = bytes_max
@@ -272,15 +273,23 @@ class RaftReads:
 
     def job(self, group: RaftGroup, indexes: list[int]) -> RaftEntriesRead | None:
         """Return the job that reads those of these entries that are durable in segments; None
-        without any."""
-        parts = self._parts(group, indexes)
-        return RaftEntriesRead(group.id, parts) if parts else None
+        without any. Those before all entries of the next segment are there no longer: that is a
+        problem of who asks, and none of the segment, which may not even be written yet."""
+        parts, absent = self._parts(group, indexes)
+        if not (parts or absent):
+            return None
+        job = RaftEntriesRead(group.id, parts)
+        if absent:
+            job.problem = f"{raft_directory(group.id)}: entry {absent[0]} is in no segment"
+        return job
 
-    def _parts(self, group: RaftGroup, indexes: list[int]) -> list[SegmentPart]:
-        """Return the parts of segments that have these entries."""
+    def _parts(self, group: RaftGroup, indexes: list[int]) -> tuple[list[SegmentPart], list[int]]:
+        """Return the parts of segments that have these entries, and the entries that are not in the
+        segment where they would be."""
         top = self.tops.get(group.id, group.top)
         known = self.offsets.get(group.id, {})
         parts: list[SegmentPart] = []
+        absent: list[int] = []
         rest = iter(group.segments)
         segment = next(rest, None)
         for index in sorted(indexes):
@@ -288,6 +297,9 @@ class RaftReads:
                 segment = next(rest, None)
             if segment is None or index > top:
                 break
+            if index < segment.first:
+                absent.append(index)
+                continue
             offsets = known.get(segment.number)
             place = None if offsets is None else offsets.find(index)
             unknown = unlearned(segment, offsets)
@@ -300,7 +312,7 @@ class RaftReads:
                 parts[-1].unknown.append(index)
         if parts:
             self.asked.setdefault(group.id, []).extend(parts)
-        return parts
+        return parts, absent
 
     def news(self, group: RaftGroup) -> list[str]:
         """Take the findings of finished jobs, and return what is wrong with segments of the group
