@@ -42,6 +42,8 @@ ONCE_FAILED: Final = {
     42000892: "what came as a queue's node heard of the queue overtook what had waited for that",
     35001078: "what was read for a member that lagged came after its queue was deleted",
     47000019: "a new member was taken for the one before it, as the leader's snapshot was older",
+    48100258: "a node missed a queue's declaration, and took the members that were left for all",
+    48100485: "a member looked for what a snapshot had deleted in a file yet to be written",
 }
 """Seeds of whole runs that once failed, and why."""
 

@@ -109,7 +109,8 @@ class DeclareQueue(Struct, frozen=True):
     number of the node that has its messages, chosen by the proposer; 0 on a node alone. A quorum
     queue has its messages at all `members`, which are numbers of nodes when its group is born; then
     `home` should lead it first. `leaving` are former members that may not have forgotten the queue
-    yet: a new queue has none."""
+    yet, `born` are those that its group began with, () when these are its members: a new queue has
+    neither."""
 
     definition: QueueDefinition
     is_free: bool = False
@@ -118,6 +119,7 @@ class DeclareQueue(Struct, frozen=True):
     home: int = 0
     members: tuple[Number, ...] = ()
     leaving: tuple[Number, ...] = ()
+    born: tuple[Number, ...] = ()
 
 
 class DeleteQueue(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

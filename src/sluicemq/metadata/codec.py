@@ -4,7 +4,7 @@ A change is an object with one member, or with several for changes that are made
 
     "exchange": {"vhost", "name", "type", "auto_delete", "internal", "arguments"}
     "queue": {"id", "vhost", "name", "auto_delete", "arguments"}, and of a node in a cluster "home",
-              "members", "leaving"}
+              "members", "leaving", "born"}
     "binding", "unbinding": {"vhost", "source", "destination", "destination_type", "routing_key",
                              "arguments"}
     "exchange_deleted": [vhost, name]
@@ -208,6 +208,7 @@ class BesideQueue(BesideExchange, frozen=True, kw_only=True):
     home: Number = 0
     members: tuple[Number, ...] = ()
     leaving: tuple[Number, ...] = ()
+    born: tuple[Number, ...] = ()
 
 
 def fields_of(definition: ExchangeDefinition | QueueDefinition | BindingDefinition) -> Fields:
@@ -242,9 +243,8 @@ def declared_exchange_of(fields: object) -> DeclareExchange:
 
 def declared_queue_of(fields: object) -> DeclareQueue:
     queue, beside = definition_of(fields, QueueDefinition, BesideQueue)
-    return DeclareQueue(
-        queue, beside.free, beside.id, beside.life, beside.home, beside.members, beside.leaving
-    )
+    places = beside.home, beside.members, beside.leaving, beside.born
+    return DeclareQueue(queue, beside.free, beside.id, beside.life, *places)
 
 
 def binding_of(fields: object) -> BindingDefinition:
@@ -257,11 +257,14 @@ def queue_fields(
     home: int,
     members: tuple[int, ...],
     leaving: tuple[int, ...],
+    born: tuple[int, ...],
 ) -> Fields:
     """Return a queue as JSON, without what only its declaration has. `home`, `members` and
-    `leaving` are written only if the queue has some."""
+    `leaving` are written only if the queue has some, `born` only if these are others than its
+    members."""
     fields = {"id": queue_id, **fields_of(queue)}
-    beside = {"home": home, "members": members, "leaving": leaving}
+    others = born if born != members else ()
+    beside = {"home": home, "members": members, "leaving": leaving, "born": others}
     fields.update((name, value) for name, value in beside.items() if value)
     return fields
 
@@ -274,9 +277,8 @@ def with_life(fields: Fields, life: Life) -> Fields:
 
 
 def declared_queue_fields(change: DeclareQueue) -> Fields:
-    fields = queue_fields(
-        change.queue_id, change.definition, change.home, change.members, change.leaving
-    )
+    places = change.home, change.members, change.leaving, change.born
+    fields = queue_fields(change.queue_id, change.definition, *places)
     fields = with_life(fields, change.life)
     return {**fields, "free": True} if change.is_free else fields
 

@@ -20,8 +20,8 @@ class DeclaredQueue(Struct):
     """A queue as the machine knows it. `id` is given once and names it in files; `life` is that of
     the node that has to be alive for it, and counts only if it is not durable. `home` is the number
     of the node that has its messages, 0 for a node that is alone; `members` are those that a quorum
-    queue in a cluster, or a mirrored one, is to have, and `leaving` those that it had and that may
-    know of it still."""
+    queue in a cluster, or a mirrored one, is to have, `leaving` those that it had and that may know
+    of it still, and `born` those that its group began with."""
 
     id: int
     definition: QueueDefinition
@@ -29,6 +29,7 @@ class DeclaredQueue(Struct):
     home: int = 0
     members: tuple[int, ...] = ()
     leaving: tuple[int, ...] = ()
+    born: tuple[int, ...] = ()
 
     @property
     def is_mirrored(self) -> bool:

@@ -36,7 +36,10 @@ def add_member(queue: DeclaredQueue, node: int, number: int) -> Applied:
     assert all(member_name(number, 0) > each for each in (*queue.members, *queue.leaving)), (
         "the id of a member is given once"
     )
+    is_first = not queue.members
     queue.members = (*queue.members, member_name(number, node))
+    if is_first:
+        queue.born = queue.members
     return Applied([MembersChanged(queue)], lasts=True)
 
 
@@ -84,6 +87,7 @@ def promote_member(
         raise Refused(f"{title} is not mirrored by these members any more")
     member_on(queue, node)
     queue.members, queue.leaving = (member_name(number, node),), ()
+    queue.born = queue.members
     queue.home = node
     return Applied([MembersChanged(queue)], lasts=True)
 

@@ -49,8 +49,9 @@ def state_from(tables: DurableTables, next_queue_id: int) -> DeclaredState:
         state.hosts[exchange.vhost].topology.declare_exchange(exchange)
     for queue_id, queue in tables.queues.items():
         home, members = tables.homes.get(queue_id, 0), tables.members.get(queue_id, ())
-        leaving = tables.leaving.get(queue_id, ())
-        state.restore_queue(DeclaredQueue(queue_id, queue, ONLY_LIFE, home, members, leaving))
+        leaving, born = tables.leaving.get(queue_id, ()), tables.born.get(queue_id, members)
+        places = home, members, leaving, born
+        state.restore_queue(DeclaredQueue(queue_id, queue, ONLY_LIFE, *places))
     for binding in tables.bindings.values():
         state.hosts[binding.vhost].topology.bind(binding)
     return state
@@ -90,12 +91,9 @@ def state_of(everything: dict[str, Any]) -> DeclaredState:
             host.lives[exchange.name] = declared.life
     for fields in everything["queues"]:
         queue = declared_queue_of(fields)
-        members, leaving = queue.members, queue.leaving
-        state.restore_queue(
-            DeclaredQueue(
-                queue.queue_id, queue.definition, queue.life, queue.home, members, leaving
-            )
-        )
+        places = queue.home, queue.members, queue.leaving, queue.born or queue.members
+        known = DeclaredQueue(queue.queue_id, queue.definition, queue.life, *places)
+        state.restore_queue(known)
     for fields in everything["bindings"]:
         binding = binding_of(fields)
         state.hosts[binding.vhost].topology.bind(binding)

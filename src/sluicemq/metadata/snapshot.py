@@ -49,7 +49,7 @@ def checkpoint_pieces(records: RecordTables, hosts: list[VhostState]) -> Iterato
                 "queues",
                 queues,
                 lambda each: queue_fields(
-                    each.id, each.definition, each.home, each.members, each.leaving
+                    each.id, each.definition, each.home, each.members, each.leaving, each.born
                 ),
             ),
             ("bindings", bindings, fields_of),
@@ -84,6 +84,7 @@ def snapshot_pieces(
                 home=each.home,
                 members=each.members,
                 leaving=each.leaving,
+                born=each.born,
             )
             for each in declared_queues(host)
         )

@@ -398,7 +398,7 @@ class DeclaredState(RecordTables):
         if life.incarnation < self.incarnations.get(life.node, 0):
             life = Life(life.node, self.incarnations[life.node])  # it has begun anew meanwhile
         queue_id = change.queue_id or self.queue_id()
-        queue = DeclaredQueue(queue_id, asked, life, home, members)
+        queue = DeclaredQueue(queue_id, asked, life, home, members, born=members)
         self._add_queue(host, queue, outcome)
         return outcome
 
@@ -423,10 +423,8 @@ class DeclaredState(RecordTables):
             host.queues[definition.name] = queue
         outcome.events.append(QueueAdded(queue))
         if definition.durable:
-            home, members, leaving = queue.home, queue.members, queue.leaving
-            change = DeclareQueue(
-                definition, queue_id=queue.id, home=home, members=members, leaving=leaving
-            )
+            places = queue.home, queue.members, queue.leaving, queue.born
+            change = DeclareQueue(definition, False, queue.id, ONLY_LIFE, *places)
             outcome.durable.append(change)
         if self._undo is not None:
             self._undo.append(partial(self._take_back_queue, host, queue, queue.id))

@@ -75,6 +75,8 @@ class DurableTables(RecordTables):
         """The members of quorum queues in a cluster, by the ids of these; in `leaving` those that
         are to go."""
         self.leaving: dict[int, tuple[int, ...]] = {}
+        self.born: dict[int, tuple[int, ...]] = {}
+        """Those that the groups of queues began with, if they are others than their members."""
         self.bindings: dict[Identity, BindingDefinition] = {}
         self._ends: dict[End, dict[Identity, None]] = {}
         """The bindings that go with an exchange or a queue."""
@@ -143,7 +145,8 @@ class DurableTables(RecordTables):
     def _queue_row(self, row: tuple[int, QueueDefinition]) -> dict[str, Any]:
         queue_id, queue = row
         home, members = self.homes.get(queue_id, 0), self.members.get(queue_id, ())
-        return queue_fields(queue_id, queue, home, members, self.leaving.get(queue_id, ()))
+        leaving, born = self.leaving.get(queue_id, ()), self.born.get(queue_id, ())
+        return queue_fields(queue_id, queue, home, members, leaving, born)
 
     def _declare_queue(self, change: DeclareQueue) -> None:
         self.queues[change.queue_id] = change.definition
@@ -153,6 +156,8 @@ class DurableTables(RecordTables):
             self.members[change.queue_id] = change.members
         if change.leaving:
             self.leaving[change.queue_id] = change.leaving
+        if change.born:
+            self.born[change.queue_id] = change.born
 
     def _drop(self, kind: str, key: Key) -> None:
         """With what hangs on it. Queues have been deleted before their virtual host."""
@@ -178,6 +183,7 @@ class DurableTables(RecordTables):
         self.homes.pop(queue_id, None)
         self.members.pop(queue_id, None)
         self.leaving.pop(queue_id, None)
+        self.born.pop(queue_id, None)
         if queue is not None:
             self._release((queue.vhost, "queue", queue.name))
 

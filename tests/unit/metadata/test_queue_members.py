@@ -136,6 +136,8 @@ def test_one_of_a_mirrored_queue_goes_on_alone(state: DeclaredState) -> None:
 def test_all_of_it_is_kept(state: DeclaredState) -> None:
     state.apply(AddMember(*PLACE, 3))
     state.apply(RemoveMember(*PLACE, 2))
+    state.apply(MemberLeft(*PLACE, 2))
+    assert q(state).born == (1, 2), "a member that is born late has to begin with them"
     other = restored_from_snapshot(state.snapshot())
     assert q(other) == q(state)
     assert other.snapshot() == state.snapshot()

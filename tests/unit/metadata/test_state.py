@@ -423,7 +423,7 @@ def test_a_queue_stays_where_it_was_declared_first() -> None:
     first = DeclareQueue(QueueDefinition("q", durable=True, vhost="v"), home=2, members=(2, 3))
     state = state_with()
     [recorded] = state.apply(first).durable
-    assert recorded == replace(first, queue_id=1)
+    assert recorded == replace(first, queue_id=1, born=(2, 3))
     assert not state.apply(replace(first, home=3)).events
     again = restored_from_snapshot(state.snapshot())
     queue = again.hosts["v"].queues["q"]

@@ -28,7 +28,7 @@ def born(vhost: NamespacePort, declared: DeclaredQueue, name: int, term: int = 0
     """Create the member `name` of this node in a new group. The group has all members that the
     queue was declared with; or this one alone, if the queue had no mirrors before, or the other
     members are left behind. Those were never in a term above `term`."""
-    voters = (name,) if number_of(name) else (*sorted(declared.members),)
+    voters = (name,) if number_of(name) else (*sorted(declared.born),)
     birth = LogSnapshot(0, 0, Configuration(voters))
     raft = member_of(vhost.services, declared.id, Durable(term, 0, birth), VERSION, name)
     return MirrorMember(vhost, declared.definition, declared.id, raft, b"", is_born=False)

@@ -30,18 +30,16 @@ ALONE: Final = 1
 
 
 def born(vhost: VhostPort, declared: DeclaredQueue) -> Queue:
-    """Create this node's member of a new group. The node that declared the queue has chosen the
-    first leader. If members have been added since, the node was away, and who the group was born
-    with is not known any more: then its member begins as an added one does."""
+    """Create this node's member of a new group, which begins with all members that the queue was
+    declared with, whether they are its members still or not: this node may have been away. The node
+    that declared the queue has chosen the first leader."""
     services, definition = vhost.services, declared.definition
     if not declared.members:
         raft = member_of(services, declared.id, newborn(), MACHINE_VERSION)
         alone = QuorumShell(vhost, definition, declared.id, raft, b"", is_born=False)
         alone.begin_life([])
         return alone
-    if any(map(number_of, declared.members)):
-        return late(vhost, declared, services.life.node)
-    birth = LogSnapshot(0, 0, Configuration((*sorted(declared.members),)))
+    birth = LogSnapshot(0, 0, Configuration((*sorted(declared.born),)))
     raft = member_of(services, declared.id, newborn(birth), MACHINE_VERSION, services.life.node)
     queue = SharedShell(vhost, definition, declared.id, raft, b"", is_born=False)
     queue.begin_life([])
@@ -54,12 +52,6 @@ def joined(vhost: VhostPort, declared: DeclaredQueue, name: int) -> SharedShell:
     """Create the member `name` of this node, which is added to a group: it has nothing and knows
     only itself until the leader has sent it the log. Its id was never used before."""
     assert number_of(name) > 0, "whom a group is born with is never added"
-    return late(vhost, declared, name)
-
-
-def late(vhost: VhostPort, declared: DeclaredQueue, name: int) -> SharedShell:
-    """Create the member `name` of this node in a group that has a log already, without any of
-    it."""
     birth = LogSnapshot(0, 0, Configuration(learners=(name,)))
     raft = member_of(vhost.services, declared.id, newborn(birth), MACHINE_VERSION, name)
     queue = SharedShell(vhost, declared.definition, declared.id, raft, b"", is_born=False)
@@ -103,7 +95,8 @@ def recovered(
     name = declared_member(services.life.node, queue_id, recovery)
     if durable is None:
         home = tables.homes.get(queue_id, 0)
-        declared = DeclaredQueue(queue_id, definition, services.life, home, members)
+        born_with = tables.born.get(queue_id, members)
+        declared = DeclaredQueue(queue_id, definition, services.life, home, members, born=born_with)
         if name and recovery.may_have_forgotten:
             nothing = newborn(LogSnapshot(0, 0, NOBODY))
             raft = member_of(services, queue_id, nothing, MACHINE_VERSION, name, is_amnesiac=True)
