@@ -224,11 +224,9 @@ class ClusterMembership(Actor):
     def _ask_to_stay(self) -> None:
         """Ask one node after another whether this one has been removed, and which nodes have
         joined, because it has no links to a majority, or knows no leader: nobody connects to a
-        removed node any more."""
+        removed node any more. It may have been removed before it heard that it is a member."""
         if self.inquiry is not None and not self.inquiry.is_over:
             self.inquiry.look(self.world.clock.now_ns())
-            return
-        if not self.is_member:
             return
         known = {(each.host, each.port) for each in self.cluster.roster.members.values()}
         places = sorted(known | {(each.host, each.port) for each in self.to_ask})
