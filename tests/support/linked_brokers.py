@@ -233,7 +233,7 @@ class Cluster:
         method = m.QueueDeclare(queue=name, durable=True, arguments={**QUORUM, **named})
         client.call(1, method, m.QueueDeclareOk)
         client.lose()
-        vhosts = [each.node.broker.vhosts["/"] for each in self.brokers]
+        vhosts = [each.node.broker.vhosts["/"] for each in self.running]
         self.until(lambda: all(name in each.queues for each in vhosts))
 
     def no_faults(self) -> None:

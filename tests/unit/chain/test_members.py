@@ -7,6 +7,7 @@ Method: whole brokers that are linked over the pipes of the simulation.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -14,14 +15,22 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
 from sluicemq.amqp.types import Table
 from sluicemq.broker.vhost import VirtualHost
+from sluicemq.chain.definitions import member as definitions_member
 from sluicemq.chain.queue.quorum.member_shell import MemberShell
 from sluicemq.chain.queue.quorum.shared_replicator import SharedReplicator
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
 from sluicemq.chain.remote.queue_post import HomeLost, HomeReached
 from sluicemq.chain.remote.remote_queue import RemoteQueue
 from sluicemq.kernel.address import node_of, number_of
-from sluicemq.metadata.changes import AddMember, Change, MoveLeader, RemoveMember
+from sluicemq.metadata.changes import (
+    AddMember,
+    Change,
+    DeclareExchange,
+    MoveLeader,
+    RemoveMember,
+)
 from sluicemq.metadata.events import DeclaredQueue
+from sluicemq.model.definitions import ExchangeDefinition
 from support.linked_brokers import Cluster, LinkedBroker
 
 
@@ -306,6 +315,38 @@ def test_a_member_that_was_added_goes_on_learning_after_a_restart() -> None:
     run.until(lambda: broker.node.is_open)
     run.until(lambda: run.has_members(1, 2, 3))
     assert broker.connect().depth() == 300
+    run.no_faults()
+
+
+def test_a_node_that_was_away_begins_with_those_that_the_queue_was_declared_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not with those that are left when it comes back: the group counts a majority of the former,
+    until it has agreed on others. The node gets a snapshot of the definitions, without what was
+    between."""
+    monkeypatch.setattr(definitions_member, "DEFINITIONS_SNAPSHOT_ENTRIES", 10)
+    run = Cluster()
+    run.rest(50)
+    run.brokers[2].crash()
+    run.declare(x_quorum_initial_group_size=3)
+    client = run.brokers[0].connect()
+    client.publish(*numbered(0, 20))
+    run.until(client.all_confirmed)
+    definitions = run.brokers[0].node.broker.definitions
+    declared = definitions.hosts["/"].queues["q"]
+    run.brokers[0].node.broker.agreement.propose(RemoveMember("/", "q", declared.id, 2))
+    exchanges = definitions.hosts["/"].topology.exchanges
+    for number in range(30):
+        exchange = ExchangeDefinition(f"x{number}", "fanout", durable=True)
+        run.brokers[0].node.broker.agreement.propose(DeclareExchange(exchange))
+        run.until(partial(exchanges.__contains__, exchange.name))
+    assert declared.leaving == (2,), "there is no majority without the node that is away"
+    run.brokers[2].start()
+    run.until(lambda: run.brokers[2].has("q"))
+    late = run.brokers[2].shell()
+    assert late.raft.member.log.snapshot.configuration.voters == (1, 2, 3)
+    run.until(lambda: declared.leaving == () and late.raft.configuration.voters == (1, 3))
+    assert client.depth() == 20
     run.no_faults()
 
 
