@@ -44,6 +44,7 @@ ONCE_FAILED: Final = {
     47000019: "a new member was taken for the one before it, as the leader's snapshot was older",
     48100258: "a node missed a queue's declaration, and took the members that were left for all",
     48100485: "a member looked for what a snapshot had deleted in a file yet to be written",
+    48119359: "a job for a member that was gone deleted a segment of the next one on that node",
 }
 """Seeds of whole runs that once failed, and why."""
 

@@ -26,6 +26,7 @@ from sluicemq.chain.store.messages import (
     TryAgain,
     Written,
 )
+from sluicemq.chain.store.raft_ends import RAFT_JOBS
 from sluicemq.chain.store.raft_storage import RaftSnapshotTaken, RaftStorage
 from sluicemq.chain.store.store_group import StoreGroup, body_ids_of
 from sluicemq.chain.store.store_port import StorePort
@@ -176,7 +177,7 @@ class MessageStore(StorePort):
         elif isinstance(message, HoldOver):
             self.commits.hold_over()
         elif isinstance(message, TryAgain):
-            self.submit(message.job)
+            self.try_again(message.job)
         elif isinstance(message, Flushed):
             self.checkpoints.flushed(message)
         elif isinstance(message, Idle):
@@ -310,6 +311,8 @@ class MessageStore(StorePort):
             strand = SYNC_STRAND
         elif isinstance(job, STRAND_JOBS):
             strand = job.strand
+            if isinstance(job, RAFT_JOBS):
+                self.raft.ends.begun(job)
         self.disk.submit(job, self, strand)
 
     def done(self, job: DiskJob) -> None:
@@ -345,6 +348,8 @@ class MessageStore(StorePort):
             self.raft.rewritten(job)
         elif isinstance(job, CheckpointSaved):
             self.checkpoints.saved(job)
+        if isinstance(job, RAFT_JOBS):
+            self.raft.ends.came_back(job)
 
     def owner_of(self, job: Compaction | Deletion) -> MessageFiles:
         return self.persistent if job.directory == self.persistent.directory else self.transient
@@ -358,6 +363,9 @@ class MessageStore(StorePort):
             return  # it only helps, and the next group takes its place
         if failure.is_full and not isinstance(job, SegmentSync):
             job.failure = None
+            if self.is_in_vain(job):
+                self.done(job)
+                return
             self.services.no_space_for(job)
             self.ballast.delete()
             self.checkpoints.make_room(for_group=job is self.commits.job)
@@ -369,6 +377,19 @@ class MessageStore(StorePort):
 
     def try_later(self, job: DiskJob) -> None:
         self.services.world.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
+
+    def try_again(self, job: DiskJob) -> None:
+        """Give a job to the disk again, unless it is in vain now."""
+        if not isinstance(job, RAFT_JOBS):
+            self.submit(job)
+        elif self.is_in_vain(job):
+            self.done(job)
+        else:
+            self.disk.submit(job, self, job.strand)  # it was under way all the time
+
+    def is_in_vain(self, job: DiskJob) -> bool:
+        """Tell whether what a job would write is to be deleted at once."""
+        return isinstance(job, RAFT_JOBS) and self.raft.ends.is_in_vain(job)
 
     def fail_storage(self, reason: str) -> None:
         """Write nothing any more, because the disk cannot be trusted. `reason` is for people. A

@@ -25,6 +25,7 @@ from sluicemq.chain.store.raft_answers import (
     RaftSnapshotKept,
     RaftSnapshotWanted,
 )
+from sluicemq.chain.store.raft_ends import RaftEnds
 from sluicemq.flow.profiles import SEQUENTIAL
 from sluicemq.kernel.disk import SYNC_STRAND, DiskJob
 from sluicemq.raft.messages import LivePiece
@@ -131,6 +132,7 @@ class RaftAppend(Append):
         "content",
         "gone",
         "group",
+        "is_end",
         "jobs",
         "number",
         "owner",
@@ -161,6 +163,8 @@ class RaftAppend(Append):
         self.owner = owner
         self.gone: RaftFilesGone | None = None
         """Deletes the files that these records make superfluous, once the records are durable."""
+        self.is_end = False
+        """The group is gone with these records; the owner is told when its files are, too."""
         self.content = content
         self.size_bytes = 1
         for record in (*records, *pieces):
@@ -186,6 +190,11 @@ class RaftAppend(Append):
 
     def appended(self) -> None:
         self.storage.appended(self)
+        if not self.is_end:
+            self.told()
+
+    def told(self) -> None:
+        """Tell the owner that all of it is durable."""
         self.owner.post(RaftAppended(self.group, self.number))
 
     def refused(self, reason: str) -> None:
@@ -323,6 +332,7 @@ class RaftStorage:
         """Entries of incomplete snapshots that leaders are sending, by groups."""
         self.going: dict[int, None] = {}
         """Groups that are gone as soon as that is durable."""
+        self.ends = RaftEnds(store.submit, self.strand)
         self.owners: dict[int, Actor] = {}
         """The actor that made the last append of each group in this life."""
         for group in groups.groups.values():
@@ -354,7 +364,7 @@ class RaftStorage:
             encode_raft_record(parts, record)
             if isinstance(record, RaftGroupGone):
                 self.going[append.group] = None
-                append.gone = RaftFilesGone(append.group, self.strand(append.group), [], whole=True)
+                append.is_end = True
                 continue
             group = self.table.group(append.group)
             group.demand(record)
@@ -421,7 +431,9 @@ class RaftStorage:
         """Return the append for a snapshot. If its content is large it is written first, in the
         strand of its group: then returns None, and `content_written` the append."""
         group = self.table.groups.get(taken.record.group)
-        assert group is None or taken.record.snapshot.index != group.snapshot.index, (
+        if group is None or taken.record.group in self.going:
+            return RaftSnapshotAppend(self, taken.record, taken.owner, None)
+        assert taken.record.snapshot.index != group.snapshot.index, (
             "what is written would take the place of a snapshot that counts"
         )
         live = joined(taken.record.live, ENTRIES_MAX)
@@ -441,17 +453,17 @@ class RaftStorage:
 
     def keep(self, append: RaftSnapshotAppend, parts: list[bytes]) -> None:
         """Count on a snapshot, for the journal's group that is being closed. A snapshot overtaken
-        by a leader's, or of a group that is gone, does not count, and its file, if it has one, is
-        deleted."""
+        by a leader's does not count, and its file, if it has one, is deleted. One of a group that
+        is gone does not, either, and its file goes with all of the group's."""
         record = append.record
         group = self.table.groups.get(record.group)
-        if record.group in self.going:
-            group = None
-        if group is None or record.snapshot.index <= group.snapshot.index:
+        if group is None or record.group in self.going:
+            return
+        if record.snapshot.index <= group.snapshot.index:
             if record.file_id != NO_FILE:
                 paths = [raft_snapshot_path(record.group, record.snapshot.index)]
                 strand = self.strand(record.group)
-                append.gone = RaftFilesGone(record.group, strand, paths, whole=group is None)
+                append.gone = RaftFilesGone(record.group, strand, paths, whole=False)
             return
         self.store.journal.mark(RAFT_MARK, 0)
         group.demand(record)
@@ -485,13 +497,16 @@ class RaftStorage:
 
     def rewritten(self, job: RaftRewrite) -> None:
         """Count on a segment made of others, which are deleted once no usable checkpoint refers to
-        them. A segment that came too late is deleted itself."""
+        them. A segment that came too late is deleted itself, or with all of a group that is
+        gone."""
         del self.rewriting[job.group]
         group = self.table.groups.get(job.group)
-        is_late = group is None or not {*job.old} <= {*group.segments}
-        if group is not None and job.problem and not is_late:
+        if group is None:
+            return
+        is_late = not {*job.old} <= {*group.segments}
+        if job.problem and not is_late:
             self._problem(group, job.problem, is_damage=job.is_damaged)
-        if group is not None and end_rewrite(group, job):
+        if end_rewrite(group, job):
             self._replaced(group, job)
             gone = RaftFilesGone(job.group, job.strand, job.old_paths, whole=False)
             self.superseded.append((CHECKPOINTS_UNTIL_GONE, gone))
@@ -499,7 +514,7 @@ class RaftStorage:
             self.rewrite(job.group)
         else:
             path = raft_segment_path(job.group, job.new.number)
-            self.store.submit(RaftFilesGone(job.group, job.strand, [path], whole=group is None))
+            self.store.submit(RaftFilesGone(job.group, job.strand, [path], whole=False))
 
     def _replaced(self, group: RaftGroup, job: RaftRewrite) -> None:
         """Note the segment by which a rewrite has replaced others."""
@@ -532,12 +547,15 @@ class RaftStorage:
         states = self.changed, self.unsettled, self.states, self.owners, self.trimmings, self.staged
         for known in states:
             known.pop(group, None)
+        self.superseded = [each for each in self.superseded if each[1].group != group]
 
     def appended(self, append: RaftAppend) -> None:
         """Note that an append is durable, and delete files that are no longer needed."""
         group = self.table.groups.get(append.group)
-        if append.group in self.going and append.gone is not None and append.gone.whole:
-            self._forget(append.group)
+        if append.is_end:
+            if append.group in self.going:
+                self._forget(append.group)
+            self.ends.begin(append.group, append.told)
         elif group is not None:
             group.was_synced(append.number)
             if append.places is not None:

@@ -45,16 +45,17 @@ class RaftContentWrite(DiskJob):
     def __init__(self, record: RaftSnapshot, content: bytes, strand: int) -> None:
         assert len(content) == record.snapshot.size_bytes, "a snapshot is whole"
         self.record = record
+        self.group = record.group
         self.content = content
         self.strand = strand
 
     @property
     def path(self) -> str:
         """Return the path of the file that is written."""
-        return raft_snapshot_path(self.record.group, self.record.snapshot.index)
+        return raft_snapshot_path(self.group, self.record.snapshot.index)
 
     def run(self, files: Files) -> None:
-        group, index, file_id = self.record.group, self.record.snapshot.index, self.record.file_id
+        group, index, file_id = self.group, self.record.snapshot.index, self.record.file_id
         directory = raft_directory(group)
         files.make_directory(directory)
         files.delete(self.path)  # a file left by an earlier life is of no use
