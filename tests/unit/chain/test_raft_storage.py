@@ -19,7 +19,6 @@ from sluicemq.chain.store.raft_answers import (
     RaftSnapshotKept,
     RaftSnapshotWanted,
 )
-from sluicemq.chain.store.raft_ends import RaftEnds
 from sluicemq.chain.store.raft_storage import (
     SMALL_CONTENT_BYTES,
     RaftAppend,
@@ -30,12 +29,10 @@ from sluicemq.chain.store.raft_storage import (
 from sluicemq.config import Config, RaftConfig, StorageConfig
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.address import ActorAddress
-from sluicemq.kernel.disk import DiskJob
 from sluicemq.limits import RAFT_GROUP_BYTES
 from sluicemq.model.batch import Batch
 from sluicemq.queues.quorum.command_codec import encode_entry, enqueue_of
 from sluicemq.queues.quorum.trimming import bodies_of, trimmed
-from sluicemq.raft.configuration import Configuration
 from sluicemq.raft.durable import Durable
 from sluicemq.raft.entry import DATA, LogEntry
 from sluicemq.raft.entry_data import EntryData
@@ -45,77 +42,17 @@ from sluicemq.raft.settings import RaftSettings
 from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.storage.fsck import Check
 from sluicemq.storage.journal import GroupWrite
-from sluicemq.storage.raft.codec import RaftEntries, RaftGroupGone, RaftRecord, RaftSnapshot
+from sluicemq.storage.raft.codec import RaftEntries, RaftGroupGone, RaftSnapshot
 from sluicemq.storage.raft.live_places import LivePlaces
 from sluicemq.storage.raft.segment_file import (
-    RaftFilesGone,
-    RaftSegmentWrite,
-    raft_segment_path,
     read_raft_segment,
 )
 from support.batches import batch_of
-from support.files import DictFiles
 
-from .client import PERSISTENT, Broker
+from .client import PERSISTENT
+from .raft_bench import BIRTH, TINY, Bench, rotate
 
 MANY = 2000
-BIRTH = LogSnapshot(0, 0, Configuration((1,)))
-TINY = replace(Config(), storage=Config.tiny().storage)
-
-
-class Ear(Actor):
-    """Hears what became of appends."""
-
-    def __init__(self, broker: Broker) -> None:
-        super().__init__(broker.node.scheduler)
-        self.heard: list[RaftAppended | RaftRefused | RaftSnapshotKept] = []
-        self.settled: dict[int, int] = {}
-        """Of each group, up to where its log can be read."""
-        self.wanted = 0
-        """How often it was asked for a snapshot."""
-
-    def receive(self, message: object) -> None:
-        if isinstance(message, RaftSettled):
-            self.settled[message.group] = message.top
-            return
-        if isinstance(message, RaftSnapshotWanted):
-            self.wanted += 1
-            return
-        assert isinstance(message, RaftAppended | RaftRefused | RaftSnapshotKept)
-        self.heard.append(message)
-
-
-class Bench:
-    """A node, and somebody who appends for groups."""
-
-    def __init__(self, files: DictFiles | None = None, config: Config | None = None) -> None:
-        self.files = files or DictFiles()
-        self.broker = Broker(config, self.files)
-        self.broker.run()
-        self.store = self.broker.node.broker.store
-        self.raft = self.store.raft
-        self.ear = Ear(self.broker)
-        self.number = 0
-
-    def append(self, group: int, *records: RaftRecord) -> None:
-        self.number += 1
-        self.store.post(RaftAppend(self.raft, group, self.number, [*records], self.ear))
-
-    def born(self, groups: range) -> None:
-        for group in groups:
-            self.append(group, RaftSnapshot(group, BIRTH))
-        self.broker.run()
-
-    def entry(self, group: int, size: int = 10) -> None:
-        last = self.raft.table.groups[group].last_index
-        self.append(group, RaftEntries(group, [LogEntry(last + 1, 0, DATA, bytes(size))]))
-
-    def committed(self, group: int) -> None:
-        last = self.raft.table.groups[group].last_index
-        self.store.post(RaftCommitted(self.raft, group, last))
-
-    def syncs(self) -> int:
-        return sum(action.startswith("sync journal/") for action in self.files.actions)
 
 
 def test_a_sync_and_the_one_that_gathers_meanwhile_serve_thousands_of_groups() -> None:
@@ -185,17 +122,6 @@ def test_members_are_asked_for_snapshots_one_after_the_other_before_a_checkpoint
     assert asked[len(asked) * 2 // 3] == 20, "and long before the next file"
 
 
-def rotate(bench: Bench, group: int) -> None:
-    """Write until the journal has gone on by three files and its checkpoints are done."""
-    number = bench.store.journal.number
-    while bench.store.journal.number < number + 3:
-        bench.entry(group, 1000)
-        bench.broker.run()
-        bench.committed(group)
-        bench.broker.run()
-    bench.broker.wait()
-
-
 def test_committed_entries_leave_memory_and_the_journal_goes() -> None:
     bench = Bench(config=TINY)
     bench.born(range(1, 2))
@@ -223,65 +149,6 @@ def test_a_clean_stop_leaves_no_journal() -> None:
         2: 1,
     }
     assert [len(again.raft.table.groups[key].held) for key in (1, 2)] == [0, 1]
-
-
-def test_a_group_that_is_gone_leaves_nothing() -> None:
-    bench = Bench(config=TINY)
-    bench.born(range(1, 2))
-    rotate(bench, 1)
-    assert bench.files.names("raft") == ["1"]
-    bench.append(1, RaftGroupGone(1))
-    bench.broker.run()
-    assert bench.files.names("raft") == []
-    assert bench.raft.states == {}
-    assert Bench(bench.files.crash(), TINY).raft.table.groups == {}
-
-
-def test_no_job_for_a_group_that_is_gone_touches_the_next_one_of_that_id() -> None:
-    """Its files have the names that the former ones had."""
-    bench = Bench(config=TINY)
-    bench.born(range(1, 2))
-    rotate(bench, 1)
-    [segment] = bench.raft.table.groups[1].segments
-    path = raft_segment_path(1, segment.number)
-    bench.raft.superseded.append((2, RaftFilesGone(1, 3, [path], whole=False)))
-    bench.append(1, RaftGroupGone(1))
-    bench.broker.run()
-    assert bench.raft.superseded == []
-    bench.born(range(1, 2))
-    rotate(bench, 1)
-    assert path in {
-        raft_segment_path(1, each.number) for each in bench.raft.table.groups[1].segments
-    }
-    assert bench.files.size(path) > 0
-
-
-def test_who_ended_a_group_is_told_when_nothing_is_under_way_for_it() -> None:
-    submitted: list[DiskJob] = []
-    heard: list[str] = []
-    ends = RaftEnds(submitted.append, lambda group: group + 3)
-    writes, content = RaftSegmentWrite(1, 4), RaftFilesGone(1, 4, ["raft/1/x"], whole=False)
-    for job in (writes, content):
-        ends.begun(job)
-    ends.begin(1, lambda: heard.append("first"))
-    ends.begin(1, lambda: heard.append("second"))
-    ends.begin(2, lambda: heard.append("other"))
-    [other] = submitted
-    assert isinstance(other, RaftFilesGone)
-    assert (other.group, other.strand, other.whole) == (2, 5, True)
-    ends.begun(other)
-    ends.came_back(writes)
-    assert (ends.is_in_vain(content), ends.is_in_vain(other)) == (True, False)
-    ends.came_back(content)
-    _, last = submitted
-    assert isinstance(last, RaftFilesGone)
-    assert (last.group, last.whole, heard) == (1, True, [])
-    ends.begun(last)
-    ends.came_back(last)
-    assert heard == ["first", "second"]
-    ends.came_back(other)
-    assert heard == ["first", "second", "other"]
-    assert ends.under_way == ends.ending == {}
 
 
 def test_a_storage_that_has_failed_refuses() -> None:
