@@ -1,10 +1,10 @@
 """Three nodes as one broker: what a message costs all of them, and how long a killed one is missed.
 
-    PYTHONPATH=tests .venv/bin/python bench/three_nodes.py --amqpload PATH [--seconds 8]
+    PYTHONPATH=tests .venv/bin/python bench/three_nodes.py --amqpload PATH [--seconds 10]
         [--repeats 3] [--failovers 20] [--cases REGEX] [--only sluicemq|rabbitmq]
 
 Three nodes of SluiceMQ and three of RabbitMQ on loopback take turns case by case; the CPU time of
-all three is summed. `failover` kills (-9) the leader of a quorum queue again and again, and says
+all three is summed; the times are the generator's own, a warm-up of 3 s and then 10 s. `failover` kills (-9) the leader of a quorum queue again and again, and says
 how long publishers at the other two nodes heard of no confirm; the node comes back in between.
 """
 
@@ -98,7 +98,7 @@ class Cluster:
             nodes = nodes[:1]
         places = ",".join(f"{each.host}:{each.port}" for each in nodes)
         pids = ",".join(f"{pid}+" for pid in self.pids)
-        arguments = ["--broker-pid", pids, "-w", "2", "-t", str(seconds), *options.split()]
+        arguments = ["--broker-pid", pids, "-w", "3", "-t", str(seconds), *options.split()]
         return load(amqpload, places, *arguments)
 
     def failovers(self, times: int) -> list[float]:
@@ -183,7 +183,7 @@ def main() -> None:
     """Run the cases, then the failovers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--amqpload", type=Path, required=True, help="the compiled generator")
-    parser.add_argument("--seconds", type=int, default=8)
+    parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--failovers", type=int, default=20)
     parser.add_argument("--cases", default=".", help="a regular expression over the case names")

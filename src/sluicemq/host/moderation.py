@@ -64,7 +64,8 @@ RETRY_MAX_NS: Final = 64_000 * NS_PER_MS
 
 LINKED_PAUSES: Final = 3
 """How many times as long pauses may be while links to other nodes bring more than half of what
-comes; then the first one is as long as the longest is otherwise..."""
+comes; then the first one is as long as the longest is otherwise, and the second one is the
+longest..."""
 LINKED_PERIODS: Final = 5
 """... and so are periods, and the times between trials and probes. The first period with another
 pause says little: what all nodes agree on is under way for a while."""
@@ -210,7 +211,8 @@ class Moderation:
         if self.is_loss(rate, self.rate) or (is_longest and cost > self.cost * (1 - GAIN)):
             self.give_up(now)
         elif not is_longest:
-            self.pause_ns = min(2 * self.pause_ns, self.longest_ns)
+            longer_ns = self.longest_ns if self.is_linked else 2 * self.pause_ns
+            self.pause_ns = min(longer_ns, self.longest_ns)
             self.probe_at_ns = now + self.probe_after_ns
         elif now >= self.probe_at_ns:
             self.rate = rate

@@ -109,7 +109,7 @@ def test_a_node_that_gets_more_from_other_nodes_than_from_clients_pauses_longer(
     bench = Bench(monkeypatch, clients=100, pace_ns=5 * NS_PER_MS)
     bench.linked_percent = linked_percent
     bench.look_ns = 400_000
-    bench.run(6_000)
+    bench.run(2_600)
     assert bench.moderation.pause_ns == pause_ms * NS_PER_MS
     bench.linked_percent = 0
     bench.run(2_000)
