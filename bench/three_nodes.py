@@ -4,8 +4,9 @@
         [--repeats 3] [--failovers 20] [--cases REGEX] [--only sluicemq|rabbitmq]
 
 Three nodes of SluiceMQ and three of RabbitMQ on loopback take turns case by case; the CPU time of
-all three is summed; the times are the generator's own, a warm-up of 3 s and then 10 s. `failover` kills (-9) the leader of a quorum queue again and again, and says
-how long publishers at the other two nodes heard of no confirm; the node comes back in between.
+all three is summed. The times are the generator's own: a warm-up of 3 s, and then 10 s. `failover`
+kills (-9) the leader of a quorum queue again and again, and says how long publishers at the other
+two nodes heard of no confirm; the node comes back in between.
 """
 
 from __future__ import annotations
