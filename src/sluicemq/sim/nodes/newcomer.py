@@ -5,6 +5,7 @@ others.
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING
 
 from sluicemq.cluster.joining import ClusterJoining
@@ -17,7 +18,7 @@ from sluicemq.sim.nodes.host import SECRET, NodeHost
 from sluicemq.sim.nodes.net import NodeNet
 from sluicemq.sim.nodes.plan import PORT
 from sluicemq.sim.units import MS
-from sluicemq.sim.world import SimMemory
+from sluicemq.sim.world import SimDice, SimMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +57,8 @@ class Newcomer(NodeHost):
         faulted: Callable[[Exception], None],
     ) -> None:
         super().__init__(0, plan, timeline, network, faulted, machine)
+        made_ns = timeline.now_ns  # a machine may have several, and no two the same directory
+        self.dice = SimDice(Random(f"newcomer {machine} of {made_ns} {plan.seed}"))
         self.is_asking = False
         """True while its process asks to join, before it is a broker."""
         self.asked = 0
