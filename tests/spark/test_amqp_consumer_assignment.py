@@ -14,6 +14,7 @@ import threading
 import time
 import uuid
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,9 +74,12 @@ class Query:
                 self.rows += [(int(row["body"]), row["redelivered"]) for row in batch.to_pylist()]
         self.start = end
 
-    def read_all(self, count: int) -> None:
-        """Batches until that many different numbers have come, and the last is acknowledged."""
-        while len({number for number, _ in self.rows}) < count:
+    def read_all(self, count: int, again: Iterable[int] = ()) -> None:
+        """Batches until that many different numbers have come, and those of `again` flagged, and
+        the last batch is acknowledged."""
+        while len({number for number, _ in self.rows}) < count or not {
+            number for number, redelivered in self.rows if redelivered
+        }.issuperset(again):
             self.read(self.plan())
         self.reader.commit(self.start)
 
@@ -198,8 +202,9 @@ def test_one_that_stands_by_takes_over(amqp: Broker, name: str) -> None:
         ask_planner(call.planner, are_there=2, within_s=WAIT_S)
         (group,) = query.assignment.groups
         assert isinstance(group, RemoteGroup)
+        unacknowledged = [number for number, _ in query.rows]
         group.abandon()
-        query.read_all(3000)
+        query.read_all(3000, again=unacknowledged)
         (successor,) = query.assignment.groups
         assert successor is not group
         assert query.unflagged_twice() == []
