@@ -27,6 +27,7 @@ IN_TIME_MS: Final = 15_000
 ONCE_FAILED: Final = {
     42100017: "a queue was declared with a member on a node that was removed just before",
     48021840: "a node was away from the declaration of a queue until members were added to it",
+    48070145: "an entry that waited to be read was sent as what a snapshot had left of it",
     48020609: "a node that was removed before it heard of its cluster did not end",
 }
 """Seeds that once failed, and why."""

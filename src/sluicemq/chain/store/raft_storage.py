@@ -596,6 +596,14 @@ class RaftStorage:
         self.look_at_news(group)
         return self.reads.job(group, indexes)
 
+    def whole_reading(self, group_id: int, indexes: list[int]) -> RaftEntriesRead | None:
+        """Return the job that reads these entries as `reading` does, to be appended elsewhere; None
+        when the snapshot covers one of them, which may be trimmed by now."""
+        group = self.table.groups.get(group_id)
+        if group is None or min(indexes) <= group.snapshot.index:
+            return None
+        return self.reading(group_id, indexes)
+
     def live_reading(
         self, group_id: int, snapshot: LogSnapshot, after: int, bytes_max: int
     ) -> RaftLiveRead | None:

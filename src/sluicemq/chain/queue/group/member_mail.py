@@ -112,7 +112,7 @@ class MemberMail:
         storage = self.store.raft
         job: MailRead | None = None
         if isinstance(message, AppendEntries):
-            job = storage.reading(self.group, lacking(message))
+            job = storage.whole_reading(self.group, lacking(message))
         elif isinstance(message, LivePiece):
             size = min(self.piece_bytes, RAFT_PIECE_BYTES)
             job = storage.live_reading(self.group, message.snapshot, message.after, size)
