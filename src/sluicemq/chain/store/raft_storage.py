@@ -325,6 +325,7 @@ class RaftStorage:
         """Jobs that delete rewritten files, after this many more checkpoints."""
         self.writing: dict[RaftContentWrite, RaftSnapshotAppend] = {}
         """Snapshots whose contents are being written to files."""
+        self.small_content_bytes = SMALL_CONTENT_BYTES
         self.small_bytes = sum(small_bytes(group) for group in groups.groups.values())
         """The bytes of the contents that are in no file."""
         self.reads = RaftReads()
@@ -404,7 +405,7 @@ class RaftStorage:
         file."""
         size = len(content)
         has_room = self.small_bytes + size <= SMALL_CONTENTS_BYTES
-        return size <= SMALL_CONTENT_BYTES and has_room
+        return size <= self.small_content_bytes and has_room
 
     def _apply(self, group: RaftGroup, record: RaftRecord, append: int) -> RaftFilesGone | None:
         """Change a group by a record, and return the job that deletes files to which nothing refers

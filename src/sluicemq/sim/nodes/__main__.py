@@ -28,13 +28,16 @@ def main() -> int:
     parser.add_argument(
         "--short", action="store_true", help="half the messages in half the time, as in the tests"
     )
+    parser.add_argument(
+        "--tight", action="store_true", help="replicated queues have bounds that are soon reached"
+    )
     parser.add_argument("--moving", action="store_true", help="nodes join, and are forgotten")
     chosen = parser.parse_args()
     simulate = simulate_mirrored if chosen.mirrored else simulate_nodes
     simulate = simulate_moving if chosen.moving else simulate
     failed = 0
     for seed in range(chosen.seed, chosen.seed + chosen.count):
-        report = simulate(seed, chosen.nodes, chosen.short)
+        report = simulate(seed, chosen.nodes, chosen.short, chosen.tight)
         if report.failure or not chosen.failed_only:
             print(report.line(), flush=True)
         if report.failure:

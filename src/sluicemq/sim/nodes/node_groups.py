@@ -123,6 +123,8 @@ class NodeGroups:
         post = host.node.raft_post
         assert post is not None
         post.witness = partial(self._said, host)
+        if host.plan.bounds is not None:
+            host.plan.bounds.of_node(host.node)
         scheduler = host.node.scheduler
         self.had_turns[host.number] = {}
         scheduler.ready = RecordedTurns(scheduler.ready, self.had_turns[host.number])
@@ -159,7 +161,9 @@ class NodeGroups:
             history.begin(member)
             settings = raft.member.settings
             at_once = min(settings.append_entries, host.plan.append_entries)
-            raft.member.settings = replace(settings, append_entries=at_once)
+            settings = replace(settings, append_entries=at_once)
+            bounds = host.plan.bounds
+            raft.member.settings = settings if bounds is None else bounds.settings(settings)
         return member
 
     def look(self, host: NodeHost) -> None:
@@ -255,6 +259,8 @@ class NodeGroups:
         if state not in self.states:
             self.owners[host.number][shell] = None
             self._watch_state(host.number, group, shell)
+            if host.plan.bounds is not None:
+                host.plan.bounds.of_queue(shell)
 
     def _compare_declared(self, node: int, agreement: ClusterAgreement) -> None:
         """Compare a node's definitions with those of other nodes after the same entry."""

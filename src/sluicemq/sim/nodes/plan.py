@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.types import Table
 from sluicemq.cluster_config import ClusterConfig
-from sluicemq.config import KIB, MIB, Config, FlowConfig, MemoryConfig, NetConfig, StorageConfig
+from sluicemq.config import (
+    KIB,
+    MIB,
+    Config,
+    FlowConfig,
+    MemoryConfig,
+    NetConfig,
+    RaftConfig,
+    StorageConfig,
+)
+from sluicemq.sim.nodes.tight_bounds import tight_bounds_of
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
+    from sluicemq.sim.nodes.tight_bounds import TightBounds
 
 PORT: Final = 25_672
 """The port at which nodes reach each other."""
@@ -153,6 +164,8 @@ class NodesPlan:
     segment_entries: int
     journal_file_bytes: int
     store_file_bytes: int
+    bounds: TightBounds | None = None
+    """The small bounds of replicated queues; None for the usual ones."""
 
     def queue(self, name: str) -> PlannedQueue:
         """Return the queue of that name."""
@@ -210,6 +223,7 @@ class NodesPlan:
                 msg_store_file_size_limit=self.store_file_bytes,
                 reserve_bytes=0,
             ),
+            raft=RaftConfig() if self.bounds is None else self.bounds.config,
             cluster=ClusterConfig(
                 name=f"n{number}",
                 host=f"h{number}",
@@ -227,6 +241,11 @@ class NodesPlan:
 def shortened(plan: NodesPlan) -> NodesPlan:
     """Return a plan with half the messages in half the time, otherwise the same."""
     return replace(plan, faults_ms=plan.faults_ms // 2, messages_each=plan.messages_each // 2)
+
+
+def tightened(plan: NodesPlan) -> NodesPlan:
+    """Return a plan with small bounds of replicated queues, otherwise the same."""
+    return replace(plan, bounds=tight_bounds_of(plan.seed))
 
 
 def mirrored_plan(seed: int, nodes: int | None = None) -> NodesPlan:

@@ -35,6 +35,7 @@ from sluicemq.sim.nodes.plan import (
     moving_plan,
     nodes_plan,
     shortened,
+    tightened,
 )
 from sluicemq.sim.nodes.promotions import Promotions
 from sluicemq.sim.nodes.registers import RegisterBook
@@ -51,9 +52,12 @@ from sluicemq.sim.nodes.watch import LinkWatch
 from sluicemq.sim.records import promise
 from sluicemq.sim.timeline import Timeline
 from sluicemq.sim.units import MS
+from sluicemq.storage.raft.codec import NO_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sluicemq.storage.raft.group import RaftGroup
 
 FOUNDING_MS: Final = 300
 """Faults begin within that time."""
@@ -327,23 +331,38 @@ class NodesRun:
         return ""
 
 
-def simulate_mirrored(seed: int, nodes: int | None = None, short: bool = False) -> NodesReport:
+def simulate_mirrored(
+    seed: int, nodes: int | None = None, short: bool = False, tight: bool = False
+) -> NodesReport:
     """Run a seed with mirrored queues; otherwise like `simulate_nodes`."""
-    plan = mirrored_plan(seed, nodes)
-    return simulated(shortened(plan) if short else plan)
+    return simulated(altered(mirrored_plan(seed, nodes), short, tight))
 
 
-def simulate_moving(seed: int, nodes: int | None = None, short: bool = False) -> NodesReport:
+def simulate_moving(
+    seed: int, nodes: int | None = None, short: bool = False, tight: bool = False
+) -> NodesReport:
     """Run a seed with nodes that join and are removed; otherwise like `simulate_nodes`."""
-    plan = moving_plan(seed, nodes)
-    return simulated(shortened(plan) if short else plan)
+    return simulated(altered(moving_plan(seed, nodes), short, tight))
 
 
-def simulate_nodes(seed: int, nodes: int | None = None, short: bool = False) -> NodesReport:
+def simulate_nodes(
+    seed: int, nodes: int | None = None, short: bool = False, tight: bool = False
+) -> NodesReport:
     """Run a seed, and return its report. `nodes` is their number; None lets the seed choose. A
-    `short` run has half the messages in half the time."""
-    plan = nodes_plan(seed, nodes)
-    return simulated(shortened(plan) if short else plan)
+    `short` run has half the messages in half the time; in a `tight` one replicated queues have
+    small bounds."""
+    return simulated(altered(nodes_plan(seed, nodes), short, tight))
+
+
+def raft_groups_of(host: NodeHost) -> list[RaftGroup]:
+    """Return what the last node of a machine has of Raft groups."""
+    return [*host.node.broker.store.raft.table.groups.values()] if host.lives else []
+
+
+def altered(plan: NodesPlan, short: bool, tight: bool) -> NodesPlan:
+    """Return a plan as the functions above are asked for it."""
+    plan = shortened(plan) if short else plan
+    return tightened(plan) if tight else plan
 
 
 def simulated(plan: NodesPlan) -> NodesReport:
@@ -366,6 +385,9 @@ def simulated(plan: NodesPlan) -> NodesReport:
     report.figures["terms"] = sum(len(each.leaders) for each in histories)
     report.figures["entries"] = sum(each.commit for each in histories)
     hosts = [*run.hosts, *run.departed]
+    groups = [each for host in hosts for each in raft_groups_of(host)]
+    report.figures["segments"] = sum(group.next_segment - 1 for group in groups)
+    report.figures["snapshots in files"] = sum(group.snapshot_file != NO_FILE for group in groups)
     report.figures["promotions"] = sum(map(len, run.promotions.of_groups.values()))
     report.figures["lives"] = sum(host.lives for host in hosts)
     report.figures["failed starts"] = sum(host.failed_starts for host in hosts)

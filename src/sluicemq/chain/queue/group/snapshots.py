@@ -77,8 +77,10 @@ class Snapshots:
     def is_due(self) -> bool:
         """Tell whether a snapshot would pay now: by the log that a start need not read, or by the
         disk space of messages that have left the queue."""
-        entries = self.raft.snapshot_index_max - self.raft.member.log.snapshot.index
-        if not entries:
+        raft = self.raft
+        # Entries of Raft's own are not in the state: there may be many without a new state.
+        entries = min(self.state.index, raft.snapshot_index_max) - raft.member.log.snapshot.index
+        if entries <= 0:
             return False
         logged = self.log.bytes_since
         dead = self.dead_bytes

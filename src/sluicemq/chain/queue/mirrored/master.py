@@ -18,7 +18,6 @@ from sluicemq.queues.classic.chunk import Chunk
 from sluicemq.queues.classic.deduplication import deduplication_of
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.mirrored.entry_content import STAMP, MirrorCodec
-from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
 from sluicemq.replication.mirrored_master import LOG_IDS, MirroredMaster
 from sluicemq.storage.queue_index import READ_TRIES, QueueIndex
 from sluicemq.storage.raft.reading import RaftEntriesRead
@@ -100,7 +99,7 @@ class MasterShell(ClassicShell):
         clock = services.world.clock
         now_ms = clock.now_ns() // MS
         self.mirrored = MirroredMaster(
-            self.machine, member.mirror, member.own, MirrorBounds(), now_ms
+            self.machine, member.mirror, member.own, member.bounds, now_ms
         )
         self.unproposed: deque[list[MirrorCommand]] = deque()
         """Commands taken from the mastership that are in no entry yet."""

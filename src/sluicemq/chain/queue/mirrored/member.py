@@ -62,6 +62,7 @@ from sluicemq.queues.mirrored.entry_content import content_of
 from sluicemq.queues.mirrored.group_standing import GroupStanding, may_serve, standing_of
 from sluicemq.queues.mirrored.held_mirrors import HeldMirrors
 from sluicemq.queues.mirrored.mirror import Mirror
+from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
 from sluicemq.queues.mirrored.promotion import NODE_DOWN, status_of, term_of_promotion
 from sluicemq.raft.messages import RaftMessage
 from sluicemq.replication.ask_post import LeaderKnown
@@ -138,6 +139,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         self.raft = raft
         self.own = raft.member.name
         self.mirror = Mirror()
+        self.bounds = MirrorBounds()
         if content:
             self.mirror.restore(pieces_in(content))
         strand = FIRST_STRAND + queue_id + READ_STRAND_STEP

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from sluicemq.queues.mirrored.commands import MirrorCommand
     from sluicemq.queues.mirrored.group_standing import GroupStanding
     from sluicemq.queues.mirrored.mirror import Mirror
+    from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
 
 
 class MemberPort(Actor):
     """This node's member, with the id `own` in its group; `mirror` is the state up to where it has
-    applied the log."""
+    applied the log, and `bounds` are those of the next master here."""
 
     mirror: Mirror
     own: int
+    bounds: MirrorBounds
 
     @property
     def standing(self) -> GroupStanding | None:
