@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.chain.queue.mirrored import master as master_module
 from sluicemq.chain.queue.mirrored import member as member_module
 from sluicemq.limits import MIRROR_REPLACE_MS
 from sluicemq.manage.chain_view import Drawing
@@ -87,6 +86,36 @@ def test_a_master_in_the_minority_neither_confirms_nor_goes_on() -> None:
     fresh.publish(b"later")
     run.until(fresh.all_confirmed)
     assert bodies_left(fresh, 2)[0][0] == b"kept"
+    run.no_faults()
+
+
+def test_a_delivery_that_waits_for_a_majority_is_taken_back_once_with_its_master(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its cost is what the client had of its windows, which are whole then."""
+    bounds = MirrorBounds(mark_ahead=1)
+    monkeypatch.setattr(member_module, "MirrorBounds", lambda: bounds)
+    run = Mirrored()
+    run.in_sync(3)
+    master = run.master()
+    client = run.brokers[0].connect()
+    client.consume()
+    client.publish(b"seen")
+    run.until(lambda: client.bodies == [b"seen"])
+    client.ack(1)
+    [consumer] = master.machine.consumers.all()
+    run.until(lambda: not consumer.limiter.unacked)
+    credit = consumer.window.credit
+    for each in run.brokers[1:]:
+        each.freeze()
+    client.publish(b"held", b"too", b"as well")
+    run.until(lambda: bool(master.mirrored.held))
+    assert [*master.making] == [], "it is in one place"
+    run.until(lambda: not run.member(run.brokers[0]).served_term)
+    run.rest(5)
+    assert client.reader.window.spent == 0
+    assert (consumer.window.credit, consumer.limiter.unacked) == (credit, 0)
+    assert client.bodies == [b"seen"]
     run.no_faults()
 
 
@@ -248,7 +277,7 @@ def test_a_policy_counts_that_a_node_has_not_followed_before_it_died() -> None:
 
 def test_a_slow_mirror_holds_up_publishers_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     bounds = MirrorBounds(gate_bytes=20_000, close_bytes=10_000)
-    monkeypatch.setattr(master_module, "MirrorBounds", lambda: bounds)
+    monkeypatch.setattr(member_module, "MirrorBounds", lambda: bounds)
     run = Mirrored()
     run.in_sync(3)
     master = run.master()

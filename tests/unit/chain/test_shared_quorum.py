@@ -12,13 +12,14 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_body
+from sluicemq.amqp.method import Method
 from sluicemq.chain.queue.quorum import member_shell
 from sluicemq.config import Config, RaftConfig
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob
 from sluicemq.queues.quorum.commands import Enqueue
 from sluicemq.storage.raft.reading import RaftEntriesRead
-from support.linked_brokers import Cluster
+from support.linked_brokers import Cluster, LinkedClient
 
 
 def numbered(start: int, end: int) -> list[bytes]:
@@ -286,4 +287,35 @@ def test_a_leader_takes_no_snapshot_to_spare_writes_that_a_member_would_be_sent(
     others[0].crash()
     run.until(lambda: bool(shell.raft.member.lost))
     assert not shell.snapshots.spares_writes
+    run.no_faults()
+
+
+def put_in_while(run: Cluster, client: LinkedClient, request: Method, answer: type[Method]) -> None:
+    """The client gets its answer, though a leader's snapshot replaces the state of its node, which
+    has not seen the request, while this is on its way."""
+    shell = client.broker.shell()
+    client.send(2, request)
+    run.until(lambda: any(end.question for end in shell.ends.values()))
+    shell.put_in()
+    shell.deliveries_due.is_on_its_way = False  # as when the snapshot is durable
+    client.wait_for(answer)
+
+
+def test_what_is_on_its_way_at_a_leaders_snapshot_is_asked_once() -> None:
+    run = Cluster()
+    run.declare()
+    client = next(each for each in run.brokers if each is not run.leader()).connect()
+    client.consume()
+    put_in_while(run, client, m.BasicCancel(consumer_tag="c"), m.BasicCancelOk)
+    client.consume()
+    run.rest(200)
+    client.publish(b"one")
+    run.until(lambda: client.bodies == [b"one"])
+    client.ack(1)
+    client.call(2, m.BasicCancel(consumer_tag="c"), m.BasicCancelOk)
+    put_in_while(run, client, m.QueuePurge(queue="q"), m.QueuePurgeOk)
+    client.publish(b"two", b"three")
+    run.until(client.all_confirmed)
+    run.rest(200)
+    assert client.depth() == 2
     run.no_faults()

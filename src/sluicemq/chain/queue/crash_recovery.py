@@ -254,9 +254,10 @@ class Crash(CrashPort, Generic[Q]):
     def take_back_delivery(self, deliver: e.Deliver) -> None:
         """Give back the credit that the connection and the channel spent on a delivery that was not
         made."""
-        consumer = deliver.consumer
-        if isinstance(consumer.window, DeliveryOutflow):
-            consumer.window.shared.give_back(deliver.cost)
+        consumer, window = deliver.consumer, deliver.consumer.window
+        window.refill(deliver.cost)
+        if isinstance(window, DeliveryOutflow):
+            window.shared.give_back(deliver.cost)
         if deliver.run:
             consumer.limiter.give(len(deliver.contents))
 

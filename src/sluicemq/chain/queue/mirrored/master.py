@@ -193,6 +193,7 @@ class MasterShell(ClassicShell):
         self.effects.clear()
         self.making = iter(effects)
         self.effects += self.mirrored.take(effects)
+        self.making = iter(())  # each is held now, or among those that are made real next
         super().effects_real()
 
     def agree(self) -> None:

@@ -145,12 +145,23 @@ class AskedQueue(QuorumPort):
             self.submit_settle(q.SettleDelivered(key, joined_ids(ranges), settle.outcome))
         self.spend(len(settle.parts))
 
+    @property
+    def next_row(self) -> int:
+        """Return the number of the row for the next command; 0: there are no rows."""
+        return 0
+
+    def has_asked(self, channel: Actor, command: c.Command) -> ChannelEnd:
+        """Note that a channel waits for the answer to a command, which is proposed next. Returns
+        its end."""
+        end = self.end_of(channel)
+        end.question, end.question_row = command, self.next_row
+        return end
+
     def consume(self, command: c.Consume) -> None:
         consumer = command.consumer
         if self.refuses(consumer.channel):
             return
-        end = self.end_of(consumer.channel)
-        end.question = command
+        end = self.has_asked(consumer.channel, command)
         end.consumers[consumer.tag] = consumer
         self.submit(
             q.AddConsumer(
@@ -170,21 +181,19 @@ class AskedQueue(QuorumPort):
         if is_over or end is None or consumer.tag not in end.consumers:
             consumer.channel.post(e.Cancelled(consumer, False))
             return
-        end.question = command
+        self.has_asked(consumer.channel, command)
         self.submit(q.CancelConsumer(end.key(consumer.tag)))
 
     def get(self, command: c.Get) -> None:
         if self.refuses(command.channel):
             return
-        end = self.end_of(command.channel)
-        end.question = command
+        end = self.has_asked(command.channel, command)
         self.submit(q.GetMessage(end.address, command.no_ack))
 
     def purge(self, command: c.Purge) -> None:
         if self.refuses(command.channel):
             return
-        end = self.end_of(command.channel)
-        end.question = command
+        end = self.has_asked(command.channel, command)
         self.submit(q.PurgeQueue(end.address))
 
     def inspect(self, command: c.Inspect) -> None:
@@ -208,9 +217,7 @@ class AskedQueue(QuorumPort):
             return
         address = None
         if channel is not None:
-            end = self.end_of(channel)
-            end.question = command
-            address = end.address
+            address = self.has_asked(channel, command).address
         self.submit(q.DeleteFifo(address, command.if_unused, command.if_empty))
 
     def down(self, command: c.Down) -> None:

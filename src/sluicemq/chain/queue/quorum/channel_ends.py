@@ -73,6 +73,7 @@ class ChannelEnd:
         "outbox",
         "pending",
         "question",
+        "question_row",
         "runs",
         "withheld",
     )
@@ -98,7 +99,9 @@ class ChannelEnd:
         self.runs: dict[int, DeliveredRun] = {}
         """Its deliveries, by the numbers of their runs."""
         self.question: Command | None = None
-        """The request that it waits for."""
+        """The request that it waits for..."""
+        self.question_row = 0
+        """... and the number of the row that has it, if the queue has members on several nodes."""
 
     def key(self, tag: str) -> ConsumerKey:
         """Return the key of its consumer with that tag; the tag of messages it got by basic.get is

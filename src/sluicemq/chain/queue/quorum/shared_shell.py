@@ -163,6 +163,10 @@ class SharedShell(MemberShell, SnapshotTaker):
 
     # -- requests
 
+    @property
+    def next_row(self) -> int:
+        return self.asking.next_number
+
     def submit(self, command: FifoCommand) -> None:
         if not self.machine.deleted:
             self.is_urgent = True
@@ -195,8 +199,7 @@ class SharedShell(MemberShell, SnapshotTaker):
         message must not."""
         if self.refuses(command.channel):
             return
-        end = self.end_of(command.channel)
-        end.question = command
+        end = self.has_asked(command.channel, command)
         self.submit(q.GetMessage(end.address, no_ack=False))
 
     def inspect(self, command: c.Inspect) -> None:
@@ -449,8 +452,8 @@ class SharedShell(MemberShell, SnapshotTaker):
             end.actor.post(e.Refuse(end.actor, 404, text))
 
     def put_in(self) -> None:
-        """Look up the outcome of rows, publishes and deliveries in the state, and repeat all
-        requests: the state does not show whether they were answered."""
+        """Look up the outcome of rows, publishes and deliveries in the state, and repeat requests
+        that it has seen: it does not show how they were answered. The others are still in rows."""
         self.deliveries_due.is_on_its_way = True
         self.snapshots.was_overtaken()
         self.seen = NOTHING_SEEN
@@ -463,7 +466,7 @@ class SharedShell(MemberShell, SnapshotTaker):
             self.hear_answers(end)
             self.hear_deliveries(end)
             question = end.question
-            if question is not None:
+            if question is not None and end.question_row <= self.asking.done:
                 self.asked[type(question)](self, question)
         self.asking.begin_anew()
 
