@@ -1,4 +1,4 @@
-"""Goal: no promise is broken where replicated queues reach their bounds all the time: segments of a
+"""Goal: no promise is broken where queues reach their bounds all the time: segments of a
 few entries, snapshots in files and in many pieces, bodies that are not kept in memory, mirrors that
 are left behind.
 

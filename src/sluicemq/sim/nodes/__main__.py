@@ -28,9 +28,7 @@ def main() -> int:
     parser.add_argument(
         "--short", action="store_true", help="half the messages in half the time, as in the tests"
     )
-    parser.add_argument(
-        "--tight", action="store_true", help="replicated queues have bounds that are soon reached"
-    )
+    parser.add_argument("--tight", action="store_true", help="with bounds that are soon reached")
     parser.add_argument("--moving", action="store_true", help="nodes join, and are forgotten")
     chosen = parser.parse_args()
     simulate = simulate_mirrored if chosen.mirrored else simulate_nodes

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.types import Table
 from sluicemq.cluster_config import ClusterConfig
-from sluicemq.config import (
-    KIB,
-    MIB,
-    Config,
-    FlowConfig,
-    MemoryConfig,
-    NetConfig,
-    RaftConfig,
-    StorageConfig,
-)
+from sluicemq.config import KIB, MIB, Config, FlowConfig, MemoryConfig, NetConfig, StorageConfig
 from sluicemq.sim.nodes.tight_bounds import tight_bounds_of
 from sluicemq.sim.units import MS
 
@@ -165,7 +156,7 @@ class NodesPlan:
     journal_file_bytes: int
     store_file_bytes: int
     bounds: TightBounds | None = None
-    """The small bounds of replicated queues; None for the usual ones."""
+    """Small bounds; None for the usual ones."""
 
     def queue(self, name: str) -> PlannedQueue:
         """Return the queue of that name."""
@@ -213,7 +204,7 @@ class NodesPlan:
 
     def config(self, number: int) -> Config:
         """Return the configuration of that node."""
-        return Config(
+        config = Config(
             net=NetConfig(frame_max=4096, channel_max=7, heartbeat=0),
             flow=FlowConfig(profile="rabbitmq-3.8", credit_flow_default_credit=self.credit),
             memory=MemoryConfig(vm_memory_high_watermark_absolute=ROOMY, check_interval_ms=1000),
@@ -223,7 +214,6 @@ class NodesPlan:
                 msg_store_file_size_limit=self.store_file_bytes,
                 reserve_bytes=0,
             ),
-            raft=RaftConfig() if self.bounds is None else self.bounds.config,
             cluster=ClusterConfig(
                 name=f"n{number}",
                 host=f"h{number}",
@@ -232,6 +222,7 @@ class NodesPlan:
                 secret_file="none",
             ),
         )
+        return config if self.bounds is None else self.bounds.configured(config)
 
     def lines(self) -> list[str]:
         """Return the parameters as text, one on each line."""
@@ -244,7 +235,7 @@ def shortened(plan: NodesPlan) -> NodesPlan:
 
 
 def tightened(plan: NodesPlan) -> NodesPlan:
-    """Return a plan with small bounds of replicated queues, otherwise the same."""
+    """Return a plan with small bounds, otherwise the same."""
     return replace(plan, bounds=tight_bounds_of(plan.seed))
 
 

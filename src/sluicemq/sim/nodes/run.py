@@ -349,8 +349,7 @@ def simulate_nodes(
     seed: int, nodes: int | None = None, short: bool = False, tight: bool = False
 ) -> NodesReport:
     """Run a seed, and return its report. `nodes` is their number; None lets the seed choose. A
-    `short` run has half the messages in half the time; in a `tight` one replicated queues have
-    small bounds."""
+    `short` run has half the messages in half the time; in a `tight` one all bounds are small."""
     return simulated(altered(nodes_plan(seed, nodes), short, tight))
 
 

@@ -1,4 +1,4 @@
-"""Bounds of replicated queues so small that runs reach all of them, chosen once by the seed.
+"""Bounds so small that runs reach all of them, chosen once by the seed.
 
 With the usual ones a queue of a run has one segment, a snapshot that fits into the journal and is
 sent in one piece, all bodies in memory, and no member that is too far behind.
@@ -16,6 +16,7 @@ from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.mirrored.member import MirrorMember
+    from sluicemq.config import Config
     from sluicemq.node import Node
     from sluicemq.raft.settings import RaftSettings
 
@@ -46,14 +47,28 @@ class TightBounds:
     read_bytes: int
     """... and those read at once."""
     mirrors: MirrorBounds
+    paging_ratio: float
+    """The part of the memory limit from which on queues page."""
+    monitor_interval_ms: int
+    """How often they are told how much to keep in memory."""
+    embed_below: int
+    """Bytes of a message from which on it is in the message store."""
 
-    @property
-    def config(self) -> RaftConfig:
-        """Return the configuration of each node."""
-        return RaftConfig(
-            segment_max_entries=self.segment_max_entries,
-            wal_max_batch_size=self.wal_max_batch_size,
-            quorum_commands_soft_limit=self.quorum_commands_soft_limit,
+    def configured(self, usual: Config) -> Config:
+        """Return the configuration of a node."""
+        return replace(
+            usual,
+            memory=replace(
+                usual.memory,
+                vm_memory_high_watermark_paging_ratio=self.paging_ratio,
+                memory_monitor_interval=self.monitor_interval_ms,
+            ),
+            storage=replace(usual.storage, queue_index_embed_msgs_below=self.embed_below),
+            raft=RaftConfig(
+                segment_max_entries=self.segment_max_entries,
+                wal_max_batch_size=self.wal_max_batch_size,
+                quorum_commands_soft_limit=self.quorum_commands_soft_limit,
+            ),
         )
 
     def settings(self, usual: RaftSettings) -> RaftSettings:
@@ -91,6 +106,8 @@ def tight_bounds_of(seed: int) -> TightBounds:
     """Return the bounds of a seed."""
     dice = Random(f"tight {seed}")
     gate_bytes = dice.choice((900, 5000, 50_000))
+    memory_dice = Random(f"storage of {seed}")
+    pages = memory_dice.randrange(2) == 0
     return TightBounds(
         segment_max_entries=dice.choice((2, 5, 20)),
         wal_max_batch_size=dice.choice((1, 3, 4096)),
@@ -117,4 +134,7 @@ def tight_bounds_of(seed: int) -> TightBounds:
             rejoin_max_ms=dice.choice((1000, 5000)),
             mark_ahead=dice.choice((6, 100, 4096)),
         ),
+        paging_ratio=memory_dice.choice((0.0, 0.0001)) if pages else 0.5,
+        monitor_interval_ms=memory_dice.choice((20, 100)) if pages else 2500,
+        embed_below=memory_dice.choice((0, 200, 4096)) if pages else 4096,
     )
