@@ -193,13 +193,11 @@ class LinkConnection(Actor):
             self._close()
 
     def _hand_over(self, decoder: FrameDecoder) -> None:
-        """Hand complete messages to the link, as far as it wants them and the turn allows."""
+        """Hand complete messages to the link, as far as it wants them and the turn allows: at least
+        one."""
         link = self.link
         scheduler = self.scheduler
         while link is not None and not link.is_over and link.wants(self):
-            if scheduler.work <= 0:
-                self.schedule()
-                return
             try:
                 message = decoder.next()
                 if message is None:
@@ -209,6 +207,9 @@ class LinkConnection(Actor):
                 link.broken(str(broken))
                 return
             self.spend(5 + len(message.payload) // BYTES_A_UNIT)
+            if scheduler.work <= 0:
+                self.schedule()
+                return
         else:
             return
         self.world.net.taken(self.number, False)

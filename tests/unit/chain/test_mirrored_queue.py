@@ -12,9 +12,11 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.chain.queue.mirrored import member as member_module
+from sluicemq.chain.remote.mirrored_stand_in import MirroredStandIn
 from sluicemq.limits import MIRROR_REPLACE_MS
 from sluicemq.manage.chain_view import Drawing
 from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
+from sluicemq.replication.ask_post import LeaderKnown
 from support.mirrored_brokers import Mirrored, Turned, bodies_left, numbered
 
 
@@ -116,6 +118,53 @@ def test_a_delivery_that_waits_for_a_majority_is_taken_back_once_with_its_master
     assert client.reader.window.spent == 0
     assert (consumer.window.credit, consumer.limiter.unacked) == (credit, 0)
     assert client.bodies == [b"seen"]
+    run.no_faults()
+
+
+def test_a_master_that_was_out_of_reach_is_used_again_when_it_says_that_it_is_one() -> None:
+    """It may have been elected anew meanwhile: what began with it before that was heard of would
+    have to begin again."""
+    run = Mirrored()
+    run.in_sync(3)
+    stand_in = run.brokers[1].node.broker.vhosts["/"].queues["q"]
+    assert isinstance(stand_in, MirroredStandIn)
+    run.until(lambda: stand_in.led_term and stand_in.reach)
+    home, term = stand_in.home, stand_in.led_term
+    stand_in.home_lost(home)
+    assert (stand_in.home, stand_in.reach) == (0, 0)
+    stand_in.led_by(LeaderKnown(term - 1, home))
+    assert stand_in.home == 0
+    stand_in.led_by(LeaderKnown(term, home))
+    run.until(lambda: stand_in.reach)
+    assert stand_in.home == home
+    client = run.brokers[1].connect()
+    client.publish(b"one")
+    run.until(client.all_confirmed)
+    ends = [*stand_in.ends.values()]
+    stand_in.led_by(LeaderKnown(term, home))
+    assert [*stand_in.ends.values()] == ends, "that is no news"
+    run.no_faults()
+
+
+def test_bodies_on_their_way_to_a_segment_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new master reads from its log what it delivers, and a checkpoint may be moving just that:
+    it is in no memory any more, and in no segment yet."""
+    run = Mirrored()
+    run.in_sync(3)
+    client = run.brokers[2].connect()
+    client.publish(*numbered(0, 5))
+    run.until(client.all_confirmed)
+    run.brokers[0].crash()
+    master = run.master()
+    with monkeypatch.context() as moving:
+        moving.setattr(master.member, "contents", lambda _: {})
+        moving.setattr(master.store.raft, "reading", lambda *_: None)
+        client.consume()
+        run.until(lambda: bool(master.unsettled))
+        run.rest(100)
+        assert client.bodies == []
+    master.settled()
+    run.until(lambda: client.bodies == numbered(0, 5))
     run.no_faults()
 
 

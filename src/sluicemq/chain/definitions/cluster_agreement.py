@@ -460,11 +460,13 @@ class ClusterAgreement(Actor, Agreement):
     # -- what is agreed on
 
     def _apply_due(self, member: DefinitionsMember) -> None:
-        """Apply committed entries, as far as the turn's work goes."""
-        while self.scheduler.work > 0:
+        """Apply committed entries, as far as the turn's work goes: at least one proposal."""
+        is_first = True
+        while is_first or self.scheduler.work > 0:
             if self.undecided:
                 self._decide(self.undecided.popleft())
                 self.spend(PROPOSAL_WORK)
+                is_first = False
                 continue
             entry = member.next_due()
             if entry is None:

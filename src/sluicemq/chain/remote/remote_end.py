@@ -17,7 +17,7 @@ from sluicemq.chain.remote.remote_state import RemoteState
 from sluicemq.cluster.cluster_port import QUEUE_ASKS
 from sluicemq.compiling import mypyc_attr
 from sluicemq.kernel.address import AddressTable
-from sluicemq.limits import DELIVERY_WINDOW_NOTIFY, WIRE_BATCH_BYTES, WIRE_CREDIT
+from sluicemq.limits import WIRE_BATCH_BYTES, WIRE_CREDIT
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
 from sluicemq.queues.command_codec import command_parts
@@ -219,7 +219,7 @@ class RemoteEnd:
         settles, self.settles = self.settles, []
         for settle in settles:
             self.send(settle)
-        if self.owed >= DELIVERY_WINDOW_NOTIFY:
+        if self.owed >= self.queue.services.delivery_window.more_after:
             owed, self.owed = self.owed, 0
             self.say(s.WINDOW, [s.AMOUNT.pack(owed)])
 

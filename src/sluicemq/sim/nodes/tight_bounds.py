@@ -11,7 +11,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue.quorum.shared_shell import SharedShell
-from sluicemq.config import RaftConfig
+from sluicemq.config import KIB, MIB, FlowConfig, RaftConfig
+from sluicemq.flow.credit import LinkSpec
 from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
 
 if TYPE_CHECKING:
@@ -19,6 +20,35 @@ if TYPE_CHECKING:
     from sluicemq.config import Config
     from sluicemq.node import Node
     from sluicemq.raft.settings import RaftSettings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChainBounds:
+    """The bounds of turns and of the chain in one run, as Swarm has them."""
+
+    flow: FlowConfig | None
+    """None: that of the run's plan."""
+    turn_messages: int
+    turn_work: int
+    share_work: int
+    delivery_window: int
+    queued_methods_max: int
+    writer_backlog_bytes: int
+    store_group_bytes: int
+    quantum_bytes: int
+
+    def of_node(self, node: Node) -> None:
+        """Give a node that has just begun its bounds."""
+        scheduler, broker = node.scheduler, node.broker
+        scheduler.turn_max = self.turn_messages
+        scheduler.turn_work = self.turn_work
+        scheduler.share_work = self.share_work
+        broker.delivery_window = LinkSpec(self.delivery_window, max(1, self.delivery_window // 4))
+        broker.connection_window_max = 2 * self.delivery_window
+        broker.queued_methods_max = self.queued_methods_max
+        broker.writer_backlog_bytes = self.writer_backlog_bytes
+        broker.store.group_bytes_max = self.store_group_bytes
+        broker.store.quantum_bytes = self.quantum_bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,11 +83,15 @@ class TightBounds:
     """How often they are told how much to keep in memory."""
     embed_below: int
     """Bytes of a message from which on it is in the message store."""
+    chain: ChainBounds | None
+    """None: the usual ones."""
 
     def configured(self, usual: Config) -> Config:
         """Return the configuration of a node."""
+        chain = self.chain
         return replace(
             usual,
+            flow=usual.flow if chain is None or chain.flow is None else chain.flow,
             memory=replace(
                 usual.memory,
                 vm_memory_high_watermark_paging_ratio=self.paging_ratio,
@@ -89,6 +123,8 @@ class TightBounds:
     def of_node(self, node: Node) -> None:
         """Give a node that has just begun its bounds."""
         node.broker.store.raft.small_content_bytes = self.small_content_bytes
+        if self.chain is not None:
+            self.chain.of_node(node)
 
     def of_queue(self, queue: SharedShell | MirrorMember) -> None:
         """Give a queue's member on a node its bounds."""
@@ -137,4 +173,30 @@ def tight_bounds_of(seed: int) -> TightBounds:
         paging_ratio=memory_dice.choice((0.0, 0.0001)) if pages else 0.5,
         monitor_interval_ms=memory_dice.choice((20, 100)) if pages else 2500,
         embed_below=memory_dice.choice((0, 200, 4096)) if pages else 4096,
+        chain=chain_bounds_of(seed),
+    )
+
+
+def chain_bounds_of(seed: int) -> ChainBounds | None:
+    """Return the bounds of the chain, which one seed of two has."""
+    dice = Random(f"budget of {seed}")
+    if dice.randrange(2):
+        return None
+    adaptive = FlowConfig(
+        profile="adaptive",
+        chain_budget_messages=dice.choice((4, 16, 40, 1000)),
+        chain_budget_bytes=dice.choice((4 * KIB, 16 * KIB, MIB)),
+        window_floor=1,
+        window_ceiling=dice.choice((1, 8, 100)),
+    )
+    return ChainBounds(
+        flow=adaptive if dice.randrange(2) else None,
+        turn_messages=dice.choice((1, 3, 64)),
+        turn_work=dice.choice((1, 100, 1000)),
+        share_work=dice.choice((1, 200, 2000)),
+        delivery_window=dice.choice((1, 3, 10, 1024)),
+        queued_methods_max=dice.choice((1, 4, 100)),
+        writer_backlog_bytes=dice.choice((500, 5000, 100_000)),
+        store_group_bytes=dice.choice((1000, 10_000, 100_000)),
+        quantum_bytes=dice.choice((1, 300, 3000, MIB)),
     )

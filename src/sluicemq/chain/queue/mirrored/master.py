@@ -43,7 +43,8 @@ class LogBodies(NamedTuple):
 
 
 class LogReadAgain(NamedTuple):
-    """A timer's message: a read that the disk has failed may be tried again."""
+    """A timer's message, or one from the master itself: a read that the disk has failed may be
+    tried again, or entries are in segments now."""
 
     chunk: Chunk
     tries: int
@@ -111,6 +112,8 @@ class MasterShell(ClassicShell):
         last ones."""
         self.slow: list[str] = []
         self.reads: dict[RaftEntriesRead, LogRead] = {}
+        self.unsettled: list[LogReadAgain] = []
+        """Reads that wait for entries which are on their way to a segment."""
         self.schedule()
 
     def make_machine(self, index: QueueIndex, term: int) -> ClassicQueue:
@@ -236,7 +239,8 @@ class MasterShell(ClassicShell):
     # -- bodies in the log
 
     def read_log(self, chunk: Chunk, tries: int) -> None:
-        """Read the bodies of a chunk from the log."""
+        """Read the bodies of a chunk from the log, once all of its entries are in RAM or in
+        segments."""
         indexes = self.mirrored.entries_of(chunk)
         found = self.member.contents(indexes)
         missing = [index for index in indexes if index not in found]
@@ -245,8 +249,16 @@ class MasterShell(ClassicShell):
             self.reads[job] = LogRead(chunk, found, tries)
             strand = self.strand + READ_STRAND_STEP
             self.services.world.disk.submit(job, self, strand)
+        elif missing:
+            self.unsettled.append(LogReadAgain(chunk, tries))
         else:
             self.post(LogBodies(chunk, [*found.values()]))
+
+    def settled(self) -> None:
+        """Try again what has waited for entries, because some are in segments now."""
+        unsettled, self.unsettled = self.unsettled, []
+        for each in unsettled:
+            self.post(each)
 
     def was_read(self, job: RaftEntriesRead) -> None:
         """Take in entries that were read. A read that the disk has failed is repeated READ_TRIES
@@ -259,8 +271,10 @@ class MasterShell(ClassicShell):
             self.read_log(chunk, tries)
         elif job.problem:
             raise DamagedMirrorLog(job.problem)
-        else:
+        elif {*self.mirrored.entries_of(chunk)} <= found.keys() | job.found.keys():
             self.got_entries(chunk, [*found.values(), *job.found.values()])
+        else:
+            self.read_log(chunk, tries)
 
     def got_entries(self, chunk: Chunk, entries: list[bytes]) -> None:
         lost = self.mirrored.got_entries(chunk, [each[STAMP.size :] for each in entries])

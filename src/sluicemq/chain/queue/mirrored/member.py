@@ -422,6 +422,8 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
     def settled(self, message: RaftSettled) -> None:
         self.replicator.let_go(message.top)
         self.replicator.recount(self.held_entries)
+        if self.master is not None:
+            self.master.settled()
 
     @property
     def held_entries(self) -> list[LogEntry]:

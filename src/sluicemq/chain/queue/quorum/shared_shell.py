@@ -481,16 +481,15 @@ class SharedShell(MemberShell, SnapshotTaker):
 
     def hear_deliveries(self, end: ChannelEnd) -> None:
         """Look up which messages a channel's consumers were assigned, and which consumers are gone.
-        Messages of basic.get that have not arrived here return to the queue."""
+        Messages of these and of basic.get that have not arrived here return to the queue."""
         for tag in ["", *end.consumers]:
             key = end.key(tag)
             known = self.fifo.consumers.members.get(key)
             dealt = end.dealt.get(tag, 0)
+            if known is not None and known.status == CANCELLED and known.next_id > dealt:
+                end.dealt[tag] = known.next_id
+                self.submit(q.SettleDelivered(key, ((dealt, known.next_id),), q.UNSENT))
             if not tag:
-                if known is not None and known.next_id > dealt:
-                    end.dealt[""] = known.next_id
-                    ids = ((dealt, known.next_id),)
-                    self.submit(q.SettleDelivered(key, ids, q.UNSENT))
                 continue
             consumer = end.consumers[tag]
             if consumer not in self.machine.consumers.members:
