@@ -31,7 +31,7 @@ SEEDS: Final = range(thorough(30, 200))
 ONCE_FAILED: Final = {
     ("mirrored", 3): "elections alone made a snapshot due, of the state that the last one has",
     ("mirrored", 49200271): "what a master held was taken back twice when it was deposed",
-    ("mirrored", 49200561): "and its window was not given back",
+    ("mirrored", 49200561): "the checker: a grant was on its way to a master that was deposed",
     ("plain", 49501044): "what a consumer was dealt before it was cancelled, and its node heard of"
     " by a leader's snapshot alone, was out for ever",
     ("plain", 49100538): "a cancel on its way at a leader's snapshot was asked twice, and ended the"

@@ -107,7 +107,6 @@ def test_a_delivery_that_waits_for_a_majority_is_taken_back_once_with_its_master
     client.ack(1)
     [consumer] = master.machine.consumers.all()
     run.until(lambda: not consumer.limiter.unacked)
-    credit = consumer.window.credit
     for each in run.brokers[1:]:
         each.freeze()
     client.publish(b"held", b"too", b"as well")
@@ -116,7 +115,7 @@ def test_a_delivery_that_waits_for_a_majority_is_taken_back_once_with_its_master
     run.until(lambda: not run.member(run.brokers[0]).served_term)
     run.rest(5)
     assert client.reader.window.spent == 0
-    assert (consumer.window.credit, consumer.limiter.unacked) == (credit, 0)
+    assert consumer.limiter.unacked == 0
     assert client.bodies == [b"seen"]
     run.no_faults()
 

@@ -254,10 +254,9 @@ class Crash(CrashPort, Generic[Q]):
     def take_back_delivery(self, deliver: e.Deliver) -> None:
         """Give back the credit that the connection and the channel spent on a delivery that was not
         made."""
-        consumer, window = deliver.consumer, deliver.consumer.window
-        window.refill(deliver.cost)
-        if isinstance(window, DeliveryOutflow):
-            window.shared.give_back(deliver.cost)
+        consumer = deliver.consumer
+        if isinstance(consumer.window, DeliveryOutflow):
+            consumer.window.shared.give_back(deliver.cost)
         if deliver.run:
             consumer.limiter.give(len(deliver.contents))
 

@@ -57,6 +57,7 @@ class PlannedQueue:
     """The queue whose dead letters come to this one; "" when clients publish here."""
     ttl_ms: int = 0
     """The message TTL, if there is a grave."""
+    single_active: bool = False
     must_arrive: bool = True
     """True when dead letters arrive at least once. Those of a quorum queue may be lost instead, and
     arrive at most once."""
@@ -90,10 +91,11 @@ class PlannedQueue:
         """Return the arguments for the queue's type and size."""
         if self.is_log:
             return {"x-queue-type": "stream"}
+        active: Table = {"x-single-active-consumer": True} if self.single_active else {}
         if not self.is_quorum:
-            return {}
+            return active
         size: Table = {"x-quorum-initial-group-size": self.members} if self.members else {}
-        return {"x-queue-type": "quorum", **size}
+        return {"x-queue-type": "quorum", **size, **active}
 
     def declaration(self) -> Method:
         """Return the method that declares this queue."""
@@ -235,8 +237,13 @@ def shortened(plan: NodesPlan) -> NodesPlan:
 
 
 def tightened(plan: NodesPlan) -> NodesPlan:
-    """Return a plan with small bounds, otherwise the same."""
-    return replace(plan, bounds=tight_bounds_of(plan.seed))
+    """Return a plan with small bounds, otherwise the same. In one run of three, each queue has one
+    active consumer at a time, and basic.get gets nothing of it."""
+    plan = replace(plan, bounds=tight_bounds_of(plan.seed))
+    if Random(f"single of {plan.seed}").randrange(3):
+        return plan
+    queues = tuple(replace(each, single_active=not each.is_log) for each in plan.queues)
+    return replace(plan, queues=queues, getters=0)
 
 
 def mirrored_plan(seed: int, nodes: int | None = None) -> NodesPlan:
