@@ -12,7 +12,7 @@ from sluicemq.kernel.address import ActorAddress
 from sluicemq.queues.quorum.command_codec import enqueue_of
 from sluicemq.queues.quorum.entry_content import FifoCodec, content_of, trimmed_entry
 from sluicemq.raft.entry import DATA, LogEntry
-from sluicemq.raft.messages import AppendEntries
+from sluicemq.raft.messages import AppendEntries, LivePiece
 from sluicemq.raft.snapshot import LogSnapshot
 from sluicemq.storage.raft.codec import RaftEntries, RaftSnapshot
 from sluicemq.storage.raft.live_places import LivePlaces
@@ -67,8 +67,8 @@ def entry_with_bodies(index: int) -> LogEntry:
     return LogEntry(index, 0, DATA, FifoCodec().encode([enqueue], 7))
 
 
-def written_and_let_go(bench: Bench) -> list[LogEntry]:
-    """Entries that are in segments, and no longer in memory."""
+def written(bench: Bench) -> list[LogEntry]:
+    """Entries that are committed."""
     bench.born(range(GROUP, GROUP + 1))
     entries = [entry_with_bodies(index) for index in range(1, ENTRIES + 1)]
     for entry in entries:
@@ -76,26 +76,34 @@ def written_and_let_go(bench: Bench) -> list[LogEntry]:
         bench.broker.run()
         bench.committed(GROUP)
         bench.broker.run()
+    return entries
+
+
+def written_and_let_go(bench: Bench) -> list[LogEntry]:
+    """Entries that are in segments, and no longer in memory."""
+    entries = written(bench)
+    let_go(bench, entries)
+    return entries
+
+
+def let_go(bench: Bench, entries: list[LogEntry]) -> None:
     rotate(bench, GROUP)
     assert bench.ear.settled[GROUP] >= ENTRIES
     for entry in entries:
         content_of(entry.data).let_go()
-    return entries
 
 
 def snapshot_of_one_of_each(bench: Bench) -> None:
-    """A snapshot that needs one message of each entry; segments are rewritten to these."""
+    """A snapshot that needs one message of each entry."""
     places = LivePlaces()
     for index in range(1, ENTRIES + 1):
         places.add(index, [range(3, 4)], BODY_BYTES)
-    last = bench.raft.table.groups[GROUP].commit
+    last = bench.raft.table.groups[GROUP].last_index
     snapshot = LogSnapshot(last, 0, BIRTH.configuration)
     record = RaftSnapshot(GROUP, snapshot, live=(range(1, ENTRIES + 1),))
     bench.store.post(RaftSnapshotTaken(record, b"", bench.ear, places, trimmed_entry))
     bench.broker.run()
     bench.broker.wait()
-    for _ in range(3):
-        rotate(bench, GROUP)
 
 
 def append_of(entry: LogEntry) -> AppendEntries:
@@ -132,6 +140,8 @@ def test_what_a_snapshot_has_left_of_an_entry_is_sent_to_nobody() -> None:
     one, other, *_ = written_and_let_go(bench)
     mail.send([append_of(one), append_of(other)])
     snapshot_of_one_of_each(bench)
+    for _ in range(3):
+        rotate(bench, GROUP)
     trimmed = bench.raft.reading(GROUP, [other.index])
     assert trimmed is not None
     trimmed.run(bench.files)
@@ -140,3 +150,22 @@ def test_what_a_snapshot_has_left_of_an_entry_is_sent_to_nobody() -> None:
     assert not mail.jobs
     assert sequences(sent) == [BODIES], "the first one was read in time"
     assert not mail.waiting, "Raft sends a snapshot when it is asked for the rest"
+
+
+def test_what_goes_from_memory_to_a_segment_while_it_is_read_is_read_there() -> None:
+    """A piece of what a snapshot needs may be in neither when the read comes back."""
+    bench, sent = Bench(config=TINY), Sent()
+    mail = HeldMail(bench, sent)
+    entries = [entry for entry in written(bench) if entry.index in bench.raft.table.groups[1].held]
+    assert entries, "the last ones are in the journal alone"
+    snapshot_of_one_of_each(bench)
+    snapshot = bench.raft.table.groups[GROUP].snapshot
+    mail.send([LivePiece(1, 2, 1, snapshot, entries[0].index - 1)])
+    let_go(bench, entries)
+    mail.hear()
+    assert not sent.messages
+    mail.hear()
+    [piece] = sent.messages
+    assert isinstance(piece, LivePiece)
+    assert [entry.index for entry in piece.entries] == [entry.index for entry in entries]
+    assert all(len(bytes(entry.data)) for entry in piece.entries)

@@ -155,6 +155,9 @@ class MemberMail:
             self.content = (job.record.snapshot, job.content)
         elif isinstance(job, RaftLiveRead) and isinstance(message, LivePiece):
             message.entries, message.upto = job.entries, job.upto
+            if lacking(message):
+                self.read(message)  # some have gone from RAM to a segment meanwhile
+                return True
         elif isinstance(job, RaftEntriesRead) and isinstance(message, AppendEntries):
             message.entries = [filled(entry, job.found) for entry in message.entries]
         if not self.is_whole(message):
@@ -165,7 +168,7 @@ class MemberMail:
         return True
 
 
-def lacking(message: AppendEntries) -> list[int]:
+def lacking(message: AppendEntries | LivePiece) -> list[int]:
     """Return the indexes of a message's entries that are not in RAM."""
     return [
         entry.index
