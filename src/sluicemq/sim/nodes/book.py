@@ -247,6 +247,9 @@ class ClusterBook:
         self.promotions = promotions
         self.is_calm = False
         """No fault has happened yet, and all nodes are up."""
+        self.may_lag = plan.bounds is not None
+        """A node may get what it lacks by a snapshot, whatever happens; what nobody was sent of
+        that returns to its queue."""
         self.streams: list[ClusterStream] = []
         self.queues = {each.name: BookedQueue(each) for each in plan.queues}
         for each in plan.queues:
@@ -331,7 +334,8 @@ class ClusterBook:
         elif redelivered and not before:
             may = queue.was_given_back or not (self.is_calm and self.outages.are_none)
             promise(may, message, "is flagged, but nobody can have had it")
-        is_shuffled = queue.is_replicated and (queue.was_given_back or not self.is_calm)
+        returns = queue.was_given_back or self.may_lag or not self.is_calm
+        is_shuffled = queue.is_replicated and returns
         if not (redelivered or is_shuffled or queue.source is not None):
             last = consumer.last_of.get(number, -1)
             promise(last < sequence, holder, "gets", message, "after", last)
@@ -343,8 +347,9 @@ class ClusterBook:
         before.append(delivery)
         consumer.held += 1
         limit = consumer.limit
-        if is_late and queue.is_mirrored:  # what it has of the former master counts no longer there
-            limit *= 2
+        if is_late and queue.is_mirrored:  # what it has of former masters counts no longer there
+            ends, changes = self._standing(queue, holder.node)
+            limit *= 1 + ends - consumer.standing[0] + changes - consumer.standing[1]
         promise(not 0 < limit < consumer.held, holder, "holds", consumer.held, "of", limit)
         return delivery
 
