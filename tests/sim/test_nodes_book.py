@@ -33,12 +33,19 @@ class Bench:
 
     def __init__(self, *queues: PlannedQueue) -> None:
         self.births: dict[int, int] = {}
+        self.masters = 1
         self.timeline = Timeline()
         self.outages = Outages()
         self.promotions = Promotions()
         plan = replace(nodes_plan(0), queues=queues)
         self.book = ClusterBook(
-            plan, self.timeline, self.outages, lambda: 0, self.births, self.promotions
+            plan,
+            self.timeline,
+            self.outages,
+            lambda: 0,
+            self.births,
+            self.promotions,
+            lambda _: self.masters,
         )
         self.stream: ClusterStream = self.book.stream("publisher", 1, confirms=True)
 
@@ -179,3 +186,16 @@ def test_what_who_goes_on_had_or_got_may_not_be_lost(at_ns: int) -> None:
     bench.publish("q")
     with pytest.raises(PromiseBroken, match="is lost in q"):
         bench.book.all_is_well()
+
+
+def test_what_is_acknowledged_at_a_master_who_is_none_any_more_comes_again() -> None:
+    bench = Bench(PlannedQueue(name="q", is_quorum=False, is_mirrored=True))
+    one, other = bench.publish("q"), bench.publish("q")
+    consumer, next_one = bench.consumer("q"), bench.consumer("q")
+    bench.masters = 2
+    bench.book.settle(bench.book.deliver(one, consumer, redelivered=True), ACKED)
+    bench.masters = 1
+    bench.book.deliver(one, next_one, redelivered=True)
+    bench.book.settle(bench.book.deliver(other, consumer, redelivered=True), ACKED)
+    with pytest.raises(PromiseBroken, match="acknowledged it"):
+        bench.book.deliver(other, next_one, redelivered=True)

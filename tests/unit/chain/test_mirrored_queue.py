@@ -145,6 +145,34 @@ def test_a_master_that_was_out_of_reach_is_used_again_when_it_says_that_it_is_on
     run.no_faults()
 
 
+def test_a_master_that_begins_again_knows_what_it_wrote_before() -> None:
+    """It has ended for a policy, say, and leads all the time: what it has written in this term may
+    not be committed yet."""
+    run = Mirrored()
+    run.in_sync(3)
+    client = run.brokers[0].connect()
+    client.publish(b"one")
+    run.until(client.all_confirmed)
+    member = run.member(run.brokers[0])
+    for each in run.brokers[1:]:
+        each.freeze()
+    client.publish(b"two")
+    log = member.raft.member.log
+    run.until(lambda: log.last_index > member.raft.applied)
+    member.end_master()
+    member.schedule()
+    run.rest(5)
+    assert member.raft.is_leader and member.master is None
+    for each in run.brokers[1:]:
+        each.freeze(is_frozen=False)
+    run.master()
+    fresh = run.brokers[0].connect()
+    fresh.publish(b"three")
+    run.until(fresh.all_confirmed)
+    assert [body for body, _ in bodies_left(fresh, 3)] == [b"one", b"two", b"three"]
+    run.no_faults()
+
+
 def test_bodies_on_their_way_to_a_segment_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new master reads from its log what it delivers, and a checkpoint may be moving just that:
     it is in no memory any more, and in no segment yet."""

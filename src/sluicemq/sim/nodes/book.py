@@ -154,17 +154,25 @@ class BookedConsumer:
 
 
 class BookedDelivery:
-    """One message delivered to a consumer, flagged as redelivered or not."""
+    """One message delivered to a consumer, flagged as redelivered or not. It `is_disputed` if two
+    masters were serving: the former one, who is cut off and does not know it yet, has it settled in
+    vain."""
 
-    __slots__ = ("at_ns", "consumer", "is_flagged", "message", "state")
+    __slots__ = ("at_ns", "consumer", "is_disputed", "is_flagged", "message", "state")
 
     def __init__(
-        self, message: MessageId, consumer: BookedConsumer, is_flagged: bool, at_ns: int
+        self,
+        message: MessageId,
+        consumer: BookedConsumer,
+        is_flagged: bool,
+        at_ns: int,
+        is_disputed: bool,
     ) -> None:
         self.message = message
         self.consumer = consumer
         self.is_flagged = is_flagged
         self.at_ns = at_ns
+        self.is_disputed = is_disputed
         self.state = OUT
 
 
@@ -237,8 +245,11 @@ class ClusterBook:
         changes: Callable[[], int],
         births: dict[int, int],
         promotions: Promotions,
+        masters: Callable[[str], int],
     ) -> None:
         self.timeline = timeline
+        self.masters = masters
+        """Returns on how many nodes a mirrored queue serves clients."""
         self.outages = outages
         self.changes = changes
         """How often groups have had another leader or other members."""
@@ -343,7 +354,9 @@ class ClusterBook:
         self.figures["delivered"] += 1
         self.figures["redelivered"] += redelivered
         self.figures["buried"] += queue.source is not None
-        delivery = BookedDelivery(message, consumer, redelivered, self.timeline.now_ns)
+        is_disputed = queue.is_mirrored and self.masters(queue.name) > 1
+        now_ns = self.timeline.now_ns
+        delivery = BookedDelivery(message, consumer, redelivered, now_ns, is_disputed)
         before.append(delivery)
         consumer.held += 1
         limit = consumer.limit
@@ -395,6 +408,8 @@ class ClusterBook:
         if earlier.state == REQUEUED or is_buried or consumer.standing != standing:
             return
         if holder.node in self.outages.stopping or self._overtook(earlier, to):
+            return
+        if earlier.is_disputed:
             return
         where = f"{message} comes from {to.queue.name} to {to.holder}"
         if earlier.state == OUT:

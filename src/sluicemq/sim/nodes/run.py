@@ -19,6 +19,7 @@ from itertools import permutations
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.queue.mirrored.member import MirrorMember
 from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.sim.cluster.net import PipeNetwork
 from sluicemq.sim.nodes.book import ClusterBook, Outages
@@ -27,7 +28,7 @@ from sluicemq.sim.nodes.member_moves import unmoved
 from sluicemq.sim.nodes.mirror_policies import unmirrored
 from sluicemq.sim.nodes.nemesis import NodesNemesis
 from sluicemq.sim.nodes.newcomer import Newcomer
-from sluicemq.sim.nodes.node_groups import NodeGroups
+from sluicemq.sim.nodes.node_groups import NodeGroups, members_of
 from sluicemq.sim.nodes.node_moves import NodeMoves
 from sluicemq.sim.nodes.plan import (
     NodesPlan,
@@ -119,7 +120,7 @@ class NodesRun:
         self.promotions = Promotions()
         self.groups = groups = NodeGroups(self.timeline, self.promotions)
         groups.promotes = frozenset(plan.promoting)
-        records = self.outages, groups.changes, groups.births, self.promotions
+        records = self.outages, groups.changes, groups.births, self.promotions, self.masters
         self.book = ClusterBook(plan, self.timeline, *records)
         self.phase = "founding"
         self.finding: Exception | None = None
@@ -290,6 +291,12 @@ class NodesRun:
             if standing is not NodeStanding.UP:
                 return f"{other.name} is {standing.value} for {one.name}"
         return ""
+
+    def masters(self, name: str) -> int:
+        """Return on how many nodes a mirrored queue serves clients."""
+        members = [each for host in self.hosts if host.is_running for each in members_of(host.node)]
+        queues = [queue for _, _, queue in members if isinstance(queue, MirrorMember)]
+        return sum(each.name == name and each.master is not None for each in queues)
 
     def undrained(self) -> str:
         """Return what is unfinished; "" when publishers have closed and queues are empty, as far as

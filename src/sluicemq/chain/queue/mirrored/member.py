@@ -520,7 +520,9 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         term = raft.member.term if serves else 0
         if self.master is not None and not self.may_go_on(term):
             self.end_master()
-        if term and self.served_term != term:
+        # A former master of this term may have written what is not committed yet.
+        knows_all = self.master is not None or raft.applied >= raft.member.log.last_index
+        if term and self.served_term != term and knows_all:
             self.served_term = term
             if self.master is None:
                 self.begin_master(term)
