@@ -36,10 +36,8 @@ ONCE_FAILED: Final = {
     ("mirrored", 49200561): "the checker: a grant was on its way to a master that was deposed",
     ("plain", 49501044): "what a consumer was dealt before it was cancelled, and its node heard of"
     " by a leader's snapshot alone, was out for ever",
-    (
-        "moving",
-        51300171,
-    ): "what was in memory when a new member was to be sent it had gone to a file when it was sent",
+    ("moving", 51300171): "what a new member was to be sent was in memory when it was looked for,"
+    " and in a file when it was sent",
     ("plain", 49100538): "a cancel on its way at a leader's snapshot was asked twice, and ended the"
     " next consumer with that tag",
 }

@@ -150,6 +150,8 @@ class RaftPost(Actor):
         self.witness: Callable[[int, list[RaftMessage]], None] | None = None
         """Called with the messages of a group's member before they are sent; None: there is no
         observer."""
+        self.data_bytes_max = RAFT_POST_BYTES
+        """What waits for a node that reads slowly; appends beyond it are dropped."""
         self.dropped = 0
         """Messages that were not sent, because their node was not up or read too slowly."""
         self.strays = 0
@@ -212,7 +214,7 @@ class RaftPost(Actor):
                 self.dropped += 1
             elif type(message) in ROWS:
                 mail.short.append((group, message))
-            elif mail.data_bytes < RAFT_POST_BYTES:
+            elif mail.data_bytes < self.data_bytes_max:
                 if isinstance(message, AppendEntries) and not are_same(message.entries, entries):
                     entries = message.entries
                     runs = encode_runs(group, entries)

@@ -326,6 +326,7 @@ class RaftStorage:
         self.writing: dict[RaftContentWrite, RaftSnapshotAppend] = {}
         """Snapshots whose contents are being written to files."""
         self.small_content_bytes = SMALL_CONTENT_BYTES
+        self.live_read_entries = LIVE_READ_ENTRIES
         self.small_bytes = sum(small_bytes(group) for group in groups.groups.values())
         """The bytes of the contents that are in no file."""
         self.reads = RaftReads()
@@ -615,7 +616,7 @@ class RaftStorage:
         if group is None or group.is_amnesiac or group.snapshot.index != snapshot.index:
             return None
         self.look_at_news(group)
-        return self.reads.live(group, after, LIVE_READ_ENTRIES, bytes_max)
+        return self.reads.live(group, after, self.live_read_entries, bytes_max)
 
     def look_at_news(self, group: RaftGroup) -> None:
         """Take the findings of reads: a member with damage in its log may have forgotten what it

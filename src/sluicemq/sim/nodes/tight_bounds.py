@@ -83,6 +83,10 @@ class TightBounds:
     """How often they are told how much to keep in memory."""
     embed_below: int
     """Bytes of a message from which on it is in the message store."""
+    live_read_entries: int
+    """Entries read at once for a member that lacks them."""
+    post_bytes: int
+    """Appends that wait for a node that reads slowly."""
     chain: ChainBounds | None
     """None: the usual ones."""
 
@@ -122,7 +126,11 @@ class TightBounds:
 
     def of_node(self, node: Node) -> None:
         """Give a node that has just begun its bounds."""
-        node.broker.store.raft.small_content_bytes = self.small_content_bytes
+        storage = node.broker.store.raft
+        storage.small_content_bytes = self.small_content_bytes
+        storage.live_read_entries = self.live_read_entries
+        assert node.raft_post is not None
+        node.raft_post.data_bytes_max = self.post_bytes
         if self.chain is not None:
             self.chain.of_node(node)
 
@@ -144,6 +152,8 @@ def tight_bounds_of(seed: int) -> TightBounds:
     gate_bytes = dice.choice((900, 5000, 50_000))
     memory_dice = Random(f"storage of {seed}")
     pages = memory_dice.randrange(2) == 0
+    post_dice = Random(f"road of {seed}")
+    reads_slowly = post_dice.randrange(3) == 0
     return TightBounds(
         segment_max_entries=dice.choice((2, 5, 20)),
         wal_max_batch_size=dice.choice((1, 3, 4096)),
@@ -173,6 +183,8 @@ def tight_bounds_of(seed: int) -> TightBounds:
         paging_ratio=memory_dice.choice((0.0, 0.0001)) if pages else 0.5,
         monitor_interval_ms=memory_dice.choice((20, 100)) if pages else 2500,
         embed_below=memory_dice.choice((0, 200, 4096)) if pages else 4096,
+        live_read_entries=post_dice.choice((1, 3)) if reads_slowly else 1024,
+        post_bytes=post_dice.choice((1, 2000)) if reads_slowly else 8 << 20,
         chain=chain_bounds_of(seed),
     )
 
