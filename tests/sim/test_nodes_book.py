@@ -33,7 +33,7 @@ class Bench:
 
     def __init__(self, *queues: PlannedQueue) -> None:
         self.births: dict[int, int] = {}
-        self.masters = 1
+        self.is_disputed = False
         self.timeline = Timeline()
         self.outages = Outages()
         self.promotions = Promotions()
@@ -45,7 +45,7 @@ class Bench:
             lambda: 0,
             self.births,
             self.promotions,
-            lambda _: self.masters,
+            lambda _: self.is_disputed,
         )
         self.stream: ClusterStream = self.book.stream("publisher", 1, confirms=True)
 
@@ -192,9 +192,9 @@ def test_what_is_acknowledged_at_a_master_who_is_none_any_more_comes_again() -> 
     bench = Bench(PlannedQueue(name="q", is_quorum=False, is_mirrored=True))
     one, other = bench.publish("q"), bench.publish("q")
     consumer, next_one = bench.consumer("q"), bench.consumer("q")
-    bench.masters = 2
+    bench.is_disputed = True
     bench.book.settle(bench.book.deliver(one, consumer, redelivered=True), ACKED)
-    bench.masters = 1
+    bench.is_disputed = False
     bench.book.deliver(one, next_one, redelivered=True)
     bench.book.settle(bench.book.deliver(other, consumer, redelivered=True), ACKED)
     with pytest.raises(PromiseBroken, match="acknowledged it"):

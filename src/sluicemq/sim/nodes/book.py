@@ -154,9 +154,8 @@ class BookedConsumer:
 
 
 class BookedDelivery:
-    """One message delivered to a consumer, flagged as redelivered or not. It `is_disputed` if two
-    masters were serving: the former one, who is cut off and does not know it yet, has it settled in
-    vain."""
+    """One message delivered to a consumer, flagged as redelivered or not. It `is_disputed` if a
+    former master was serving who did not know it yet: it is settled in vain there."""
 
     __slots__ = ("at_ns", "consumer", "is_disputed", "is_flagged", "message", "state")
 
@@ -245,11 +244,11 @@ class ClusterBook:
         changes: Callable[[], int],
         births: dict[int, int],
         promotions: Promotions,
-        masters: Callable[[str], int],
+        is_disputed: Callable[[str], bool],
     ) -> None:
         self.timeline = timeline
-        self.masters = masters
-        """Returns on how many nodes a mirrored queue serves clients."""
+        self.is_disputed = is_disputed
+        """Tells whether a mirrored queue has a master who does not know that another one leads."""
         self.outages = outages
         self.changes = changes
         """How often groups have had another leader or other members."""
@@ -354,7 +353,7 @@ class ClusterBook:
         self.figures["delivered"] += 1
         self.figures["redelivered"] += redelivered
         self.figures["buried"] += queue.source is not None
-        is_disputed = queue.is_mirrored and self.masters(queue.name) > 1
+        is_disputed = queue.is_mirrored and self.is_disputed(queue.name)
         now_ns = self.timeline.now_ns
         delivery = BookedDelivery(message, consumer, redelivered, now_ns, is_disputed)
         before.append(delivery)

@@ -293,6 +293,16 @@ class NodeGroups:
         leaders = sum(len(history.leaders) for history in self.histories.values())
         return leaders + len(self.formations) + self.departures
 
+    def has_former_master(self, name: str, hosts: list[NodeHost]) -> bool:
+        """Tell whether a master of that queue serves clients though another member was elected."""
+        for host in hosts:
+            for group, raft, shell in members_of(host.node) if host.is_running else ():
+                if isinstance(shell, MirrorMember) and shell.name == name and shell.master:
+                    terms = self.history(group, raft).leaders
+                    if max(terms, default=0) > shell.served_term:
+                        return True
+        return False
+
     def backlog(self, hosts: list[NodeHost]) -> str:
         """Return a node that does not know all committed entries of its groups; "" without one."""
         for host in hosts:

@@ -19,7 +19,6 @@ from itertools import permutations
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.queue.mirrored.member import MirrorMember
 from sluicemq.cluster.cluster_port import NodeStanding
 from sluicemq.sim.cluster.net import PipeNetwork
 from sluicemq.sim.nodes.book import ClusterBook, Outages
@@ -28,7 +27,7 @@ from sluicemq.sim.nodes.member_moves import unmoved
 from sluicemq.sim.nodes.mirror_policies import unmirrored
 from sluicemq.sim.nodes.nemesis import NodesNemesis
 from sluicemq.sim.nodes.newcomer import Newcomer
-from sluicemq.sim.nodes.node_groups import NodeGroups, members_of
+from sluicemq.sim.nodes.node_groups import NodeGroups
 from sluicemq.sim.nodes.node_moves import NodeMoves
 from sluicemq.sim.nodes.plan import (
     NodesPlan,
@@ -120,7 +119,7 @@ class NodesRun:
         self.promotions = Promotions()
         self.groups = groups = NodeGroups(self.timeline, self.promotions)
         groups.promotes = frozenset(plan.promoting)
-        records = self.outages, groups.changes, groups.births, self.promotions, self.masters
+        records = self.outages, groups.changes, groups.births, self.promotions, self.is_disputed
         self.book = ClusterBook(plan, self.timeline, *records)
         self.phase = "founding"
         self.finding: Exception | None = None
@@ -292,11 +291,10 @@ class NodesRun:
                 return f"{other.name} is {standing.value} for {one.name}"
         return ""
 
-    def masters(self, name: str) -> int:
-        """Return on how many nodes a mirrored queue serves clients."""
-        members = [each for host in self.hosts if host.is_running for each in members_of(host.node)]
-        queues = [queue for _, _, queue in members if isinstance(queue, MirrorMember)]
-        return sum(each.name == name and each.master is not None for each in queues)
+    def is_disputed(self, name: str) -> bool:
+        """Tell whether a mirrored queue has a master who serves clients, and does not know yet that
+        another member leads."""
+        return self.groups.has_former_master(name, self.hosts)
 
     def undrained(self) -> str:
         """Return what is unfinished; "" when publishers have closed and queues are empty, as far as
