@@ -19,6 +19,7 @@ import pytest
 from sluicemq.host.control_path import sockets_to_try
 from support import broker
 from support.broker import Target
+from support.waiting import await_truth
 
 
 @pytest.fixture(scope="module")
@@ -156,4 +157,4 @@ def test_commands_of_clients_that_have_gone_leave_room_for_others(own: Target) -
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(path))
             client.sendall(request + b"\n" + request)
-    assert ctl(own, "ping").returncode == 0
+    await_truth(lambda: ctl(own, "ping").returncode == 0)

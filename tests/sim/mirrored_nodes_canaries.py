@@ -52,6 +52,7 @@ def confirmed_at_once(patch: pytest.MonkeyPatch) -> None:
 def a_leader_serves_at_once(patch: pytest.MonkeyPatch) -> None:
     """It does not wait until it knows what is agreed on."""
     patch.setattr(member, "may_serve", lambda raft: raft.is_leader)
+    patch.setattr(member, "may_begin", lambda _: True)
 
 
 @canary

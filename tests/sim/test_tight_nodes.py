@@ -33,6 +33,7 @@ ONCE_FAILED: Final = {
     ("mirrored", 49200271): "what a master held was taken back twice when it was deposed",
     ("mirrored", 52200031): "a master began again and did not know what it had written before",
     ("mirrored", 52200174): "the checker: a master who was cut off had messages settled",
+    ("mirrored", 54200891): "the checker: and the next one had been elected, and did not serve yet",
     ("mirrored", 49200561): "the checker: a grant was on its way to a master that was deposed",
     ("plain", 49501044): "what a consumer was dealt before it was cancelled, and its node heard of"
     " by a leader's snapshot alone, was out for ever",

@@ -35,6 +35,12 @@ def may_serve(raft: Raft) -> bool:
     return leading is not None and raft.applied >= leading.first_index
 
 
+def may_begin(raft: Raft) -> bool:
+    """Tell whether this member, which may serve, may begin to: all of its log was handed out for
+    application. A former master of its term may have written what is not committed yet."""
+    return raft.applied >= raft.member.log.last_index
+
+
 def has_all(standing: GroupStanding, in_sync: tuple[int, ...]) -> int:
     """Return the index up to which all is committed, and on the disk of each member of the in-sync
     set: messages up to there may be confirmed. A member that is no voter any more counts with 0."""

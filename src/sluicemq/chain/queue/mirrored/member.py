@@ -59,7 +59,7 @@ from sluicemq.queues.mirrored.commands import (
     MirrorFree,
 )
 from sluicemq.queues.mirrored.entry_content import content_of
-from sluicemq.queues.mirrored.group_standing import GroupStanding, may_serve, standing_of
+from sluicemq.queues.mirrored.group_standing import GroupStanding, may_begin, may_serve, standing_of
 from sluicemq.queues.mirrored.held_mirrors import HeldMirrors
 from sluicemq.queues.mirrored.mirror import Mirror
 from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
@@ -520,9 +520,7 @@ class MirrorMember(MemberPort, StateOwner[MirrorCommand], SnapshotTaker, TellsSt
         term = raft.member.term if serves else 0
         if self.master is not None and not self.may_go_on(term):
             self.end_master()
-        # A former master of this term may have written what is not committed yet.
-        knows_all = self.master is not None or raft.applied >= raft.member.log.last_index
-        if term and self.served_term != term and knows_all:
+        if term and self.served_term != term and (self.master is not None or may_begin(raft)):
             self.served_term = term
             if self.master is None:
                 self.begin_master(term)
