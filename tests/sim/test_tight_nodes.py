@@ -31,6 +31,7 @@ SEEDS: Final = range(thorough(30, 200))
 ONCE_FAILED: Final = {
     ("mirrored", 3): "elections alone made a snapshot due, of the state that the last one has",
     ("mirrored", 49200271): "what a master held was taken back twice when it was deposed",
+    ("mirrored", 55200876): "the end of a consumer was taken for that of the next one with its tag",
     ("mirrored", 52200031): "a master began again and did not know what it had written before",
     ("mirrored", 52200174): "the checker: a master who was cut off had messages settled",
     ("mirrored", 54200891): "the checker: and the next one had been elected, and did not serve yet",

@@ -6,7 +6,8 @@ Method: whole brokers that are linked over the pipes of the simulation.
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +16,7 @@ from sluicemq.chain.queue.mirrored import member as member_module
 from sluicemq.chain.remote.mirrored_stand_in import MirroredStandIn
 from sluicemq.limits import MIRROR_REPLACE_MS
 from sluicemq.manage.chain_view import Drawing
+from sluicemq.queues.effects import Cancelled
 from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
 from sluicemq.replication.ask_post import LeaderKnown
 from support.mirrored_brokers import Mirrored, Turned, bodies_left, numbered
@@ -142,6 +144,21 @@ def test_a_master_that_was_out_of_reach_is_used_again_when_it_says_that_it_is_on
     ends = [*stand_in.ends.values()]
     stand_in.led_by(LeaderKnown(term, home))
     assert [*stand_in.ends.values()] == ends, "that is no news"
+    run.no_faults()
+
+
+def test_the_end_of_a_consumer_is_not_that_of_the_next_one_with_its_tag() -> None:
+    """A master that ends refuses who has just come, and cancels them as well."""
+    run = Mirrored()
+    run.in_sync(3)
+    client = run.brokers[0].connect()
+    client.consume()
+    channel = client.reader.channels[2]
+    before = SimpleNamespace(channel=channel, tag="c", arguments={})
+    channel.post(Cancelled(cast("Any", before), by_broker=True, goes_on=True))
+    run.rest(5)
+    client.publish(b"one")
+    run.until(lambda: client.bodies == [b"one"])
     run.no_faults()
 
 

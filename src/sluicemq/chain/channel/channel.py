@@ -396,8 +396,11 @@ class Channel(WholeChannel):
         """Forget a consumer whose queue was deleted, and tell its client. If the queue goes on, it
         has the consumer again, unless the client wants to hear of that."""
         consumer = message.consumer
-        subscription = self.consuming.subscriptions.pop(consumer.tag, None)
-        if subscription is None or self.closing:
+        subscription = self.consuming.subscriptions.get(consumer.tag)
+        if subscription is None or subscription.consumer is not consumer:
+            return  # another one has its tag: it was asked for again before this was heard
+        del self.consuming.subscriptions[consumer.tag]
+        if self.closing:
             return
         if message.goes_on and not wants_to_hear(consumer):
             attach_again(self, subscription.queue.name, consumer)
