@@ -6,19 +6,15 @@ Method: whole brokers that are linked over the pipes of the simulation.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.chain.queue.mirrored import member as member_module
-from sluicemq.chain.remote.mirrored_stand_in import MirroredStandIn
 from sluicemq.limits import MIRROR_REPLACE_MS
 from sluicemq.manage.chain_view import Drawing
-from sluicemq.queues.effects import Cancelled
 from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
-from sluicemq.replication.ask_post import LeaderKnown
 from support.mirrored_brokers import Mirrored, Turned, bodies_left, numbered
 
 
@@ -119,74 +115,6 @@ def test_a_delivery_that_waits_for_a_majority_is_taken_back_once_with_its_master
     assert client.reader.window.spent == 0
     assert consumer.limiter.unacked == 0
     assert client.bodies == [b"seen"]
-    run.no_faults()
-
-
-def test_a_master_that_was_out_of_reach_is_used_again_when_it_says_that_it_is_one() -> None:
-    """It may have been elected anew meanwhile: what began with it before that was heard of would
-    have to begin again."""
-    run = Mirrored()
-    run.in_sync(3)
-    stand_in = run.brokers[1].node.broker.vhosts["/"].queues["q"]
-    assert isinstance(stand_in, MirroredStandIn)
-    run.until(lambda: stand_in.led_term and stand_in.reach)
-    home, term = stand_in.home, stand_in.led_term
-    stand_in.home_lost(home)
-    assert (stand_in.home, stand_in.reach) == (0, 0)
-    stand_in.led_by(LeaderKnown(term - 1, home))
-    assert stand_in.home == 0
-    stand_in.led_by(LeaderKnown(term, home))
-    run.until(lambda: stand_in.reach)
-    assert stand_in.home == home
-    client = run.brokers[1].connect()
-    client.publish(b"one")
-    run.until(client.all_confirmed)
-    ends = [*stand_in.ends.values()]
-    stand_in.led_by(LeaderKnown(term, home))
-    assert [*stand_in.ends.values()] == ends, "that is no news"
-    run.no_faults()
-
-
-def test_the_end_of_a_consumer_is_not_that_of_the_next_one_with_its_tag() -> None:
-    """A master that ends refuses who has just come, and cancels them as well."""
-    run = Mirrored()
-    run.in_sync(3)
-    client = run.brokers[0].connect()
-    client.consume()
-    channel = client.reader.channels[2]
-    before = SimpleNamespace(channel=channel, tag="c", arguments={})
-    channel.post(Cancelled(cast("Any", before), by_broker=True, goes_on=True))
-    run.rest(5)
-    client.publish(b"one")
-    run.until(lambda: client.bodies == [b"one"])
-    run.no_faults()
-
-
-def test_a_master_that_begins_again_knows_what_it_wrote_before() -> None:
-    """It has ended for a policy, say, and leads all the time: what it has written in this term may
-    not be committed yet."""
-    run = Mirrored()
-    run.in_sync(3)
-    client = run.brokers[0].connect()
-    client.publish(b"one")
-    run.until(client.all_confirmed)
-    member = run.member(run.brokers[0])
-    for each in run.brokers[1:]:
-        each.freeze()
-    client.publish(b"two")
-    log = member.raft.member.log
-    run.until(lambda: log.last_index > member.raft.applied)
-    member.end_master()
-    member.schedule()
-    run.rest(5)
-    assert member.raft.is_leader and member.master is None
-    for each in run.brokers[1:]:
-        each.freeze(is_frozen=False)
-    run.master()
-    fresh = run.brokers[0].connect()
-    fresh.publish(b"three")
-    run.until(fresh.all_confirmed)
-    assert [body for body, _ in bodies_left(fresh, 3)] == [b"one", b"two", b"three"]
     run.no_faults()
 
 

@@ -62,10 +62,8 @@ class MirroredStandIn(RemoteQueue):
     # -- who is master
 
     def led_by(self, known: LeaderKnown) -> None:
-        """Turn to a master that is known now. Who is cut off is lost with its link, and is known
-        again when it is reached and says that it is still the master."""
-        is_known = known.term == self.led_term and (self.home or self.is_here)
-        if known.term < self.led_term or is_known or not known.node:
+        """Turn to a master that is known now. Who is cut off is lost with its link."""
+        if known.term <= self.led_term or not known.node:
             return
         is_first = not self.led_term and known.node == self.home
         self.led_term = known.term
@@ -88,8 +86,6 @@ class MirroredStandIn(RemoteQueue):
     def home_lost(self, home: int) -> None:
         super().home_lost(home)
         if home == self.home:
-            if home in self.homes:  # it has not been replaced by another one
-                self.homes_changed((NO_NODE,))
             self.wait_for_master()
 
     def ended(self, end: RemoteEnd, answer: SectionCame) -> None:
