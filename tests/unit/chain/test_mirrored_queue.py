@@ -15,6 +15,7 @@ from sluicemq.chain.queue.mirrored import member as member_module
 from sluicemq.limits import MIRROR_REPLACE_MS
 from sluicemq.manage.chain_view import Drawing
 from sluicemq.queues.mirrored.mirror_bounds import MirrorBounds
+from sluicemq.storage.raft.reading import RaftEntriesRead
 from support.mirrored_brokers import Mirrored, Turned, bodies_left, numbered
 
 
@@ -136,6 +137,35 @@ def test_bodies_on_their_way_to_a_segment_are_waited_for(monkeypatch: pytest.Mon
         run.rest(100)
         assert client.bodies == []
     master.settled()
+    run.until(lambda: client.bodies == numbered(0, 5))
+    run.no_faults()
+
+
+def test_a_log_that_has_a_part_of_what_is_read_is_read_again_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the disk is full the rest may stay away for long."""
+    run = Mirrored()
+    run.in_sync(3)
+    client = run.brokers[2].connect()
+    client.publish(*numbered(0, 5))
+    run.until(client.all_confirmed)
+    run.brokers[0].crash()
+    master = run.master()
+    asked: list[int] = []
+
+    def reading(group: int, indexes: list[int]) -> RaftEntriesRead:
+        asked.extend(indexes)
+        return RaftEntriesRead(group, [])
+
+    with monkeypatch.context() as moving:
+        moving.setattr(master.member, "contents", lambda _: {})
+        moving.setattr(master.store.raft, "reading", reading)
+        client.consume()
+        run.until(lambda: bool(asked))
+        run.rest(100)
+        assert client.bodies == []
+        assert len(asked) == len({*asked}), "each once so far"
     run.until(lambda: client.bodies == numbered(0, 5))
     run.no_faults()
 

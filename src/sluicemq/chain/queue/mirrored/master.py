@@ -44,7 +44,7 @@ class LogBodies(NamedTuple):
 
 class LogReadAgain(NamedTuple):
     """A timer's message, or one from the master itself: a read that the disk has failed may be
-    tried again, or entries are in segments now."""
+    tried again, or entries may be in segments now."""
 
     chunk: Chunk
     tries: int
@@ -273,8 +273,8 @@ class MasterShell(ClassicShell):
             raise DamagedMirrorLog(job.problem)
         elif {*self.mirrored.entries_of(chunk)} <= found.keys() | job.found.keys():
             self.got_entries(chunk, [*found.values(), *job.found.values()])
-        else:
-            self.read_log(chunk, tries)
+        else:  # the rest is on its way to a segment, and may be for long where the disk is full
+            clock.call_after(RETRY_FULL_MS, self, LogReadAgain(chunk, tries))
 
     def got_entries(self, chunk: Chunk, entries: list[bytes]) -> None:
         lost = self.mirrored.got_entries(chunk, [each[STAMP.size :] for each in entries])
